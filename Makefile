@@ -1,0 +1,48 @@
+# `make demo` and `make test` need only Python 3.11+ and make: every target sets itself up first.
+
+SHELL := /bin/sh
+BIN := .venv/bin
+CODE := $(wildcard src tests benchmarks examples docs/conf.py)
+BENCH ?=
+
+# A Java that the set-up put into .venv comes first; one on PATH or in JAVA_HOME is used as it is.
+JAVA = JAVA_HOME="$$(cat .venv/.java-home 2>/dev/null || printf %s "$$JAVA_HOME")"
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint type docs bench fix clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## make .venv with the locked dependencies (every other target does this first)
+	@scripts/bootstrap
+
+demo: setup ## run the main job: late packets, early answers, revisions, final answers
+	@$(JAVA) $(BIN)/thalweg demo
+
+test: setup ## everything that must pass: lint, types, import rules, then the fast test suite
+	@$(MAKE) --no-print-directory lint type
+	@$(JAVA) $(BIN)/pytest -n 2 -m "not slow"
+
+lint: setup ## check style, formatting and the one-way imports
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/lint-imports --no-logo
+
+type: setup ## check types with mypy --strict
+	$(BIN)/mypy $(CODE)
+
+docs: setup ## build the documentation into docs/_build/html; a warning is an error
+	$(BIN)/sphinx-build --fail-on-warning --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+bench: setup ## run the benchmarks, one JSON object a line; BENCH="core" chooses
+	@$(JAVA) $(BIN)/thalweg bench --json $(BENCH)
+
+fix: setup ## repair what the linter and the formatter can repair
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+clean: ## remove what was built, and the environment
+	rm -rf .venv docs/_build dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

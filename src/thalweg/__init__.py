@@ -1,0 +1,65 @@
+"""Thalweg: continuous queries over events that have lifetimes."""
+
+from thalweg.errors import ThalwegError
+from thalweg.expr import call, col, lit
+from thalweg.model import (
+    INFINITY,
+    Adjust,
+    Batch,
+    Cti,
+    Element,
+    Insert,
+    Progress,
+    adjust,
+    cht,
+    cti,
+    elements_of,
+    equivalent,
+    insert,
+    point,
+    remove,
+)
+from thalweg.plan.aggregates import arg_max, arg_min, avg, count, first, last, max_, min_, percentile, stddev, sum_, variance
+from thalweg.run import Engine, changes, events, run, table
+from thalweg.stream import Stream, source
+
+__all__ = [
+    "INFINITY",
+    "Adjust",
+    "Batch",
+    "Cti",
+    "Element",
+    "Engine",
+    "Insert",
+    "Progress",
+    "Stream",
+    "ThalwegError",
+    "adjust",
+    "arg_max",
+    "arg_min",
+    "avg",
+    "call",
+    "changes",
+    "cht",
+    "col",
+    "count",
+    "cti",
+    "elements_of",
+    "equivalent",
+    "events",
+    "first",
+    "insert",
+    "last",
+    "lit",
+    "max_",
+    "min_",
+    "percentile",
+    "point",
+    "remove",
+    "run",
+    "source",
+    "stddev",
+    "sum_",
+    "table",
+    "variance",
+]

@@ -1,0 +1,157 @@
+"""Every error Thalweg raises, in one tree.
+
+    ThalwegError
+    ├── PlanError                 the query is wrong; raised while it is being built
+    │   ├── UnknownColumnError
+    │   ├── TypeMismatchError
+    │   ├── ExpressionError       text that cannot be parsed, or a function nobody knows
+    │   └── WindowError           a window or duration that makes no sense
+    ├── InputError                the data is wrong; the batch is refused whole, state is unharmed
+    │   ├── MalformedElementError
+    │   ├── LifetimeError         an end before its start
+    │   ├── TimeRangeError        a time that is null, not finite or too large
+    │   ├── UnknownRowError       an adjust whose insert was never seen
+    │   ├── ProgressError         a CTI that goes back
+    │   ├── SchemaChangeError     columns that differ from the ones declared
+    │   └── LateEventError        an event that breaks its source's promise, under the policy `error`
+    ├── EvaluationError           an expression that failed on a row
+    ├── SoundnessError            an output that breaks a promise made before it (a bug in an operator)
+    └── StateError                a snapshot that does not belong to this query
+
+A message says where, what was wrong, and what to do. `PlanError` also knows the user's file and line.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+__all__ = [
+    "EvaluationError",
+    "ExpressionError",
+    "InputError",
+    "LateEventError",
+    "LifetimeError",
+    "MalformedElementError",
+    "PlanError",
+    "ProgressError",
+    "SchemaChangeError",
+    "SoundnessError",
+    "StateError",
+    "ThalwegError",
+    "TimeRangeError",
+    "TypeMismatchError",
+    "UnknownColumnError",
+    "UnknownRowError",
+    "WindowError",
+    "did_you_mean",
+]
+
+_PACKAGE = str(Path(__file__).parent)
+
+
+class ThalwegError(Exception):
+    """The root of every error raised on purpose."""
+
+
+def _user_frame() -> tuple[str, int] | None:
+    """The innermost line of the stack that is not ours: the line the user wrote."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_PACKAGE) and not name.startswith("<frozen"):
+            return name, frame.f_lineno
+        if frame.f_back is None:
+            return None
+        frame = frame.f_back
+    return None
+
+
+class PlanError(ThalwegError):
+    """A query that cannot be built. `file` and `line` point at the user's own code."""
+
+    def __init__(self, message: str) -> None:
+        place = _user_frame()
+        self.file, self.line = place if place else (None, None)
+        super().__init__(f"{message}\n  at {self.file}:{self.line}" if place else message)
+
+
+class UnknownColumnError(PlanError):
+    """A column that the stream does not have."""
+
+    def __init__(self, name: str, known: Iterable[str], where: str = "") -> None:
+        names = list(known)
+        listed = ", ".join(names) if names else "none"
+        prefix = f"{where}: " if where else ""
+        super().__init__(f"{prefix}unknown column {name!r}{did_you_mean(name, names)} Columns here: {listed}.")
+        self.name = name
+
+
+class TypeMismatchError(PlanError):
+    """A value of the wrong type."""
+
+
+class ExpressionError(PlanError):
+    """Expression text that cannot be understood."""
+
+
+class WindowError(PlanError):
+    """A window, duration or period that makes no sense."""
+
+
+class InputError(ThalwegError):
+    """Input that was refused. Nothing of the batch it came in was applied."""
+
+
+class MalformedElementError(InputError):
+    """An element that is not an insert, an adjust or a CTI."""
+
+
+class LifetimeError(InputError):
+    """A lifetime that ends before it starts."""
+
+
+class TimeRangeError(InputError):
+    """A time that is null, not finite, or outside the range of the clock."""
+
+
+class UnknownRowError(InputError):
+    """An adjust of a row that is not in the table."""
+
+
+class ProgressError(InputError):
+    """A CTI below one that was already given."""
+
+
+class SchemaChangeError(InputError):
+    """Rows whose columns are not the ones the source declared."""
+
+
+class LateEventError(InputError):
+    """An event that breaks the promise of its source."""
+
+
+class EvaluationError(ThalwegError):
+    """An expression that failed on data."""
+
+
+class SoundnessError(ThalwegError):
+    """An element that breaks an earlier CTI."""
+
+
+class StateError(ThalwegError):
+    """A snapshot that does not fit the query it is restored into."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`". Did you mean 'x'?"` when something close is known, else a full stop.
+
+    >>> did_you_mean("lenght", ["length", "src"])
+    ". Did you mean 'length'?"
+    >>> did_you_mean("zzz", ["length"])
+    '.'
+    """
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f". Did you mean {close[0]!r}?" if close else "."

@@ -1,0 +1,107 @@
+"""From text to sqlglot's tree: tokens are checked, syntax errors are shown with a caret under the place.
+
+sqlglot reads far more than this language, and is generous (a missing THEN, two texts side by side, letters that only look
+like a keyword). What no expression contains is refused here, token by token, so that nothing is quietly misread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # public, though not marked so
+
+from thalweg.errors import ExpressionError
+from thalweg.expr._grammar import ALLOWED_TOKENS, WORD_TOKENS, ThalwegExpressions
+from thalweg.expr._rendering import STATEMENT_WORDS
+
+__all__ = ["Source", "syntax_tree"]
+
+_QUOTE_IT = "A name with odd characters goes between double quotes."
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The text a user wrote, to point into."""
+
+    text: str
+
+    def refuse(self, reason: str, start: int) -> NoReturn:
+        """An error that shows the line with a caret under the place."""
+        begin = self.text.rfind("\n", 0, start) + 1
+        line = self.text[begin:].split("\n", 1)[0].replace("\t", " ")
+        raise ExpressionError(f"{reason}\n  {line}\n  {' ' * (start - begin)}^")
+
+    def refuse_node(self, node: exp.Expr, reason: str) -> NoReturn:
+        places = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+        self.refuse(reason, min(places, default=0))
+
+
+def syntax_tree(source: Source) -> exp.Expr:
+    """The tree of the one expression that the text is."""
+    dialect = ThalwegExpressions()
+    try:
+        tokens = dialect.tokenize(source.text)
+    except TokenError as error:
+        source.refuse("a quote is opened and never closed.", error.start or 0)
+    if not tokens:
+        raise ExpressionError(f"an expression is expected; the text {source.text!r} is empty.")
+    _check_tokens(source, tokens)
+    _check_branches(source, tokens)
+    try:
+        (tree,) = dialect.parser().parse_into(exp.Condition, tokens, source.text)
+    except ParseError as error:
+        _refuse_syntax(source, error, tokens)
+    if tree is None:
+        source.refuse("an expression is expected.", tokens[0].start)
+    return tree
+
+
+def _check_tokens(source: Source, tokens: Sequence[Token]) -> None:
+    before = None
+    for token in tokens:
+        kind, text = token.token_type, token.text
+        if kind == TokenType.SEMICOLON:
+            source.refuse("one expression is expected; ';' ends it. Quote a name that contains one.", token.start)
+        if kind not in ALLOWED_TOKENS or (kind == TokenType.NOT and text == "!"):
+            source.refuse(f"{text!r} is not part of an expression. {_QUOTE_IT}", token.start)
+        if token.comments:
+            source.refuse("an expression has no comments.", token.start)
+        if kind == TokenType.VAR and not text.isidentifier():
+            source.refuse(f"{text!r} is not a name. {_QUOTE_IT}", token.start)
+        if (kind in WORD_TOKENS or kind == TokenType.NUMBER) and not text.isascii():
+            source.refuse(f"{text!r} only looks like a word of SQL; it contains other characters.", token.start)
+        if kind == TokenType.STRING and before == TokenType.STRING:
+            source.refuse("two texts stand side by side; join them with ||.", token.start)
+        before = kind
+
+
+def _check_branches(source: Source, tokens: Sequence[Token]) -> None:
+    """Each WHEN has a THEN; sqlglot would do without."""
+    open_: list[Token] = []
+    for token in tokens:
+        if token.token_type == TokenType.WHEN:
+            open_.append(token)
+        elif token.token_type == TokenType.THEN:
+            if not open_:
+                source.refuse("this THEN has no WHEN.", token.start)
+            open_.pop()
+    if open_:
+        source.refuse("this WHEN has no THEN.", open_[-1].start)
+
+
+def _refuse_syntax(source: Source, error: ParseError, tokens: Sequence[Token]) -> NoReturn:
+    found = error.errors[0] if error.errors else {}
+    place = (found.get("line"), found.get("col"))
+    token = next((t for t in tokens if (t.line, t.col) == place), tokens[-1])
+    description = str(found.get("description") or error)
+    if tokens[0].text.upper() in STATEMENT_WORDS:
+        source.refuse(f"an expression is expected, not a statement ({tokens[0].text}).", tokens[0].start)
+    if description.startswith("Required keyword"):
+        source.refuse(f"something is missing at {token.text!r}.", token.start)
+    if "Unexpected token" in description:
+        source.refuse(f"{token.text!r} is not expected here.", token.start)
+    source.refuse(f"{description[:1].lower()}{description[1:].rstrip('.')} at {token.text!r}.", token.start)

@@ -1,0 +1,98 @@
+"""Facts about expressions that let a plan keep what it knows about its rows.
+
+`is_monotone_in_start(f)`: s <= t implies f(s) <= f(t). Found by following the direction of growth through the tree; an
+expression whose direction is not certain counts as unknown, so the answer errs towards no.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+
+import pyarrow as pa
+from pyarrow import types
+
+from thalweg.errors import ThalwegError
+from thalweg.expr.frame import Frame
+from thalweg.expr.nodes import Call, Cast, Column, Expr, Literal
+
+__all__ = ["is_monotone_in_start"]
+
+_KEEPS_DIRECTION = {"floor", "ceil", "sign", "exp"}
+
+
+class _Growth(Enum):
+    """What an expression does while `_start` grows."""
+
+    STAYS = 0
+    RISES = 1
+    FALLS = -1
+    UNKNOWN = None
+
+
+def is_monotone_in_start(expr: Expr) -> bool:
+    """Whether it depends on `_start` alone and never falls while `_start` grows.
+
+    >>> from thalweg.expr import parse
+    >>> is_monotone_in_start(parse("_start // 10 * 10 + 5")), is_monotone_in_start(parse("100 - _start"))
+    (True, False)
+    """
+    return _growth(expr) in (_Growth.STAYS, _Growth.RISES)
+
+
+def _growth(expr: Expr) -> _Growth:
+    if isinstance(expr, Column):
+        return _Growth.RISES if expr.name == "_start" else _Growth.UNKNOWN
+    if not expr.columns():
+        return _Growth.UNKNOWN if _number(expr) is None else _Growth.STAYS
+    if isinstance(expr, Cast):
+        numeric = types.is_integer(expr.type) or types.is_floating(expr.type)
+        return _growth(expr.expr) if numeric else _Growth.UNKNOWN
+    return _growth_of_call(expr) if isinstance(expr, Call) else _Growth.UNKNOWN
+
+
+def _growth_of_call(expr: Call) -> _Growth:
+    name, args = expr.function, expr.args
+    if name in ("add", "least", "greatest"):
+        return _together(*(_growth(arg) for arg in args))
+    if name == "subtract":
+        return _together(_growth(args[0]), _reverse(_growth(args[1])))
+    if name == "negate":
+        return _reverse(_growth(args[0]))
+    if name == "multiply":
+        factor, other = (args[0], args[1]) if not args[0].columns() else (args[1], args[0])
+        return _scaled(_growth(other), _number(factor))
+    if name in ("divide", "floor_div"):
+        divisor = _number(args[1])
+        return _scaled(_growth(args[0]), divisor) if divisor else _Growth.UNKNOWN
+    if name in _KEEPS_DIRECTION or (name == "round" and all(isinstance(arg, Literal) for arg in args[1:])):
+        return _growth(args[0])
+    return _Growth.UNKNOWN
+
+
+def _together(*growths: _Growth) -> _Growth:
+    moving = {growth for growth in growths if growth is not _Growth.STAYS}
+    if len(moving) > 1:
+        return _Growth.UNKNOWN
+    return moving.pop() if moving else _Growth.STAYS
+
+
+def _reverse(growth: _Growth) -> _Growth:
+    return _Growth.UNKNOWN if growth.value is None else _Growth(-growth.value)
+
+
+def _scaled(growth: _Growth, factor: float | None) -> _Growth:
+    if factor is None or growth is _Growth.UNKNOWN:
+        return _Growth.UNKNOWN
+    return growth if factor > 0 else _reverse(growth) if factor < 0 else _Growth.STAYS
+
+
+def _number(expr: Expr) -> float | None:
+    """The value of a constant expression, when it is a finite number."""
+    if expr.columns():
+        return None
+    try:
+        value = expr.evaluate(Frame({}, 1))[0].as_py()
+    except (ThalwegError, pa.ArrowException):
+        return None
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) else None

@@ -1,0 +1,183 @@
+"""Kinds of values: which types may meet in one operation, and the type they meet in.
+
+Numbers meet in int64 when all are whole and in double otherwise; texts meet in text, timestamps of one time zone in the
+finest unit, and an untyped NULL meets every type. Other types meet only themselves. Booleans are not numbers.
+
+A function refuses a type by raising `Refusal`, on empty input as on full: this is what makes typing and evaluation agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+__all__ = [
+    "Datum",
+    "Refusal",
+    "common_type",
+    "constant",
+    "convert",
+    "is_constant",
+    "kind_of",
+    "meet",
+    "number",
+    "numbers",
+    "plain",
+    "text",
+    "truth",
+]
+
+Datum: TypeAlias = "pa.Array | pa.Scalar"
+"""A column of values, or one value that stands for every row."""
+
+_INT64, _DOUBLE, _STRING, _BOOL, _NULL = (t.id for t in (pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.null()))
+_UNITS = ("s", "ms", "us", "ns")
+_NUMBERS = frozenset({_INT64, _DOUBLE})
+_SIMPLE = frozenset({_INT64, _DOUBLE, _STRING, _BOOL})
+_FLOAT64 = pa.float64()
+_TO_DOUBLE = pc.CastOptions.unsafe(_FLOAT64)
+_cast = pc.get_function("cast").call
+
+
+class Refusal(Exception):  # noqa: N818 - never leaves the package: translated into the error of the expression at hand
+    """A type, or a constant, that a function does not take."""
+
+
+def kind_of(type_: pa.DataType) -> str:
+    """The kind of a type, as users call it.
+
+    >>> kind_of(pa.int16()), kind_of(pa.large_string()), kind_of(pa.bool_()), kind_of(pa.null())
+    ('number', 'text', 'condition', 'null')
+    """
+    if types.is_integer(type_) or types.is_floating(type_):
+        return "number"
+    if types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_):
+        return "text"
+    if types.is_boolean(type_):
+        return "condition"
+    if types.is_null(type_):
+        return "null"
+    if types.is_dictionary(type_):
+        return kind_of(type_.value_type)
+    if types.is_timestamp(type_):
+        return "timestamp" if type_.tz is None else f"timestamp with time zone {type_.tz}"
+    if types.is_decimal(type_):
+        return "decimal"
+    return "bytes" if types.is_binary(type_) or types.is_large_binary(type_) else str(type_)
+
+
+def common_type(parts: Sequence[pa.DataType]) -> pa.DataType:
+    """The type that values of several types meet in.
+
+    >>> common_type([pa.int8(), pa.null(), pa.int32()]), common_type([pa.int64(), pa.float32()])
+    (DataType(int64), DataType(double))
+    """
+    known = [t.value_type if types.is_dictionary(t) else t for t in parts if not types.is_null(t)]
+    if not known:
+        return pa.null()
+    if all(t == known[0] for t in known[1:]):
+        return known[0]
+    kinds = {kind_of(t) for t in known}
+    if len(kinds) > 1:
+        raise _not_together(known)
+    if kinds == {"number"}:
+        return pa.int64() if all(types.is_integer(t) for t in known) else pa.float64()
+    if kinds == {"text"}:
+        return pa.large_string() if any(types.is_large_string(t) for t in known) else pa.string()
+    if kinds <= {kind_of(t) for t in known if types.is_timestamp(t)}:
+        return max(known, key=lambda t: _UNITS.index(t.unit))
+    raise _not_together(known)
+
+
+def _not_together(parts: Sequence[pa.DataType]) -> Refusal:
+    listed = " and ".join(dict.fromkeys(str(t) for t in parts))
+    return Refusal(f"{listed} do not go together; convert one of them with CAST(... AS ...)")
+
+
+def plain(value: Datum) -> Datum:
+    """Without dictionary encoding, and text in the form that every kernel takes."""
+    if types.is_dictionary(value.type):
+        value = value.dictionary_decode() if isinstance(value, pa.Array) else pa.scalar(value.as_py(), value.type.value_type)
+    return value.cast(pa.string()) if types.is_string_view(value.type) else value
+
+
+def convert(value: Datum, type_: pa.DataType) -> Datum:
+    """A value in a wider type of its kind. Whole numbers become the nearest double."""
+    if value.type.id == _INT64 and type_.id == _DOUBLE:  # by far the most frequent
+        return _cast([value], _TO_DOUBLE) if isinstance(value, pa.Array) else _nearest(value)
+    value = plain(value)
+    if value.type == type_:
+        return value
+    if types.is_floating(type_) and types.is_integer(value.type):
+        return value.cast(options=pc.CastOptions.unsafe(type_))
+    return value.cast(type_)
+
+
+def _nearest(value: pa.Scalar) -> pa.Scalar:
+    return pa.scalar(float(value.as_py()) if value.is_valid else None, _FLOAT64)
+
+
+def meet(values: Sequence[Datum]) -> list[Datum]:
+    """Several values in their common type."""
+    code = values[0].type.id
+    if code in _SIMPLE and all(value.type.id == code for value in values):
+        return list(values)
+    type_ = common_type([value.type for value in values])
+    return [convert(value, type_) for value in values]
+
+
+def number(value: Datum) -> Datum:
+    """A number as int64 or double."""
+    code = value.type.id
+    if code in _NUMBERS:
+        return value
+    if code == _NULL:
+        return value.cast(pa.int64())
+    if kind_of(value.type) != "number":
+        raise Refusal(f"a number is needed, not {value.type}; convert it with CAST(... AS bigint) or CAST(... AS double)")
+    value = plain(value)
+    return value.cast(pa.int64() if types.is_integer(value.type) else pa.float64())
+
+
+def numbers(left: Datum, right: Datum) -> tuple[Datum, Datum]:
+    """Two numbers, both int64 or both double."""
+    left, right = number(left), number(right)
+    if left.type.id == right.type.id:
+        return left, right
+    return convert(left, pa.float64()), convert(right, pa.float64())
+
+
+def text(value: Datum) -> Datum:
+    """A value that must be text."""
+    if value.type.id == _STRING:
+        return value
+    if value.type.id == _NULL:
+        return value.cast(pa.string())
+    if kind_of(value.type) != "text":
+        raise Refusal(f"text is needed, not {value.type}; convert it with CAST(... AS varchar)")
+    return plain(value)
+
+
+def truth(value: Datum) -> Datum:
+    """A value that must be a condition."""
+    if value.type.id == _BOOL:
+        return value
+    if value.type.id != _NULL:
+        raise Refusal(f"a condition (true or false) is needed, not {value.type}; compare it with something")
+    return value.cast(pa.bool_())
+
+
+def is_constant(value: Datum) -> bool:
+    return isinstance(value, pa.Scalar)
+
+
+def constant(value: Datum, what: str) -> object:
+    """The Python value of an argument that must be the same for all rows."""
+    if not isinstance(value, pa.Scalar):
+        raise Refusal(f"{what} must be a constant; it is a column here")
+    result: object = value.as_py()
+    return result

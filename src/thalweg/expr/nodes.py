@@ -1,0 +1,265 @@
+"""Expressions: a tree that says how a column is computed from others, without saying for which rows.
+
+Five kinds of nodes: `Column`, `Literal`, `Call`, `Cast` here, and `Case`. They are frozen and are built with Python operators, with
+`col`, `lit` and `call`, or from SQL text. Because `==` builds an expression, two expressions are compared with `same`.
+
+`evaluate` gives one value per row of a frame; `type_in` gives the type of those values by evaluating on no rows at all, so
+that the two cannot disagree. Nulls follow SQL: an operation on null is null, except where its docstring says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.errors import ExpressionError, UnknownColumnError
+from thalweg.expr._rendering import ATOM, Rendered, render_call, render_name, render_value
+from thalweg.expr.casts import cast_to, type_name
+from thalweg.expr.failures import KERNEL_ERRORS, failure
+from thalweg.expr.frame import Frame, Shape
+from thalweg.expr.functions import find_function
+from thalweg.expr.kinds import Datum, common_type
+from thalweg.expr.operators import Operators
+
+__all__ = ["Call", "Cast", "Column", "Expr", "Literal", "call", "col", "lit"]
+
+
+class Expr(Operators):
+    """The base of all expressions.
+
+    >>> str((col("len") + 1 > 40) & col("src").is_not_null())
+    'len + 1 > 40 AND src IS NOT NULL'
+    """
+
+    __slots__ = ()
+
+    def evaluate(self, frame: Frame) -> pa.Array:
+        """One value for each row of the frame."""
+        value = self._datum(frame)
+        if isinstance(value, pa.Array):
+            return value
+        return pa.repeat(value, frame.length) if isinstance(value, pa.Scalar) else value.combine_chunks()
+
+    def type_in(self, schema: pa.Schema) -> pa.DataType:
+        """The type of the values over columns of these types; refuses what could not be evaluated."""
+        for name in sorted(self.columns()):
+            if name not in schema.names:
+                raise UnknownColumnError(name, schema.names, f"in {self}")
+        return self._datum(Shape.of_schema(schema)).type
+
+    def columns(self) -> frozenset[str]:
+        """The names of the columns that it reads."""
+        return frozenset(expr.name for expr, _ in self._walk() if isinstance(expr, Column))
+
+    def depth(self) -> int:
+        """How many nodes lie on the longest way down."""
+        return max(level for _, level in self._walk())
+
+    def _walk(self) -> Iterator[tuple[Expr, int]]:
+        stack: list[tuple[Expr, int]] = [(self, 1)]
+        while stack:
+            expr, level = stack.pop()
+            yield expr, level
+            stack.extend((part, level + 1) for part in expr.parts())
+
+    def rename(self, mapping: Mapping[str, str]) -> Expr:
+        """The same expression over columns that are called otherwise; names that are not in the mapping stay."""
+        return self._with_parts([part.rename(mapping) for part in self.parts()])
+
+    def same(self, other: object) -> bool:
+        """Whether two expressions are written alike: same nodes, names, values and types."""
+        return isinstance(other, Expr) and self.key() == other.key()
+
+    def key(self) -> tuple[Any, ...]:
+        """A hashable value that is equal for expressions that are the `same`."""
+        return (type(self).__name__, *(part.key() for part in self.parts()))
+
+    def parts(self) -> tuple[Expr, ...]:
+        """The expressions right below."""
+        return ()
+
+    def _with_parts(self, parts: Sequence[Expr]) -> Expr:  # noqa: ARG002
+        return self
+
+    def _datum(self, frame: Frame) -> Datum:
+        raise NotImplementedError
+
+    def _rendered(self) -> Rendered:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self._rendered()[0]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(getattr(self, f.name) for f in fields(self) if f.init)  # type: ignore[arg-type]
+
+    def _call(self, function: str, *args: object) -> Expr:
+        return call(function, *args)
+
+    def _cast(self, type_: pa.DataType) -> Expr:
+        return Cast(self, type_)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Column(Expr):
+    """The values of a column."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise ExpressionError(f"the name of a column is text; got {self.name!r}.")
+
+    def rename(self, mapping: Mapping[str, str]) -> Expr:
+        return Column(mapping[self.name]) if self.name in mapping else self
+
+    def key(self) -> tuple[Any, ...]:
+        return "Column", self.name
+
+    def _datum(self, frame: Frame) -> Datum:
+        try:
+            return frame.columns[self.name]
+        except KeyError:
+            raise UnknownColumnError(self.name, frame.columns) from None
+
+    def _rendered(self) -> Rendered:
+        return render_name(self.name), ATOM
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Literal(Expr):
+    """One value for every row. A tuple is the list of an IN."""
+
+    value: object
+    type: pa.DataType | None = None
+    scalar: pa.Scalar = field(init=False)
+
+    def __post_init__(self) -> None:
+        given = self.value.item() if isinstance(self.value, np.generic) else self.value
+        try:
+            scalar = _list_scalar(given, self.type) if isinstance(given, tuple) else pa.scalar(given, self.type)
+        except (*KERNEL_ERRORS, TypeError) as reason:
+            wanted = f" as {self.type}" if self.type is not None else ""
+            raise ExpressionError(f"{self.value!r} cannot be a literal{wanted}: {reason}.") from reason
+        object.__setattr__(self, "value", given)
+        object.__setattr__(self, "scalar", scalar)
+
+    def key(self) -> tuple[Any, ...]:
+        return "Literal", repr(self.value), str(self.scalar.type)
+
+    def _datum(self, frame: Frame) -> Datum:  # noqa: ARG002
+        return self.scalar
+
+    def _rendered(self) -> Rendered:
+        text = render_value(self.value)
+        natural = isinstance(self.value, tuple) or _NATURAL.get(type(self.value)) == self.scalar.type
+        return (text if natural else f"CAST({text} AS {type_name(self.scalar.type)})"), ATOM
+
+
+_NATURAL = {type(None): pa.null(), bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
+
+
+def _list_scalar(values: tuple[object, ...], type_: pa.DataType | None) -> pa.Scalar:
+    if type_ is not None:
+        return pa.scalar(list(values), type_)
+    scalars = [pa.scalar(v.item() if isinstance(v, np.generic) else v) for v in values]
+    return pa.scalar(list(values), pa.list_(common_type([s.type for s in scalars])))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Call(Expr):
+    """A function of the table, or an operator, applied to arguments."""
+
+    function: str
+    args: tuple[Expr, ...]
+    run: Callable[..., Datum] = field(init=False)
+
+    def __post_init__(self) -> None:
+        found = find_function(self.function, len(self.args))
+        object.__setattr__(self, "function", found.name)
+        object.__setattr__(self, "run", found.apply)
+
+    def parts(self) -> tuple[Expr, ...]:
+        return self.args
+
+    def key(self) -> tuple[Any, ...]:
+        return "Call", self.function, *(arg.key() for arg in self.args)
+
+    def _with_parts(self, parts: Sequence[Expr]) -> Expr:
+        return Call(self.function, tuple(parts))
+
+    def _datum(self, frame: Frame) -> Datum:
+        args = self.args
+        if len(args) == 2:  # by far the most frequent
+            values = [args[0]._datum(frame), args[1]._datum(frame)]
+        else:
+            values = [arg._datum(frame) for arg in args]
+        try:
+            return self.run(*values)
+        except KERNEL_ERRORS as reason:
+            raise failure(str(self), [str(arg) for arg in self.args], values, self.run, reason, frame) from reason
+
+    def _rendered(self) -> Rendered:
+        return render_call(self.function, [arg._rendered() for arg in self.args])
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Cast(Expr):
+    """The value as another type; one that does not fit is an error."""
+
+    expr: Expr
+    type: pa.DataType
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.type, pa.DataType):
+            raise ExpressionError(f"cast takes an Arrow type, such as pa.int64(); got {self.type!r}.")
+
+    def parts(self) -> tuple[Expr, ...]:
+        return (self.expr,)
+
+    def key(self) -> tuple[Any, ...]:
+        return "Cast", str(self.type), self.expr.key()
+
+    def _with_parts(self, parts: Sequence[Expr]) -> Expr:
+        return Cast(parts[0], self.type)
+
+    def _datum(self, frame: Frame) -> Datum:
+        value = self.expr._datum(frame)
+        try:
+            return cast_to(value, self.type)
+        except KERNEL_ERRORS as reason:
+            raise failure(str(self), [str(self.expr)], [value], partial(cast_to, type_=self.type), reason, frame) from reason
+
+    def _rendered(self) -> Rendered:
+        return f"CAST({self.expr} AS {type_name(self.type)})", ATOM
+
+
+def col(name: str) -> Column:
+    """A column by its exact name.
+
+    >>> col("len") > 40
+    <Call len > 40>
+    """
+    return Column(name)
+
+
+def lit(value: object) -> Literal:
+    """A constant; text is the text itself, not SQL."""
+    return Literal(value)
+
+
+def call(function: str, *args: object) -> Call:
+    """A function of the table; arguments that are no expressions are constants.
+
+    >>> str(call("starts_with", col("src"), "10."))
+    "starts_with(src, '10.')"
+    """
+    return Call(function, tuple(arg if isinstance(arg, Expr) else Literal(arg) for arg in args))

@@ -1,0 +1,224 @@
+"""SQL text to expressions.
+
+The text is one expression: columns (`len`, `l.price`, `"odd name"`), numbers, 'text', TRUE, FALSE, NULL; `+ - * / // % ||`,
+`= == <> != < <= > >=`, AND, OR, NOT, [NOT] BETWEEN, [NOT] IN (constants), [NOT] LIKE, IS [NOT] NULL (or TRUE, FALSE),
+CASE, CAST, IF, and the functions of the table. Words and function names may be in either case; column names are exact.
+`//` and DIV both round down. There are no comments. Anything else is refused, with a caret under the place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from thalweg.errors import ExpressionError, did_you_mean
+from thalweg.expr._rendering import STATEMENT_WORDS
+from thalweg.expr.case import Case
+from thalweg.expr.casts import TYPE_NAMES
+from thalweg.expr.functions import ALIASES, FUNCTIONS
+from thalweg.expr.nodes import Call, Cast, Column, Expr, Literal
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from thalweg.expr._syntax import Source
+
+__all__ = ["ExprLike", "as_expr", "parse"]
+
+ExprLike = Expr | str
+"""An expression, or SQL text that says one."""
+
+_DEEPEST = 250
+"""Evaluation goes down the tree by recursion; this depth leaves room for the rest of the program."""
+
+
+def as_expr(value: ExprLike) -> Expr:
+    """An expression from what a user wrote: text is SQL."""
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, str):
+        return parse(value)
+    raise ExpressionError(f"an expression or SQL text is expected; got {value!r}. Wrap a constant as lit({value!r}).")
+
+
+def parse(text: str) -> Expr:
+    """The expression that some SQL text says.
+
+    >>> parse("len > 40 and src in ('a', 'b')")
+    <Call len > 40 AND src IN ('a', 'b')>
+    >>> parse("cast(substr(x, 1, 2) as int) // 10")
+    <Call CAST(substring(x, 1, 2) AS int) // 10>
+    """
+    from thalweg.expr._syntax import Source, syntax_tree  # sqlglot is loaded with the first text
+
+    source = Source(text)
+    try:
+        expr = _Reader(source).convert(syntax_tree(source))
+    except RecursionError:
+        expr = None
+    if expr is None or expr.depth() > _DEEPEST:
+        raise ExpressionError(f"the expression is more than {_DEEPEST} levels deep. Use IN, concat(...) or CASE: {text[:60]}...")
+    return expr
+
+
+class _Reader:
+    """Turns sqlglot's tree into an expression, and what has no meaning here into an error at its place."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    def convert(self, node: exp.Expr) -> Expr:
+        """An expression for a node of sqlglot's tree."""
+        name = type(node).__name__
+        reader: Callable[[_Reader, exp.Expr], Expr] | None = _READERS.get(name)
+        given = {key for key, value in node.args.items() if value not in (None, False, [])}
+        if (reader is None and name not in _BINARY) or not given <= _UNDERSTOOD.get(name, _OPERANDS):
+            self.source.refuse_node(node, f"{node.sql()} is not supported in an expression.")
+        if reader is not None:
+            return reader(self, node)
+        return Call(_BINARY[name], (self.convert(node.this), self.convert(node.expression)))
+
+    def read_column(self, node: exp.Expr) -> Expr:
+        parts = [node.args[level] for level in ("catalog", "db", "table", "this") if node.args.get(level) is not None]
+        for part in parts:
+            if type(part).__name__ != "Identifier":
+                self.source.refuse_node(node, f"{node.sql()} is not the name of a column.")
+            if not part.args.get("quoted") and part.this.upper() in STATEMENT_WORDS:
+                self.source.refuse_node(part, f'{part.this!r} begins a statement; a column of that name is written "{part.this}".')
+            if not part.this:
+                self.source.refuse_node(part, "a name is missing between the quotes.")
+        return Column(".".join(part.this for part in parts))
+
+    def read_literal(self, node: exp.Expr) -> Expr:
+        return Literal(node.this) if node.args["is_string"] else self.read_number(node, node.this)
+
+    def read_number(self, node: exp.Expr, digits: str) -> Expr:
+        if digits.lstrip("-").isdigit():
+            if not -(2**63) <= int(digits) < 2**63:
+                self.source.refuse_node(node, f"{digits} does not fit in a bigint; write {digits}.0 for a double.")
+            return Literal(int(digits))
+        if float(digits) in (float("inf"), float("-inf")):
+            self.source.refuse_node(node, f"{digits} is too large for a double.")
+        return Literal(float(digits))
+
+    def read_negation(self, node: exp.Expr) -> Expr:
+        inner = node.this
+        if type(inner).__name__ == "Literal" and not inner.args["is_string"]:
+            return self.read_number(inner, "-" + inner.this)
+        return Call("negate", (self.convert(inner),))
+
+    def read_between(self, node: exp.Expr) -> Expr:
+        value, low, high = (self.convert(node.args[part]) for part in ("this", "low", "high"))
+        return Call("and", (Call("ge", (value, low)), Call("le", (value, high))))
+
+    def read_in(self, node: exp.Expr) -> Expr:
+        choices = [self.convert(item) for item in node.args.get("expressions") or ()]
+        if not all(isinstance(choice, Literal) for choice in choices):
+            self.source.refuse_node(node, "IN takes a list of constants: x IN (1, 2, 3).")
+        return self.convert(node.this).isin([choice.value for choice in choices if isinstance(choice, Literal)])
+
+    def read_like(self, node: exp.Expr) -> Expr:
+        like = Call("like", (self.convert(node.this), self.convert(node.expression)))
+        return Call("not", (like,)) if node.args.get("negate") else like
+
+    def read_not(self, node: exp.Expr) -> Expr:
+        inner = node.this
+        if type(inner).__name__ == "Is" and type(inner.expression).__name__ == "Null":
+            return Call("is_not_null", (self.convert(inner.this),))
+        return Call("not", (self.convert(inner),))
+
+    def read_is(self, node: exp.Expr) -> Expr:
+        value, what = self.convert(node.this), type(node.expression).__name__
+        if what == "Null":
+            return Call("is_null", (value,))
+        if what != "Boolean":
+            self.source.refuse_node(node, "IS takes NULL, TRUE or FALSE; compare other values with =.")
+        return Call("coalesce", (value if node.expression.this else Call("not", (value,)), Literal(value=False)))
+
+    def read_case(self, node: exp.Expr) -> Expr:
+        subject = self.convert(node.this) if node.this is not None else None
+        branches = []
+        for branch in node.args["ifs"]:
+            condition, value = self.convert(branch.this), self.convert(branch.args["true"])
+            branches.append((condition if subject is None else Call("eq", (subject, condition)), value))
+        if not branches:
+            self.source.refuse_node(node, "CASE needs at least one WHEN ... THEN ...")
+        default = node.args.get("default")
+        return Case(tuple(branches), None if default is None else self.convert(default))
+
+    def read_cast(self, node: exp.Expr) -> Expr:
+        target = node.args["to"]
+        name = target.args.get("kind")
+        plain = isinstance(name, str) and not target.args.get("expressions")
+        type_ = TYPE_NAMES.get(name.lower()) if plain and name.isascii() else None
+        if type_ is None:
+            guess = did_you_mean(str(name).lower(), TYPE_NAMES)
+            self.source.refuse_node(node, f"unknown type {target.sql()!r}{guess} Types: {', '.join(TYPE_NAMES)}.")
+        return Cast(self.convert(node.this), type_)
+
+    def read_call(self, node: exp.Expr) -> Expr:
+        if not isinstance(node.this, str) or not node.this.isascii():
+            self.source.refuse_node(node, f"{node.this} is not the name of a function.")
+        name = node.this.lower()
+        args = tuple(self.convert(arg) for arg in node.expressions)
+        if name == "if":
+            if len(args) not in (2, 3):
+                self.source.refuse_node(node, f"if takes a condition and one or two values; got {len(args)} arguments.")
+            return Case(((args[0], args[1]),), args[2] if len(args) == 3 else None)
+        function = FUNCTIONS.get(ALIASES.get(name, name))
+        if function is None:
+            self.source.refuse(
+                f"unknown function {node.this!r}{did_you_mean(name, [*FUNCTIONS, *ALIASES, 'if', 'cast'])}", node.meta["start"]
+            )
+        if len(args) < function.least or (function.most is not None and len(args) > function.most):
+            self.source.refuse(f"{name} takes {function.arity}; got {len(args)}.", node.meta["start"])
+        return Call(function.name, args)
+
+
+_BINARY = {
+    "Add": "add",
+    "Sub": "subtract",
+    "Mul": "multiply",
+    "Div": "divide",
+    "IntDiv": "floor_div",
+    "Mod": "mod",
+    "EQ": "eq",
+    "NEQ": "ne",
+    "LT": "lt",
+    "LTE": "le",
+    "GT": "gt",
+    "GTE": "ge",
+    "And": "and",
+    "Or": "or",
+    "DPipe": "concat",
+}
+_OPERANDS = frozenset({"this", "expression"})
+_UNDERSTOOD = {
+    "Column": frozenset({"catalog", "db", "table", "this"}),
+    "Literal": frozenset({"this", "is_string"}),
+    "DPipe": frozenset({"this", "expression", "safe"}),
+    "Between": frozenset({"this", "low", "high"}),
+    "In": frozenset({"this", "expressions"}),
+    "Like": frozenset({"this", "expression", "negate"}),
+    "Case": frozenset({"this", "ifs", "default"}),
+    "Cast": frozenset({"this", "to"}),
+    "Anonymous": frozenset({"this", "expressions"}),
+}
+"""What each kind of node may say; a node that says more is refused, so that nothing it says is dropped."""
+
+_READERS: dict[str, Callable[[_Reader, exp.Expr], Expr]] = {
+    "Paren": lambda reader, node: reader.convert(node.this),
+    "Column": _Reader.read_column,
+    "Literal": _Reader.read_literal,
+    "Boolean": lambda _, node: Literal(value=bool(node.this)),
+    "Null": lambda _reader, _node: Literal(None),
+    "Neg": _Reader.read_negation,
+    "Between": _Reader.read_between,
+    "In": _Reader.read_in,
+    "Like": _Reader.read_like,
+    "Not": _Reader.read_not,
+    "Is": _Reader.read_is,
+    "Case": _Reader.read_case,
+    "Cast": _Reader.read_cast,
+    "Anonymous": _Reader.read_call,
+}

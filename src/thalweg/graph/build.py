@@ -1,0 +1,98 @@
+"""From a logical plan to a query graph: rewrite the plan, give every node its kernel, join them by arcs.
+
+A node that several others read becomes one station. A query that asks for final answers gets a gate at its end, unless
+its last operators never revise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from thalweg.errors import PlanError
+from thalweg.graph.arcs import Arc
+from thalweg.graph.query_graph import QueryGraph
+from thalweg.graph.stations import Station
+from thalweg.operators.consistency import Consistency
+from thalweg.operators.fill import FillKernel
+from thalweg.operators.final_gate import FinalGateKernel
+from thalweg.operators.registry import kernel_for
+from thalweg.plan import nodes
+from thalweg.plan.explain import operator_ids
+from thalweg.plan.nodes import Join, Node, Source, WindowAggregate, walk
+from thalweg.plan.rules import optimize
+
+__all__ = ["build_graph", "never_revises"]
+
+_ROW_BY_ROW = (
+    nodes.Where,
+    nodes.Select,
+    nodes.SelectMany,
+    nodes.SetDuration,
+    nodes.AlterLifetime,
+    nodes.Shift,
+    nodes.Extend,
+    nodes.ClipDuration,
+    nodes.PointAtEnd,
+    nodes.HoppingLifetime,
+    nodes.Quantize,
+    nodes.Union,
+)
+
+
+def never_revises(node: Node) -> bool:
+    """Whether the output has no adjusts when every window holds its answers until they are final."""
+    if isinstance(node, Source):
+        return node.declared.insert_only
+    if isinstance(node, (WindowAggregate, nodes.TopK)):
+        return True
+    if isinstance(node, _ROW_BY_ROW) or (isinstance(node, Join) and node.how == "inner"):
+        return all(never_revises(child) for child in node.inputs)
+    return False
+
+
+def build_graph(root: Node, consistency: Consistency) -> tuple[QueryGraph, Node]:
+    """The graph that runs a query, and the plan it runs."""
+    plan, _ = optimize(root)
+    _refuse_two_meanings(plan)
+    ids = operator_ids(plan)
+    stations: list[Station] = []
+    last: dict[Node, Station] = {}
+    sources: dict[str, Station] = {}
+
+    def add(identity: str, operator: object, before: list[Station]) -> Station:
+        station = Station(identity, operator, before=before)  # type: ignore[arg-type]
+        for port, reader in enumerate(before):
+            arc = Arc(station, port)
+            reader.outputs.append(arc)
+            station.inputs.append(arc)
+        stations.append(station)
+        return station
+
+    for node in walk(plan):
+        before = [last[child] for child in node.inputs]
+        if isinstance(node, WindowAggregate) and node.fill is not None:
+            plain = add(ids[node], kernel_for(replace(node, fill=None), consistency), before)
+            last[node] = add(f"{ids[node]}-fill", FillKernel(node), [plain])
+            continue
+        if isinstance(node, Source) and node.name in sources:
+            last[node] = sources[node.name]  # the same stream, named twice
+            continue
+        last[node] = add(ids[node], kernel_for(node, consistency), before)
+        if isinstance(node, Source):
+            sources[node.name] = last[node]
+    end = last[plan]
+    if consistency.is_final and not never_revises(plan):
+        end = add("final-gate", FinalGateKernel(plan.schema, firm_ends=plan.properties.firm_ends), [end])
+    outlet = Arc(None, 0)
+    end.outputs.append(outlet)
+    return QueryGraph(stations, sources, outlet), plan
+
+
+def _refuse_two_meanings(plan: Node) -> None:
+    """A source may be mentioned often, but it is one stream."""
+    seen: dict[str, Source] = {}
+    for node in walk(plan):
+        if isinstance(node, Source):
+            other = seen.setdefault(node.name, node)
+            if other.columns != node.columns or other.ingress != node.ingress or other.declared != node.declared:
+                raise PlanError(f"the source {node.name!r} is declared in two different ways; declare it once and use that stream twice.")

@@ -1,0 +1,73 @@
+"""The query graph: stations joined by arcs, and the cycle that runs them.
+
+    1. execute the current station
+    2. select the next one by the rule in its row of the state table
+
+The cycle ends when no rule finds anything to do; then every buffer is empty. Rules are looked up at each step, so they
+can be changed while the graph runs.
+"""
+
+from __future__ import annotations
+
+from thalweg.errors import PlanError, StateError, did_you_mean
+from thalweg.graph.arcs import Arc
+from thalweg.graph.selection import RULES
+from thalweg.graph.stations import Station
+from thalweg.model.batch import Batch
+from thalweg.operators.base import Slices, StateSize
+
+__all__ = ["QueryGraph"]
+
+
+class QueryGraph:
+    """Stations in an order where each comes after those it reads; `sources` by name; one arc leads out."""
+
+    def __init__(self, stations: list[Station], sources: dict[str, Station], outlet: Arc) -> None:
+        self.stations = stations
+        self._sources = sources
+        self._inlets: dict[str, Arc] = {}
+        self._outlet = outlet
+        for name, station in sources.items():
+            arc = Arc(station, 0)
+            station.inputs.append(arc)
+            self._inlets[name] = arc
+
+    @property
+    def sources(self) -> dict[str, Station]:
+        return self._sources
+
+    def offer(self, source: str, batch: Batch) -> None:
+        """Put a batch in front of a source."""
+        if source not in self._inlets:
+            raise PlanError(f"the query has no source {source!r}{did_you_mean(source, self._inlets)} Sources: {', '.join(self._inlets)}.")
+        self._inlets[source].buffer.append(batch)
+
+    def run(self) -> list[Batch]:
+        """Work until every buffer is empty; the batches that came out."""
+        try:
+            for station in self._sources.values():
+                current: Station | None = station if station.more else None
+                while current is not None:
+                    current.execute()
+                    current = RULES[current.rule](current)
+        except BaseException:
+            # A source that refuses a batch refuses it whole: nothing of it is left behind.
+            for inlet in self._inlets.values():
+                inlet.buffer.clear()
+            raise
+        out = list(self._outlet.buffer)
+        self._outlet.buffer.clear()
+        return out
+
+    def snapshot(self) -> dict[str, Slices]:
+        return {station.id: station.operator.snapshot() for station in self.stations}
+
+    def restore(self, state: dict[str, Slices]) -> None:
+        known = {station.id for station in self.stations}
+        if known != set(state):
+            raise StateError(f"the snapshot is of other operators: it lacks {sorted(known - set(state))}, and has {sorted(set(state) - known)}.")
+        for station in self.stations:
+            station.operator.restore(state[station.id])
+
+    def state_size(self) -> dict[str, StateSize]:
+        return {station.id: station.operator.state_size() for station in self.stations}

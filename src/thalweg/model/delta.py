@@ -1,0 +1,145 @@
+"""A delta: changes to the table as weighted rows, the form in which stateful kernels compute.
+
+    insert(p, s, e)      ->  +1 (p, s, e)
+    adjust(p, s, e, n)   ->  -1 (p, s, e)  +1 (p, s, n)        (only the first when n == s)
+
+The table after a prefix of the stream is the sum of its deltas. Going back, `to_batch` pairs each leaving row with an
+arriving row of equal payload and start into one adjust; what stays unpaired becomes an insert or a full removal. The
+pairing matters for promises: a row that started before a CTI may change its end but may not be removed and put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from thalweg.model.batch import Batch
+from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows, encode, take_rows
+from thalweg.model.time import Times
+
+__all__ = ["Delta", "Weights"]
+
+Weights = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    payload: Rows
+    start: Times
+    end: Times
+    weight: Weights
+
+    @classmethod
+    def empty(cls, schema: pa.Schema) -> Delta:
+        none = np.empty(0, np.int64)
+        return cls(empty_rows(schema), none, none, none)
+
+    @classmethod
+    def of_batch(cls, batch: Batch) -> Delta:
+        """The changes a batch makes."""
+        if batch.is_adjust is None or batch.new_end is None:
+            return cls(batch.payload, batch.start, batch.end, np.ones(len(batch), np.int64))
+        leaving = np.flatnonzero(batch.is_adjust)
+        final_end = np.where(batch.is_adjust, batch.new_end, batch.end)
+        arriving = np.flatnonzero(~batch.is_adjust | (batch.new_end > batch.start))
+        which = np.concatenate([leaving, arriving])
+        weight = np.ones(len(which), np.int64)
+        weight[: len(leaving)] = -1
+        end = np.concatenate([batch.end[leaving], final_end[arriving]])
+        return cls(take_rows(batch.payload, which), batch.start[which], end, weight)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Delta], schema: pa.Schema) -> Delta:
+        full = [part for part in parts if len(part)]
+        if not full:
+            return cls.empty(schema)
+        if len(full) == 1:
+            return full[0]
+        return cls(
+            concat_rows([part.payload for part in full], schema),
+            np.concatenate([part.start for part in full]),
+            np.concatenate([part.end for part in full]),
+            np.concatenate([part.weight for part in full]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.payload.schema
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.payload.nbytes) + self.start.nbytes + self.end.nbytes + self.weight.nbytes
+
+    def take(self, which: Codes) -> Delta:
+        return Delta(take_rows(self.payload, which), self.start[which], self.end[which], self.weight[which])
+
+    def filter(self, mask: Bools) -> Delta:
+        if mask.all():
+            return self
+        return Delta(self.payload.filter(pa.array(mask)), self.start[mask], self.end[mask], self.weight[mask])
+
+    def negate(self) -> Delta:
+        return Delta(self.payload, self.start, self.end, -self.weight)
+
+    def consolidate(self) -> Delta:
+        """Equal rows become one with the sum of their weights; rows that cancel out are gone."""
+        if len(self) < 2:
+            return self.filter(self.weight != 0)
+        codes, size = encode([*self.payload.columns, self.start, self.end], len(self))
+        if size == len(self):
+            return self.filter(self.weight != 0)
+        total = np.zeros(size, np.int64)
+        np.add.at(total, codes, self.weight)
+        first = np.empty(size, np.int64)
+        first[codes[::-1]] = np.arange(len(self) - 1, -1, -1)
+        keep = np.sort(first[total != 0])
+        kept = self.take(keep)
+        return Delta(kept.payload, kept.start, kept.end, total[codes[keep]])
+
+    def to_batch(self, progress: Progress = NO_PROGRESS) -> Batch:
+        """The elements that make these changes."""
+        net = self if not (self.weight <= 0).any() else self.consolidate()
+        if not len(net):
+            return Batch.empty(self.schema, progress)
+        if (net.weight == 1).all():
+            return Batch(net.payload, net.start, net.end, progress=progress)
+        unit = np.repeat(np.arange(len(net)), np.abs(net.weight))
+        leaves = net.weight[unit] < 0
+        if not leaves.any():
+            return Batch(take_rows(net.payload, unit), net.start[unit], net.end[unit], progress=progress)
+        return _pair(net, unit[leaves], unit[~leaves], progress)
+
+
+def _pair(net: Delta, leaving: Codes, arriving: Codes, progress: Progress) -> Batch:
+    row, _ = encode([*net.payload.columns, net.start], len(net))
+    leaving, leaving_rank = _ranked(net, row, leaving)
+    arriving, arriving_rank = _ranked(net, row, arriving)
+    span = int(max(leaving_rank.max(initial=0), arriving_rank.max(initial=0))) + 1
+    leaving_key, arriving_key = row[leaving] * span + leaving_rank, row[arriving] * span + arriving_rank
+    _, at_leaving, at_arriving = np.intersect1d(leaving_key, arriving_key, assume_unique=True, return_indices=True)
+    lone_leaving = np.delete(leaving, at_leaving)
+    lone_arriving = np.delete(arriving, at_arriving)
+    which = np.concatenate([leaving[at_leaving], lone_leaving, lone_arriving])
+    new_end = np.concatenate([net.end[arriving[at_arriving]], net.start[lone_leaving], net.end[lone_arriving]])
+    adjusts = np.ones(len(which), np.bool_)
+    adjusts[len(at_leaving) + len(lone_leaving) :] = False
+    return Batch(take_rows(net.payload, which), net.start[which], net.end[which], new_end, adjusts, progress)
+
+
+def _ranked(net: Delta, row: Codes, which: Codes) -> tuple[Codes, Codes]:
+    """Positions ordered by row and end, with each one's rank among its row."""
+    order = which[np.lexsort((net.end[which], row[which]))]
+    group = row[order]
+    new = np.ones(len(order), np.bool_)
+    new[1:] = group[1:] != group[:-1]
+    begins = np.flatnonzero(new)
+    rank = np.arange(len(order)) - begins[np.cumsum(new) - 1] if len(order) else np.empty(0, np.int64)
+    return order, rank

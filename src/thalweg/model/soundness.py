@@ -1,0 +1,88 @@
+"""The CTI soundness checker: does a sequence keep the promises it makes?
+
+After `cti(t)` no insert may start before `t`, and no adjust may have an `end` or `new_end` before `t`. After
+`cti(t, scope)` the same holds for the rows whose payload matches the scope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from thalweg.errors import SoundnessError
+from thalweg.model.batch import Batch
+from thalweg.model.elements import Adjust, Cti, Element, Insert
+from thalweg.model.progress import NO_PROGRESS
+from thalweg.model.time import MIN_TIME
+
+__all__ = ["Violation", "assert_sound", "first_violation", "first_violation_in_batches"]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """The first element that breaks an earlier promise, and the promise."""
+
+    position: int
+    element: Element
+    promise: int
+
+    def __str__(self) -> str:
+        return f"element {self.position} {self.element} changes time before the CTI {self.promise} that came earlier"
+
+
+def first_violation(elements: Iterable[Element]) -> Violation | None:
+    """The first broken promise, or None.
+
+    >>> from thalweg.model import cti, insert
+    >>> print(first_violation([cti(5), insert({"v": 1}, 4, 9)]))
+    element 1 Insert(payload={'v': 1}, start=4, end=9) changes time before the CTI 5 that came earlier
+    """
+    common = MIN_TIME
+    scoped: list[tuple[dict[str, object], int]] = []
+    for position, element in enumerate(elements):
+        if isinstance(element, Cti):
+            if element.scope is None:
+                if element.time < common:
+                    return Violation(position, element, common)
+                common = element.time
+            else:
+                scoped.append((dict(element.scope), element.time))
+            continue
+        promise = max([common, *(t for scope, t in scoped if scope.items() <= dict(element.payload).items())])
+        if isinstance(element, Insert) and element.start < promise:
+            return Violation(position, element, promise)
+        if isinstance(element, Adjust) and min(element.end, element.new_end) < promise:
+            return Violation(position, element, promise)
+    return None
+
+
+def first_violation_in_batches(batches: Iterable[Batch]) -> str | None:
+    """The same check on batches, without turning them into elements."""
+    known = NO_PROGRESS
+    for number, batch in enumerate(batches):
+        promise = np.full(len(batch), known.cti)
+        if known.scoped and len(batch):
+            columns = [batch.payload.column(name).to_pylist() for name in known.scope_columns]
+            promise = np.array([known.of(scope) for scope in zip(*columns, strict=True)], np.int64)
+        broken = np.flatnonzero(batch.sync < promise)
+        if len(broken):
+            at = int(broken[0])
+            row = batch.payload.slice(at, 1).to_pylist()[0]
+            new_end = None if batch.new_end is None else int(batch.new_end[at])
+            return (
+                f"batch {number}, element {at}: {row} [{batch.start[at]}, {batch.end[at]}) new end {new_end} "
+                f"changes time before the CTI {promise[at]} that came earlier"
+            )
+        if batch.progress.cti != MIN_TIME and batch.progress.cti < known.cti:
+            return f"batch {number}: progress goes back from {known.cti} to {batch.progress.cti}"
+        known = known.merge(batch.progress)
+    return None
+
+
+def assert_sound(batches: Iterable[Batch]) -> None:
+    """Raise when a promise is broken."""
+    broken = first_violation_in_batches(batches)
+    if broken:
+        raise SoundnessError(broken)

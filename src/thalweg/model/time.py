@@ -1,0 +1,129 @@
+"""Application time: an int64, half-open lifetimes, one constant for infinity.
+
+Any integer unit works inside one query; the API and Spark use microseconds since the epoch. Finite times lie
+strictly between `MIN_TIME` and `MAX_TIME`, a quarter of the int64 range on either side, so that adding a legal
+duration to a legal time can never wrap around; `INFINITY` absorbs every shift.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from thalweg.errors import WindowError
+
+__all__ = [
+    "INFINITY",
+    "MAX_TIME",
+    "MIN_TIME",
+    "Duration",
+    "Times",
+    "add_saturating",
+    "ceil_to_grid",
+    "duration_us",
+    "floor_to_grid",
+    "time_us",
+]
+
+INFINITY: int = 2**63 - 1
+MAX_TIME: int = 2**62
+MIN_TIME: int = -(2**62)
+
+Times: TypeAlias = npt.NDArray[np.int64]
+Duration: TypeAlias = "int | str | timedelta"
+
+_UNITS_US = {
+    "us": 1,
+    "microsecond": 1,
+    "ms": 1_000,
+    "millisecond": 1_000,
+    "s": 1_000_000,
+    "sec": 1_000_000,
+    "second": 1_000_000,
+    "m": 60_000_000,
+    "min": 60_000_000,
+    "minute": 60_000_000,
+    "h": 3_600_000_000,
+    "hour": 3_600_000_000,
+    "d": 86_400_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
+
+
+def duration_us(value: Duration, *, what: str = "duration") -> int:
+    """A duration as an integer number of ticks: ints as they are, text and timedelta in microseconds.
+
+    >>> duration_us("10 min"), duration_us("1h 30s"), duration_us(5)
+    (600000000, 3630000000, 5)
+    """
+    if isinstance(value, bool):
+        raise WindowError(f"{what} must be a timedelta, text such as '10 min', or whole ticks; got {value!r}.")
+    if isinstance(value, (int, np.integer)):
+        ticks = int(value)
+    elif isinstance(value, timedelta):
+        ticks = value // timedelta(microseconds=1)
+    elif isinstance(value, str):
+        ticks = _parse(value, what)
+    else:
+        raise WindowError(f"{what} must be a timedelta, text such as '10 min', or whole ticks; got {value!r}.")
+    if not MIN_TIME < ticks < MAX_TIME:
+        raise WindowError(f"{what} of {value!r} is outside the range of the clock.")
+    return ticks
+
+
+def _parse(text: str, what: str) -> int:
+    position, total = 0, 0.0
+    negative = text.strip().startswith("-")
+    body = text.strip().removeprefix("-")
+    while position < len(body):
+        found = _PART.match(body, position)
+        unit = found.group(2).lower() if found else ""
+        scale = _UNITS_US.get(unit) or _UNITS_US.get(unit.removesuffix("s"))
+        if not found or scale is None:
+            raise WindowError(f"{what} {text!r} is not understood; write it as '10 min', '1h 30s' or '250 ms'.")
+        total += float(found.group(1)) * scale
+        position = found.end()
+    if not body or total != int(total):
+        raise WindowError(f"{what} {text!r} is not a whole number of microseconds.")
+    return -int(total) if negative else int(total)
+
+
+def time_us(value: int | datetime) -> int:
+    """A point in time as ticks; a datetime without a zone is read as UTC.
+
+    >>> time_us(datetime(1970, 1, 1, 0, 0, 1))
+    1000000
+    """
+    if isinstance(value, datetime):
+        aware = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
+        return (aware - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1)
+    return int(value)
+
+
+def add_saturating(times: Times, ticks: int | Times) -> Times:
+    """`times + ticks`, where infinity stays infinite."""
+    return np.where(times == INFINITY, INFINITY, times + np.where(times == INFINITY, 0, ticks))
+
+
+def floor_to_grid(times: Times, step: int, offset: int = 0) -> Times:
+    """The grid point `offset + k * step` at or before each time; infinity stays.
+
+    >>> floor_to_grid(np.array([-1, 0, 7, 10]), 5).tolist()
+    [-5, 0, 5, 10]
+    """
+    finite = np.where(times == INFINITY, offset, times)
+    grid = (finite - offset) // step * step + offset
+    return np.where(times == INFINITY, INFINITY, grid)
+
+
+def ceil_to_grid(times: Times, step: int, offset: int = 0) -> Times:
+    """The grid point at or after each time; infinity stays."""
+    finite = np.where(times == INFINITY, offset, times)
+    grid = -((offset - finite) // step) * step + offset
+    return np.where(times == INFINITY, INFINITY, grid)

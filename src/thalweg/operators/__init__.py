@@ -1,0 +1,7 @@
+"""Physical kernels, one operator per file, and the table that says which kernel runs a node."""
+
+from thalweg.operators.base import Operator, Slices, StateSize
+from thalweg.operators.consistency import Consistency, Gate
+from thalweg.operators.registry import kernel_for
+
+__all__ = ["Consistency", "Gate", "Operator", "Slices", "StateSize", "kernel_for"]

@@ -1,0 +1,42 @@
+"""Alter lifetime: R' = {(f(s, p), f(s, p) + ticks, p)}.
+
+The end of the input is forgotten. A promise passes through f when f is a non-decreasing function of the start alone;
+otherwise a future row could land anywhere, and only the end of the stream is a promise. No state.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.expr import Frame, is_monotone_in_start
+from thalweg.model.rows import Rows
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.frames import frame_of
+from thalweg.operators.lifetimes import LifetimeKernel
+from thalweg.plan.nodes import AlterLifetime
+
+__all__ = ["AlterLifetimeKernel"]
+
+
+class AlterLifetimeKernel(LifetimeKernel):
+    """
+    >>> import thalweg as tw
+    >>> query = tw.source("s", {"v": "int64"}).alter_lifetime(start="_start + v", duration=5)
+    >>> tw.table(query, {"s": [tw.insert({"v": 2}, 3, 4)]})
+    [(5, 10, {'v': 2})]
+    """
+
+    def __init__(self, node: AlterLifetime) -> None:
+        super().__init__(node.schema)
+        self._start, self._ticks = node.start, node.ticks
+        self._monotone = is_monotone_in_start(node.start)
+
+    def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
+        moved = self._start.evaluate(frame_of(payload, start)).cast(pa.int64()).to_numpy(zero_copy_only=False)
+        return moved, np.full(len(moved), INFINITY) if self._ticks == INFINITY else moved + self._ticks
+
+    def promise(self, cti: int) -> int:
+        if not self._monotone:
+            return MIN_TIME
+        return int(self._start.evaluate(Frame({"_start": pa.array([cti])}, 1))[0].as_py())

@@ -1,0 +1,109 @@
+"""What every operator kernel is: batches in, batches out, state that can be written down and read back.
+
+A kernel is told one batch at a time on one of its input ports and answers with one batch. It accepts any legal order,
+never waits, and answers with progress that its later answers keep. It knows no runner.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.errors import StateError
+from thalweg.model.batch import Batch
+from thalweg.model.delta import Delta
+from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.rows import Rows
+from thalweg.model.time import INFINITY, MIN_TIME
+
+__all__ = ["Operator", "Slices", "StateSize", "delta_of_slice", "map_progress", "progress_of_slice", "rename_scopes", "slice_of_delta", "slice_of_progress"]
+
+Slices = dict[str, Rows]
+"""A snapshot: named Arrow record batches. A kernel writes the same names it reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateSize:
+    rows: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: StateSize) -> StateSize:
+        return StateSize(self.rows + other.rows, self.bytes + other.bytes)
+
+
+class Operator(ABC):
+    """A kernel with `ports` inputs. `schema` is that of its output."""
+
+    ports: int = 1
+    schema: pa.Schema
+
+    @abstractmethod
+    def process(self, port: int, batch: Batch) -> Batch:
+        """The elements and the progress that follow from one more batch."""
+
+    def snapshot(self) -> Slices:
+        """All state, as Arrow."""
+        return {}
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        """Back to the state of a snapshot."""
+        if slices:
+            raise StateError(f"{type(self).__name__} keeps no state, but the snapshot has {sorted(slices)}.")
+
+    def state_size(self) -> StateSize:
+        return StateSize()
+
+
+def map_progress(progress: Progress, move: Callable[[int], int]) -> Progress:
+    """Progress moved by a function of time; the two ends of time stay where they are."""
+
+    def moved(time: int) -> int:
+        return time if time in (INFINITY, MIN_TIME) else max(MIN_TIME, min(move(time), INFINITY))
+
+    return Progress(moved(progress.cti), progress.scope_columns, {s: moved(t) for s, t in progress.scoped.items()})
+
+
+def rename_scopes(progress: Progress, names: Mapping[str, str]) -> Progress:
+    """Progress whose scope columns got new names; promises for groups that can no longer be told apart are dropped."""
+    if not progress.scoped:
+        return progress
+    if not all(column in names for column in progress.scope_columns):
+        return progress.without_scopes()
+    return Progress(progress.cti, tuple(names[column] for column in progress.scope_columns), progress.scoped)
+
+
+def slice_of_delta(delta: Delta) -> Rows:
+    """A delta as one record batch."""
+    arrays = [pa.array(delta.start), pa.array(delta.end), pa.array(delta.weight), *delta.payload.columns]
+    return pa.RecordBatch.from_arrays(arrays, names=["_start", "_end", "_weight", *delta.schema.names])
+
+
+def delta_of_slice(rows: Rows) -> Delta:
+    """The inverse of `slice_of_delta`."""
+    if rows.schema.names[:3] != ["_start", "_end", "_weight"]:
+        raise StateError(f"expected a slice of weighted rows, got the columns {rows.schema.names}.")
+    start, end, weight = (np.array(column.to_numpy(zero_copy_only=False), np.int64) for column in rows.columns[:3])
+    return Delta(pa.RecordBatch.from_arrays(rows.columns[3:], names=rows.schema.names[3:]), start, end, weight)
+
+
+def slice_of_progress(parts: list[Progress]) -> Rows:
+    """Progress of each port as one record batch (scopes as text, since their types differ)."""
+    import json
+
+    texts = [json.dumps([p.cti, list(p.scope_columns), [[list(s), t] for s, t in p.scoped.items()]]) for p in parts]
+    return pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], names=["progress"])
+
+
+def progress_of_slice(rows: Rows) -> list[Progress]:
+    """The inverse of `slice_of_progress`."""
+    import json
+
+    found = []
+    for text in rows.column(0).to_pylist():
+        cti, columns, scoped = json.loads(text)
+        found.append(Progress(cti, tuple(columns), {tuple(s): t for s, t in scoped}) if scoped else Progress(cti))
+    return found or [NO_PROGRESS]

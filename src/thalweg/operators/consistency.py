@@ -1,0 +1,128 @@
+"""Consistency: when an answer may leave, and the gate that holds it until then.
+
+With the watermark m = max(latest CTI, largest start seen) and the CTI c, an answer that ends at e leaves when
+
+    speculative   e <= m                 hold d        e <= max(c, m - d)
+    eager         at once                final         e <= c   (e < c where the end itself may still move)
+
+The final table is the same for all. The gate keeps exactly the rows that may not leave yet; a row that has left is
+revised at once. Rows that started before a promise the gate has passed on are already known downstream, so they pass
+whatever their end: taking them back would break that promise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.errors import PlanError
+from thalweg.model.delta import Delta
+from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.rows import Rows
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.base import StateSize, delta_of_slice, progress_of_slice, slice_of_delta, slice_of_progress
+
+__all__ = ["Consistency", "Gate"]
+
+_MODES = ("speculative", "eager", "final")
+
+
+@dataclass(frozen=True, slots=True)
+class Consistency:
+    """
+    >>> Consistency("speculative").threshold(watermark=20, cti=5), Consistency("final").threshold(20, 5)
+    (20, 5)
+    >>> Consistency("speculative", hold=10).threshold(watermark=20, cti=5)
+    10
+    """
+
+    mode: str = "speculative"
+    hold: int = 0
+
+    def __post_init__(self) -> None:
+        if self.mode not in _MODES:
+            raise PlanError(f"consistency must be one of {', '.join(_MODES)}; got {self.mode!r}.")
+        if self.hold < 0 or (self.hold and self.mode != "speculative"):
+            raise PlanError("hold is a duration of 0 or more and goes with consistency='speculative'.")
+
+    @property
+    def is_final(self) -> bool:
+        return self.mode == "final"
+
+    def threshold(self, watermark: int, cti: int) -> int:
+        """The latest end of an answer that may leave."""
+        if self.mode == "eager":
+            return INFINITY
+        if self.mode == "final":
+            return cti
+        return max(cti, watermark if watermark == INFINITY else max(watermark - self.hold, MIN_TIME))
+
+
+class Gate:
+    """Holds rows back until they may leave.
+
+    `settled` says when a row can no longer change: `"end"` when the CTI has reached its end (windows on a grid, closed
+    sessions), `"past end"` when it has passed it (an end that may still be adjusted), `"start"` when it has passed its
+    start (rows that come and go whole).
+    """
+
+    def __init__(self, schema: pa.Schema, consistency: Consistency, *, settled: str) -> None:
+        self._consistency = consistency
+        self._settled = settled
+        self._held = Delta.empty(schema)
+        self._passed = NO_PROGRESS
+
+    def release(self, delta: Delta, watermark: int, progress: Progress) -> tuple[Delta, Progress]:
+        """The changes that leave now, and the promise that holds after them."""
+        if self._consistency.mode == "eager":
+            return delta, progress
+        waiting = Delta.concat([self._held, delta], delta.schema)
+        if len(self._held) and len(delta):
+            waiting = waiting.consolidate()
+        leaves = self._may_leave(waiting, watermark, progress.cti)
+        self._held = waiting.filter(~leaves)
+        self._passed = self._passed.merge(self._promise(progress))
+        return waiting.filter(leaves), self._passed
+
+    def _may_leave(self, rows: Delta, watermark: int, cti: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        threshold = self._consistency.threshold(watermark, cti)
+        if self._consistency.is_final and self._settled == "past end" and threshold not in (INFINITY, MIN_TIME):
+            threshold -= 1
+        leaves: np.ndarray[tuple[int], np.dtype[np.bool_]] = (rows.end <= threshold) | (rows.start < self._passed_for(rows))
+        if self._settled == "start":
+            leaves |= rows.start < cti
+        return leaves
+
+    def _passed_for(self, rows: Delta) -> Times | int:
+        passed = self._passed
+        if not passed.scoped or not len(rows):
+            return passed.cti
+        scopes = zip(*(rows.payload.column(name).to_pylist() for name in passed.scope_columns), strict=True)
+        return np.array([passed.of(scope) for scope in scopes], np.int64)
+
+    def _promise(self, progress: Progress) -> Progress:
+        """No promise beyond the start of a row that is still held."""
+        if not len(self._held):
+            return progress
+        first = int(self._held.start.min())
+        cti = min(progress.cti, first)
+        if not progress.scoped:
+            return Progress(cti)
+        columns = [self._held.payload.column(name).to_pylist() for name in progress.scope_columns]
+        earliest: dict[tuple[object, ...], int] = {}
+        for scope, start in zip(zip(*columns, strict=True), self._held.start.tolist(), strict=True):
+            earliest[scope] = min(start, earliest.get(scope, INFINITY))
+        scoped = {s: min(progress.of(s), earliest.get(s, INFINITY)) for s in progress.scoped}
+        return Progress(cti, progress.scope_columns, {s: t for s, t in scoped.items() if t > cti})
+
+    def snapshot(self) -> dict[str, Rows]:
+        return {"gate": slice_of_delta(self._held), "gate_progress": slice_of_progress([self._passed])}
+
+    def restore(self, slices: dict[str, Rows]) -> None:
+        self._held = delta_of_slice(slices["gate"])
+        self._passed = progress_of_slice(slices["gate_progress"])[0]
+
+    def state_size(self) -> StateSize:
+        return StateSize(len(self._held), self._held.nbytes)

@@ -1,0 +1,94 @@
+"""Hopping windows as a grid of integers: window k is [k * hop + offset, k * hop + offset + size).
+
+    first(s)     smallest k whose window ends after s:  floor((s - offset - size) / hop) + 1
+    beyond(e)    smallest k whose window starts at or after e:  ceil((e - offset) / hop)
+
+An event [s, e) belongs to the windows first(s) .. beyond(e) - 1. Two more integers follow the stream: windows up to
+`closed` end at or before the CTI, windows up to `released` may have answers out (see `consistency`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from thalweg.model.rows import Codes
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.consistency import Consistency
+from thalweg.windows import HoppingWindow
+
+__all__ = ["FOREVER", "NEVER", "Grid", "Release"]
+
+FOREVER = 2**61
+"""A window index after all windows."""
+NEVER = -(2**61)
+"""A window index before all windows."""
+
+
+class Grid:
+    def __init__(self, window: HoppingWindow) -> None:
+        self.size, self.hop, self.offset = window.size, window.hop, window.offset
+
+    def first(self, start: Times) -> Codes:
+        return (start - (self.offset + self.size)) // self.hop + 1
+
+    def beyond(self, end: Times) -> Codes:
+        finite = np.where(end == INFINITY, 0, end)
+        return np.where(end == INFINITY, FOREVER, -((self.offset - finite) // self.hop))
+
+    def start(self, window: Codes) -> Times:
+        return window * self.hop + self.offset
+
+    def last_ending_by(self, time: int) -> int:
+        """The last window that ends at or before a time."""
+        if time in (MIN_TIME, INFINITY):
+            return NEVER if time == MIN_TIME else FOREVER
+        return (time - self.offset - self.size) // self.hop
+
+    def last_starting_by(self, time: int) -> int:
+        """The last window that starts at or before a time."""
+        if time in (MIN_TIME, INFINITY):
+            return NEVER if time == MIN_TIME else FOREVER
+        return (time - self.offset) // self.hop
+
+
+@dataclass(slots=True)
+class Release:
+    """How far a stream has come on the grid. `horizon` is the largest finite time seen, where rows without an end stop."""
+
+    grid: Grid
+    consistency: Consistency
+    watermark: int = MIN_TIME
+    cti: int = MIN_TIME
+    horizon: int = MIN_TIME
+    closed: int = NEVER
+    released: int = NEVER
+
+    def see(self, start: Times, end: Times) -> None:
+        """New rows: the watermark and the horizon move."""
+        if len(start):
+            self.watermark = max(self.watermark, int(start.max()))
+            finite = end[end != INFINITY]
+            self.horizon = max(self.horizon, self.watermark + 1, int(finite.max(initial=MIN_TIME)))
+
+    def advance(self, cti: int) -> tuple[int, int]:
+        """A new CTI: the windows that are closed, and those that may now answer."""
+        self.cti = max(self.cti, cti)
+        if self.cti != INFINITY:
+            self.horizon = max(self.horizon, self.cti)
+        self.watermark = max(self.watermark, self.cti)
+        last = self.grid.last_starting_by(self.horizon - 1) if self.horizon != MIN_TIME else NEVER
+        closed = min(self.grid.last_ending_by(self.cti), last) if self.cti == INFINITY else self.grid.last_ending_by(self.cti)
+        if self.consistency.mode == "eager":
+            released = self.grid.last_starting_by(min(self.watermark, self.horizon))
+        else:
+            released = self.grid.last_ending_by(self.consistency.threshold(self.watermark, self.cti))
+        released = max(min(released, last), closed)
+        return max(closed, self.closed), max(released, self.released)
+
+    def promise(self) -> int:
+        """The start of the earliest window that is not closed: no answer before it changes any more."""
+        if self.cti in (MIN_TIME, INFINITY):
+            return self.cti
+        return (self.closed + 1) * self.grid.hop + self.grid.offset

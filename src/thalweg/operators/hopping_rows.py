@@ -1,0 +1,187 @@
+"""Hopping windows over kept rows: aggregates that need each window's rows (percentiles, first, ...), and top-k.
+
+Meaning: per group and window [a, a + size) with at least one row that overlaps it, what those rows give, living as long
+as the window. A window answers once, when it may (see `consistency`), and is answered again when its rows change.
+
+State: rows that overlap a window the CTI has not closed, or whose end may still move into one. The promise is the start
+of the earliest window that is not closed.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.batch import Batch
+from thalweg.model.delta import Delta
+from thalweg.model.progress import Progress
+from thalweg.model.rows import Codes, Rows, encode
+from thalweg.model.time import INFINITY
+from thalweg.operators.arguments import ArgumentProjection
+from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, slice_of_delta
+from thalweg.operators.consistency import Consistency
+from thalweg.operators.groups import append_column, group_codes, keyed_in, ranges, refuse_negative, units
+from thalweg.operators.hopping_grid import Grid, Release
+from thalweg.operators.reduce import reduce_cells
+from thalweg.operators.top_k import rank_members, ranked_projection
+from thalweg.plan.nodes import TopK, WindowAggregate
+from thalweg.windows import HoppingWindow
+
+__all__ = ["HoppingRowsAggregateKernel", "HoppingRowsKernel", "HoppingTopKKernel"]
+
+
+class HoppingRowsKernel(Operator):
+    """The shared part: which windows to evaluate when."""
+
+    def __init__(self, schema: pa.Schema, held: pa.Schema, keys: tuple[str, ...], window: HoppingWindow, consistency: Consistency) -> None:
+        self.schema = schema
+        self._keys = keys
+        self._grid = Grid(window)
+        self._release = Release(self._grid, consistency)
+        self._held = Delta.empty(held)
+
+    @abstractmethod
+    def project(self, batch: Batch) -> Delta:
+        """The changes a batch makes to the rows that are held."""
+
+    @abstractmethod
+    def answer(self, rows: Delta, member: Codes, window: Codes, group: Codes) -> Delta:
+        """What the windows give; `member` is a row of `window` (rows have weight one)."""
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        release = self._release
+        changes = []
+        if len(batch):
+            delta = self.project(batch)
+            release.see(delta.start, delta.end)
+            changes.append(self._apply(delta))
+        closed, released = release.advance(batch.progress.cti)
+        if released > release.released:
+            changes.append(self._evaluate(self._held, max(release.released, release.closed) + 1, released))
+        release.closed, release.released = closed, released
+        self._forget()
+        return Delta.concat(changes, self.schema).to_batch(Progress(release.promise()))
+
+    def _apply(self, delta: Delta) -> Delta:
+        """Take the changes in; revise the answers that are out."""
+        touched = keyed_in(self._held.payload, delta.payload, self._keys)
+        before = self._held.filter(touched)
+        after = Delta.concat([before, delta], self._held.schema)
+        if (delta.weight < 0).any():
+            after = after.consolidate()
+            refuse_negative(after, type(self).__name__.removesuffix("Kernel"))
+        self._held = Delta.concat([self._held.filter(~touched), after], self._held.schema)
+        low = max(int(self._grid.first(delta.start).min()), self._release.closed + 1)
+        high = min(int(self._grid.beyond(delta.end).max()) - 1, self._release.released)
+        if low > high:
+            return Delta.empty(self.schema)
+        return Delta.concat([self._evaluate(after, low, high), self._evaluate(before, low, high).negate()], self.schema)
+
+    def _evaluate(self, rows: Delta, low: int, high: int) -> Delta:
+        """Answers of the windows low .. high."""
+        first = np.maximum(self._grid.first(rows.start), low)
+        length = np.maximum(np.minimum(self._grid.beyond(rows.end), high + 1) - first, 0)
+        if not length.any():
+            return Delta.empty(self.schema)
+        rows, first, length = rows.filter(length > 0), first[length > 0], length[length > 0]
+        if not (rows.weight == 1).all():
+            which = np.repeat(np.arange(len(rows)), rows.weight)
+            first, length, rows = first[which], length[which], units(rows)
+        member, window = ranges(first, length)
+        group, _ = group_codes(rows.payload, self._keys)
+        return self.answer(rows, member, window, group[member])
+
+    def _forget(self) -> None:
+        release, held = self._release, self._held
+        if release.cti == INFINITY:
+            self._held = Delta.empty(held.schema)
+            return
+        needed = (self._grid.beyond(held.end) > release.closed + 1) | (held.end >= release.cti)
+        if not needed.all():
+            self._held = held.filter(needed)
+
+    def _stamped(self, payload: Rows, window: Codes) -> Delta:
+        start = self._grid.start(window)
+        return Delta(payload, start, start + self._grid.size, np.ones(len(window), np.int64))
+
+    def snapshot(self) -> Slices:
+        return {"rows": slice_of_delta(self._held), "release": slice_of_release(self._release)}
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        self._held = delta_of_slice(slices["rows"])
+        restore_release(self._release, slices["release"])
+
+    def state_size(self) -> StateSize:
+        return StateSize(len(self._held), self._held.nbytes)
+
+
+def slice_of_release(release: Release) -> Rows:
+    names = ["watermark", "cti", "horizon", "closed", "released"]
+    return pa.RecordBatch.from_arrays([pa.array([getattr(release, name)], pa.int64()) for name in names], names=names)
+
+
+def restore_release(release: Release, rows: Rows) -> None:
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        setattr(release, name, column[0].as_py())
+
+
+class HoppingRowsAggregateKernel(HoppingRowsKernel):
+    """
+    >>> import thalweg as tw
+    >>> query = tw.source("s", {"v": "int64"}).hopping(10, 5).aggregate(mid=tw.percentile("v", 0.5))
+    >>> tw.table(query, {"s": [tw.point({"v": 1}, 2), tw.point({"v": 3}, 7)]})
+    [(-5, 5, {'mid': 1.0}), (0, 10, {'mid': 2.0}), (5, 15, {'mid': 3.0})]
+    """
+
+    def __init__(self, node: WindowAggregate, consistency: Consistency) -> None:
+        assert isinstance(node.window, HoppingWindow)
+        self._arguments = ArgumentProjection(node.aggregates, node.keys, node.input.schema)
+        super().__init__(node.schema, self._arguments.schema, node.keys, node.window, consistency)
+
+    def project(self, batch: Batch) -> Delta:
+        delta = Delta.of_batch(batch)
+        return Delta(self._arguments.project(delta.payload, delta.start), delta.start, delta.end, delta.weight)
+
+    def answer(self, rows: Delta, member: Codes, window: Codes, group: Codes) -> Delta:
+        cell, cells = encode([group, window], len(member))
+        someone = np.empty(cells, np.int64)
+        someone[cell] = np.arange(len(member))
+        keys = rows.payload.take(pa.array(member[someone]))
+        columns = [keys.column(name) for name in self._keys]
+        for index in range(len(self._arguments.calls)):
+            kind = self.schema.field(len(self._keys) + index).type
+            columns.append(reduce_cells(self._arguments, index, rows.payload, rows.start, member, cell, cells, kind))
+        return self._stamped(pa.RecordBatch.from_arrays(columns, schema=self.schema), window[someone])
+
+
+class HoppingTopKKernel(HoppingRowsKernel):
+    """
+    >>> import thalweg as tw
+    >>> query = tw.source("s", {"v": "int64"}).tumbling(10).top_k(1, by="v")
+    >>> tw.table(query, {"s": [tw.point({"v": 1}, 2), tw.point({"v": 3}, 7)]})
+    [(0, 10, {'v': 3})]
+    """
+
+    def __init__(self, node: TopK, consistency: Consistency) -> None:
+        assert isinstance(node.window, HoppingWindow)
+        self._node = node
+        by = node.by.type_in(pa.schema([*node.input.schema, pa.field("_start", pa.int64())]))
+        held = pa.schema([*node.input.schema, pa.field("_order", by)])
+        super().__init__(node.schema, held, node.keys, node.window, consistency)
+
+    def project(self, batch: Batch) -> Delta:
+        return ranked_projection(self._node, Delta.of_batch(batch))
+
+    def answer(self, rows: Delta, member: Codes, window: Codes, group: Codes) -> Delta:
+        cell, _ = encode([group, window], len(member))
+        rank = rank_members(rows.payload.column("_order"), self._node.descending, member, cell)
+        best = rank <= self._node.k
+        names = self._node.input.schema.names
+        taken = rows.payload.take(pa.array(member[best]))
+        payload = pa.RecordBatch.from_arrays([taken.column(name) for name in names], names=names)
+        if self._node.rank is not None:
+            payload = append_column(payload, self._node.rank, rank[best])
+        return self._stamped(payload, window[best])

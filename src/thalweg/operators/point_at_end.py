@@ -1,0 +1,31 @@
+"""Point at end: R' = {(e, e + 1, p) | e finite}.
+
+A row that never ends gives nothing yet. A change of the end moves the point. No state; progress passes.
+"""
+
+from __future__ import annotations
+
+from thalweg.model.rows import Rows
+from thalweg.model.time import Times, add_saturating
+from thalweg.operators.lifetimes import LifetimeKernel
+from thalweg.plan.nodes import PointAtEnd
+
+__all__ = ["PointAtEndKernel"]
+
+
+class PointAtEndKernel(LifetimeKernel):
+    """
+    >>> import thalweg as tw
+    >>> query = tw.source("s", {"v": "int64"}).point_at_end()
+    >>> tw.table(query, {"s": [tw.insert({"v": 1}, 0, 5), tw.insert({"v": 2}, 1)]})
+    [(5, 6, {'v': 1})]
+    """
+
+    def __init__(self, node: PointAtEnd) -> None:
+        super().__init__(node.schema)
+
+    def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
+        return end, add_saturating(end, 1)
+
+    def promise(self, cti: int) -> int:
+        return cti

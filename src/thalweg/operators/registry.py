@@ -1,0 +1,86 @@
+"""Which kernel runs which node. Adding an operator ends with a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from thalweg.errors import PlanError
+from thalweg.operators.alter_lifetime import AlterLifetimeKernel
+from thalweg.operators.base import Operator
+from thalweg.operators.chop import ChopKernel
+from thalweg.operators.clip_by import ClipByKernel
+from thalweg.operators.clip_duration import ClipDurationKernel
+from thalweg.operators.consistency import Consistency
+from thalweg.operators.coverage import CoverageKernel
+from thalweg.operators.distinct import DistinctKernel
+from thalweg.operators.extend import ExtendKernel
+from thalweg.operators.hopping_aggregate import HoppingAggregateKernel
+from thalweg.operators.hopping_lifetime import HoppingLifetimeKernel
+from thalweg.operators.hopping_rows import HoppingRowsAggregateKernel, HoppingTopKKernel
+from thalweg.operators.ingress import IngressKernel
+from thalweg.operators.join import JoinKernel
+from thalweg.operators.partials import adds_up
+from thalweg.operators.point_at_end import PointAtEndKernel
+from thalweg.operators.quantize import QuantizeKernel
+from thalweg.operators.select import SelectKernel
+from thalweg.operators.select_many import SelectManyKernel
+from thalweg.operators.session_aggregate import SessionAggregateKernel
+from thalweg.operators.session_lifetime import SessionLifetimeKernel
+from thalweg.operators.set_duration import SetDurationKernel
+from thalweg.operators.shift import ShiftKernel
+from thalweg.operators.snapshot_aggregate import SnapshotAggregateKernel
+from thalweg.operators.stitch import StitchKernel
+from thalweg.operators.top_k import TopKKernel
+from thalweg.operators.union import UnionKernel
+from thalweg.operators.where import WhereKernel
+from thalweg.plan import nodes
+from thalweg.plan.nodes import Join, Node, TopK, WindowAggregate, lifetime_schema
+from thalweg.windows import HoppingWindow, SnapshotWindow
+
+__all__ = ["kernel_for"]
+
+_KERNELS: dict[type[Node], Callable[[Any], Operator]] = {
+    nodes.Source: IngressKernel,
+    nodes.Where: WhereKernel,
+    nodes.Select: SelectKernel,
+    nodes.SelectMany: SelectManyKernel,
+    nodes.SetDuration: SetDurationKernel,
+    nodes.AlterLifetime: AlterLifetimeKernel,
+    nodes.Shift: ShiftKernel,
+    nodes.Extend: ExtendKernel,
+    nodes.ClipDuration: ClipDurationKernel,
+    nodes.PointAtEnd: PointAtEndKernel,
+    nodes.Chop: ChopKernel,
+    nodes.HoppingLifetime: HoppingLifetimeKernel,
+    nodes.Quantize: QuantizeKernel,
+    nodes.SessionLifetime: SessionLifetimeKernel,
+    nodes.Union: UnionKernel,
+    nodes.ClipBy: ClipByKernel,
+    nodes.Stitch: StitchKernel,
+    nodes.Distinct: DistinctKernel,
+}
+
+
+def kernel_for(node: Node, consistency: Consistency) -> Operator:
+    """A new kernel for a node of a rewritten plan (no groups, no outer joins)."""
+    if isinstance(node, WindowAggregate):
+        return _aggregate(node, consistency)
+    if isinstance(node, TopK):
+        return HoppingTopKKernel(node, consistency) if isinstance(node.window, HoppingWindow) else TopKKernel(node, consistency)
+    if isinstance(node, Join) and node.how in ("inner", "semi", "anti"):
+        return JoinKernel(node) if node.how == "inner" else CoverageKernel(node)
+    make = _KERNELS.get(type(node))
+    if make is None:
+        raise PlanError(f"no kernel runs {node.label}; was the plan rewritten?")
+    return make(node)
+
+
+def _aggregate(node: WindowAggregate, consistency: Consistency) -> Operator:
+    if isinstance(node.window, SnapshotWindow):
+        return SnapshotAggregateKernel(node, consistency)
+    if not isinstance(node.window, HoppingWindow):
+        return SessionAggregateKernel(node, consistency)
+    if all(adds_up(call, lifetime_schema(node.input.schema)) for _, call in node.aggregates):
+        return HoppingAggregateKernel(node, consistency)
+    return HoppingRowsAggregateKernel(node, consistency)

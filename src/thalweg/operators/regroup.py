@@ -1,0 +1,111 @@
+"""Kernels that re-evaluate whole groups: the groups a batch touches, before and after; the difference is the answer.
+
+The shared part of stitch and sessions, whose results depend on chains of rows rather than on single instants. A
+subclass says what the rows of some groups give, and which rows a CTI lets go of. Held rows carry one mark, a time that
+remembers what was let go of.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.batch import Batch
+from thalweg.model.delta import Delta
+from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.rows import Rows
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, progress_of_slice, slice_of_delta, slice_of_progress
+from thalweg.operators.consistency import Gate
+from thalweg.operators.groups import append_column, keyed_in, refuse_negative, replace_column
+
+__all__ = ["RegroupKernel"]
+
+
+class RegroupKernel(Operator):
+    """Holds rows of `held` plus a column `_mark` (at first the row's start)."""
+
+    def __init__(self, schema: pa.Schema, held: pa.Schema, keys: tuple[str, ...], gate: Gate | None) -> None:
+        self.schema = schema
+        self._keys = keys
+        self._gate = gate
+        self._held = Delta.empty(pa.schema([*held, pa.field("_mark", pa.int64())]))
+        self._progress = NO_PROGRESS
+        self._watermark = MIN_TIME
+
+    @abstractmethod
+    def project(self, batch: Batch) -> Delta:
+        """The changes a batch makes to the rows that are held."""
+
+    @abstractmethod
+    def answer(self, rows: Delta) -> Delta:
+        """What the rows of some groups give; weights may be larger than one."""
+
+    @abstractmethod
+    def keep(self, rows: Delta, cti: int) -> tuple[Delta, int]:
+        """The rows that later changes may need, with their new marks; and the promise that can be made."""
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        changes = Delta.empty(self.schema)
+        if len(batch):
+            self._watermark = max(self._watermark, int(batch.start.max()))
+            changes = self._apply(self.project(batch))
+        progress = self._progress.merge(batch.progress)
+        self._watermark = max(self._watermark, progress.cti)
+        if progress.cti == INFINITY:
+            self._held, promise = Delta.empty(self._held.schema), INFINITY
+        else:
+            self._held, promise = self.keep(self._held, progress.cti)
+        self._progress = progress
+        # Promises for one group pass only where the common one does: groups here do not forget one by one.
+        scoped = progress if promise == progress.cti and set(progress.scope_columns) <= set(self._keys) else Progress(promise)
+        if self._gate is None:
+            return changes.to_batch(scoped)
+        leaving, passed = self._gate.release(changes, self._watermark, scoped)
+        return leaving.to_batch(passed)
+
+    def _apply(self, delta: Delta) -> Delta:
+        if not len(delta):
+            return Delta.empty(self.schema)
+        delta = Delta(append_column(delta.payload, "_mark", delta.start), delta.start, delta.end, delta.weight)
+        touched = keyed_in(self._held.payload, delta.payload, self._keys)
+        before = self._held.filter(touched)
+        after = Delta.concat([before, delta], self._held.schema).consolidate()
+        refuse_negative(after, type(self).__name__.removesuffix("Kernel"))
+        self._held = Delta.concat([self._held.filter(~touched), after], self._held.schema)
+        new = self.answer(after) if len(after) else Delta.empty(self.schema)
+        old = self.answer(before) if len(before) else Delta.empty(self.schema)
+        return Delta.concat([new, old.negate()], self.schema)
+
+    def snapshot(self) -> Slices:
+        marks = pa.RecordBatch.from_arrays([pa.array([self._watermark])], names=["watermark"])
+        gate = self._gate.snapshot() if self._gate else {}
+        return {"rows": slice_of_delta(self._held), "progress": slice_of_progress([self._progress]), "marks": marks, **gate}
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        self._held = delta_of_slice(slices["rows"])
+        self._progress = progress_of_slice(slices["progress"])[0]
+        self._watermark = int(slices["marks"].column(0)[0].as_py())
+        if self._gate:
+            self._gate.restore(dict(slices))
+
+    def state_size(self) -> StateSize:
+        own = StateSize(len(self._held), self._held.nbytes)
+        return own + self._gate.state_size() if self._gate else own
+
+
+def marks_of(rows: Delta) -> Times:
+    times: Times = rows.payload.column("_mark").to_numpy(zero_copy_only=False)
+    return times
+
+
+def with_marks(rows: Delta, marks: Times) -> Delta:
+    return Delta(replace_column(rows.payload, "_mark", marks), rows.start, rows.end, rows.weight)
+
+
+def only_starts(delta: Delta) -> Delta:
+    """Rows whose end does not matter: a change of an end is no change."""
+    return Delta(delta.payload, delta.start, np.full(len(delta), INFINITY), delta.weight).consolidate()

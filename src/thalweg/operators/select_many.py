@@ -1,0 +1,57 @@
+"""Select many: each row becomes several with the same lifetime.
+
+`repeat(p, s)` copies of (s, e, f(p, s)) (null and negative counts give none), or one row per item of a list column (null
+and empty lists give none). An adjust becomes as many adjusts as its insert became inserts. No state.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from thalweg.model.batch import Batch
+from thalweg.model.rows import Codes, Rows
+from thalweg.operators.base import Operator
+from thalweg.operators.frames import evaluate_columns, frame_of
+from thalweg.plan.nodes import SelectMany
+
+__all__ = ["SelectManyKernel"]
+
+
+class SelectManyKernel(Operator):
+    """
+    >>> import thalweg as tw
+    >>> query = tw.source("s", {"n": "int64"}).select_many(repeat="n", half="n / 2")
+    >>> tw.table(query, {"s": [tw.insert({"n": 2}, 0, 9), tw.insert({"n": 0}, 1, 9)]})
+    [(0, 9, {'half': 1.0}), (0, 9, {'half': 1.0})]
+    """
+
+    def __init__(self, node: SelectMany) -> None:
+        self.schema = node.schema
+        self._node = node
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        progress = batch.progress.without_scopes()
+        if not len(batch):
+            return Batch.empty(self.schema, progress)
+        which, payload = self._repeated(batch) if self._node.repeat is not None else self._unnested(batch)
+        if not len(which):
+            return Batch.empty(self.schema, progress)
+        many = batch.take(which)
+        frame = frame_of(many.payload if payload is None else payload, many.start)
+        return many.with_payload(evaluate_columns(self._node.columns, frame, self.schema)).with_progress(progress)
+
+    def _repeated(self, batch: Batch) -> tuple[Codes, None]:
+        assert self._node.repeat is not None
+        counts = self._node.repeat.evaluate(frame_of(batch.payload, batch.start)).cast(pa.int64()).fill_null(0)
+        return np.repeat(np.arange(len(batch)), np.maximum(counts.to_numpy(zero_copy_only=False), 0)), None
+
+    def _unnested(self, batch: Batch) -> tuple[Codes, Rows]:
+        lists = batch.payload.column(self._node.unnest)
+        which = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False).astype(np.int64)
+        taken = batch.payload.take(pa.array(which))
+        at = taken.schema.names.index(self._node.unnest)
+        columns = list(taken.columns)
+        columns[at] = pc.list_flatten(lists)
+        return which, pa.RecordBatch.from_arrays(columns, names=taken.schema.names)

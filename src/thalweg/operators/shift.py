@@ -1,0 +1,40 @@
+"""Shift: R' = {(s + by, e + by, p)}.
+
+A constant shift moves promises too. A shift that depends on the row could move a future change to any time, so then
+only the end of the stream is a promise. Infinite ends stay infinite. No state.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from thalweg.expr import Expr
+from thalweg.model.rows import Rows
+from thalweg.model.time import MIN_TIME, Times, add_saturating
+from thalweg.operators.frames import frame_of
+from thalweg.operators.lifetimes import LifetimeKernel
+from thalweg.plan.nodes import Shift
+
+__all__ = ["ShiftKernel"]
+
+
+class ShiftKernel(LifetimeKernel):
+    """
+    >>> import thalweg as tw
+    >>> query = tw.source("s", {"v": "int64"}).shift(5)
+    >>> tw.table(query, {"s": [tw.insert({"v": 1}, 3, 4)]})
+    [(8, 9, {'v': 1})]
+    """
+
+    def __init__(self, node: Shift) -> None:
+        super().__init__(node.schema)
+        self._by = node.by
+
+    def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
+        if isinstance(self._by, Expr):
+            by = self._by.evaluate(frame_of(payload, start)).cast(pa.int64()).to_numpy(zero_copy_only=False)
+            return start + by, add_saturating(end, by)
+        return start + self._by, add_saturating(end, self._by)
+
+    def promise(self, cti: int) -> int:
+        return MIN_TIME if isinstance(self._by, Expr) else cti + self._by

@@ -1,0 +1,81 @@
+"""Top-k over snapshots: per group and snapshot the rows whose rank is at most k, each living as long as the snapshot.
+
+rank = 1 + the number of rows of the window that are strictly better by `by`: ties are kept whole. A null `by` is worse
+than any value. State: see `snapshots`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from thalweg.model.batch import Batch
+from thalweg.model.delta import Delta
+from thalweg.model.rows import Bools, Codes, Rows
+from thalweg.operators.consistency import Consistency
+from thalweg.operators.frames import frame_of
+from thalweg.operators.groups import append_column
+from thalweg.operators.snapshots import SnapshotKernel, Snapshots, make_gate
+from thalweg.plan.nodes import TopK
+
+__all__ = ["TopKKernel", "rank_members", "ranked_projection"]
+
+
+def ranked_projection(node: TopK, delta: Delta) -> Delta:
+    """Rows with `_order`, a number to sort by is not enough for text: the value itself is kept."""
+    values = node.by.evaluate(frame_of(delta.payload, delta.start))
+    arrays = [*delta.payload.columns, values]
+    payload = pa.RecordBatch.from_arrays(arrays, names=[*delta.schema.names, "_order"])
+    return Delta(payload, delta.start, delta.end, delta.weight)
+
+
+def rank_members(order: pa.Array, descending: bool, member: Codes, cell: Codes) -> Codes:
+    """The rank of each member within its cell, ties sharing the best."""
+    if pa.types.is_boolean(order.type):
+        order = order.cast(pa.int8())
+    direction = "descending" if descending else "ascending"
+    ranks = pc.rank(order, sort_keys=direction, tiebreaker="dense").to_numpy().astype(np.int64)[member]
+    sorted_ = np.lexsort((ranks, cell))
+    cells, values = cell[sorted_], ranks[sorted_]
+    position = np.arange(len(cell))
+    new_cell = np.ones(len(cell), np.bool_)
+    new_cell[1:] = cells[1:] != cells[:-1]
+    new_value: Bools = new_cell.copy()
+    new_value[1:] |= values[1:] != values[:-1]
+    begin = np.maximum.accumulate(np.where(new_cell, position, 0))
+    tie = np.maximum.accumulate(np.where(new_value, position, 0))
+    result = np.empty(len(cell), np.int64)
+    result[sorted_] = tie - begin + 1
+    return result
+
+
+class TopKKernel(SnapshotKernel):
+    """
+    >>> import thalweg as tw
+    >>> query = tw.source("s", {"v": "int64"}).top_k(1, by="v", rank="place")
+    >>> tw.table(query, {"s": [tw.insert({"v": 1}, 1, 5), tw.insert({"v": 2}, 1, 3)]})
+    [(1, 3, {'v': 2, 'place': 1}), (3, 5, {'v': 1, 'place': 1})]
+    """
+
+    def __init__(self, node: TopK, consistency: Consistency) -> None:
+        self._node = node
+        by = node.by.type_in(pa.schema([*node.input.schema, pa.field("_start", pa.int64())]))
+        held = pa.schema([*node.input.schema, pa.field("_order", by)])
+        super().__init__(node.schema, held, node.keys, make_gate(node.schema, consistency))
+
+    def project(self, batch: Batch) -> Delta:
+        return ranked_projection(self._node, Delta.of_batch(batch))
+
+    def answer(self, rows: Delta, snapshots: Snapshots, alive: Codes) -> Delta:
+        member, window = snapshots.members()
+        rank = rank_members(rows.payload.column("_order"), self._node.descending, member, window)
+        best = rank <= self._node.k
+        member, window, rank = member[best], window[best], rank[best]
+        payload = self._output(rows.payload.take(pa.array(member)), rank)
+        return Delta(payload, snapshots.start[window], snapshots.end[window], np.ones(len(window), np.int64))
+
+    def _output(self, rows: Rows, rank: Codes) -> Rows:
+        names = self._node.input.schema.names
+        kept = pa.RecordBatch.from_arrays([rows.column(name) for name in names], names=names)
+        return append_column(kept, self._node.rank, rank) if self._node.rank is not None else kept

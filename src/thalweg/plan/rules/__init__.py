@@ -1,0 +1,111 @@
+"""Rewrite rules: laws of the algebra, read from left to right.
+
+Each rule is one module: its docstring states the law that makes it sound for every table, with retractions, nulls and
+promises; `apply` looks at one node and returns what to put in its place, or None. A rule that moves work below its input
+says `sole_reader`: it is only asked when nobody else reads that input, so that shared work stays shared.
+
+`optimize` goes through the plan from the sources up, again and again until nothing applies. Every rule either takes an
+operator out of the plan for good (groups, outer joins), moves a filter towards the sources, removes a node or narrows a
+row, so that this ends. Two filters are never made one: the second
+must not be evaluated on a row that the first rejects.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol
+
+from thalweg.plan.nodes import Node, walk
+from thalweg.plan.rules import (
+    merge_clip_durations,
+    merge_selects,
+    merge_set_durations,
+    merge_shifts,
+    outer_joins,
+    prune_columns,
+    ungroup,
+    where_below_groups,
+    where_below_join,
+    where_below_select,
+    where_below_union,
+)
+
+__all__ = ["RULES", "Applied", "Rule", "optimize"]
+
+
+class Rule(Protocol):
+    """A module with the law in its docstring."""
+
+    name: str
+
+    def apply(self, node: Node, /) -> Node | None: ...
+
+
+RULES: tuple[Rule, ...] = (
+    ungroup,
+    outer_joins,
+    where_below_union,
+    where_below_select,
+    where_below_groups,
+    where_below_join,
+    merge_selects,
+    merge_clip_durations,
+    merge_set_durations,
+    merge_shifts,
+    prune_columns,
+)
+"""In the order in which they are tried; `ungroup` sees the whole plan, once, before the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What one rule did in one place."""
+
+    rule: str
+    before: Node
+    after: Node
+
+
+def optimize(root: Node) -> tuple[Node, list[Applied]]:
+    """The plan after all rules, and what they did. A node that was read twice is still one node."""
+    applied: list[Applied] = []
+    flat = ungroup.apply(root)
+    if flat is not None and flat is not root:
+        applied.append(Applied(ungroup.name, root, flat))
+        root = flat
+    local = tuple(rule for rule in RULES if rule is not ungroup)
+    while True:
+        rewritten = _pass(root, local, applied)
+        if rewritten is root:
+            return root, applied
+        root = rewritten
+
+
+def _pass(root: Node, rules: tuple[Rule, ...], applied: list[Applied]) -> Node:
+    order = list(walk(root))
+    readers = Counter(child for node in order for child in node.inputs)
+    done: dict[Node, Node] = {}
+    for node in order:
+        rebuilt = _rebuild(node, done)
+        alone = all(readers[child] == 1 for child in node.inputs)
+        done[node] = rebuilt
+        for rule in rules:
+            if getattr(rule, "sole_reader", False) and not alone:
+                continue
+            better = rule.apply(rebuilt)
+            if better is not None:
+                applied.append(Applied(rule.name, rebuilt, better))
+                done[node] = better
+                break
+    return done[root]
+
+
+def _rebuild(node: Node, done: dict[Node, Node]) -> Node:
+    """The node over its rewritten inputs; itself when they are as they were."""
+    changes: dict[str, Any] = {}
+    for entry in fields(node):
+        value = getattr(node, entry.name) if entry.init else None
+        if isinstance(value, Node) and done[value] is not value:
+            changes[entry.name] = done[value]
+    return replace(node, **changes) if changes else node

@@ -1,0 +1,53 @@
+"""A filter that reads only one side of a join is evaluated on that side.
+
+    where(p(a), join(A, B, select a = l.x)) = join(where(p(x), A), B, select a = l.x)
+
+for either side of an inner join, and for the left side of a semi or anti join: there, a left row is kept or rejected
+together with all pieces made of it. A filter that reads `_start` stays, because the result starts when both sides have
+started; so does one that can fail, because below it would meet rows that never find a partner.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from thalweg.plan.nodes import Join, Node, Where
+from thalweg.plan.rules.substitution import START, cannot_fail, passed_on
+
+name = "where_below_join"
+sole_reader = True
+
+
+def apply(node: Node) -> Node | None:
+    if not (isinstance(node, Where) and isinstance(node.input, Join)):
+        return None
+    join, read = node.input, node.predicate.columns()
+    if not read or START in read or not cannot_fail(node.predicate):
+        return None
+    left, right = _left_names(join), _right_names(join)
+    if read <= left.keys():
+        return replace(join, left=Where(join.left, node.predicate.rename(left)))
+    if read <= right.keys():
+        return replace(join, right=Where(join.right, node.predicate.rename(right)))
+    return None
+
+
+def _left_names(join: Join) -> dict[str, str]:
+    """Result columns that are plainly columns of the left side."""
+    if join.how in ("semi", "anti"):
+        return {name: name for name in join.left.schema.names}
+    return _side(join, "l.", join.left, join.right) if join.how == "inner" else {}
+
+
+def _right_names(join: Join) -> dict[str, str]:
+    return _side(join, "r.", join.right, join.left) if join.how == "inner" else {}
+
+
+def _side(join: Join, prefix: str, side: Node, other: Node) -> dict[str, str]:
+    names = {}
+    for name, column in passed_on(join.result).items():
+        bare = column.removeprefix(prefix) if column.startswith(prefix) else column
+        written_out = column.startswith(prefix)
+        if bare in side.schema.names and (written_out or bare not in other.schema.names):
+            names[name] = bare
+    return names

@@ -1,0 +1,69 @@
+"""A snapshot of a running query as bytes: an Arrow stream of (operator, slice, Arrow bytes), with the plan it belongs to.
+
+No pickle: reading a snapshot from elsewhere can fail, but it cannot run code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import pyarrow as pa
+
+from thalweg.errors import StateError
+from thalweg.model.rows import Rows, empty_rows
+from thalweg.operators.base import Slices
+from thalweg.plan.explain import plan_text
+from thalweg.plan.nodes import Node, Source, walk
+
+__all__ = ["fingerprint", "pack", "unpack"]
+
+_FORMAT = b"thalweg-snapshot-1"
+_SCHEMA = pa.schema([("operator", pa.string()), ("slice", pa.string()), ("rows", pa.binary())])
+
+
+def fingerprint(plan: Node, consistency: str) -> str:
+    """What a snapshot must agree on with the query it is restored into."""
+    sources = "\n".join(f"{n.name}: {n.columns} {n.ingress}" for n in walk(plan) if isinstance(n, Source))
+    return hashlib.sha256(f"{plan_text(plan)}\n{sources}\n{consistency}".encode()).hexdigest()
+
+
+def _blob(rows: Rows) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    return bytes(sink.getvalue())
+
+
+def _rows(blob: bytes) -> Rows:
+    table = pa.ipc.open_stream(blob).read_all().combine_chunks()
+    batches = table.to_batches()
+    return batches[0] if batches else empty_rows(table.schema)
+
+
+def pack(state: dict[str, Slices], mark: str) -> bytes:
+    """State as bytes."""
+    entries = [(operator, name, _blob(rows)) for operator, slices in state.items() for name, rows in slices.items()]
+    entries += [(operator, "", b"") for operator, slices in state.items() if not slices]
+    columns = [list(column) for column in zip(*entries, strict=True)]
+    schema = _SCHEMA.with_metadata({b"format": _FORMAT, b"plan": mark.encode()})
+    batch = pa.RecordBatch.from_arrays([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+    return _blob(batch)
+
+
+def unpack(snapshot: bytes, mark: str) -> dict[str, Slices]:
+    """The inverse of `pack`; refuses bytes that are no snapshot or belong to another query."""
+    try:
+        table = pa.ipc.open_stream(snapshot).read_all()
+    except (pa.ArrowInvalid, OSError) as reason:
+        raise StateError(f"these bytes are no snapshot: {reason}.") from reason
+    metadata = table.schema.metadata or {}
+    if metadata.get(b"format") != _FORMAT:
+        raise StateError("these bytes are no snapshot of this version.")
+    if metadata.get(b"plan") != mark.encode():
+        raise StateError("the snapshot belongs to another query, or to this one with another consistency; restore it into the query that made it.")
+    state: dict[str, Slices] = {}
+    for operator, name, blob in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        slices = state.setdefault(operator, {})
+        if blob:
+            slices[name] = _rows(blob)
+    return state

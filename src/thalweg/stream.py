@@ -1,0 +1,526 @@
+"""The fluent API: a query is a sentence about streams.
+
+>>> from thalweg.plan.aggregates import count, sum_
+>>> packets = source("packets", {"src": "string", "len": "int64"}, late="drop", disorder="1 min")
+>>> packets.where("len > 40").group_by("src").hopping("10 min", "1 min").aggregate(n=count(), bytes=sum_("len"))
+<Stream window_aggregate (src string, n int64, bytes int64)>
+
+A `Stream` wraps one logical node and never changes: every method gives a new stream. Whatever cannot work (a column
+nobody has, a sum of text, a window of no length) is refused on the line that says it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from thalweg.errors import PlanError, TypeMismatchError, UnknownColumnError, WindowError, did_you_mean
+from thalweg.expr import Column, Expr, ExprLike, Literal, as_expr, lit
+from thalweg.model.time import INFINITY, Duration, duration_us
+from thalweg.plan import nodes
+from thalweg.plan.aggregates import AggregateCall
+from thalweg.plan.explain import explain
+from thalweg.plan.nodes import Ingress, Named, Node
+from thalweg.plan.properties import StreamProperties
+from thalweg.plan.rules.substitution import START, substitute
+from thalweg.windows import SnapshotWindow, Window
+from thalweg.windows.kinds import hopping, positive_ticks, session
+
+__all__ = ["GroupedStream", "Keys", "On", "Stream", "WindowedStream", "source"]
+
+Keys: TypeAlias = "str | Sequence[str] | Mapping[str, ExprLike]"
+"""Grouping keys: columns, or names with the expressions that give them."""
+On: TypeAlias = "str | Expr | Sequence[str | Expr] | Mapping[str, ExprLike] | None"
+"""Join keys: expressions that both sides have, or left expressions with their right ones."""
+Columns: TypeAlias = "Mapping[str, ExprLike] | Sequence[str]"
+
+_TYPE_NAMES = {"int": "int64", "bigint": "int64", "float": "float64", "text": "string", "str": "string", "boolean": "bool"}
+_ARROW_NAMES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "float32", "float64", "string", "binary", "date32")
+
+
+def source(
+    name: str,
+    columns: pa.Schema | Mapping[str, str | pa.DataType],
+    *,
+    late: str = "error",
+    disorder: Duration | None = None,
+    period: Duration | None = None,
+    partition: str | None = None,
+    low_watermark: tuple[Duration, Duration] | None = None,
+    ordered: bool = False,
+    insert_only: bool = False,
+    unique_start: bool = False,
+    payload_start_key: bool = False,
+    constant_duration: Duration | None = None,
+    firm_ends: bool = False,
+    group_ctis: str | Sequence[str] = (),
+) -> Stream:
+    """A stream from outside.
+
+    `late` and the four arguments after it say how events are admitted (see `Ingress`); the rest declares facts that
+    hold for every form in which this stream arrives. `group_ctis` names the columns for whose values promises may
+    come separately; a partition is one of them by itself.
+
+    >>> source("packets", {"src": "string", "len": "int64"}, disorder="1 min")
+    <Stream source (src string, len int64)>
+    """
+    groups = tuple(dict.fromkeys([*([partition] if partition else []), *([group_ctis] if isinstance(group_ctis, str) else group_ctis)]))
+    where = f"source {name!r}"
+    if period is not None and disorder is None:
+        raise PlanError(f"{where}: period= rounds the promises that disorder= makes; give disorder= too (0 when events come in order).")
+    if low_watermark is not None and partition is None:
+        raise PlanError(f"{where}: low_watermark= is the common promise of partitions; give partition= too, or use disorder=.")
+    lag = None
+    if low_watermark is not None:
+        every, behind = low_watermark
+        lag = positive_ticks(every, f"{where}, low_watermark period"), _not_negative(behind, f"{where}, low_watermark lag")
+    ingress = Ingress(
+        late=late,
+        disorder=None if disorder is None else _not_negative(disorder, f"{where}, disorder"),
+        period=None if period is None else positive_ticks(period, f"{where}, period"),
+        partition=partition,
+        low_watermark=lag,
+    )
+    declared = StreamProperties(
+        ordered=ordered,
+        insert_only=insert_only,
+        unique_start=unique_start,
+        payload_start_key=payload_start_key,
+        constant_duration=None if constant_duration is None else positive_ticks(constant_duration, f"{where}, constant_duration"),
+        firm_ends=firm_ends or insert_only,
+        group_ctis=bool(groups),
+        group_keys=groups,
+    )
+    schema = _schema(columns, where)
+    for column in groups:
+        _known(column, schema, where)
+    return Stream(nodes.Source(name, schema, ingress, declared))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Stream:
+    """A continuous query: a table that changes over time, and what it is made from."""
+
+    node: Node
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.node.schema
+
+    @property
+    def properties(self) -> StreamProperties:
+        return self.node.properties
+
+    def __repr__(self) -> str:
+        return f"<Stream {self.node.label} ({_show(self.schema)})>"
+
+    def explain(self, *, consistency: str | None = None) -> str:
+        """The plan, what is known about each stream in it, and what the rewrite rules make of it."""
+        return explain(self.node, consistency=consistency)
+
+    # ---------------------------------------------------------------------------------------------------- payload
+
+    def where(self, condition: ExprLike) -> Stream:
+        """The rows for which the condition is true."""
+        return Stream(nodes.Where(self.node, as_expr(condition)))
+
+    def select(self, *names: str | Column, **columns: ExprLike) -> Stream:
+        """Only these columns: existing ones by name, new ones as `name=expression`."""
+        return Stream(nodes.Select(self.node, self._columns("select", names, columns)))
+
+    def with_columns(self, **columns: ExprLike) -> Stream:
+        """All columns, and new or replaced ones."""
+        named = {name: Column(name) for name in self.schema.names} | {name: as_expr(value) for name, value in columns.items()}
+        return Stream(nodes.Select(self.node, tuple(named.items())))
+
+    def drop(self, *names: str) -> Stream:
+        """All columns but these."""
+        for name in names:
+            _known(name, self.schema, "drop")
+        return self.select(*(name for name in self.schema.names if name not in names))
+
+    def rename(self, **names: str) -> Stream:
+        """`rename(old="new")`."""
+        for old in names:
+            _known(old, self.schema, "rename")
+        return Stream(nodes.Select(self.node, tuple((names.get(name, name), Column(name)) for name in self.schema.names)))
+
+    def select_many(
+        self, *names: str | Column, repeat: ExprLike | int | None = None, unnest: str | None = None, **columns: ExprLike
+    ) -> Stream:
+        """Several rows for each: `repeat` copies, or one for each item of the list column `unnest`. All columns unless told."""
+        chosen = self._columns("select_many", names or (() if columns else tuple(self.schema.names)), columns)
+        times = lit(repeat) if isinstance(repeat, int) else None if repeat is None else as_expr(repeat)
+        return Stream(nodes.SelectMany(self.node, chosen, times, unnest))
+
+    def _columns(self, what: str, names: Iterable[str | Column], columns: Mapping[str, ExprLike]) -> Named:
+        kept = [name.name if isinstance(name, Column) else name for name in names]
+        for name in kept:
+            if name not in self.schema.names:
+                if name.isidentifier():
+                    raise UnknownColumnError(name, self.schema.names, what)
+                raise PlanError(f"{what}: {name!r} is not a column. What is computed needs a name: {what}(name={name!r}).")
+        return (*((name, Column(name)) for name in kept), *((name, as_expr(value)) for name, value in columns.items()))
+
+    # --------------------------------------------------------------------------------------------------- lifetimes
+
+    def set_duration(self, duration: Duration | None) -> Stream:
+        """Every row lasts this long; `None` or `"forever"`: without end."""
+        return Stream(nodes.SetDuration(self.node, _lasting(duration, "set_duration")))
+
+    def points(self) -> Stream:
+        """Every row lasts the smallest duration."""
+        return self.set_duration(1)
+
+    def alter_lifetime(self, *, start: ExprLike, duration: Duration | None) -> Stream:
+        """New starts from an expression over `_start` and the columns, one duration for all."""
+        return Stream(nodes.AlterLifetime(self.node, as_expr(start), _lasting(duration, "alter_lifetime")))
+
+    def shift(self, by: Duration | Expr) -> Stream:
+        """Every lifetime moves: by a duration (`"1 min"`, `"-5 s"`), or by an expression such as `col("delay")`."""
+        return Stream(nodes.Shift(self.node, by if isinstance(by, Expr) else duration_us(by, what="shift")))
+
+    def extend(self, by: Duration) -> Stream:
+        """Every end moves; a negative duration shortens, and a row with nothing left is gone."""
+        return Stream(nodes.Extend(self.node, duration_us(by, what="extend")))
+
+    def clip_duration(self, limit: Duration) -> Stream:
+        """No row lasts longer than this."""
+        return Stream(nodes.ClipDuration(self.node, positive_ticks(limit, "clip_duration")))
+
+    def clip_by(self, other: Stream, on: On = None) -> Stream:
+        """Each row ends, at the latest, at the next start of a matching row of the other stream."""
+        return Stream(nodes.ClipBy(self.node, _stream(other, "clip_by").node, *_pairs(on)))
+
+    def edges(self, on: On = None) -> Stream:
+        """Samples of a signal: each row lasts until the next row of the same key starts."""
+        lasting = self.set_duration(None)
+        return lasting.clip_by(lasting, on)
+
+    def point_at_end(self) -> Stream:
+        """A point where each row ends."""
+        return Stream(nodes.PointAtEnd(self.node))
+
+    def chop(self, period: Duration, offset: Duration = 0) -> Stream:
+        """Each row in pieces, cut where the grid `offset + k * period` passes through it."""
+        return Stream(nodes.Chop(self.node, positive_ticks(period, "chop"), duration_us(offset, what="chop offset")))
+
+    def stitch(self) -> Stream:
+        """Rows of equal payload that touch become one."""
+        return Stream(nodes.Stitch(self.node))
+
+    def hopping_lifetime(self, size: Duration, hop: Duration | None = None, offset: Duration = 0) -> Stream:
+        """Trill's hopping window as a lifetime: the start rounded up to the grid, then `size`."""
+        ticks = positive_ticks(size, "hopping_lifetime size")
+        step = ticks if hop is None else positive_ticks(hop, "hopping_lifetime hop")
+        return Stream(nodes.HoppingLifetime(self.node, ticks, step, duration_us(offset, what="hopping_lifetime offset")))
+
+    def quantize(self, size: Duration, hop: Duration | None = None, *, progress: Duration | None = None, offset: Duration = 0) -> Stream:
+        """Trill's quantize: the start rounded down to the grid, the end up, at least `size` apart."""
+        ticks = positive_ticks(size, "quantize size")
+        step = ticks if hop is None else positive_ticks(hop, "quantize hop")
+        finer = None if progress is None else positive_ticks(progress, "quantize progress")
+        return Stream(nodes.Quantize(self.node, ticks, step, finer, duration_us(offset, what="quantize offset")))
+
+    def session_lifetime(self, timeout: Duration, *, max_duration: Duration | None = None) -> Stream:
+        """Trill's session as a lifetime: each row lasts until its session closes."""
+        return GroupedStream(self.node, ()).session_lifetime(timeout, max_duration=max_duration)
+
+    # ------------------------------------------------------------------------------------------- several streams
+
+    def union(self, *others: Stream) -> Stream:
+        """The rows of all."""
+        node = self.node
+        for other in others:
+            node = nodes.Union(node, _stream(other, "union").node)
+        return Stream(node)
+
+    def join(
+        self,
+        other: Stream,
+        on: On = None,
+        *,
+        where: ExprLike | None = None,
+        how: str = "inner",
+        select: Columns | None = None,
+        left_only: Columns | None = None,
+        right_only: Columns | None = None,
+    ) -> Stream:
+        """Rows of both that match, while both last.
+
+        `where` and `select` write `l.x` and `r.x` (or just `x` where only one side has it). Without `select` the result has
+        the left columns, then the right ones without the keys, `_right` added to names that clash. In an outer join the
+        columns of the missing side are null, unless `left_only` or `right_only` says otherwise.
+        """
+        right = _stream(other, "join")
+        if how not in nodes.JOIN_KINDS:
+            raise PlanError(f"join: how must be one of {', '.join(nodes.JOIN_KINDS)}{did_you_mean(how, nodes.JOIN_KINDS)} Got {how!r}.")
+        left_keys, right_keys = _pairs(on)
+        predicate = None if where is None else as_expr(where)
+        if how in ("semi", "anti"):
+            if select is not None or left_only is not None or right_only is not None:
+                raise PlanError(f"join: a {how} join gives rows of the left side as they are; select afterwards.")
+            return Stream(nodes.Join(self.node, right.node, left_keys, right_keys, predicate, how))
+        if (left_only is not None and how == "inner") or (right_only is not None and how != "full"):
+            raise PlanError(f"join: left_only= is for left and full joins, right_only= for full joins; this one is {how!r}.")
+        shared = _shared_keys(left_keys, right_keys) if select is None else set()
+        result = _default_result(self.schema, right.schema, shared) if select is None else _named(select)
+        mine: Named = ()
+        theirs: Named = ()
+        if how in ("left", "full"):
+            mine = _one_side(result, self.schema, right.schema, "l") if left_only is None else _named(left_only)
+        if how == "full":
+            theirs = _one_side(result, right.schema, self.schema, "r", shared) if right_only is None else _named(right_only)
+        return Stream(nodes.Join(self.node, right.node, left_keys, right_keys, predicate, how, result, mine, theirs))
+
+    def left_join(self, other: Stream, on: On = None, *, where: ExprLike | None = None, select: Columns | None = None) -> Stream:
+        """The join, and the left rows while nothing matches them."""
+        return self.join(other, on, where=where, how="left", select=select)
+
+    def full_join(self, other: Stream, on: On = None, *, where: ExprLike | None = None, select: Columns | None = None) -> Stream:
+        """The join, and the rows of both sides while nothing matches them."""
+        return self.join(other, on, where=where, how="full", select=select)
+
+    def semi_join(self, other: Stream, on: On = None, *, where: ExprLike | None = None) -> Stream:
+        """The left rows while something matches them."""
+        return self.join(other, on, where=where, how="semi")
+
+    def anti_join(self, other: Stream, on: On = None, *, where: ExprLike | None = None) -> Stream:
+        """The left rows while nothing matches them."""
+        return self.join(other, on, where=where, how="anti")
+
+    # ------------------------------------------------------------------------------------------ groups and windows
+
+    def group_by(self, *keys: str | Column, **named: ExprLike) -> GroupedStream:
+        """The stream in groups, by columns or by `name=expression`."""
+        names = tuple(name for name, _ in self._columns("group_by", keys, {}))
+        for name in named:
+            if name in self.schema.names:
+                raise PlanError(f"group_by: {name!r} is a column already; name the key otherwise, or write group_by({name!r}).")
+        if not names and not named:
+            raise PlanError("group_by: name at least one column; without groups use the windows of the stream itself.")
+        stream = self.with_columns(**named) if named else self
+        return GroupedStream(stream.node, (*names, *named))
+
+    def group_apply(self, keys: Keys, query: Callable[[Stream], Stream], *, select: Columns | None = None) -> Stream:
+        """The query for each group by itself; the keys stand in front of its columns.
+
+        `select` chooses the result instead: the keys are `key_<name>` there.
+        """
+        named = _named(keys) if isinstance(keys, Mapping) else _named([keys] if isinstance(keys, str) else keys)
+        group = nodes.GroupInput(self.schema, self.properties)
+        inner = _stream(query(Stream(group)), "group_apply: the query")
+        return Stream(nodes.GroupApply(self.node, named, group, inner.node, None if select is None else _named(select)))
+
+    def distinct(self) -> Stream:
+        """At every instant, each payload once."""
+        return Stream(nodes.Distinct(self.node))
+
+    def snapshot(self) -> WindowedStream:
+        """Windows between the instants at which something changes."""
+        return GroupedStream(self.node, ()).snapshot()
+
+    def tumbling(self, size: Duration, *, offset: Duration = 0) -> WindowedStream:
+        """Windows of `size`, one after the other."""
+        return GroupedStream(self.node, ()).tumbling(size, offset=offset)
+
+    def hopping(self, size: Duration, hop: Duration, *, offset: Duration = 0) -> WindowedStream:
+        """Windows of `size` that begin every `hop`."""
+        return GroupedStream(self.node, ()).hopping(size, hop, offset=offset)
+
+    def session(self, gap: Duration) -> WindowedStream:
+        """Windows of activity, closed by a pause of `gap`."""
+        return GroupedStream(self.node, ()).session(gap)
+
+    def top_k(self, k: int, *, by: ExprLike, descending: bool = True, rank: str | None = None) -> Stream:
+        """At every instant, the rows with the k best values of `by`; ties are kept whole. `rank` names a column for the rank."""
+        return self.snapshot().top_k(k, by=by, descending=descending, rank=rank)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class GroupedStream:
+    """A stream in groups, waiting for what to do with each."""
+
+    node: Node
+    keys: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"<GroupedStream by {', '.join(self.keys)} of ({_show(self.node.schema)})>"
+
+    def snapshot(self) -> WindowedStream:
+        """Windows between the instants at which something changes in the group."""
+        return WindowedStream(self.node, self.keys, SnapshotWindow())
+
+    def tumbling(self, size: Duration, *, offset: Duration = 0) -> WindowedStream:
+        """Windows of `size`, one after the other."""
+        return WindowedStream(self.node, self.keys, hopping(size, size, offset))
+
+    def hopping(self, size: Duration, hop: Duration, *, offset: Duration = 0) -> WindowedStream:
+        """Windows of `size` that begin every `hop`."""
+        return WindowedStream(self.node, self.keys, hopping(size, hop, offset))
+
+    def session(self, gap: Duration) -> WindowedStream:
+        """Windows of activity of the group, closed by a pause of `gap`."""
+        return WindowedStream(self.node, self.keys, session(gap))
+
+    def session_lifetime(self, timeout: Duration, *, max_duration: Duration | None = None) -> Stream:
+        """Each row lasts until the session of its group closes."""
+        longest = None if max_duration is None else positive_ticks(max_duration, "session_lifetime max_duration")
+        return Stream(nodes.SessionLifetime(self.node, positive_ticks(timeout, "session_lifetime timeout"), longest, self.keys))
+
+    def edges(self) -> Stream:
+        """Each row lasts until the next row of its group starts."""
+        return Stream(self.node).edges(self.keys)
+
+    def top_k(self, k: int, *, by: ExprLike, descending: bool = True, rank: str | None = None) -> Stream:
+        """At every instant, the rows of each group with the k best values of `by`."""
+        return self.snapshot().top_k(k, by=by, descending=descending, rank=rank)
+
+    def apply(self, query: Callable[[Stream], Stream], *, select: Columns | None = None) -> Stream:
+        """Any query, for each group by itself."""
+        return Stream(self.node).group_apply(self.keys, query, select=select)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class WindowedStream:
+    """A stream in windows (of groups), waiting for what to compute in each."""
+
+    node: Node
+    keys: tuple[str, ...]
+    window: Window
+
+    def __repr__(self) -> str:
+        grouped = f" by {', '.join(self.keys)}" if self.keys else ""
+        return f"<WindowedStream {self.window}{grouped} of ({_show(self.node.schema)})>"
+
+    def aggregate(self, *, fill: bool | Iterable[Any] | None = None, **aggregates: AggregateCall) -> Stream:
+        """One row for each window that has rows: the keys and the aggregates, `n=count(), total=sum_("x")`.
+
+        `fill` lists the groups that get a row for empty windows too (values, or tuples for several keys); without
+        groups it is just `True`.
+        """
+        for name, call in aggregates.items():
+            if not isinstance(call, AggregateCall):
+                raise PlanError(f"aggregate: {name}={call!r} is not an aggregate; write {name}=count() or {name}=sum_('column').")
+        filled = _filled(self.node.schema, self.keys, fill=fill)
+        return Stream(nodes.WindowAggregate(self.node, self.window, tuple(aggregates.items()), self.keys, filled))
+
+    def top_k(self, k: int, *, by: ExprLike, descending: bool = True, rank: str | None = None) -> Stream:
+        """The rows of each window with the k best values of `by`; ties are kept whole."""
+        if isinstance(k, bool) or not isinstance(k, int):
+            raise WindowError(f"top_k: k must be a whole number; got {k!r}.")
+        return Stream(nodes.TopK(self.node, k, as_expr(by), descending, rank, self.keys, self.window))
+
+
+# --------------------------------------------------------------------------------------------------------- arguments
+
+
+def _show(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
+
+
+def _known(name: str, schema: pa.Schema, what: str) -> None:
+    if name not in schema.names:
+        raise UnknownColumnError(name, schema.names, what)
+
+
+def _schema(columns: pa.Schema | Mapping[str, str | pa.DataType], where: str) -> pa.Schema:
+    if isinstance(columns, pa.Schema):
+        return columns
+    if not isinstance(columns, Mapping):
+        raise PlanError(f"{where}: columns must be a pyarrow schema or {{'name': 'type'}}; got {columns!r}.")
+    return pa.schema([(column, _arrow_type(kind, where)) for column, kind in columns.items()])
+
+
+def _arrow_type(kind: str | pa.DataType, where: str) -> pa.DataType:
+    if isinstance(kind, pa.DataType):
+        return kind
+    try:
+        return pa.type_for_alias(_TYPE_NAMES.get(kind, kind))
+    except (ValueError, TypeError):
+        hint = did_you_mean(str(kind), [*_ARROW_NAMES, *_TYPE_NAMES])
+        raise TypeMismatchError(f"{where}: unknown type {kind!r}{hint} Types: {', '.join(_ARROW_NAMES)}, or a pyarrow type.") from None
+
+
+def _not_negative(value: Duration, what: str) -> int:
+    ticks = duration_us(value, what=what)
+    if ticks < 0:
+        raise WindowError(f"{what} must not be negative; got {value!r}.")
+    return ticks
+
+
+def _lasting(duration: Duration | None, what: str) -> int:
+    endless = duration is None or duration == "forever" or duration == INFINITY
+    return INFINITY if endless else positive_ticks(duration, what)  # type: ignore[arg-type]
+
+
+def _stream(value: object, what: str) -> Stream:
+    if not isinstance(value, Stream):
+        hint = " Finish it with .aggregate(...) or .top_k(...)." if isinstance(value, WindowedStream | GroupedStream) else ""
+        raise PlanError(f"{what} must be a stream; got {value!r}.{hint}")
+    return value
+
+
+def _named(columns: Columns) -> Named:
+    if isinstance(columns, Mapping):
+        return tuple((name, as_expr(value)) for name, value in columns.items())
+    return tuple((name.split(".")[-1], as_expr(name)) for name in columns)
+
+
+def _pairs(on: On) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    if on is None:
+        return (), ()
+    if isinstance(on, Mapping):
+        return tuple(as_expr(key) for key in on), tuple(as_expr(value) for value in on.values())
+    both = tuple(as_expr(key) for key in ([on] if isinstance(on, str | Expr) else on))
+    return both, both
+
+
+def _shared_keys(left_keys: tuple[Expr, ...], right_keys: tuple[Expr, ...]) -> set[str]:
+    """The columns that are keys under one name on both sides: the result has them once."""
+    pairs = zip(left_keys, right_keys, strict=True)
+    return {one.name for one, two in pairs if isinstance(one, Column) and isinstance(two, Column) and one.name == two.name}
+
+
+def _default_result(left: pa.Schema, right: pa.Schema, shared: set[str]) -> Named:
+    mine = [(name, Column(f"l.{name}")) for name in left.names]
+    theirs = [(f"{name}_right" if name in left.names else name, Column(f"r.{name}")) for name in right.names if name not in shared]
+    return (*mine, *theirs)
+
+
+def _one_side(result: Named, present: pa.Schema, missing: pa.Schema, side: str, shared: Iterable[str] = ()) -> Named:
+    """The result columns for a row whose partner is missing: the other side's columns are null, equal keys are known."""
+    other = "r" if side == "l" else "l"
+    known: dict[str, Expr] = {f"{side}.{name}": Column(name) for name in (*present.names, START)}
+    known[f"{other}.{START}"] = Literal(None, pa.int64())
+    for field in missing:
+        null: Expr = Column(field.name) if field.name in shared else Literal(None, field.type)
+        known[f"{other}.{field.name}"] = null
+        if field.name not in present.names:
+            known[field.name] = null
+    return tuple((name, substitute(expr, known)) for name, expr in result)
+
+
+def _filled(schema: pa.Schema, keys: tuple[str, ...], *, fill: bool | Iterable[Any] | None) -> tuple[tuple[Any, ...], ...] | None:
+    if fill is None or fill is False:
+        return None
+    if fill is True:
+        if keys:
+            raise PlanError(f"fill: say which groups: a list of values of {', '.join(keys)}.")
+        return ((),)
+    if not keys:
+        raise PlanError("fill: this stream has no groups; write fill=True.")
+    groups = tuple(group if isinstance(group, tuple) else (group,) for group in fill)
+    types = [schema.field(key).type for key in keys]
+    for group in groups:
+        if len(group) != len(types):
+            raise PlanError(f"fill: the group {group!r} must have a value for each of {', '.join(keys)}.")
+        for key, value, kind in zip(keys, group, types, strict=True):
+            try:
+                pa.scalar(value, kind)
+            except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as reason:
+                raise TypeMismatchError(f"fill: {value!r} is not a value of the key {key!r}, which is {kind}.") from reason
+    return groups

@@ -1,0 +1,96 @@
+"""Comparing two tables as bags of rows.
+
+Order does not matter, duplicates count. Floats agree within a relative 1e-9 (sums may be added up in another order),
+NaN agrees with NaN, and a float agrees with a whole number of the same size; true and 1 do not agree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+from thalweg.model import Row
+from thalweg.testing.identity import identity
+from thalweg.testing.text import show_rows
+
+__all__ = ["assert_same_table", "difference", "sort_rows"]
+
+_RELATIVE = 1e-9
+_ABSOLUTE = 1e-12
+
+
+def difference(expected: Iterable[Row], actual: Iterable[Row]) -> str | None:
+    """What is wrong with a table, or None when it is the expected one.
+
+    >>> print(difference([(1, 3, {"v": 1}), (2, 4, {"v": 2})], [(1, 3, {"v": 1}), (2, 5, {"v": 2})]))
+    missing rows:
+      (2, 4, {'v': 2}),
+    surplus rows:
+      (2, 5, {'v': 2}),
+    >>> difference([(1, 3, {"v": 0.1 + 0.2})], [(1, 3, {"v": 0.3})]) is None
+    True
+    """
+    missing, surplus = _without_equals(list(expected), list(actual))
+    unmatched = []
+    for row in missing:
+        at = next((at for at, other in enumerate(surplus) if _agree(row, other)), None)
+        if at is None:
+            unmatched.append(row)
+        else:
+            surplus.pop(at)
+    if not unmatched and not surplus:
+        return None
+    parts = [("missing rows", unmatched), ("surplus rows", surplus)]
+    return "\n".join(f"{title}:\n{show_rows(sort_rows(rows))}" for title, rows in parts if rows)
+
+
+def assert_same_table(expected: Iterable[Row], actual: Iterable[Row]) -> None:
+    """Raise AssertionError with the missing and the surplus rows when two tables differ."""
+    __tracebackhide__ = True
+    wrong = difference(expected, actual)
+    if wrong:
+        raise AssertionError(f"the tables differ\n{wrong}")
+
+
+def sort_rows(rows: Iterable[Row]) -> list[Row]:
+    """Rows by start, end and the text of the payload: an order to read them in."""
+    return sorted(rows, key=lambda row: (row[0], row[1], repr(sorted(row[2].items(), key=lambda item: item[0]))))
+
+
+def _without_equals(expected: list[Row], actual: list[Row]) -> tuple[list[Row], list[Row]]:
+    """Both tables without the rows that agree exactly: what is left is small and may be compared pair by pair."""
+    common = Counter(map(_exact, expected)) & Counter(map(_exact, actual))
+    return _less(expected, common), _less(actual, common)
+
+
+def _exact(row: Row) -> Hashable:
+    return row[0], row[1], identity(row[2])
+
+
+def _less(rows: list[Row], common: Counter[Hashable]) -> list[Row]:
+    left = Counter(common)
+    rest = []
+    for row in rows:
+        key = _exact(row)
+        if left[key]:
+            left[key] -= 1
+        else:
+            rest.append(row)
+    return rest
+
+
+def _agree(one: Any, two: Any) -> bool:
+    if isinstance(one, bool) or isinstance(two, bool):
+        return one is two
+    if isinstance(one, (int, float)) and isinstance(two, (int, float)):
+        if isinstance(one, int) and isinstance(two, int):
+            return one == two
+        same_nan = math.isnan(one) and math.isnan(two)
+        return same_nan or math.isclose(one, two, rel_tol=_RELATIVE, abs_tol=_ABSOLUTE)
+    if isinstance(one, Mapping) and isinstance(two, Mapping):
+        return one.keys() == two.keys() and all(_agree(one[name], two[name]) for name in one)
+    if isinstance(one, (list, tuple)) and isinstance(two, (list, tuple)):
+        return len(one) == len(two) and all(_agree(a, b) for a, b in zip(one, two, strict=True))
+    return bool(one == two)

@@ -1,0 +1,5 @@
+"""Window kinds: how the time axis is divided. An event belongs to a window when their times overlap."""
+
+from thalweg.windows.kinds import HoppingWindow, SessionWindow, SnapshotWindow, Window
+
+__all__ = ["HoppingWindow", "SessionWindow", "SnapshotWindow", "Window"]

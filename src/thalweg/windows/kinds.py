@@ -1,0 +1,74 @@
+"""The window kinds of the temporal core.
+
+    snapshot           [a, b) for each pair of consecutive endpoints of the group's events: nothing changes inside
+    hopping(S, H)      [k*H + offset, k*H + offset + S) for every integer k; tumbling when S == H
+    session(gap)       maximal runs of events whose starts are less than `gap` apart: [first start, last start + gap)
+
+Membership is by overlap: an event [s, e) belongs to [a, b) when s < b and a < e. A session's membership is by start.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from thalweg.errors import WindowError
+from thalweg.model.time import Duration, duration_us
+
+__all__ = ["HoppingWindow", "SessionWindow", "SnapshotWindow", "Window", "hopping", "positive_ticks", "session"]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotWindow:
+    def __str__(self) -> str:
+        return "snapshot"
+
+
+@dataclass(frozen=True, slots=True)
+class HoppingWindow:
+    """Windows of `size` that begin every `hop`, the first at `offset`."""
+
+    size: int
+    hop: int
+    offset: int = 0
+
+    @property
+    def pane(self) -> int:
+        """The largest span that never crosses a window edge."""
+        return math.gcd(self.size, self.hop)
+
+    def __str__(self) -> str:
+        return f"tumbling({self.size})" if self.size == self.hop else f"hopping({self.size} by {self.hop})"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionWindow:
+    """Runs of activity: a new event within `gap` of the last start continues the session."""
+
+    gap: int
+
+    def __str__(self) -> str:
+        return f"session(gap {self.gap})"
+
+
+Window = SnapshotWindow | HoppingWindow | SessionWindow
+
+
+def positive_ticks(value: Duration, what: str) -> int:
+    """A duration that must be at least one tick."""
+    ticks = duration_us(value, what=what)
+    if ticks <= 0:
+        raise WindowError(f"{what} must be positive; got {value!r}.")
+    return ticks
+
+
+def hopping(size: Duration, hop: Duration, offset: Duration = 0) -> HoppingWindow:
+    """
+    >>> str(hopping("10 min", "1 min"))
+    'hopping(600000000 by 60000000)'
+    """
+    return HoppingWindow(positive_ticks(size, "window size"), positive_ticks(hop, "window hop"), duration_us(offset, what="window offset"))
+
+
+def session(gap: Duration) -> SessionWindow:
+    return SessionWindow(positive_ticks(gap, "session gap"))
