@@ -31,17 +31,28 @@ autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 
 
+def _prose(paragraph: str) -> str:
+    """Plain text as reStructuredText: `names` in backticks are literals, nothing else means anything."""
+    parts = paragraph.split("`")
+    for at, part in enumerate(parts):
+        parts[at] = f"``{part}``\\ " if at % 2 else re.sub(r"([\\*|_<>])", r"\\\1", part)
+    return "".join(parts)
+
+
+def _is_prose(paragraph: str) -> bool:
+    return paragraph.count("`") % 2 == 0 and not any(line.startswith((" ", ">>>", "|", "- ")) for line in paragraph.splitlines())
+
+
 def _docstring(_app: Sphinx, _what: str, _name: str, _thing: object, _options: object, lines: list[str]) -> None:
-    """Docstrings are plain text with `names` in backticks: the first paragraph is prose, the rest is shown as it was written."""
-    text = "\n".join(lines).strip("\n")
-    if not text.strip():
-        return
-    first, _, rest = text.partition("\n\n") if not text.lstrip().startswith(">>>") else ("", "", text)
-    prose = re.sub(r"(?<!`)`([^`]+)`(?!`)", r"``\1``", re.sub(r"([*|\\_](?=\W|$))", r"\\\1", first))
-    shown = [*prose.splitlines(), ""]
-    if rest.strip():
-        language = "pycon" if rest.lstrip().startswith(">>>") else "text"
-        shown += [f".. code-block:: {language}", "", *(f"   {line}" for line in rest.splitlines()), ""]
+    """Docstrings are plain text: paragraphs become prose; formulas, tables and examples are shown as they were written."""
+    shown: list[str] = []
+    for paragraph in filter(None, re.split(r"\n\s*\n", "\n".join(lines).strip("\n"))):
+        body = paragraph.splitlines()
+        if _is_prose(paragraph):
+            shown += [*_prose(paragraph).splitlines(), ""]
+        else:
+            language = "pycon" if body[0].startswith(">>>") else "text"
+            shown += [f".. code-block:: {language}", "", *(f"   {line}" for line in body), ""]
     lines[:] = shown
 
 

@@ -37,8 +37,8 @@ def test_examples_of_a_page_run(page: Path) -> None:
             exec(compile("\n" * line + block, str(page), "exec"), names)  # noqa: S102
             continue
         case = parser.get_doctest(block, names, f"{page.name}:{line}", str(page), line)
+        case.globs = names  # one dictionary for all, so that a function sees what later blocks rebind
         runner.run(case, out=failures.append, clear_globs=False)
-        names = case.globs
     assert not failures, "".join(failures)
 
 

@@ -255,6 +255,7 @@ MISTAKES: list[tuple[str, Callable[[], object], type[PlanError], str]] = [
     ("fill width", lambda: PACKETS.group_by("len").tumbling(1).aggregate(fill=[(1, 2)], n=count()), PlanError, "each of len"),
     ("top_k none", lambda: PACKETS.top_k(0, by="len"), WindowError, "positive"),
     ("top_k half", lambda: PACKETS.top_k(1.5, by="len"), WindowError, "whole number"),  # type: ignore[arg-type]
+    ("top_k session", lambda: PACKETS.session(5).top_k(1, by="len"), WindowError, "tumbling or hopping"),
     ("top_k column", lambda: PACKETS.top_k(1, by="lem"), UnknownColumnError, "Did you mean 'len'?"),
     ("union columns", lambda: PACKETS.union(HOSTS), TypeMismatchError, "columns differ"),
     ("union window", lambda: PACKETS.union(PACKETS.tumbling(1)), PlanError, ".aggregate(...)"),  # type: ignore[arg-type]

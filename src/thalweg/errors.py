@@ -26,7 +26,6 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 
 __all__ = [
     "EvaluationError",
@@ -49,7 +48,7 @@ __all__ = [
     "did_you_mean",
 ]
 
-_PACKAGE = str(Path(__file__).parent)
+_PACKAGE = __name__.partition(".")[0]
 
 
 class ThalwegError(Exception):
@@ -60,9 +59,10 @@ def _user_frame() -> tuple[str, int] | None:
     """The innermost line of the stack that is not ours: the line the user wrote."""
     frame = sys._getframe(1)
     while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith(_PACKAGE) and not name.startswith("<frozen"):
-            return name, frame.f_lineno
+        module = str(frame.f_globals.get("__name__", ""))
+        ours = module == _PACKAGE or module.startswith(f"{_PACKAGE}.")
+        if not ours and not frame.f_code.co_filename.startswith("<frozen"):
+            return frame.f_code.co_filename, frame.f_lineno
         if frame.f_back is None:
             return None
         frame = frame.f_back
@@ -74,7 +74,8 @@ class PlanError(ThalwegError):
 
     def __init__(self, message: str) -> None:
         place = _user_frame()
-        self.file, self.line = place if place else (None, None)
+        self.file: str | None = place[0] if place else None
+        self.line: int | None = place[1] if place else None
         super().__init__(f"{message}\n  at {self.file}:{self.line}" if place else message)
 
 

@@ -26,7 +26,7 @@ from thalweg.plan.explain import explain
 from thalweg.plan.nodes import Ingress, Named, Node
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.rules.substitution import START, substitute
-from thalweg.windows import SnapshotWindow, Window
+from thalweg.windows import SessionWindow, SnapshotWindow, Window
 from thalweg.windows.kinds import hopping, positive_ticks, session
 
 __all__ = ["GroupedStream", "Keys", "On", "Stream", "WindowedStream", "source"]
@@ -412,6 +412,8 @@ class WindowedStream:
         """The rows of each window with the k best values of `by`; ties are kept whole."""
         if isinstance(k, bool) or not isinstance(k, int):
             raise WindowError(f"top_k: k must be a whole number; got {k!r}.")
+        if isinstance(self.window, SessionWindow):
+            raise WindowError("top_k: sessions have no ranking; use snapshot, tumbling or hopping windows.")
         return Stream(nodes.TopK(self.node, k, as_expr(by), descending, rank, self.keys, self.window))
 
 

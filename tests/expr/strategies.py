@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from typing import Any
-
 import pyarrow as pa
 from hypothesis import strategies as st
 
@@ -56,7 +53,11 @@ def expressions(kind: str, depth: int = 3) -> st.SearchStrategy[Expr]:
     """Expressions of a kind, at most so deep."""
     if depth <= 1:
         return _leaves(kind)
-    below = {k: st.deferred(lambda k=k: expressions(k, depth - 1)) for k in _COLUMNS}
+
+    def later(of: str) -> st.SearchStrategy[Expr]:
+        return st.deferred(lambda: expressions(of, depth - 1))
+
+    below = {k: later(k) for k in _COLUMNS}
     return st.one_of(_leaves(kind), _general(kind, below), *_SPECIAL[kind](below))
 
 
@@ -132,7 +133,3 @@ _SPECIAL = {"number": _numbers, "double": _doubles, "text": _texts, "condition":
 
 def any_expression(depth: int = 3) -> st.SearchStrategy[Expr]:
     return st.one_of(*(expressions(kind, depth) for kind in _COLUMNS))
-
-
-def conjunction(parts: list[Any]) -> Any:
-    return reduce(lambda a, b: a & b, parts)

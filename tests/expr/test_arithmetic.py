@@ -17,7 +17,9 @@ MIN, MAX = -(2**63), 2**63 - 1
 
 
 def run(text: str, **columns: Any) -> list[Any]:
-    rows = pa.RecordBatch.from_pydict({name: values if isinstance(values, pa.Array) else pa.array(values) for name, values in columns.items()})
+    rows = pa.RecordBatch.from_pydict(
+        {name: values if isinstance(values, pa.Array) else pa.array(values) for name, values in columns.items()}
+    )
     expr = parse(text)
     found = expr.evaluate(Frame.of(rows))
     assert found.type == expr.type_in(rows.schema)

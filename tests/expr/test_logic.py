@@ -11,14 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thalweg.errors import EvaluationError, TypeMismatchError
-from thalweg.expr import Case, Frame, Literal, call, col, lit, parse
+from thalweg.expr import Case, Expr, Frame, Literal, call, col, lit, parse
 from thalweg.expr._logic import is_in
 
 TRUTH = [True, False, None]
 
 
 def run(text: str, **columns: Any) -> list[Any]:
-    rows = pa.RecordBatch.from_pydict({name: values if isinstance(values, pa.Array) else pa.array(values) for name, values in columns.items()})
+    rows = pa.RecordBatch.from_pydict(
+        {name: values if isinstance(values, pa.Array) else pa.array(values) for name, values in columns.items()}
+    )
     expr = parse(text)
     found = expr.evaluate(Frame.of(rows))
     assert found.type == expr.type_in(rows.schema)
@@ -68,10 +70,12 @@ def test_in_is_a_disjunction_of_comparisons() -> None:
     assert run("n in (null)", n=pa.nulls(2)) == [None, None]
 
 
-@given(st.lists(st.none() | st.floats(-2, 2) | st.just(float("nan"))), st.lists(st.none() | st.sampled_from([0.0, -0.0, 1.0, float("nan")])))
+@given(
+    st.lists(st.none() | st.floats(-2, 2) | st.just(float("nan"))), st.lists(st.none() | st.sampled_from([0.0, -0.0, 1.0, float("nan")]))
+)
 def test_in_agrees_with_equality(values: list[float | None], choices: list[float | None]) -> None:
     rows = pa.RecordBatch.from_arrays([pa.array(values, pa.float64())], names=["x"])
-    wanted = lit(False)
+    wanted: Expr = lit(False)
     for choice in choices:
         wanted = wanted | (col("x") == Literal(choice, pa.float64()))
     assert col("x").isin(choices).evaluate(Frame.of(rows)).to_pylist() == wanted.evaluate(Frame.of(rows)).to_pylist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -84,6 +85,15 @@ def test_like_means_what_sql_says(values: list[str], pattern: str) -> None:
             expr.type_in(rows.schema)
     else:
         assert expr.evaluate(Frame.of(rows)).to_pylist() == [like(value, pattern) for value in values]
+
+
+def test_like_exhaustively_on_short_texts() -> None:
+    values = ["".join(letters) for size in range(4) for letters in product("a.%_\\\n", repeat=size)]
+    rows = pa.RecordBatch.from_arrays([pa.array(values)], names=["s"])
+    for pattern in ("".join(letters) for size in range(4) for letters in product("a.%_\\", repeat=size)):
+        if (len(pattern) - len(pattern.rstrip("\\"))) % 2 == 0:
+            found = call("like", col("s"), pattern).evaluate(Frame.of(rows)).to_pylist()
+            assert found == [like(value, pattern) for value in values], pattern
 
 
 def test_the_method_counts_from_one() -> None:

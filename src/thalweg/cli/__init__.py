@@ -20,17 +20,17 @@ _COMMANDS = {
 
 
 class _Commands(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+    def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
 
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in _COMMANDS:
             return None
         command = getattr(importlib.import_module(f"thalweg.cli.{name}"), name)
         assert isinstance(command, click.Command)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
 

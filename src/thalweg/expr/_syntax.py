@@ -45,19 +45,30 @@ def syntax_tree(source: Source) -> exp.Expr:
     dialect = ThalwegExpressions()
     try:
         tokens = dialect.tokenize(source.text)
-    except TokenError as error:
-        source.refuse("a quote is opened and never closed.", error.start or 0)
+    except TokenError:
+        source.refuse("a quote is opened and never closed.", _open_quote(source.text))
     if not tokens:
         raise ExpressionError(f"an expression is expected; the text {source.text!r} is empty.")
     _check_tokens(source, tokens)
     _check_branches(source, tokens)
     try:
-        (tree,) = dialect.parser().parse_into(exp.Condition, tokens, source.text)
+        trees = dialect.parser().parse_into(exp.Condition, tokens, source.text)
     except ParseError as error:
         _refuse_syntax(source, error, tokens)
-    if tree is None:
+    if len(trees) != 1 or trees[0] is None:
         source.refuse("an expression is expected.", tokens[0].start)
-    return tree
+    return trees[0]
+
+
+def _open_quote(text: str) -> int:
+    """Where the quote stands that is never closed. (A doubled quote closes and opens again.)"""
+    start, opened = 0, ""
+    for place, character in enumerate(text):
+        if opened:
+            opened = "" if character == opened else opened
+        elif character in "'\"":
+            start, opened = place, character
+    return start
 
 
 def _check_tokens(source: Source, tokens: Sequence[Token]) -> None:

@@ -14,12 +14,13 @@ import pyarrow.compute as pc
 
 from thalweg.expr.kinds import Datum, Refusal, constant, text
 
-__all__ = ["char_at", "concat", "length", "lower", "matcher", "replace", "substring", "trim", "upper"]
+__all__ = ["char_at", "concat", "length", "like", "lower", "matcher", "replace", "substring", "trim", "upper"]
 
 _join = pc.get_function("binary_join_element_wise").call
 _JOIN = pc.JoinOptions(null_handling="emit_null")
-_lower, _upper, _length = (pc.get_function(name).call for name in ("utf8_lower", "utf8_upper", "utf8_length"))
-_NULL_TEXT = pa.scalar(None, pa.string())
+_lower, _upper, _length, _match_like, _match_regex = (
+    pc.get_function(name).call for name in ("utf8_lower", "utf8_upper", "utf8_length", "match_like", "match_substring_regex")
+)
 
 
 def concat(*values: Datum) -> Datum:
@@ -63,17 +64,41 @@ def char_at(value: Datum, position: Datum) -> Datum:
 
 
 def matcher(kernel: str) -> Callable[[Datum, Datum], Datum]:
-    """`like`, `starts_with`, `ends_with`, `contains`: a text against a constant."""
+    """`starts_with`, `ends_with`, `contains`: a text against a constant."""
     run = pc.get_function(kernel).call
 
     def apply(value: Datum, pattern: Datum) -> Datum:
-        sought = _constant_text(pattern, "the pattern")
-        if kernel == "match_like" and sought is not None and _ends_in_escape(sought):
-            raise Refusal(f"the pattern {sought!r} ends in a backslash that escapes nothing; write two for one")
+        sought = _constant_text(pattern, "the text to look for")
         value = text(value)
         return _nothing(value, pa.bool_()) if sought is None else run([value], pc.MatchSubstringOptions(sought))
 
     return apply
+
+
+def like(value: Datum, pattern: Datum) -> Datum:
+    """The whole text against a pattern."""
+    sought = _constant_text(pattern, "the pattern")
+    value = text(value)
+    if sought is None:
+        return _nothing(value, pa.bool_())
+    if "\\" not in sought:
+        return _match_like([value], pc.MatchSubstringOptions(sought))
+    # Arrow reads escapes wrongly in patterns such as 'a\_b%', which it answers by their prefix.
+    return _match_regex([value], pc.MatchSubstringOptions(_like_as_regex(sought)))
+
+
+def _like_as_regex(pattern: str) -> str:
+    parts, characters = [], iter(pattern)
+    for character in characters:
+        if character == "\\":
+            character = next(characters, "")
+            if not character:
+                raise Refusal(f"the pattern {pattern!r} ends in a backslash that escapes nothing; write two for one")
+        elif character in "%_":
+            parts.append(".*" if character == "%" else ".")
+            continue
+        parts.append(f"\\x{{{ord(character):x}}}")
+    return "(?s)^" + "".join(parts) + "$"
 
 
 def replace(value: Datum, old: Datum, new: Datum) -> Datum:
@@ -83,10 +108,6 @@ def replace(value: Datum, old: Datum, new: Datum) -> Datum:
     if sought is None or put is None:
         return _nothing(value)
     return value if sought == "" else pc.replace_substring(value, pattern=sought, replacement=put)
-
-
-def _ends_in_escape(pattern: str) -> bool:
-    return (len(pattern) - len(pattern.rstrip("\\"))) % 2 == 1
 
 
 def _nothing(value: Datum, type_: pa.DataType | None = None) -> Datum:

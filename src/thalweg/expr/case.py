@@ -27,7 +27,7 @@ __all__ = ["Case"]
 _NULL, _TRUE = Literal(None), Literal(value=True)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
 class Case(Expr):
     """The value of the first branch whose condition is true, else the default, else null.
 
@@ -37,9 +37,11 @@ class Case(Expr):
     branches: tuple[tuple[Expr, Expr], ...]
     default: Expr | None = None
 
-    def __post_init__(self) -> None:
-        if not self.branches:
+    def __init__(self, branches: tuple[tuple[Expr, Expr], ...], default: Expr | None = None) -> None:
+        if not branches:
             raise ExpressionError("CASE needs at least one WHEN ... THEN ...")
+        object.__setattr__(self, "branches", branches)
+        object.__setattr__(self, "default", default)
 
     def parts(self) -> tuple[Expr, ...]:
         pairs = tuple(expr for branch in self.branches for expr in branch)

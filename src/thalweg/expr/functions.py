@@ -77,7 +77,7 @@ def _table() -> dict[str, Function]:
         ("char_at", _texts.char_at, 2, 2),
         ("concat", _texts.concat, 1, None),
         ("replace", _texts.replace, 3, 3),
-        ("like", _texts.matcher("match_like"), 2, 2),
+        ("like", _texts.like, 2, 2),
         ("starts_with", _texts.matcher("starts_with"), 2, 2),
         ("ends_with", _texts.matcher("ends_with"), 2, 2),
         ("contains", _texts.matcher("match_substring"), 2, 2),

@@ -5,6 +5,8 @@ Five kinds of nodes: `Column`, `Literal`, `Call`, `Cast` here, and `Case`. They 
 
 `evaluate` gives one value per row of a frame; `type_in` gives the type of those values by evaluating on no rows at all, so
 that the two cannot disagree. Nulls follow SQL: an operation on null is null, except where its docstring says otherwise.
+
+The constructors are written out: a frame of generated code on the stack would be taken for the user's line in an error.
 """
 
 from __future__ import annotations
@@ -108,15 +110,16 @@ class Expr(Operators):
         return Cast(self, type_)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
 class Column(Expr):
     """The values of a column."""
 
     name: str
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str):
-            raise ExpressionError(f"the name of a column is text; got {self.name!r}.")
+    def __init__(self, name: str) -> None:
+        if not isinstance(name, str):
+            raise ExpressionError(f"the name of a column is text; got {name!r}.")
+        object.__setattr__(self, "name", name)
 
     def rename(self, mapping: Mapping[str, str]) -> Expr:
         return Column(mapping[self.name]) if self.name in mapping else self
@@ -134,7 +137,7 @@ class Column(Expr):
         return render_name(self.name), ATOM
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
 class Literal(Expr):
     """One value for every row. A tuple is the list of an IN."""
 
@@ -142,14 +145,15 @@ class Literal(Expr):
     type: pa.DataType | None = None
     scalar: pa.Scalar = field(init=False)
 
-    def __post_init__(self) -> None:
-        given = self.value.item() if isinstance(self.value, np.generic) else self.value
+    def __init__(self, value: object, type: pa.DataType | None = None) -> None:  # noqa: A002 - the name of the attribute
+        given = _plain_value(value)
         try:
-            scalar = _list_scalar(given, self.type) if isinstance(given, tuple) else pa.scalar(given, self.type)
+            scalar = _list_scalar(given, type) if isinstance(given, tuple) else pa.scalar(given, type)
         except (*KERNEL_ERRORS, TypeError) as reason:
-            wanted = f" as {self.type}" if self.type is not None else ""
-            raise ExpressionError(f"{self.value!r} cannot be a literal{wanted}: {reason}.") from reason
+            wanted = f" as {type}" if type is not None else ""
+            raise ExpressionError(f"{value!r} cannot be a literal{wanted}: {reason}.") from reason
         object.__setattr__(self, "value", given)
+        object.__setattr__(self, "type", type)
         object.__setattr__(self, "scalar", scalar)
 
     def key(self) -> tuple[Any, ...]:
@@ -167,14 +171,21 @@ class Literal(Expr):
 _NATURAL = {type(None): pa.null(), bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
 
 
+def _plain_value(value: object) -> object:
+    if isinstance(value, (set, frozenset, dict)):
+        raise ExpressionError(f"{value!r} cannot be a literal: give a single value, or a list.")
+    if isinstance(value, (list, tuple)):
+        return tuple(_plain_value(item) for item in value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def _list_scalar(values: tuple[object, ...], type_: pa.DataType | None) -> pa.Scalar:
-    if type_ is not None:
-        return pa.scalar(list(values), type_)
-    scalars = [pa.scalar(v.item() if isinstance(v, np.generic) else v) for v in values]
-    return pa.scalar(list(values), pa.list_(common_type([s.type for s in scalars])))
+    if type_ is None:
+        type_ = pa.list_(common_type([pa.scalar(value).type for value in values]))
+    return pa.scalar(list(values), type_)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
 class Call(Expr):
     """A function of the table, or an operator, applied to arguments."""
 
@@ -182,9 +193,10 @@ class Call(Expr):
     args: tuple[Expr, ...]
     run: Callable[..., Datum] = field(init=False)
 
-    def __post_init__(self) -> None:
-        found = find_function(self.function, len(self.args))
+    def __init__(self, function: str, args: tuple[Expr, ...]) -> None:
+        found = find_function(function, len(args))
         object.__setattr__(self, "function", found.name)
+        object.__setattr__(self, "args", args)
         object.__setattr__(self, "run", found.apply)
 
     def parts(self) -> tuple[Expr, ...]:
@@ -211,16 +223,18 @@ class Call(Expr):
         return render_call(self.function, [arg._rendered() for arg in self.args])
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
 class Cast(Expr):
     """The value as another type; one that does not fit is an error."""
 
     expr: Expr
     type: pa.DataType
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.type, pa.DataType):
-            raise ExpressionError(f"cast takes an Arrow type, such as pa.int64(); got {self.type!r}.")
+    def __init__(self, expr: Expr, type: pa.DataType) -> None:  # noqa: A002 - the name of the attribute
+        if not isinstance(type, pa.DataType):
+            raise ExpressionError(f"cast takes an Arrow type, such as pa.int64(); got {type!r}.")
+        object.__setattr__(self, "expr", expr)
+        object.__setattr__(self, "type", type)
 
     def parts(self) -> tuple[Expr, ...]:
         return (self.expr,)

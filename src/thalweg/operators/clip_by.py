@@ -42,17 +42,17 @@ class ClipByKernel(Operator):
     def __init__(self, node: ClipBy) -> None:
         self.schema = node.schema
         types = shared_key_types(node.left.schema, node.right.schema, node.left_keys, node.right_keys)
-        self._sides = (KeyedSide(node.left.schema, node.left_keys, types), KeyedSide(node.right.schema, node.right_keys, types))
-        self._names = self._sides[0].key_names
+        self._sides = (KeyedSide(node.left.schema, node.left_keys, types, node.same), KeyedSide(node.right.schema, node.right_keys, types, node.same))
+        self._names, self._same = self._sides[0].key_names, node.same
         self._left = Delta.empty(self._sides[0].schema)
-        key_fields = [self._sides[1].schema.field(name) for name in self._names]
+        key_fields = [self._sides[1].schema.field(name) for name in (*self._names, *self._same)]
         self._right = Delta.empty(pa.schema(key_fields or [pa.field("_row", pa.bool_())]))
         self._progress: list[Progress] = [NO_PROGRESS, NO_PROGRESS]
 
     def process(self, port: int, batch: Batch) -> Batch:
         answer = Delta.empty(self.schema)
         if len(batch):
-            delta = self._sides[port].project(Delta.of_batch(batch))
+            delta = self._sides[port].project(Delta.of_batch(batch), only_matchable=port == 1)
             answer = self._change_left(delta) if port == 0 else self._change_right(delta)
         settled = self._settled()
         self._progress[port] = self._progress[port].merge(batch.progress)
@@ -86,7 +86,7 @@ class ClipByKernel(Operator):
         starts = self._starts(delta)
         if not len(starts):
             return Delta.empty(self.schema)
-        left = self._left.filter(touched_by(self._left.payload, starts.payload, self._names) if self._names else np.ones(len(self._left), np.bool_))
+        left = self._left.filter(touched_by(self._left.payload, starts.payload, self._names, self._same))
         before = self._right
         self._right = Delta.concat([before, starts], before.schema).consolidate()
         refuse_negative(self._right, "clip_by")
@@ -97,7 +97,7 @@ class ClipByKernel(Operator):
     def _starts(self, delta: Delta) -> Delta:
         """Only keys and starts of right rows count; a change of an end is none."""
         size = len(delta)
-        arrays = [delta.payload.column(name) for name in self._names] or [pa.array(np.ones(size, np.bool_))]
+        arrays = [delta.payload.column(name) for name in (*self._names, *self._same)] or [pa.array(np.ones(size, np.bool_))]
         keys = pa.RecordBatch.from_arrays(arrays, schema=self._right.schema)
         bare = Delta(keys, delta.start, np.full(size, INFINITY), delta.weight)
         return bare.consolidate()
@@ -107,7 +107,7 @@ class ClipByKernel(Operator):
         cut = np.full(len(left), INFINITY)
         if not len(right) or not len(left):
             return cut
-        own, theirs = key_codes(left.payload, right.payload, self._names)
+        own, theirs = key_codes(left.payload, right.payload, self._names, self._same)
         points = np.unique(right.start)
         span = len(points) + 1
         order = np.lexsort((right.start, theirs))

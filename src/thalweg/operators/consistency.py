@@ -20,7 +20,7 @@ import pyarrow as pa
 from thalweg.errors import PlanError
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Rows
+from thalweg.model.rows import Bools, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import StateSize, delta_of_slice, progress_of_slice, slice_of_delta, slice_of_progress
 
@@ -81,26 +81,22 @@ class Gate:
         waiting = Delta.concat([self._held, delta], delta.schema)
         if len(self._held) and len(delta):
             waiting = waiting.consolidate()
-        leaves = self._may_leave(waiting, watermark, progress.cti)
+        leaves = self._may_leave(waiting, watermark, progress)
         self._held = waiting.filter(~leaves)
         self._passed = self._passed.merge(self._promise(progress))
         return waiting.filter(leaves), self._passed
 
-    def _may_leave(self, rows: Delta, watermark: int, cti: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        threshold = self._consistency.threshold(watermark, cti)
-        if self._consistency.is_final and self._settled == "past end" and threshold not in (INFINITY, MIN_TIME):
-            threshold -= 1
-        leaves: np.ndarray[tuple[int], np.dtype[np.bool_]] = (rows.end <= threshold) | (rows.start < self._passed_for(rows))
+    def _may_leave(self, rows: Delta, watermark: int, progress: Progress) -> Bools:
+        cti = _for_rows(progress, rows)
+        if self._consistency.is_final:
+            past = self._settled == "past end"
+            threshold = np.where((cti == INFINITY) | (cti == MIN_TIME), cti, cti - 1) if past else cti
+        else:
+            threshold = np.maximum(cti, self._consistency.threshold(watermark, progress.cti))
+        leaves: Bools = (rows.end <= threshold) | (rows.start < _for_rows(self._passed, rows))
         if self._settled == "start":
             leaves |= rows.start < cti
         return leaves
-
-    def _passed_for(self, rows: Delta) -> Times | int:
-        passed = self._passed
-        if not passed.scoped or not len(rows):
-            return passed.cti
-        scopes = zip(*(rows.payload.column(name).to_pylist() for name in passed.scope_columns), strict=True)
-        return np.array([passed.of(scope) for scope in scopes], np.int64)
 
     def _promise(self, progress: Progress) -> Progress:
         """No promise beyond the start of a row that is still held."""
@@ -126,3 +122,11 @@ class Gate:
 
     def state_size(self) -> StateSize:
         return StateSize(len(self._held), self._held.nbytes)
+
+
+def _for_rows(progress: Progress, rows: Delta) -> Times:
+    """The promise that holds for each row: the common one, or that of its group."""
+    if not progress.scoped or not len(rows):
+        return np.full(len(rows), progress.cti)
+    scopes = zip(*(rows.payload.column(name).to_pylist() for name in progress.scope_columns), strict=True)
+    return np.array([progress.of(scope) for scope in scopes], np.int64)

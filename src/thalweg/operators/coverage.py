@@ -26,7 +26,7 @@ from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, progress_of_slice, slice_of_delta, slice_of_progress
 from thalweg.operators.frames import evaluate_mask
 from thalweg.operators.groups import append_column, refuse_negative, replace_column
-from thalweg.operators.join import overlapping_pairs, pair_frame
+from thalweg.operators.join import overlapping_pairs, pair_frame, scoped_by_key
 from thalweg.operators.matching import KeyedSide, key_codes, shared_key_types, touched_by
 from thalweg.operators.snapshots import snapshots_of
 from thalweg.plan.nodes import Join
@@ -50,8 +50,8 @@ class CoverageKernel(Operator):
         self._node = node
         self._covered = node.how == "semi"
         types = shared_key_types(node.left.schema, node.right.schema, node.left_keys, node.right_keys)
-        self._sides = (KeyedSide(node.left.schema, node.left_keys, types), KeyedSide(node.right.schema, node.right_keys, types))
-        self._names = self._sides[0].key_names
+        self._sides = (KeyedSide(node.left.schema, node.left_keys, types, node.same), KeyedSide(node.right.schema, node.right_keys, types, node.same))
+        self._names, self._same = self._sides[0].key_names, node.same
         marks = [pa.field("_since", pa.int64()), pa.field("_begin", pa.int64())]
         self._left = Delta.empty(pa.schema([*self._sides[0].schema, *marks]))
         self._right = Delta.empty(self._sides[1].schema)
@@ -60,7 +60,7 @@ class CoverageKernel(Operator):
     def process(self, port: int, batch: Batch) -> Batch:
         answer = Delta.empty(self.schema)
         if len(batch):
-            delta = self._sides[port].project(Delta.of_batch(batch))
+            delta = self._sides[port].project(Delta.of_batch(batch), only_matchable=port == 1)
             answer = self._change_left(delta) if port == 0 else self._change_right(delta)
         settled = min(p.cti for p in self._progress)
         self._progress[port] = self._progress[port].merge(batch.progress)
@@ -71,20 +71,19 @@ class CoverageKernel(Operator):
 
     def _promise(self) -> Progress:
         both = self._progress[0].meet(self._progress[1])
-        keyed = all(any(str(k) == c for k in keys) for c in both.scope_columns for keys in (self._node.left_keys, self._node.right_keys))
-        return both if keyed else both.without_scopes()
+        return both if scoped_by_key(self._node, both) else both.without_scopes()
 
     def _change_left(self, delta: Delta) -> Delta:
         delta = self._marked(delta)
-        right = self._right.filter(touched_by(self._right.payload, delta.payload, self._names))
+        right = self._right.filter(touched_by(self._right.payload, delta.payload, self._names, self._same))
         held = Delta.concat([self._left, delta], self._left.schema)
         self._left = held.consolidate() if (delta.weight < 0).any() else held
         refuse_negative(self._left, self._node.how + "_join")
         return self._pieces(delta, right)
 
     def _change_right(self, delta: Delta) -> Delta:
-        left = self._left.filter(touched_by(self._left.payload, delta.payload, self._names))
-        touched = touched_by(self._right.payload, delta.payload, self._names)
+        left = self._left.filter(touched_by(self._left.payload, delta.payload, self._names, self._same))
+        touched = touched_by(self._right.payload, delta.payload, self._names, self._same)
         before = self._right.filter(touched)
         after = Delta.concat([before, delta], self._right.schema).consolidate()
         refuse_negative(after, self._node.how + "_join")
@@ -118,7 +117,7 @@ class CoverageKernel(Operator):
     def _runs(self, left: Delta, right: Delta) -> tuple[Codes, Times, Times]:
         """Maximal pieces of each left row, from `_since` on, that are covered (semi) or not (anti): row, start, end."""
         since, begin = _times(left, "_since"), _times(left, "_begin")
-        codes = key_codes(left.payload, right.payload, self._names)
+        codes = key_codes(left.payload, right.payload, self._names, self._same)
         at = overlapping_pairs(codes[0], since, left.end, codes[1], right.start, right.end)
         if self._node.predicate is not None and len(at[0]):
             frame = pair_frame(left.payload, right.payload, left.start, right.start, at, self._node.predicate.columns())

@@ -35,9 +35,10 @@ class FillKernel(RegroupKernel):
     def __init__(self, node: WindowAggregate) -> None:
         assert isinstance(node.window, HoppingWindow) and node.fill is not None
         self._window, self._names = node.window, node.keys
-        held = pa.schema([node.schema.field(name) for name in node.keys])
+        # A query without keys has one group; Arrow cannot count rows of no columns.
+        held = pa.schema([node.schema.field(name) for name in node.keys] or [pa.field("_row", pa.bool_())])
         super().__init__(node.schema, held, (), None)
-        columns = list(zip(*node.fill, strict=True))
+        columns = [list(column) for column in zip(*node.fill, strict=True)] or [[True]]
         self._groups = pa.RecordBatch.from_arrays([pa.array(c, f.type) for c, f in zip(columns, held, strict=True)], schema=held)
         self._zeros = [0 if call.function == "count" else None for _, call in node.aggregates]
 
@@ -48,7 +49,9 @@ class FillKernel(RegroupKernel):
 
     def project(self, batch: Batch) -> Delta:
         delta = Delta.of_batch(batch)
-        return Delta(delta.payload.select(list(self._names)), delta.start, delta.end, delta.weight).consolidate()
+        keys = [delta.payload.column(name) for name in self._names] or [pa.array(np.ones(len(delta), np.bool_))]
+        bare = pa.RecordBatch.from_arrays(keys, schema=self._groups.schema)
+        return Delta(bare, delta.start, delta.end, delta.weight).consolidate()
 
     def answer(self, rows: Delta) -> Delta:
         hop = self._window.hop
@@ -60,7 +63,7 @@ class FillKernel(RegroupKernel):
         return self._empty(wanted.filter(pa.array(~there)), window[~there])
 
     def _present(self, rows: Delta, wanted: Rows, window: Times) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        held = [*(rows.payload.column(name) for name in self._names), pa.array(rows.start)]
+        held = [*rows.payload.columns[:-1], pa.array(rows.start)]
         asked = [*wanted.columns, pa.array(window)]
         own, theirs, size = encode_together(held, asked, (len(rows), len(window)))
         known = np.zeros(size, np.bool_)
@@ -71,7 +74,7 @@ class FillKernel(RegroupKernel):
         size = len(window)
         fields = list(self.schema)[len(self._names) :]
         blanks = [pa.array([zero] * size, f.type) for zero, f in zip(self._zeros, fields, strict=True)]
-        payload = pa.RecordBatch.from_arrays([*groups.columns, *blanks], schema=self.schema)
+        payload = pa.RecordBatch.from_arrays([*groups.columns[: len(self._names)], *blanks], schema=self.schema)
         return Delta(payload, window, window + self._window.size, np.ones(size, np.int64))
 
     def keep(self, rows: Delta, cti: int) -> tuple[Delta, int]:

@@ -69,6 +69,16 @@ def pair_frame(left: Rows, right: Rows, left_start: Times, right_start: Times, a
     return Frame(columns, len(at[0]))
 
 
+def scoped_by_key(node: Join, progress: Progress) -> bool:
+    """Whether rows of one scope only ever meet rows of the same scope."""
+
+    def is_key(column: str) -> bool:
+        pairs = zip(node.left_keys, node.right_keys, strict=True)
+        return column in node.same or any(str(one) == column == str(two) for one, two in pairs)
+
+    return all(is_key(column) for column in progress.scope_columns)
+
+
 class JoinKernel(Operator):
     """
     >>> import thalweg as tw
@@ -83,7 +93,7 @@ class JoinKernel(Operator):
         self.schema = node.schema
         self._node = node
         types = shared_key_types(node.left.schema, node.right.schema, node.left_keys, node.right_keys)
-        self._sides = (KeyedSide(node.left.schema, node.left_keys, types), KeyedSide(node.right.schema, node.right_keys, types))
+        self._sides = (KeyedSide(node.left.schema, node.left_keys, types, node.same), KeyedSide(node.right.schema, node.right_keys, types, node.same))
         self._held = [Delta.empty(side.schema) for side in self._sides]
         self._progress: list[Progress] = [NO_PROGRESS, NO_PROGRESS]
         wanted: list[Expr] = [expr for _, expr in node.result]
@@ -96,7 +106,7 @@ class JoinKernel(Operator):
         other = 1 - port
         answer = Delta.empty(self.schema)
         if len(batch):
-            delta = self._sides[port].project(Delta.of_batch(batch))
+            delta = self._sides[port].project(Delta.of_batch(batch), only_matchable=True)
             if len(self._held[other]):
                 answer = self._join(delta, self._held[other]) if port == 0 else self._join(self._held[other], delta)
             self._keep(port, delta.filter(delta.end > self._progress[other].cti))
@@ -105,7 +115,7 @@ class JoinKernel(Operator):
         return answer.to_batch(self._promise())
 
     def _join(self, left: Delta, right: Delta) -> Delta:
-        codes = key_codes(left.payload, right.payload, self._sides[0].key_names)
+        codes = key_codes(left.payload, right.payload, self._sides[0].key_names, self._node.same)
         at = overlapping_pairs(codes[0], left.start, left.end, codes[1], right.start, right.end)
         if self._node.predicate is not None and len(at[0]):
             frame = pair_frame(left.payload, right.payload, left.start, right.start, at, self._node.predicate.columns())
@@ -133,10 +143,9 @@ class JoinKernel(Operator):
         both = self._progress[0].meet(self._progress[1])
         if not both.scoped:
             return both
-        scoped_by_key = all(any(str(k) == c for k in self._node.left_keys) and any(str(k) == c for k in self._node.right_keys) for c in both.scope_columns)
-        if not scoped_by_key:
+        if not scoped_by_key(self._node, both):
             return both.without_scopes()
-        return rename_scopes(both, self._renames[0] or self._renames[1])
+        return rename_scopes(both, {**self._renames[1], **self._renames[0]})
 
     def snapshot(self) -> Slices:
         return {**{side: slice_of_delta(held) for side, held in zip(_SIDES, self._held, strict=True)}, "progress": slice_of_progress(self._progress)}

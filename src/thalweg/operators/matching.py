@@ -1,6 +1,7 @@
 """Matching the rows of two sides by equal keys: the shared ground of joins and clips.
 
-Null keys match nothing. Rows are held with their keys evaluated once, as columns `_key0`, `_key1`, ... at the end.
+Null keys match nothing; group columns (`same`) match when they are identical, null included. Rows are held with their keys
+evaluated once, as columns `_key0`, `_key1`, ... at the end.
 """
 
 from __future__ import annotations
@@ -14,30 +15,38 @@ from thalweg.model.rows import Bools, Codes, Rows, encode_together
 from thalweg.operators.frames import frame_of
 from thalweg.plan.nodes import lifetime_schema
 
-__all__ = ["KeyedSide", "key_codes", "pairs_of", "touched_by"]
+__all__ = ["KeyedSide", "key_codes", "shared_key_types", "touched_by"]
 
 
 class KeyedSide:
     """How one side's rows are held: payload columns, then key columns in a type both sides share."""
 
-    def __init__(self, schema: pa.Schema, keys: tuple[Expr, ...], types: tuple[pa.DataType, ...]) -> None:
+    def __init__(self, schema: pa.Schema, keys: tuple[Expr, ...], types: tuple[pa.DataType, ...], same: tuple[str, ...]) -> None:
         self._keys, self._types = keys, types
+        self.same = same
         self.payload_schema = schema
         self.key_names = tuple(f"_key{i}" for i in range(len(keys)))
         self.schema = pa.schema([*schema, *(pa.field(n, t) for n, t in zip(self.key_names, types, strict=True))])
 
-    def project(self, delta: Delta) -> Delta:
+    def project(self, delta: Delta, *, only_matchable: bool = False) -> Delta:
+        """The changes with their keys; `only_matchable` leaves out rows with a null key, which nothing can match."""
         if not self._keys:
             return delta
         frame = frame_of(delta.payload, delta.start)
         arrays = [k.evaluate(frame) for k in self._keys]
         cast = [a if a.type == t else a.cast(t) for a, t in zip(arrays, self._types, strict=True)]
         payload = pa.RecordBatch.from_arrays([*delta.payload.columns, *cast], schema=self.schema)
-        return Delta(payload, delta.start, delta.end, delta.weight)
+        keyed = Delta(payload, delta.start, delta.end, delta.weight)
+        if only_matchable and any(key.null_count for key in cast):
+            valid = np.ones(len(delta), np.bool_)
+            for key in cast:
+                valid &= key.is_valid().to_numpy(zero_copy_only=False)
+            return keyed.filter(valid)
+        return keyed
 
     def payload(self, rows: Rows) -> Rows:
         width = len(self.payload_schema)
-        return pa.RecordBatch.from_arrays(rows.columns[:width], schema=self.payload_schema) if self._keys else rows
+        return pa.RecordBatch.from_arrays(rows.columns[:width], schema=self.payload_schema)
 
 
 def shared_key_types(left: pa.Schema, right: pa.Schema, left_keys: tuple[Expr, ...], right_keys: tuple[Expr, ...]) -> tuple[pa.DataType, ...]:
@@ -49,12 +58,13 @@ def shared_key_types(left: pa.Schema, right: pa.Schema, left_keys: tuple[Expr, .
     return tuple(kinds)
 
 
-def key_codes(left: Rows, right: Rows, names: tuple[str, ...]) -> tuple[Codes, Codes]:
+def key_codes(left: Rows, right: Rows, names: tuple[str, ...], same: tuple[str, ...]) -> tuple[Codes, Codes]:
     """Key codes of both sides; rows with a null key get -1."""
-    if not names:
+    columns = (*names, *same)
+    if not columns:
         return np.zeros(left.num_rows, np.int64), np.zeros(right.num_rows, np.int64)
     sizes = (left.num_rows, right.num_rows)
-    one, two, _ = encode_together([left.column(n) for n in names], [right.column(n) for n in names], sizes)
+    one, two, _ = encode_together([left.column(n) for n in columns], [right.column(n) for n in columns], sizes)
     for rows, codes in ((left, one), (right, two)):
         for name in names:
             column = rows.column(name)
@@ -63,22 +73,11 @@ def key_codes(left: Rows, right: Rows, names: tuple[str, ...]) -> tuple[Codes, C
     return one, two
 
 
-def touched_by(rows: Rows, changes: Rows, names: tuple[str, ...]) -> Bools:
+def touched_by(rows: Rows, changes: Rows, names: tuple[str, ...], same: tuple[str, ...]) -> Bools:
     """Which rows have a key that one of the changes has."""
     if not rows.num_rows or not changes.num_rows:
         return np.zeros(rows.num_rows, np.bool_)
-    own, theirs = key_codes(rows, changes, names)
+    own, theirs = key_codes(rows, changes, names, same)
     hit = np.zeros(int(max(own.max(), theirs.max())) + 2, np.bool_)
     hit[theirs[theirs >= 0]] = True
     return (own >= 0) & hit[own]
-
-
-def pairs_of(left: Codes, right: Codes) -> tuple[Codes, Codes]:
-    """Every pair of positions with equal codes of 0 or more, by sorting the right side once."""
-    order = np.argsort(right, kind="stable")
-    sorted_ = right[order]
-    low = np.searchsorted(sorted_, left, "left")
-    count = np.where(left >= 0, np.searchsorted(sorted_, left, "right") - low, 0)
-    which = np.repeat(np.arange(len(left)), count)
-    offset = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
-    return which, order[low[which] + offset]

@@ -190,10 +190,12 @@ class Select(Node):
         same = set(self.input.schema.names) <= kept
         before = self.input.properties
         groups = before.group_keys if all(dict(self.columns).get(k) is not None and str(dict(self.columns)[k]) == k for k in before.group_keys) else ()
+        whole = groups == before.group_keys  # a start that is unique in its group says nothing once the group is gone
         self._settle(
             schema,
             before.but(
-                payload_start_key=before.payload_start_key and (same or before.unique_start),
+                unique_start=before.unique_start and whole,
+                payload_start_key=whole and (before.unique_start or (before.payload_start_key and same)),
                 group_ctis=before.group_ctis and bool(groups or same),
                 group_keys=groups,
             ),
@@ -470,6 +472,8 @@ class Join(Node):
     result: Named = ()
     left_only: Named = ()
     right_only: Named = ()
+    same: tuple[str, ...] = ()
+    """Columns of both sides that must be identical too, null being identical to null: the keys of a group."""
 
     def __post_init__(self) -> None:
         if self.how not in JOIN_KINDS:
@@ -533,6 +537,8 @@ class ClipBy(Node):
     right: Node
     left_keys: tuple[Expr, ...]
     right_keys: tuple[Expr, ...]
+    same: tuple[str, ...] = ()
+    """Columns of both sides that must be identical too, null being identical to null: the keys of a group."""
 
     def __post_init__(self) -> None:
         for one, two in zip(self.left_keys, self.right_keys, strict=True):
@@ -569,7 +575,7 @@ class Distinct(Node):
         before = self.input.properties
         self._settle(
             self.input.schema,
-            StreamProperties(payload_start_key=True, unique_start=before.unique_start, group_ctis=before.group_ctis),
+            StreamProperties(payload_start_key=True, group_ctis=before.group_ctis, group_keys=before.group_keys),
         )
 
 
@@ -591,6 +597,8 @@ class TopK(Node):
     def __post_init__(self) -> None:
         if self.k <= 0:
             raise WindowError(f"top_k: k must be positive; got {self.k}.")
+        if isinstance(self.window, SessionWindow):
+            raise WindowError("top_k: sessions have no top-k; use a snapshot, tumbling or hopping window.")
         self.by.type_in(lifetime_schema(self.input.schema))
         _known(self.keys, self.input.schema, "top_k")
         schema = self.input.schema
@@ -661,8 +669,11 @@ class GroupApply(Node):
         else:
             schema = _columns(self.result, lifetime_schema(self.result_schema()))
         before = self.inner.properties
-        names = tuple(name for name, _ in self.keys) if self.result is None else ()
-        self._settle(schema, before.but(group_keys=(*names, *before.group_keys), ordered=False))
+        if self.result is None:
+            names = tuple(name for name, _ in self.keys)
+            self._settle(schema, before.but(group_keys=(*names, *before.group_keys), ordered=False))
+        else:
+            self._settle(schema, before.but(group_keys=(), ordered=False, unique_start=False, payload_start_key=False, group_ctis=False))
 
     @property
     def inputs(self) -> tuple[Node, ...]:

@@ -24,13 +24,13 @@ def apply(node: Node) -> Node | None:
         return None
     inner = replace(node, how="inner", result=_cast(node.result, node.schema, node.pair_schema()), left_only=(), right_only=())
     alone = Select(
-        Join(node.left, node.right, node.left_keys, node.right_keys, node.predicate, "anti"),
+        Join(node.left, node.right, node.left_keys, node.right_keys, node.predicate, "anti", same=node.same),
         _cast(node.left_only, node.schema, lifetime_schema(node.left.schema)),
     )
     both: Node = Union(inner, alone)
     if node.how == "full":
         swapped = None if node.predicate is None else node.predicate.rename(_swap(node))
-        other = Join(node.right, node.left, node.right_keys, node.left_keys, swapped, "anti")
+        other = Join(node.right, node.left, node.right_keys, node.left_keys, swapped, "anti", same=node.same)
         both = Union(both, Select(other, _cast(node.right_only, node.schema, lifetime_schema(node.right.schema))))
     return both
 

@@ -29,7 +29,7 @@ def apply(node: Node) -> Node | None:
             narrow = _narrow(node.input, {*node.keys, *_read(calls)})
             return None if narrow is node.input else replace(node, input=narrow)
         case ClipBy():
-            narrow = _narrow(node.right, _read(node.right_keys))
+            narrow = _narrow(node.right, {*node.same, *_read(node.right_keys)})
             return None if narrow is node.right else replace(node, right=narrow)
         case Join():
             return _join(node)
@@ -40,10 +40,10 @@ def _join(node: Join) -> Node | None:
     if node.how not in ("inner", "semi", "anti"):
         return None
     pair = _read([node.predicate, *(expr for _, expr in node.result)])
-    right = _narrow(node.right, _read(node.right_keys) | _side(pair, "r.", node.right, node.left))
+    right = _narrow(node.right, {*node.same, *_read(node.right_keys)} | _side(pair, "r.", node.right, node.left))
     left = node.left
     if node.how == "inner":
-        left = _narrow(node.left, _read(node.left_keys) | _side(pair, "l.", node.left, node.right))
+        left = _narrow(node.left, {*node.same, *_read(node.left_keys)} | _side(pair, "l.", node.left, node.right))
     return None if left is node.left and right is node.right else replace(node, left=left, right=right)
 
 

@@ -103,8 +103,7 @@ class _Ungroup:
 
     def _paired(self, node: Join | ClipBy, keys: Partition, partitions: list[Partition]) -> dict[str, Any]:
         left, right = (set(p) for p in partitions)
-        shared = tuple(col(k) for k in keys if k in left and k in right)
-        changes: dict[str, Any] = {"left_keys": (*node.left_keys, *shared), "right_keys": (*node.right_keys, *shared)}
+        changes: dict[str, Any] = {"same": (*node.same, *(k for k in keys if k in left and k in right))}
         if isinstance(node, ClipBy) or node.how in ("semi", "anti"):
             if not left >= set(keys):
                 raise PlanError(f"group_apply: the left side of a {node.label} inside a group must come from the group.")

@@ -45,6 +45,8 @@ def _matches(node: Join, left: list[Row], right: list[Row]) -> list[tuple[int, i
             both = max(one[0], two[0]), min(one[1], two[1])
             if both[0] >= both[1] or left_keys[i] is None or left_keys[i] != right_keys[j]:
                 continue
+            if any(identity(one[2][name]) != identity(two[2][name]) for name in node.same):
+                continue
             if node.predicate is None or evaluate(node.predicate, _pair(node, one, two), schema) is True:
                 found.append((i, j, both))
     return found
@@ -104,6 +106,8 @@ def clip_by(node: ClipBy, scene: Scene) -> list[Row]:
     left_keys, right_keys = _keys(left, node.left_keys, node.left), _keys(right, node.right_keys, node.right)
     result: list[Row] = []
     for (start, end, payload), key in zip(left, left_keys, strict=True):
-        cuts = [two[0] for two, other in zip(right, right_keys, strict=True) if key is not None and key == other and two[0] > start]
+        alike = [two for two, other in zip(right, right_keys, strict=True) if key is not None and key == other]
+        alike = [two for two in alike if all(identity(payload[name]) == identity(two[2][name]) for name in node.same)]
+        cuts = [two[0] for two in alike if two[0] > start]
         result.append((start, min([end, *cuts]), payload))
     return result

@@ -121,6 +121,9 @@ def chop(node: Chop, scene: Scene) -> list[Row]:
 @meaning(HoppingLifetime)
 def hopping_lifetime(node: HoppingLifetime, scene: Scene) -> list[Row]:
     grid = (node.hop, node.offset)
+    if node.size < node.hop:
+        points = [(ceiling(s, *grid), s, p) for s, _, p in scene.rows(node.input)]
+        return [(t, t + node.size, p) for t, s, p in points if s > t - node.size]
     return [(ceiling(s, *grid), ceiling(s + node.size, *grid), p) for s, _, p in scene.rows(node.input)]
 
 
