@@ -7,6 +7,7 @@ emission order, in event order, and under 20 random permutations with random bat
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -90,7 +91,9 @@ CASES = [
     ),
     Case(
         ("zeek_conn", "max_concurrent_half_open"),
-        lambda root: {"conn": points(zeek(root), "start_us", ["proto"], "seq", end="end_us", where=pc.field("end_us") > pc.field("start_us"))},
+        lambda root: {
+            "conn": points(zeek(root), "start_us", ["proto"], "seq", end="end_us", where=pc.field("end_us") > pc.field("start_us"))
+        },
         lambda s: s["conn"].snapshot().aggregate(n=tw.count()),
         lambda t: pc.max(t["n"]).as_py(),
     ),
@@ -114,7 +117,11 @@ CASES = [
     ),
     Case(
         ("nyc_flights", "tumbling_1h_by_dep_origin"),
-        lambda root: {"flights": points(root / "nyc_flights" / "flights.parquet", "dep_utc", ["origin"], "arr_utc", where=pc.field("status") == "arrived")},
+        lambda root: {
+            "flights": points(
+                root / "nyc_flights" / "flights.parquet", "dep_utc", ["origin"], "arr_utc", where=pc.field("status") == "arrived"
+            )
+        },
         lambda s: s["flights"].group_by("origin").tumbling("1 h").aggregate(n=tw.count()),
         lambda t: [len(t), total(t["n"]), sorted_digest(windowed(t, 60 * MINUTE), ["w", "origin", "n"])],
     ),
@@ -129,7 +136,16 @@ CASES = [
     ),
     Case(
         ("nyc_flights", "max_airborne"),
-        lambda root: {"flights": points(root / "nyc_flights" / "flights.parquet", "dep_utc", ["origin"], "arr_utc", end="arr_utc", where=pc.field("status") == "arrived")},
+        lambda root: {
+            "flights": points(
+                root / "nyc_flights" / "flights.parquet",
+                "dep_utc",
+                ["origin"],
+                "arr_utc",
+                end="arr_utc",
+                where=pc.field("status") == "arrived",
+            )
+        },
         lambda s: s["flights"].snapshot().aggregate(n=tw.count()),
         lambda t: pc.max(t["n"]).as_py(),
     ),
@@ -148,7 +164,13 @@ CASES = [
     Case(
         ("bitstamp_orders", "live_at_end"),
         lambda root: {"orders": points(root / "bitstamp_orders" / "orders.parquet", "emit_ms", ["order_id", "action"], "seq")},
-        lambda s: s["orders"].group_by("order_id").tumbling(86_400_000 * 40_000).aggregate(gone=tw.count(where="action = 'deleted'")).where("gone = 0"),
+        lambda s: (
+            s["orders"]
+            .group_by("order_id")
+            .tumbling(86_400_000 * 40_000)
+            .aggregate(gone=tw.count(where="action = 'deleted'"))
+            .where("gone = 0")
+        ),
         len,
     ),
     Case(
@@ -160,7 +182,13 @@ CASES = [
     Case(
         ("exchange_replicas", "distinct_payloads_by_venue"),
         lambda root: {"feeds": points(root / "exchange_replicas" / "feeds.parquet", "event_us", ["venue", "payload_id", "kind"], "seq")},
-        lambda s: s["feeds"].where("not starts_with(kind, 'snapshot')").select("venue", "payload_id").alter_lifetime(start="0", duration=1).distinct(),
+        lambda s: (
+            s["feeds"]
+            .where("not starts_with(kind, 'snapshot')")
+            .select("venue", "payload_id")
+            .alter_lifetime(start="0", duration=1)
+            .distinct()
+        ),
         lambda t: sorted([v["values"], v["counts"]] for v in pc.value_counts(t["venue"]).to_pylist()),
     ),
     Case(
@@ -171,7 +199,11 @@ CASES = [
     ),
     Case(
         ("market_l2", "final_levels_size_gt0"),
-        lambda root: {"quotes": points(root / "market_l2" / "l2_quotes.parquet", "event_us", ["venue", "symbol", "side", "price", "size", "seq"], "seq")},
+        lambda root: {
+            "quotes": points(
+                root / "market_l2" / "l2_quotes.parquet", "event_us", ["venue", "symbol", "side", "price", "size", "seq"], "seq"
+            )
+        },
         lambda s: (
             s["quotes"]
             .where("side in ('bid', 'ask')")
@@ -197,7 +229,7 @@ def arrivals(tables: dict[str, tuple[pa.Table, str]]) -> Orders:
     def cut(table: pa.Table, order: np.ndarray[Any, Any], cuts: int) -> list[pa.Table]:
         shuffled = table.drop_columns(["_emission"]).take(pa.array(order))
         edges = np.linspace(0, len(table), cuts + 1).astype(int)
-        return [shuffled.slice(a, b - a) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        return [shuffled.slice(a, b - a) for a, b in itertools.pairwise(edges)]
 
     yield "emission", {n: cut(t, np.argsort(t[e].to_numpy(), kind="stable"), 7) for n, (t, e) in tables.items()}
     yield "event", {n: cut(t, np.argsort(t["_start"].to_numpy(), kind="stable"), 3) for n, (t, _) in tables.items()}
@@ -250,6 +282,7 @@ def test_late_counts_are_exact(recording: tuple[str, str, str, int], delay: int,
     newest = np.concatenate([starts[:1], np.maximum.accumulate(starts)[:-1]])
     assert engine.late_count("events") == int((starts < newest - ticks).sum())
     expected = LATE_SHARES[recording][delay]
+    # The published share of zeek_conn at 10 min, 0.178, is 188 rows: 0.17750 %, rounded twice. Half a unit and a hair of the last digit.
     decimals = len(str(expected).partition(".")[2])
-    assert round(100 * engine.late_count("events") / len(table), decimals) == expected
+    assert abs(100 * engine.late_count("events") / len(table) - expected) <= 0.505 * 10**-decimals
     assert len(engine.late("events")) == engine.late_count("events")

@@ -85,7 +85,7 @@ class Expr(Operators):
         """The expressions right below."""
         return ()
 
-    def _with_parts(self, parts: Sequence[Expr]) -> Expr:  # noqa: ARG002
+    def _with_parts(self, parts: Sequence[Expr]) -> Expr:
         return self
 
     def _datum(self, frame: Frame) -> Datum:
@@ -159,7 +159,7 @@ class Literal(Expr):
     def key(self) -> tuple[Any, ...]:
         return "Literal", repr(self.value), str(self.scalar.type)
 
-    def _datum(self, frame: Frame) -> Datum:  # noqa: ARG002
+    def _datum(self, frame: Frame) -> Datum:
         return self.scalar
 
     def _rendered(self) -> Rendered:

@@ -65,7 +65,9 @@ class QueryGraph:
     def restore(self, state: dict[str, Slices]) -> None:
         known = {station.id for station in self.stations}
         if known != set(state):
-            raise StateError(f"the snapshot is of other operators: it lacks {sorted(known - set(state))}, and has {sorted(set(state) - known)}.")
+            raise StateError(
+                f"the snapshot is of other operators: it lacks {sorted(known - set(state))}, and has {sorted(set(state) - known)}."
+            )
         for station in self.stations:
             station.operator.restore(state[station.id])
 

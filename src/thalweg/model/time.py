@@ -8,7 +8,7 @@ duration to a legal time can never wrap around; `INFINITY` absorbs every shift.
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 import numpy as np
@@ -101,8 +101,8 @@ def time_us(value: int | datetime) -> int:
     1000000
     """
     if isinstance(value, datetime):
-        aware = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
-        return (aware - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1)
+        aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
     return int(value)
 
 

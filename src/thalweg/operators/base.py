@@ -20,7 +20,17 @@ from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MIN_TIME
 
-__all__ = ["Operator", "Slices", "StateSize", "delta_of_slice", "map_progress", "progress_of_slice", "rename_scopes", "slice_of_delta", "slice_of_progress"]
+__all__ = [
+    "Operator",
+    "Slices",
+    "StateSize",
+    "delta_of_slice",
+    "map_progress",
+    "progress_of_slice",
+    "rename_scopes",
+    "slice_of_delta",
+    "slice_of_progress",
+]
 
 Slices = dict[str, Rows]
 """A snapshot: named Arrow record batches. A kernel writes the same names it reads."""

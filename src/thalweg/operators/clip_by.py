@@ -42,7 +42,10 @@ class ClipByKernel(Operator):
     def __init__(self, node: ClipBy) -> None:
         self.schema = node.schema
         types = shared_key_types(node.left.schema, node.right.schema, node.left_keys, node.right_keys)
-        self._sides = (KeyedSide(node.left.schema, node.left_keys, types, node.same), KeyedSide(node.right.schema, node.right_keys, types, node.same))
+        self._sides = (
+            KeyedSide(node.left.schema, node.left_keys, types, node.same),
+            KeyedSide(node.right.schema, node.right_keys, types, node.same),
+        )
         self._names, self._same = self._sides[0].key_names, node.same
         self._left = Delta.empty(self._sides[0].schema)
         key_fields = [self._sides[1].schema.field(name) for name in (*self._names, *self._same)]

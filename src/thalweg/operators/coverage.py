@@ -50,7 +50,10 @@ class CoverageKernel(Operator):
         self._node = node
         self._covered = node.how == "semi"
         types = shared_key_types(node.left.schema, node.right.schema, node.left_keys, node.right_keys)
-        self._sides = (KeyedSide(node.left.schema, node.left_keys, types, node.same), KeyedSide(node.right.schema, node.right_keys, types, node.same))
+        self._sides = (
+            KeyedSide(node.left.schema, node.left_keys, types, node.same),
+            KeyedSide(node.right.schema, node.right_keys, types, node.same),
+        )
         self._names, self._same = self._sides[0].key_names, node.same
         marks = [pa.field("_since", pa.int64()), pa.field("_begin", pa.int64())]
         self._left = Delta.empty(pa.schema([*self._sides[0].schema, *marks]))

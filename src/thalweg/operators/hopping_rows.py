@@ -177,7 +177,7 @@ class HoppingTopKKernel(HoppingRowsKernel):
 
     def answer(self, rows: Delta, member: Codes, window: Codes, group: Codes) -> Delta:
         cell, _ = encode([group, window], len(member))
-        rank = rank_members(rows.payload.column("_order"), self._node.descending, member, cell)
+        rank = rank_members(rows.payload.column("_order"), member, cell, descending=self._node.descending)
         best = rank <= self._node.k
         names = self._node.input.schema.names
         taken = rows.payload.take(pa.array(member[best]))

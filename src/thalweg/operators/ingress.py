@@ -19,16 +19,23 @@ believes, and the newest time per partition.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import json
-
 import numpy as np
 import pyarrow as pa
 
-from thalweg.errors import LateEventError, LifetimeError, MalformedElementError, ProgressError, SchemaChangeError, TimeRangeError, UnknownRowError
+from thalweg.errors import (
+    LateEventError,
+    LifetimeError,
+    MalformedElementError,
+    ProgressError,
+    SchemaChangeError,
+    TimeRangeError,
+    UnknownRowError,
+)
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
@@ -57,7 +64,12 @@ class LateLedger:
     def take(self, schema: pa.Schema) -> pa.Table:
         """All entries since the last call; they are handed over, not copied."""
         tables, self.tables = self.tables, []
-        empty = Batch.empty(schema).to_table().append_column("_promise", pa.array([], pa.int64())).append_column("_action", pa.array([], pa.string()))
+        empty = (
+            Batch.empty(schema)
+            .to_table()
+            .append_column("_promise", pa.array([], pa.int64()))
+            .append_column("_action", pa.array([], pa.string()))
+        )
         return pa.concat_tables([empty, *tables])
 
 
@@ -154,15 +166,22 @@ class IngressKernel(Operator):
             return
         self._check_range(batch.start, "start", infinite=False)
         self._check_range(batch.end, "end", infinite=True)
-        _first(batch.end <= batch.start, lambda at: LifetimeError(
-            f"{self._place(at)}: {_row(batch, at)} ends at {batch.end[at]}, not after its start {batch.start[at]}. A point event lasts one tick."
-        ))
+        _first(
+            batch.end <= batch.start,
+            lambda at: LifetimeError(
+                f"{self._place(at)}: {_row(batch, at)} ends at {batch.end[at]}, not after its start {batch.start[at]}."
+                " A point event lasts one tick."
+            ),
+        )
         if batch.is_adjust is not None and batch.new_end is not None:
             new_end = np.where(batch.is_adjust, batch.new_end, batch.end)
             self._check_range(new_end, "new end", infinite=True)
-            _first(new_end < batch.start, lambda at: LifetimeError(
-                f"{self._place(at)}: {_row(batch, at)} would end at {new_end[at]}, before its start {batch.start[at]}."
-            ))
+            _first(
+                new_end < batch.start,
+                lambda at: LifetimeError(
+                    f"{self._place(at)}: {_row(batch, at)} would end at {new_end[at]}, before its start {batch.start[at]}."
+                ),
+            )
 
     def _check_range(self, times: Times, what: str, *, infinite: bool) -> None:
         fine = (times > MIN_TIME) & (times < MAX_TIME)
@@ -184,9 +203,9 @@ class IngressKernel(Operator):
                 newest = _running_before(sync, self._newest.get(None, MIN_TIME))
                 promise = np.maximum(promise, _minus(newest, self._policy.disorder))
             return promise
-        partition, values, code = self._partitions(batch)
+        _partition, values, code = self._partitions(batch)
         scoped = np.array([self._progress.of((value,)) for value in values], np.int64)
-        promise = np.maximum(promise, scoped[code])
+        promise = np.asarray(np.maximum(promise, scoped[code]), np.int64)
         if self._policy.disorder is not None:
             before = np.array([self._newest.get(value, MIN_TIME) for value in values], np.int64)
             promise = np.maximum(promise, _minus(_running_before_by(sync, code, before), self._policy.disorder))
@@ -253,7 +272,7 @@ class IngressKernel(Operator):
         self._claims = Claims.from_rows(slices["claims"], self.schema)
         self._progress = progress_of_slice(slices["progress"])[0]
         newest, self._batches, self.ledger.count = json.loads(slices["notes"].column(0)[0].as_py())
-        self._newest = {value: time for value, time in newest}
+        self._newest = dict(newest)
 
     def state_size(self) -> StateSize:
         return StateSize(len(self._live) + len(self._claims), self._live.nbytes)

@@ -21,7 +21,16 @@ from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Codes, Rows
 from thalweg.model.time import INFINITY, Times
-from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, progress_of_slice, rename_scopes, slice_of_delta, slice_of_progress
+from thalweg.operators.base import (
+    Operator,
+    Slices,
+    StateSize,
+    delta_of_slice,
+    progress_of_slice,
+    rename_scopes,
+    slice_of_delta,
+    slice_of_progress,
+)
 from thalweg.operators.frames import evaluate_columns, evaluate_mask, plain_renames
 from thalweg.operators.matching import KeyedSide, key_codes, shared_key_types
 from thalweg.plan.nodes import Join
@@ -31,7 +40,9 @@ __all__ = ["JoinKernel", "overlapping_pairs", "pair_frame"]
 _SIDES = ("left", "right")
 
 
-def overlapping_pairs(left: Codes, left_start: Times, left_end: Times, right: Codes, right_start: Times, right_end: Times) -> tuple[Codes, Codes]:
+def overlapping_pairs(
+    left: Codes, left_start: Times, left_end: Times, right: Codes, right_start: Times, right_end: Times
+) -> tuple[Codes, Codes]:
     """Every pair of positions with equal codes of 0 or more whose lifetimes overlap.
 
     The right side is sorted by code and start once; for each left row the candidates are the right rows of its code
@@ -93,7 +104,10 @@ class JoinKernel(Operator):
         self.schema = node.schema
         self._node = node
         types = shared_key_types(node.left.schema, node.right.schema, node.left_keys, node.right_keys)
-        self._sides = (KeyedSide(node.left.schema, node.left_keys, types, node.same), KeyedSide(node.right.schema, node.right_keys, types, node.same))
+        self._sides = (
+            KeyedSide(node.left.schema, node.left_keys, types, node.same),
+            KeyedSide(node.right.schema, node.right_keys, types, node.same),
+        )
         self._held = [Delta.empty(side.schema) for side in self._sides]
         self._progress: list[Progress] = [NO_PROGRESS, NO_PROGRESS]
         wanted: list[Expr] = [expr for _, expr in node.result]
@@ -148,7 +162,10 @@ class JoinKernel(Operator):
         return rename_scopes(both, {**self._renames[1], **self._renames[0]})
 
     def snapshot(self) -> Slices:
-        return {**{side: slice_of_delta(held) for side, held in zip(_SIDES, self._held, strict=True)}, "progress": slice_of_progress(self._progress)}
+        return {
+            **{side: slice_of_delta(held) for side, held in zip(_SIDES, self._held, strict=True)},
+            "progress": slice_of_progress(self._progress),
+        }
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._held = [delta_of_slice(slices[side]) for side in _SIDES]

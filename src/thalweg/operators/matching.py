@@ -49,7 +49,9 @@ class KeyedSide:
         return pa.RecordBatch.from_arrays(rows.columns[:width], schema=self.payload_schema)
 
 
-def shared_key_types(left: pa.Schema, right: pa.Schema, left_keys: tuple[Expr, ...], right_keys: tuple[Expr, ...]) -> tuple[pa.DataType, ...]:
+def shared_key_types(
+    left: pa.Schema, right: pa.Schema, left_keys: tuple[Expr, ...], right_keys: tuple[Expr, ...]
+) -> tuple[pa.DataType, ...]:
     """One type per key that both sides are cast to."""
     kinds = []
     for one, two in zip(left_keys, right_keys, strict=True):

@@ -6,6 +6,8 @@ has one value per cell. Values of any type are ordered through dense ranks, so t
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -20,7 +22,9 @@ __all__ = ["reduce_cells"]
 Floats = npt.NDArray[np.float64]
 
 
-def reduce_cells(arguments: ArgumentProjection, index: int, rows: Rows, start: Times, member: Codes, cell: Codes, cells: int, kind: pa.DataType) -> pa.Array:
+def reduce_cells(
+    arguments: ArgumentProjection, index: int, rows: Rows, start: Times, member: Codes, cell: Codes, cells: int, kind: pa.DataType
+) -> pa.Array:
     """The value of call `index` for each cell, of type `kind`."""
     call = arguments.calls[index]
     passes = arguments.passes(index, rows)
@@ -32,7 +36,7 @@ def reduce_cells(arguments: ArgumentProjection, index: int, rows: Rows, start: T
     values = rows.column(f"_of{index}")
     if call.function in ("arg_max", "arg_min"):
         order = rows.column(f"_by{index}")
-        chosen, found = _extreme(_present(order), [order, values], call.function == "arg_max", member, cell, cells)
+        chosen, found = _extreme(_present(order), [order, values], member, cell, cells, largest=call.function == "arg_max")
         return _pick(values, chosen, found, kind)
     present = _present(values)
     if present is not None:
@@ -41,10 +45,10 @@ def reduce_cells(arguments: ArgumentProjection, index: int, rows: Rows, start: T
     if call.function == "count":
         return pa.array(np.bincount(cell, minlength=cells).astype(np.int64))
     if call.function in ("min", "max"):
-        chosen, found = _extreme(None, [values], call.function == "max", member, cell, cells)
+        chosen, found = _extreme(None, [values], member, cell, cells, largest=call.function == "max")
         return _pick(values, chosen, found, kind)
     if call.function in ("first", "last"):
-        chosen, found = _by_time(values, start, call.function == "last", member, cell, cells)
+        chosen, found = _by_time(values, start, member, cell, cells, last=call.function == "last")
         return _pick(values, chosen, found, kind)
     if call.function in ("percentile_cont", "percentile_disc"):
         return _percentile(call.function, float(call.p or 0.0), values, member, cell, cells, kind)
@@ -72,7 +76,7 @@ def _segments(cell: Codes, cells: int) -> tuple[Codes, Codes]:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)[:-1]]) if cells else counts, counts
 
 
-def _extreme(present: Bools | None, keys: list[pa.Array], largest: bool, member: Codes, cell: Codes, cells: int) -> tuple[Codes, Bools]:
+def _extreme(present: Bools | None, keys: list[pa.Array], member: Codes, cell: Codes, cells: int, *, largest: bool) -> tuple[Codes, Bools]:
     """Per cell the row that is best by the first key; ties go to the smallest of the second."""
     if present is not None:
         keep = present[member]
@@ -89,7 +93,7 @@ def _extreme(present: Bools | None, keys: list[pa.Array], largest: bool, member:
     return chosen, found
 
 
-def _by_time(values: pa.Array, start: Times, last: bool, member: Codes, cell: Codes, cells: int) -> tuple[Codes, Bools]:
+def _by_time(values: pa.Array, start: Times, member: Codes, cell: Codes, cells: int, *, last: bool) -> tuple[Codes, Bools]:
     sorted_ = np.lexsort((_ranks(values)[member], start[member], cell))
     begins, counts = _segments(cell, cells)
     found = counts > 0
@@ -104,7 +108,7 @@ def _pick(values: pa.Array, chosen: Codes, found: Bools, kind: pa.DataType) -> p
     return picked if picked.type == kind else picked.cast(kind)
 
 
-def _numbers(values: pa.Array, integers: bool) -> npt.NDArray[np.int64] | Floats:
+def _numbers(values: pa.Array, *, integers: bool) -> Any:
     target = pa.int64() if integers else pa.float64()
     filled = values.cast(target)
     return filled.fill_null(0).to_numpy(zero_copy_only=False) if filled.null_count else filled.to_numpy(zero_copy_only=False)
@@ -113,7 +117,7 @@ def _numbers(values: pa.Array, integers: bool) -> npt.NDArray[np.int64] | Floats
 def _moments(function: str, values: pa.Array, member: Codes, cell: Codes, cells: int, kind: pa.DataType) -> pa.Array:
     counts = np.bincount(cell, minlength=cells).astype(np.int64)
     integers = not pa.types.is_floating(values.type)
-    numbers = _numbers(values, integers)[member]
+    numbers = _numbers(values, integers=integers)[member]
     if function == "sum" and integers:
         totals = np.zeros(cells, np.int64)
         np.add.at(totals, cell, numbers)
@@ -139,7 +143,7 @@ def _moments(function: str, values: pa.Array, member: Codes, cell: Codes, cells:
 def _float_sums(numbers: Floats, cell: Codes, cells: int) -> Floats:
     """Sums that do not depend on the order of the rows: each cell adds its values in sorted order."""
     order = np.lexsort((numbers, cell))
-    return np.bincount(cell[order], weights=numbers[order], minlength=cells)
+    return np.asarray(np.bincount(cell[order], weights=numbers[order], minlength=cells), np.float64)
 
 
 def _percentile(function: str, p: float, values: pa.Array, member: Codes, cell: Codes, cells: int, kind: pa.DataType) -> pa.Array:

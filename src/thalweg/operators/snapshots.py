@@ -160,7 +160,12 @@ class SnapshotKernel(Operator):
 
     def snapshot(self) -> Slices:
         state = pa.RecordBatch.from_arrays([pa.array([self._watermark])], names=["watermark"])
-        return {"rows": slice_of_delta(self._held), "progress": slice_of_progress([self._progress]), "marks": state, **self._gate.snapshot()}
+        return {
+            "rows": slice_of_delta(self._held),
+            "progress": slice_of_progress([self._progress]),
+            "marks": state,
+            **self._gate.snapshot(),
+        }
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._held = delta_of_slice(slices["rows"])

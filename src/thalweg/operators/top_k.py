@@ -30,7 +30,7 @@ def ranked_projection(node: TopK, delta: Delta) -> Delta:
     return Delta(payload, delta.start, delta.end, delta.weight)
 
 
-def rank_members(order: pa.Array, descending: bool, member: Codes, cell: Codes) -> Codes:
+def rank_members(order: pa.Array, member: Codes, cell: Codes, *, descending: bool) -> Codes:
     """The rank of each member within its cell, ties sharing the best."""
     if pa.types.is_boolean(order.type):
         order = order.cast(pa.int8())
@@ -69,7 +69,7 @@ class TopKKernel(SnapshotKernel):
 
     def answer(self, rows: Delta, snapshots: Snapshots, alive: Codes) -> Delta:
         member, window = snapshots.members()
-        rank = rank_members(rows.payload.column("_order"), self._node.descending, member, window)
+        rank = rank_members(rows.payload.column("_order"), member, window, descending=self._node.descending)
         best = rank <= self._node.k
         member, window, rank = member[best], window[best], rank[best]
         payload = self._output(rows.payload.take(pa.array(member)), rank)

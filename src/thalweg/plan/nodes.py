@@ -84,7 +84,7 @@ class Node:
             raise PlanError(f"{self.label}: {clash[0]!r} is the name of a control column; choose another.")
         double = {n for n in schema.names if schema.names.count(n) > 1}
         if double:
-            raise PlanError(f"{self.label}: the column {sorted(double)[0]!r} would appear twice; rename one of them.")
+            raise PlanError(f"{self.label}: the column {min(double)!r} would appear twice; rename one of them.")
         object.__setattr__(self, "schema", schema)
         object.__setattr__(self, "properties", properties)
 
@@ -189,7 +189,11 @@ class Select(Node):
         kept = {str(expr.name) for _, expr in self.columns if hasattr(expr, "name")}
         same = set(self.input.schema.names) <= kept
         before = self.input.properties
-        groups = before.group_keys if all(dict(self.columns).get(k) is not None and str(dict(self.columns)[k]) == k for k in before.group_keys) else ()
+        groups = (
+            before.group_keys
+            if all(dict(self.columns).get(k) is not None and str(dict(self.columns)[k]) == k for k in before.group_keys)
+            else ()
+        )
         whole = groups == before.group_keys  # a start that is unique in its group says nothing once the group is gone
         self._settle(
             schema,
@@ -265,7 +269,9 @@ class AlterLifetime(Node):
         before = self.input.properties
         self._settle(
             self.input.schema,
-            before.but(ordered=False, unique_start=False, payload_start_key=False, constant_duration=known, firm_ends=True, group_ctis=False),
+            before.but(
+                ordered=False, unique_start=False, payload_start_key=False, constant_duration=known, firm_ends=True, group_ctis=False
+            ),
         )
 
 
@@ -337,7 +343,9 @@ class PointAtEnd(Node):
 
 @dataclass(frozen=True, eq=False)
 class Chop(Node):
-    """Each row is cut at every grid point offset + k * period strictly inside its lifetime. A row without an end is cut as far as progress reaches."""
+    """Each row is cut at every grid point offset + k * period strictly inside its lifetime.
+
+    A row without an end is cut as far as progress reaches."""
 
     input: Node
     period: int
@@ -349,7 +357,13 @@ class Chop(Node):
         before = self.input.properties
         self._settle(
             self.input.schema,
-            before.but(ordered=False, unique_start=False, payload_start_key=False, constant_duration=None, insert_only=before.insert_only and before.constant_duration is not None),
+            before.but(
+                ordered=False,
+                unique_start=False,
+                payload_start_key=False,
+                constant_duration=None,
+                insert_only=before.insert_only and before.constant_duration is not None,
+            ),
         )
 
 
@@ -522,7 +536,9 @@ def _same(schema: pa.Schema, other: pa.Schema, what: str) -> pa.Schema:
             merged.append(two)
         elif pa.types.is_integer(one.type) and pa.types.is_integer(two.type):
             merged.append(pa.field(one.name, pa.int64()))
-        elif (pa.types.is_integer(one.type) or pa.types.is_floating(one.type)) and (pa.types.is_integer(two.type) or pa.types.is_floating(two.type)):
+        elif (pa.types.is_integer(one.type) or pa.types.is_floating(one.type)) and (
+            pa.types.is_integer(two.type) or pa.types.is_floating(two.type)
+        ):
             merged.append(pa.field(one.name, pa.float64()))
         else:
             raise TypeMismatchError(f"join: {what} makes {one.name!r} {two.type}; the joined rows have {one.type}.")
@@ -546,7 +562,9 @@ class ClipBy(Node):
             if not _comparable(*kinds):
                 raise TypeMismatchError(f"clip_by: {one} is {kinds[0]} and {two} is {kinds[1]}; keys must be of one type.")
         before = self.left.properties
-        self._settle(self.left.schema, before.but(ordered=False, insert_only=False, constant_duration=None, firm_ends=False, group_ctis=False))
+        self._settle(
+            self.left.schema, before.but(ordered=False, insert_only=False, constant_duration=None, firm_ends=False, group_ctis=False)
+        )
 
 
 @dataclass(frozen=True, eq=False)

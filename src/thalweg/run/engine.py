@@ -189,7 +189,7 @@ def run(
     engine = Engine(query, consistency=consistency, hold=hold)
     missing = set(engine.sources) - set(inputs)
     if missing:
-        raise PlanError(f"no input for the source {sorted(missing)[0]!r}.")
+        raise PlanError(f"no input for the source {min(missing)!r}.")
     feeds = {name: batches_from(feed, engine._schema_of(name), name, size=batch_size) for name, feed in inputs.items()}
     while feeds:
         for name in list(feeds):

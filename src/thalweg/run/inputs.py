@@ -56,7 +56,9 @@ def _from_table(table: pa.Table | pa.RecordBatch, schema: pa.Schema, where: str)
         _refuse_nulls(table, CONTROL_COLUMNS, where)
         return Batch.from_table(table)
     if names[:2] != ["_start", "_end"]:
-        raise SchemaChangeError(f"{where}: a table needs the columns _start and _end first (see thalweg.events); it has {', '.join(names)}.")
+        raise SchemaChangeError(
+            f"{where}: a table needs the columns _start and _end first (see thalweg.events); it has {', '.join(names)}."
+        )
     _refuse_nulls(table, ("_start", "_end"), where)
     one = table.combine_chunks().to_batches() if isinstance(table, pa.Table) else [table]
     rows = one[0] if one else empty_rows(table.schema)
@@ -72,7 +74,9 @@ def _refuse_nulls(table: pa.Table | pa.RecordBatch, names: Iterable[str], where:
         if not pa.types.is_integer(column.type):
             raise TimeRangeError(f"{where}: the column {name} must be whole ticks (int64); it is {column.type}.")
         if column.null_count:
-            at = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column.is_null().to_numpy()))
+            at = int(
+                np.argmax(column.is_null().to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column.is_null().to_numpy())
+            )
             raise TimeRangeError(f"{where}, row {at}: the {name.lstrip('_')} is null.")
 
 

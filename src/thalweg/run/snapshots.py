@@ -60,7 +60,9 @@ def unpack(snapshot: bytes, mark: str) -> dict[str, Slices]:
     if metadata.get(b"format") != _FORMAT:
         raise StateError("these bytes are no snapshot of this version.")
     if metadata.get(b"plan") != mark.encode():
-        raise StateError("the snapshot belongs to another query, or to this one with another consistency; restore it into the query that made it.")
+        raise StateError(
+            "the snapshot belongs to another query, or to this one with another consistency; restore it into the query that made it."
+        )
     state: dict[str, Slices] = {}
     for operator, name, blob in zip(*(column.to_pylist() for column in table.columns), strict=True):
         slices = state.setdefault(operator, {})
