@@ -252,6 +252,12 @@ MISTAKES: list[tuple[str, Callable[[], object], type[PlanError], str]] = [
     ("fill true", lambda: PACKETS.group_by("src").tumbling(1).aggregate(fill=True, n=count()), PlanError, "which groups"),
     ("fill list", lambda: PACKETS.tumbling(1).aggregate(fill=["a"], n=count()), PlanError, "fill=True"),
     ("fill value", lambda: PACKETS.group_by("len").tumbling(1).aggregate(fill=["a"], n=count()), TypeMismatchError, "int64"),
+    (
+        "fill in a group",
+        lambda: PACKETS.group_apply("src", lambda g: g.tumbling(1).aggregate(fill=True, n=count())),
+        PlanError,
+        "not inside a group",
+    ),
     ("fill width", lambda: PACKETS.group_by("len").tumbling(1).aggregate(fill=[(1, 2)], n=count()), PlanError, "each of len"),
     ("top_k none", lambda: PACKETS.top_k(0, by="len"), WindowError, "positive"),
     ("top_k half", lambda: PACKETS.top_k(1.5, by="len"), WindowError, "whole number"),  # type: ignore[arg-type]

@@ -304,7 +304,6 @@ LAWS |= {
     "group, stitch": Law(lambda: group_apply(lambda g: Stitch(Select(g, (("c", lit(1)),)))), finite),
     "group, distinct": Law(lambda: group_apply(Distinct), nulls),
     "group, clip_by": Law(lambda: group_apply(lambda g: ClipBy(g, Where(g, col("v") == 0), (), ())), finite),
-    "group, fill": Law(lambda: group_apply(lambda g: aggregate(TUMBLING, *N, node=g, keys=("v",), fill=((1,),))), finite),
     "window after join": Law(lambda: aggregate(HOPPING, *N, ("s", sum_("y")), node=join("inner"), keys=("k",)), finite),
     "snapshot after outer join": Law(lambda: aggregate(SNAPSHOT, *N, ("s", sum_("y")), node=join("full"), keys=("k",)), nulls),
     "session after anti join": Law(lambda: aggregate(SESSION, *N, node=join("anti"), keys=("k",)), endless),

@@ -124,7 +124,7 @@ def test_hopping_lifetime_rounds_the_start_up_and_ignores_the_end() -> None:
 
 
 def test_hopping_lifetime_smaller_than_its_hop_loses_rows_between_the_windows() -> None:
-    check(HoppingLifetime(S, 1, 12), rows((12, 13, 1), (13, 14, 2)), rows((12, 24, 1)))
+    check(HoppingLifetime(S, 1, 12), rows((12, 13, 1), (13, 14, 2)), rows((12, 13, 1)))
 
 
 def test_quantize_covers_every_window_that_the_row_touches() -> None:

@@ -60,11 +60,11 @@ class RegroupKernel(Operator):
         else:
             self._held, promise = self.keep(self._held, progress.cti)
         self._progress = progress
-        # Promises for one group pass only where the common one does: groups here do not forget one by one.
-        scoped = progress if promise == progress.cti and set(progress.scope_columns) <= set(self._keys) else Progress(promise)
+        # Groups here do not forget one by one, so promises for one group alone do not pass.
+        passing = Progress(promise)
         if self._gate is None:
-            return changes.to_batch(scoped)
-        leaving, passed = self._gate.release(changes, self._watermark, scoped)
+            return changes.to_batch(passing)
+        leaving, passed = self._gate.release(changes, self._watermark, passing)
         return leaving.to_batch(passed)
 
     def _apply(self, delta: Delta) -> Delta:

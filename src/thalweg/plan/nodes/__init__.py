@@ -1,0 +1,50 @@
+"""Logical nodes: what a query means, without a word about how it runs."""
+
+from thalweg.plan.nodes.base import Named, Node, lifetime_schema, walk
+from thalweg.plan.nodes.groups import Distinct, GroupApply, SessionLifetime, Stitch, TopK, WindowAggregate
+from thalweg.plan.nodes.lifetimes import (
+    AlterLifetime,
+    Chop,
+    ClipDuration,
+    Extend,
+    HoppingLifetime,
+    PointAtEnd,
+    Quantize,
+    SetDuration,
+    Shift,
+)
+from thalweg.plan.nodes.pairs import JOIN_KINDS, ClipBy, Join, Union
+from thalweg.plan.nodes.rows import Select, SelectMany, Where
+from thalweg.plan.nodes.sources import GroupInput, Ingress, Source
+
+__all__ = [
+    "JOIN_KINDS",
+    "AlterLifetime",
+    "Chop",
+    "ClipBy",
+    "ClipDuration",
+    "Distinct",
+    "Extend",
+    "GroupApply",
+    "GroupInput",
+    "HoppingLifetime",
+    "Ingress",
+    "Join",
+    "Named",
+    "Node",
+    "PointAtEnd",
+    "Quantize",
+    "Select",
+    "SelectMany",
+    "SessionLifetime",
+    "SetDuration",
+    "Shift",
+    "Source",
+    "Stitch",
+    "TopK",
+    "Union",
+    "Where",
+    "WindowAggregate",
+    "lifetime_schema",
+    "walk",
+]

@@ -1,0 +1,189 @@
+"""Nodes whose result depends on several rows: chains of rows, windows, top-k, group-and-apply."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from thalweg.errors import PlanError, WindowError
+from thalweg.expr import Expr
+from thalweg.plan.aggregates import AggregateCall
+from thalweg.plan.nodes.base import Named, Node, columns_schema, lifetime_schema, require_known, walk
+from thalweg.plan.nodes.sources import GroupInput
+from thalweg.plan.properties import StreamProperties
+from thalweg.windows import HoppingWindow, SessionWindow, SnapshotWindow, Window
+
+__all__ = ["Distinct", "GroupApply", "SessionLifetime", "Stitch", "TopK", "WindowAggregate"]
+
+
+@dataclass(frozen=True, eq=False)
+class SessionLifetime(Node):
+    """Trill's session: (s, e, p) -> (s, session end, p). The running form: every row lives until its session closes.
+
+    The starts of a group, in order, form chains: the next start belongs to the chain while it is less than `timeout`
+    after the previous one. A row ends `timeout` after the last start of its chain. With `max_duration` m the chain is
+    also cut on a fixed grid: at L, L + m, L + 2m, ... where L is the first multiple of m after the chain's first start
+    if that start is itself a multiple, and the second if it is not; a row ends at the first cut after its start if
+    that comes before the end of the chain.
+    """
+
+    input: Node
+    timeout: int
+    max_duration: int | None = None
+    keys: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.timeout <= 0 or (self.max_duration is not None and self.max_duration <= 0):
+            raise WindowError("session_lifetime: timeout and max_duration must be positive.")
+        require_known(self.keys, self.input.schema, "session_lifetime")
+        before = self.input.properties
+        self._settle(
+            self.input.schema, before.but(ordered=False, insert_only=False, constant_duration=None, firm_ends=False, group_ctis=False)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Stitch(Node):
+    """Rows of equal payload where one ends exactly when another starts become one row, as often as possible.
+
+    With duplicates: at each time t the rows that end at t, ordered by (start, end), are joined one to one with the rows
+    that start at t, ordered by end, as many as there are of the fewer. A chain of joined rows becomes
+    [start of its first row, end of its last row).
+    """
+
+    input: Node
+
+    def __post_init__(self) -> None:
+        before = self.input.properties
+        self._settle(
+            self.input.schema, before.but(ordered=False, insert_only=False, constant_duration=None, firm_ends=False, group_ctis=False)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Distinct(Node):
+    """At every instant each payload once: the snapshots of the rows of equal payload."""
+
+    input: Node
+
+    def __post_init__(self) -> None:
+        before = self.input.properties
+        self._settle(
+            self.input.schema,
+            StreamProperties(payload_start_key=True, group_ctis=before.group_ctis, group_keys=before.group_keys),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TopK(Node):
+    """Per window (snapshot unless told), the rows whose rank by `by` is at most k; ties are kept whole.
+
+    rank = 1 + the number of rows of the window that are strictly better. Output rows live as long as the window.
+    """
+
+    input: Node
+    k: int
+    by: Expr
+    descending: bool = True
+    rank: str | None = None
+    keys: tuple[str, ...] = ()
+    window: Window = SnapshotWindow()
+
+    def __post_init__(self) -> None:
+        if self.k <= 0:
+            raise WindowError(f"top_k: k must be positive; got {self.k}.")
+        if isinstance(self.window, SessionWindow):
+            raise WindowError("top_k: sessions have no top-k; use a snapshot, tumbling or hopping window.")
+        self.by.type_in(lifetime_schema(self.input.schema))
+        require_known(self.keys, self.input.schema, "top_k")
+        schema = self.input.schema
+        if self.rank is not None:
+            schema = pa.schema([*schema, pa.field(self.rank, pa.int64())])
+        self._settle(schema, StreamProperties(group_keys=self.keys, group_ctis=self.input.properties.group_ctis))
+
+
+@dataclass(frozen=True, eq=False)
+class WindowAggregate(Node):
+    """Per group and window with at least one row: (window start, window end, keys + aggregates).
+
+    `fill` names groups that get a row (count 0, other aggregates null) for empty windows too, between the first and the
+    last window that is not empty for any group.
+    """
+
+    input: Node
+    window: Window
+    aggregates: tuple[tuple[str, AggregateCall], ...]
+    keys: tuple[str, ...] = ()
+    fill: tuple[tuple[Any, ...], ...] | None = None
+
+    def __post_init__(self) -> None:
+        require_known(self.keys, self.input.schema, "aggregate")
+        if not self.aggregates:
+            raise PlanError("aggregate: name at least one aggregate, such as n=count().")
+        if self.fill is not None and not isinstance(self.window, HoppingWindow):
+            raise WindowError("fill: only hopping and tumbling windows have empty windows to fill.")
+        seen = lifetime_schema(self.input.schema)
+        key_fields = [self.input.schema.field(name) for name in self.keys]
+        results = [pa.field(name, call.type_in(seen)) for name, call in self.aggregates]
+        hop = isinstance(self.window, HoppingWindow)
+        size = self.window.size if isinstance(self.window, HoppingWindow) else None
+        self._settle(
+            pa.schema([*key_fields, *results]),
+            StreamProperties(
+                unique_start=True,
+                payload_start_key=True,
+                constant_duration=size,
+                firm_ends=hop or isinstance(self.window, SessionWindow),
+                group_keys=self.keys,
+                group_ctis=self.input.properties.group_ctis and not isinstance(self.window, SessionWindow) and self.fill is None,
+            ),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class GroupApply(Node):
+    """For each distinct value of the keys, the inner query over the rows of that group; then the keys are put in front.
+
+    `group` is the leaf that stands for the group's rows inside `inner`.
+    """
+
+    input: Node
+    keys: Named
+    group: GroupInput
+    inner: Node
+    result: Named | None = None
+
+    def __post_init__(self) -> None:
+        seen = lifetime_schema(self.input.schema)
+        keys = columns_schema(self.keys, seen)
+        if self.group not in set(walk(self.inner)):
+            raise PlanError("group_apply: the inner query does not use the group it was given.")
+        if any(isinstance(node, WindowAggregate) and node.fill is not None for node in walk(self.inner)):
+            # A group that falls silent could be filled only once it speaks again: no promise could ever be made.
+            raise PlanError("fill: not inside a group; group by all the keys outside and list the known groups there.")
+        if self.result is None:
+            fields_ = [*keys, *(f for f in self.inner.schema if f.name not in keys.names)]
+            schema = pa.schema(fields_)
+        else:
+            schema = columns_schema(self.result, lifetime_schema(self.result_schema()))
+        before = self.inner.properties
+        if self.result is None:
+            names = tuple(name for name, _ in self.keys)
+            self._settle(schema, before.but(group_keys=(*names, *before.group_keys), ordered=False))
+        else:
+            self._settle(schema, before.but(group_keys=(), ordered=False, unique_start=False, payload_start_key=False, group_ctis=False))
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def contained(self) -> tuple[Node, ...]:
+        return (self.inner,)
+
+    def result_schema(self) -> pa.Schema:
+        """What `result` sees: `key_<name>` for each key, then the inner columns."""
+        keys = columns_schema(self.keys, lifetime_schema(self.input.schema))
+        return pa.schema([*(pa.field(f"key_{f.name}", f.type) for f in keys), *self.inner.schema])

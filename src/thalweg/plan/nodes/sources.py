@@ -1,0 +1,64 @@
+"""Where streams come from: sources with their admission policy, and the rows of one group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from thalweg.errors import PlanError
+from thalweg.plan.nodes.base import Node, require_known
+from thalweg.plan.properties import StreamProperties
+
+__all__ = ["GroupInput", "Ingress", "Source"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ingress:
+    """How a source's events are admitted: what is late, what becomes of it, which promises are made.
+
+    An event is late when its sync time lies before the source's current promise: the latest CTI, or, with
+    `disorder` d, the largest sync time seen so far minus d (per partition when `partition` names a column).
+    """
+
+    late: str = "error"
+    """`error`, `drop`, `adjust` (moved to the promise; dropped when nothing is left of it) or `side` (to the ledger only)."""
+    disorder: int | None = None
+    """How much earlier than the newest event an event may be; None: only CTIs in the data make promises."""
+    period: int | None = None
+    """Promises made from `disorder` are rounded down to a multiple of this."""
+    partition: str | None = None
+    """The column whose values have timelines of their own."""
+    low_watermark: tuple[int, int] | None = None
+    """With `partition`: (period, lag); a common promise at multiples of period, lag behind the newest event of any partition."""
+
+
+@dataclass(frozen=True, eq=False)
+class Source(Node):
+    """A stream from outside. R is what its elements say."""
+
+    name: str
+    columns: pa.Schema
+    ingress: Ingress = Ingress()
+    declared: StreamProperties = StreamProperties()
+
+    def __post_init__(self) -> None:
+        if self.ingress.partition is not None:
+            require_known((self.ingress.partition,), self.columns, f"source {self.name!r}, partition")
+        if self.ingress.late not in ("error", "drop", "adjust", "side"):
+            raise PlanError(f"source {self.name!r}: late must be 'error', 'drop', 'adjust' or 'side'; got {self.ingress.late!r}.")
+        self._settle(self.columns, self.declared)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupInput(Node):
+    """Inside a group-and-apply: the rows of one group."""
+
+    columns: pa.Schema
+    facts: StreamProperties
+
+    def __post_init__(self) -> None:
+        self._settle(self.columns, self.facts)
+
+
+# ------------------------------------------------------------------------------------------------- span operators
