@@ -49,6 +49,7 @@ from thalweg.plan.nodes import (
     WindowAggregate,
     walk,
 )
+from thalweg.plan.nodes.panes import in_panes
 from thalweg.plan.properties import StreamProperties
 from thalweg.testing import CONSISTENCIES, Inputs, assert_physically_independent
 from thalweg.testing.strategies import queries, rows
@@ -269,6 +270,12 @@ LAWS |= {
 # -------------------------------------------------------------------------------------------------- groups, composites
 
 
+def paned(node: Node) -> Node:
+    halves = in_panes(node)
+    assert halves is not None
+    return halves
+
+
 def group_apply(inner: Callable[[GroupInput], Node], node: Node = A, key: Any = None, result: Any = None, name: str = "g") -> Node:
     group = GroupInput(node.schema, node.properties)
     return GroupApply(node, ((name, col("k") if key is None else key),), group, inner(group), result)
@@ -302,6 +309,8 @@ LAWS |= {
     "group, top_k": Law(lambda: group_apply(lambda g: TopK(g, 1, col("v"))), nulls),
     "group, session": Law(lambda: group_apply(lambda g: SessionLifetime(g, 5)), nulls),
     "group, stitch": Law(lambda: group_apply(lambda g: Stitch(Select(g, (("c", lit(1)),)))), finite),
+    "panes": Law(lambda: paned(aggregate(HOPPING, *N, ("s", sum_("v")), node=A, keys=("k",))), finite),
+    "panes, tumbling, no keys": Law(lambda: paned(aggregate(TUMBLING, *N, ("s", agg.avg("v", where="k > 0")), node=A)), finite),
     "group, distinct": Law(lambda: group_apply(Distinct), nulls),
     "group, clip_by": Law(lambda: group_apply(lambda g: ClipBy(g, Where(g, col("v") == 0), (), ())), finite),
     "window after join": Law(lambda: aggregate(HOPPING, *N, ("s", sum_("y")), node=join("inner"), keys=("k",)), finite),

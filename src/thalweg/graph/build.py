@@ -43,16 +43,16 @@ def never_revises(node: Node) -> bool:
     """Whether the output has no adjusts when every window holds its answers until they are final."""
     if isinstance(node, Source):
         return node.declared.insert_only
-    if isinstance(node, (WindowAggregate, nodes.TopK)):
+    if isinstance(node, (WindowAggregate, nodes.CombinePanes, nodes.TopK)):
         return True
     if isinstance(node, _ROW_BY_ROW) or (isinstance(node, Join) and node.how == "inner"):
         return all(never_revises(child) for child in node.inputs)
     return False
 
 
-def build_graph(root: Node, consistency: Consistency) -> tuple[QueryGraph, Node]:
-    """The graph that runs a query, and the plan it runs."""
-    plan, _ = optimize(root)
+def build_graph(root: Node, consistency: Consistency, *, rewrite: bool = True) -> tuple[QueryGraph, Node]:
+    """The graph that runs a query, and the plan it runs. Without `rewrite` the plan is run as it is."""
+    plan = optimize(root)[0] if rewrite else root
     _refuse_two_meanings(plan)
     ids = operator_ids(plan)
     stations: list[Station] = []

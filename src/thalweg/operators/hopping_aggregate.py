@@ -35,10 +35,10 @@ from thalweg.operators.hopping_grid import FOREVER, Grid, Release
 from thalweg.operators.hopping_rows import restore_release, slice_of_release
 from thalweg.operators.partials import Partials
 from thalweg.operators.window_slices import WindowSlices
-from thalweg.plan.nodes import WindowAggregate
+from thalweg.plan.nodes import CombinePanes, WindowAggregate
 from thalweg.windows import HoppingWindow
 
-__all__ = ["HoppingAggregateKernel"]
+__all__ = ["HoppingAggregateKernel", "sum_alike"]
 
 Numbers = npt.NDArray[np.int64]
 
@@ -54,11 +54,12 @@ class HoppingAggregateKernel(Operator):
     [(-5, 5, {'n': 1, 'v': 1}), (0, 10, {'n': 2, 'v': 4}), (5, 15, {'n': 1, 'v': 3})]
     """
 
-    def __init__(self, node: WindowAggregate, consistency: Consistency) -> None:
+    def __init__(self, node: WindowAggregate | CombinePanes, consistency: Consistency) -> None:
         assert isinstance(node.window, HoppingWindow)
         self.schema = node.schema
         self._keys = node.keys
-        self._arguments = ArgumentProjection(node.aggregates, node.keys, node.input.schema)
+        rows = node.rows if isinstance(node, CombinePanes) else node.input.schema
+        self._arguments = ArgumentProjection(node.aggregates, node.keys, rows)
         self._partials = Partials(self._arguments, node.schema)
         self._grid = Grid(node.window)
         self._release = Release(self._grid, consistency)
@@ -90,30 +91,18 @@ class HoppingAggregateKernel(Operator):
     def _apply(self, batch: Batch) -> Delta:
         delta = Delta.of_batch(batch)
         self._release.see(delta.start, delta.end)
-        rows = self._arguments.project(delta.payload, delta.start)
         first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
-        cells, first, beyond = self._pre_aggregate(rows, first, beyond, delta.weight)
-        return self._enter(cells, first, beyond)
-
-    def _pre_aggregate(self, rows: Rows, first: Codes, beyond: Codes, weight: Numbers) -> tuple[Rows, Codes, Codes]:
-        """Rows of equal group and windows become one cell with the sum of their partials."""
         inside = first < beyond  # windows may have gaps between them
         if not inside.all():
-            rows, first, beyond, weight = rows.filter(pa.array(inside)), first[inside], beyond[inside], weight[inside]
-        length = beyond - first
-        even = bool(len(length)) and bool((length == length[0]).all())
-        by = [*self._keys, "_k"] if even else [*self._keys, "_k", "_beyond"]
-        arrays = [rows.column(name) for name in self._keys] + [pa.array(first)] + ([] if even else [pa.array(beyond)])
-        partials = self._partials.of_rows(rows, weight)
-        table = pa.Table.from_arrays([*arrays, *map(pa.array, partials)], names=[*by, *self._partials.names])
-        grouped = table.group_by(by, use_threads=False).aggregate([(name, "sum") for name in self._partials.names])
-        merged = grouped.combine_chunks().to_batches()
-        cells = merged[0] if merged else empty_rows(grouped.schema)
-        first = cells.column("_k").to_numpy()
-        beyond = first + length[0] if even else cells.column("_beyond").to_numpy()
-        columns = [cells.column(name) for name in self._keys] + [cells.column("_k")]
-        columns += [cells.column(f"{name}_sum") for name in self._partials.names]
-        return pa.RecordBatch.from_arrays(columns, schema=self._cell_schema), first, beyond
+            delta, first, beyond = delta.filter(inside), first[inside], beyond[inside]
+        keys, partials = self._contributions(delta)
+        cells, first, beyond = sum_alike(keys, first, beyond, partials, self._cell_schema)
+        return self._enter(cells, first, beyond)
+
+    def _contributions(self, delta: Delta) -> tuple[list[pa.Array], list[Numbers]]:
+        """The keys and the partial sums of each row."""
+        rows = self._arguments.project(delta.payload, delta.start)
+        return [rows.column(name) for name in self._keys], self._partials.of_rows(rows, delta.weight)
 
     def _enter(self, cells: Rows, first: Codes, beyond: Codes) -> Delta:
         """Note where cells enter and leave; what has entered already goes to the running totals and the open windows."""
@@ -208,20 +197,39 @@ class HoppingAggregateKernel(Operator):
         return {
             "running": self._running,
             "open": self._open,
-            "entries": self._entries.all(),
             "release": slice_of_release(self._release),
+            **{f"entries/{number}": cells for number, cells in self._entries.slices().items()},
         }
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._running, self._open = slices["running"], slices["open"]
         self._entries.clear()
-        self._entries.add(slices["entries"])
+        for name, cells in slices.items():
+            if name.startswith("entries/"):
+                self._entries.put(int(name.partition("/")[2]), cells)
         restore_release(self._release, slices["release"])
 
     def state_size(self) -> StateSize:
         tables = (self._running, self._open)
         own = StateSize(sum(t.num_rows for t in tables), sum(t.nbytes for t in tables))
         return own + self._entries.size()
+
+
+def sum_alike(keys: list[pa.Array], first: Codes, beyond: Codes, partials: list[Numbers], schema: pa.Schema) -> tuple[Rows, Codes, Codes]:
+    """Rows of equal keys and windows become one cell (keys, `_k`, partial sums); and the windows of each cell."""
+    length = beyond - first
+    even = bool(len(length)) and bool((length == length[0]).all())
+    names = [*schema.names[: len(keys)], "_k"] + ([] if even else ["_beyond"])
+    arrays = [*keys, pa.array(first)] + ([] if even else [pa.array(beyond)])
+    sums = schema.names[len(keys) + 1 :]
+    table = pa.Table.from_arrays([*arrays, *map(pa.array, partials)], names=[*names, *sums])
+    grouped = table.group_by(names, use_threads=False).aggregate([(name, "sum") for name in sums])
+    merged = grouped.combine_chunks().to_batches()
+    cells = merged[0] if merged else empty_rows(grouped.schema)
+    first = cells.column("_k").to_numpy()
+    beyond = first + length[0] if even else cells.column("_beyond").to_numpy()
+    columns = [cells.column(name) for name in names[: len(keys) + 1]] + [cells.column(f"{name}_sum") for name in sums]
+    return pa.RecordBatch.from_arrays(columns, schema=schema), first, beyond
 
 
 def _column(cells: Rows, name: str) -> Numbers:

@@ -95,6 +95,9 @@ class IngressKernel(Operator):
     # -------------------------------------------------------------------------------------------------------- flow
 
     def process(self, port: int, batch: Batch) -> Batch:
+        if self._policy.trusted:
+            self._progress = self._progress.merge(batch.progress)
+            return batch.with_progress(self._progress)
         self._check(batch)
         promise = self._promises(batch)
         late = batch.sync < promise

@@ -15,23 +15,14 @@ from thalweg.errors import EvaluationError
 from thalweg.model.rows import Rows
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.plan.aggregates import AggregateCall
+from thalweg.plan.nodes.panes import partial_names
 
-__all__ = ["Partials", "adds_up"]
+__all__ = ["Partials"]
 
 Numbers = npt.NDArray[np.int64]
 
 _SAFE = 2**31
 """Values below this cannot overflow a sum of fewer than 2**32 rows; larger ones are watched."""
-
-
-def adds_up(call: AggregateCall, schema: pa.Schema) -> bool:
-    """Whether an aggregate is the sum of exact integer contributions of its rows."""
-    if call.function == "count":
-        return True
-    if call.function not in ("sum", "avg") or call.of is None:
-        return False
-    kind = call.of.type_in(schema)
-    return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
 
 
 class Partials:
@@ -40,12 +31,7 @@ class Partials:
     def __init__(self, arguments: ArgumentProjection, schema: pa.Schema) -> None:
         self._arguments = arguments
         self._schema = schema
-        self.names = ["n"]
-        for index, call in enumerate(arguments.calls):
-            if call.of is not None or call.where is not None:
-                self.names.append(f"c{index}")
-            if call.function in ("sum", "avg"):
-                self.names.append(f"s{index}")
+        self.names = partial_names(arguments.calls)
 
     def of_rows(self, rows: Rows, weight: Numbers) -> list[Numbers]:
         """The contribution of each row, in the order of `names`."""

@@ -20,7 +20,7 @@ from thalweg.operators.hopping_lifetime import HoppingLifetimeKernel
 from thalweg.operators.hopping_rows import HoppingRowsAggregateKernel, HoppingTopKKernel
 from thalweg.operators.ingress import IngressKernel
 from thalweg.operators.join import JoinKernel
-from thalweg.operators.partials import adds_up
+from thalweg.operators.panes import CombinePanesKernel, PanesKernel
 from thalweg.operators.point_at_end import PointAtEndKernel
 from thalweg.operators.quantize import QuantizeKernel
 from thalweg.operators.select import SelectKernel
@@ -36,6 +36,7 @@ from thalweg.operators.union import UnionKernel
 from thalweg.operators.where import WhereKernel
 from thalweg.plan import nodes
 from thalweg.plan.nodes import Join, Node, TopK, WindowAggregate, lifetime_schema
+from thalweg.plan.nodes.panes import adds_up
 from thalweg.windows import HoppingWindow, SnapshotWindow
 
 __all__ = ["kernel_for"]
@@ -59,6 +60,7 @@ _KERNELS: dict[type[Node], Callable[[Any], Operator]] = {
     nodes.ClipBy: ClipByKernel,
     nodes.Stitch: StitchKernel,
     nodes.Distinct: DistinctKernel,
+    nodes.Panes: PanesKernel,
 }
 
 
@@ -66,6 +68,8 @@ def kernel_for(node: Node, consistency: Consistency) -> Operator:
     """A new kernel for a node of a rewritten plan (no groups, no outer joins)."""
     if isinstance(node, WindowAggregate):
         return _aggregate(node, consistency)
+    if isinstance(node, nodes.CombinePanes):
+        return CombinePanesKernel(node, consistency)
     if isinstance(node, TopK):
         return HoppingTopKKernel(node, consistency) if isinstance(node.window, HoppingWindow) else TopKKernel(node, consistency)
     if isinstance(node, Join) and node.how in ("inner", "semi", "anti"):

@@ -65,8 +65,16 @@ class WindowSlices:
             taken.append(cells)
         return concat_rows(taken, self._schema)
 
-    def all(self) -> Rows:
-        return concat_rows([part for parts in self._slices.values() for part in parts], self._schema)
+    def slices(self) -> dict[int, Rows]:
+        """Every slice as one batch: the same object as long as the slice is not touched."""
+        for number, parts in self._slices.items():
+            if len(parts) > 1:
+                self._slices[number] = [self._merge(concat_rows(parts, self._schema))]
+        return {number: parts[0] for number, parts in self._slices.items()}
+
+    def put(self, number: int, cells: Rows) -> None:
+        """Back from `slices`."""
+        self._slices[number] = [cells]
 
     def clear(self) -> None:
         self._slices = {}

@@ -153,6 +153,8 @@ def describe(node: Node) -> str:
         case nodes.WindowAggregate(window=window, aggregates=aggregates, keys=keys, fill=fill):
             calls = ", ".join(f"{name} = {call}" for name, call in aggregates)
             return f"{window}{_by(keys)}: {calls}{f', {len(fill)} groups filled' if fill is not None else ''}"
+        case nodes.Panes(window=window, keys=keys) | nodes.CombinePanes(window=window, keys=keys):
+            return f"{window}{_by(keys)}"
         case nodes.GroupApply(keys=columns, result=result):
             return f"by {_columns(columns)}{f': {_columns(result)}' if result is not None else ''}"
     return _lifetime(node)

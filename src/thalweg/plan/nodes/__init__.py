@@ -14,6 +14,7 @@ from thalweg.plan.nodes.lifetimes import (
     Shift,
 )
 from thalweg.plan.nodes.pairs import JOIN_KINDS, ClipBy, Join, Union
+from thalweg.plan.nodes.panes import CombinePanes, Panes
 from thalweg.plan.nodes.rows import Select, SelectMany, Where
 from thalweg.plan.nodes.sources import GroupInput, Ingress, Source
 
@@ -23,6 +24,7 @@ __all__ = [
     "Chop",
     "ClipBy",
     "ClipDuration",
+    "CombinePanes",
     "Distinct",
     "Extend",
     "GroupApply",
@@ -32,6 +34,7 @@ __all__ = [
     "Join",
     "Named",
     "Node",
+    "Panes",
     "PointAtEnd",
     "Quantize",
     "Select",

@@ -31,6 +31,8 @@ class Ingress:
     """The column whose values have timelines of their own."""
     low_watermark: tuple[int, int] | None = None
     """With `partition`: (period, lag); a common promise at multiples of period, lag behind the newest event of any partition."""
+    trusted: bool = False
+    """The elements come from another part of this system: they are taken as they are, and not tracked."""
 
 
 @dataclass(frozen=True, eq=False)

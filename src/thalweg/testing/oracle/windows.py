@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from thalweg.model import INFINITY, Row
-from thalweg.plan.nodes import TopK, WindowAggregate, lifetime_schema
+from thalweg.plan.nodes import CombinePanes, Panes, TopK, WindowAggregate, lifetime_schema
 from thalweg.testing.identity import identity, order
 from thalweg.testing.oracle.aggregates import aggregate
 from thalweg.testing.oracle.chains import alive, by_group, endpoints, runs
@@ -75,6 +75,13 @@ def _filled(node: WindowAggregate, rows: list[Row], scene: Scene) -> list[Row]:
         spans = [(start, start + node.window.size) for start in range(everyone[0][0], everyone[-1][0] + 1, node.window.hop)]
         result += [(*span, dict(zip(node.keys, values, strict=True)) | nothing) for span in spans if not alive(own, *span)]
     return result
+
+
+@meaning(CombinePanes)
+def combine_panes(node: CombinePanes, scene: Scene) -> list[Row]:
+    """By its definition the aggregate over the rows that became the panes."""
+    assert isinstance(node.input, Panes)
+    return window_aggregate(WindowAggregate(node.input.input, node.window, node.aggregates, node.keys), scene)
 
 
 @meaning(TopK)

@@ -1,0 +1,76 @@
+"""Panes: the two steps of a hopping aggregate whose partial sums travel (see `plan.nodes.panes`).
+
+`PanesKernel` keeps nothing: each batch becomes the sums of its rows by keys and windows. A start moves back to the grid
+of the hops, so the promise does too; windows end on that grid, so none closes later for it. `CombinePanesKernel` is the
+hopping aggregate whose rows are sums already.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.batch import Batch
+from thalweg.model.delta import Delta
+from thalweg.model.rows import Rows
+from thalweg.model.time import INFINITY, floor_to_grid
+from thalweg.operators.arguments import ArgumentProjection
+from thalweg.operators.base import Operator, map_progress
+from thalweg.operators.hopping_aggregate import HoppingAggregateKernel, Numbers, sum_alike
+from thalweg.operators.hopping_grid import FOREVER, Grid
+from thalweg.operators.partials import Partials
+from thalweg.plan.nodes import Panes
+
+__all__ = ["CombinePanesKernel", "PanesKernel"]
+
+
+class PanesKernel(Operator):
+    """
+    >>> import pyarrow as pa
+    >>> from thalweg import count, point
+    >>> from thalweg.model.batch import batches_of
+    >>> from thalweg.plan.nodes import Source
+    >>> from thalweg.windows import HoppingWindow
+    >>> panes = PanesKernel(Panes(Source("s", pa.schema([("k", pa.int64())])), HoppingWindow(10, 5), (("n", count()),), ("k",)))
+    >>> (batch,) = batches_of([point({"k": 1}, 2), point({"k": 1}, 3), point({"k": 1}, 7)], pa.schema([("k", pa.int64())]))
+    >>> [(int(s), int(e), row) for s, e, row in zip(*(lambda b: (b.start, b.end, b.payload.to_pylist()))(panes.process(0, batch)))]
+    [(0, 5, {'k': 1, 'n': 2}), (5, 10, {'k': 1, 'n': 1})]
+    """
+
+    def __init__(self, node: Panes) -> None:
+        self.schema = node.schema
+        self._keys = node.keys
+        self._grid = Grid(node.window)
+        self._arguments = ArgumentProjection(node.aggregates, node.keys, node.input.schema)
+        self._partials = Partials(self._arguments, node.schema)
+        fields = [node.schema.field(name) for name in node.keys]
+        self._cells = pa.schema([*fields, pa.field("_k", pa.int64()), *(node.schema.field(n) for n in self._partials.names)])
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        progress = map_progress(batch.progress, self._floor).without_scopes()
+        if not len(batch):
+            return Batch.empty(self.schema, progress)
+        delta = Delta.of_batch(batch)
+        rows = self._arguments.project(delta.payload, delta.start)
+        keys = [rows.column(name) for name in self._keys]
+        first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
+        cells, first, beyond = sum_alike(keys, first, beyond, self._partials.of_rows(rows, delta.weight), self._cells)
+        start = (first - 1) * self._grid.hop + self._grid.offset + self._grid.size
+        end = np.where(beyond == FOREVER, INFINITY, np.where(beyond == FOREVER, 0, beyond) * self._grid.hop + self._grid.offset)
+        return Batch(self._payload(cells), start, end, progress=progress)
+
+    def _floor(self, time: int) -> int:
+        return int(floor_to_grid(np.array([time]), self._grid.hop, self._grid.offset)[0])
+
+    def _payload(self, cells: Rows) -> Rows:
+        columns = [cells.column(name) for name in self.schema.names]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+class CombinePanesKernel(HoppingAggregateKernel):
+    """The hopping aggregate over partial sums."""
+
+    def _contributions(self, delta: Delta) -> tuple[list[pa.Array], list[Numbers]]:
+        keys = [delta.payload.column(name) for name in self._keys]
+        sums: list[Numbers] = [delta.payload.column(name).to_numpy() for name in self._partials.names]
+        return keys, sums if (delta.weight == 1).all() else [column * delta.weight for column in sums]

@@ -1,0 +1,94 @@
+"""A hopping aggregate in two steps, so that the first can run before an exchange.
+
+    WindowAggregate(R) = CombinePanes(Panes(R))
+
+Rows that fall into the same windows are alike to the aggregate. `Panes` puts the rows of one batch that have the same
+keys and the same windows into one row with their partial sums; a row that is taken back gives negative ones.
+`CombinePanes` adds partial sums instead of rows. The table of `Panes` depends on how its input was cut into batches, the
+table of `CombinePanes` does not: no other node may read panes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from thalweg.errors import WindowError
+from thalweg.plan.aggregates import AggregateCall
+from thalweg.plan.nodes.base import Node, lifetime_schema
+from thalweg.plan.nodes.groups import WindowAggregate
+from thalweg.plan.properties import StreamProperties
+from thalweg.windows import HoppingWindow
+
+__all__ = ["CombinePanes", "Panes", "adds_up", "in_panes", "partial_names"]
+
+Calls = tuple[tuple[str, AggregateCall], ...]
+
+
+def adds_up(call: AggregateCall, schema: pa.Schema) -> bool:
+    """Whether an aggregate is the sum of exact integer contributions of its rows."""
+    if call.function == "count":
+        return True
+    if call.function not in ("sum", "avg") or call.of is None:
+        return False
+    kind = call.of.type_in(schema)
+    return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
+
+
+def partial_names(calls: tuple[AggregateCall, ...]) -> list[str]:
+    """The partial sums of some calls: `n` rows; for call i `c{i}` counted values and `s{i}`, their sum, where it has them."""
+    names = ["n"]
+    for index, call in enumerate(calls):
+        if call.of is not None or call.where is not None:
+            names.append(f"c{index}")
+        if call.function in ("sum", "avg"):
+            names.append(f"s{index}")
+    return names
+
+
+@dataclass(frozen=True, eq=False)
+class Panes(Node):
+    """Of each batch: (grid floor of s, grid ceiling of e, keys + partial sums); starts may move back to the grid, not beyond."""
+
+    input: Node
+    window: HoppingWindow
+    aggregates: Calls
+    keys: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.window.size % self.window.hop:
+            raise WindowError("panes: the size of the window must be a multiple of its hop.")
+        fields = [self.input.schema.field(name) for name in self.keys]
+        partials = [pa.field(name, pa.int64()) for name in partial_names(tuple(call for _, call in self.aggregates))]
+        self._settle(pa.schema([*fields, *partials]), StreamProperties(insert_only=True, group_keys=self.keys))
+
+
+@dataclass(frozen=True, eq=False)
+class CombinePanes(Node):
+    """The answers of the aggregate whose rows became the panes; `rows` is the schema that the aggregate read."""
+
+    input: Node
+    window: HoppingWindow
+    aggregates: Calls
+    keys: tuple[str, ...]
+    rows: pa.Schema
+
+    def __post_init__(self) -> None:
+        seen = lifetime_schema(self.rows)
+        fields = [self.input.schema.field(name) for name in self.keys]
+        results = [pa.field(name, call.type_in(seen)) for name, call in self.aggregates]
+        facts = StreamProperties(
+            unique_start=True, payload_start_key=True, constant_duration=self.window.size, firm_ends=True, group_keys=self.keys
+        )
+        self._settle(pa.schema([*fields, *results]), facts)
+
+
+def in_panes(node: Node) -> CombinePanes | None:
+    """A hopping aggregate as its two steps; None where it has no exact partial sums or its windows do not end on the grid."""
+    if not isinstance(node, WindowAggregate) or not isinstance(node.window, HoppingWindow) or node.fill is not None:
+        return None
+    if node.window.size % node.window.hop or not all(adds_up(call, lifetime_schema(node.input.schema)) for _, call in node.aggregates):
+        return None
+    panes = Panes(node.input, node.window, node.aggregates, node.keys)
+    return CombinePanes(panes, node.window, node.aggregates, node.keys, node.input.schema)

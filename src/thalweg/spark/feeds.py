@@ -1,0 +1,231 @@
+"""Feeds: where the rows of a source come from on Spark, and how they become chunks of the exchange.
+
+Files(...)     files in a folder, read by our own reader with ingest fused in
+Frame(df)      any Spark DataFrame, streaming or static; its rows pass through `mapInArrow`
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
+
+from thalweg.errors import InputError, PlanError
+from thalweg.model.batch import Batch
+from thalweg.model.time import INFINITY
+from thalweg.run.inputs import batches_from, events
+from thalweg.spark.files import FORMATS, FileLog, read_file
+from thalweg.spark.ingest import Ingest, exchange_rows
+from thalweg.spark.wire import EXCHANGE_COLUMNS, Header
+
+__all__ = ["Feed", "Files", "Frame", "Times"]
+
+_FILE = 1_000_000
+"""Positions are file number times this plus the chunk's number in its file."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """Which columns of the rows say when: `end` None makes them points that last `duration` ticks."""
+
+    start: str
+    end: str | None = None
+    duration: int = 1
+
+    def batch(self, table: pa.Table, schema: pa.Schema, where: str) -> Batch:
+        """Rows as a batch of inserts."""
+        needed = [name for name in (self.start, self.end) if name is not None]
+        wanted = [*needed, *(name for name in schema.names if name not in needed)]
+        missing = [name for name in wanted if name not in table.schema.names]
+        if missing:
+            raise InputError(f"{where}: there is no column {missing[0]!r}; the columns are {', '.join(table.schema.names)}.")
+        timed = events(table.select(wanted), self.start, self.end, duration=self.duration, keep_times=True)
+        kept = timed.select(["_start", "_end", *schema.names])
+        casts = [kept.column(name) for name in ("_start", "_end")]
+        for entry in schema:
+            column = kept.column(entry.name)
+            casts.append(column if column.type == entry.type else column.cast(entry.type))
+        (batch,) = batches_from(pa.Table.from_arrays(casts, names=["_start", "_end", *schema.names]), schema, where)
+        return batch
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Rows of a Spark DataFrame."""
+
+    df: DataFrame
+    times: Times
+
+    def exchange(self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, where: str, log: str) -> DataFrame:
+        times = self.times
+        needed = dict.fromkeys([times.start, *([times.end] if times.end else []), *schema.names])
+
+        def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            held: list[pa.RecordBatch] = []
+            for rows in batches:
+                held.append(rows)
+                if sum(part.num_rows for part in held) >= _FILE:
+                    yield _packed(pa.Table.from_batches(held), times, schema, where, ingest)
+                    held = []
+            if held:
+                yield _packed(pa.Table.from_batches(held), times, schema, where, ingest)
+
+        return self.df.select(*(f"`{name}`" for name in needed)).mapInArrow(pack, EXCHANGE_COLUMNS)
+
+
+def _packed(table: pa.Table, times: Times, schema: pa.Schema, where: str, ingest: Ingest) -> pa.RecordBatch:
+    batch = times.batch(table, schema, where)
+    header = Header(newest=int(batch.start.max()) if len(batch) else None, rows=len(batch))
+    return exchange_rows(ingest.rows(batch, header, 0))
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files in a folder. `finish` says that what is there when the query starts is all there is (with `availableNow`)."""
+
+    folder: str
+    format: str
+    times: Times | None
+    files_per_batch: int | None = None
+    tasks: int = 2
+    finish: bool = False
+    columns: pa.Schema | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.format not in FORMATS:
+            raise PlanError(f"the format must be one of {', '.join(FORMATS)}; got {self.format!r}.")
+
+    def exchange(self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, where: str, log: str) -> DataFrame:
+        job = _FileJob(self, ingest, schema, where, log)
+        name = f"thalweg_{uuid.uuid4().hex}"
+
+        class Source(_FileSource):
+            _job = job
+
+            @classmethod
+            def name(cls) -> str:
+                return name
+
+        Source.__module__ = "__main__"  # pickled by value: the job travels with it
+        spark.dataSource.register(Source)
+        return spark.readStream.format(name).load()
+
+
+Feed = Files | Frame
+
+
+@dataclass(frozen=True)
+class _FileJob:
+    files: Files
+    ingest: Ingest
+    schema: pa.Schema
+    where: str
+    log: str
+
+
+@dataclass
+class _Part(InputPartition):
+    entries: list[tuple[int, str]]
+    end: bool = False
+
+    def __post_init__(self) -> None:
+        super().__init__(None)
+
+
+class _FileSource(DataSource):
+    _job: _FileJob
+
+    def schema(self) -> str:
+        return EXCHANGE_COLUMNS
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:
+        return _FileReader(self._job)
+
+
+class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Offsets are {"n": files handed out, "ended": 0 or 1}."""
+
+    def __init__(self, job: _FileJob) -> None:
+        self._job = job
+        self._log: FileLog | None = None
+        self._target: int | None = None
+
+    def _files(self) -> FileLog:
+        if self._log is None:
+            files = self._job.files
+            self._log = FileLog.open(Path(files.folder), files.format, Path(self._job.log))
+        return self._log
+
+    def initialOffset(self) -> dict[str, int]:
+        return {"n": 0, "ended": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        limit = self._job.files.files_per_batch
+        return ReadAllAvailable() if limit is None else ReadMaxFiles(limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._files().look()
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
+        known = self._files().look(most, since=start["n"])
+        if self._target is not None:
+            known = min(known, self._target)
+        known = max(known, start["n"])
+        ends = self._job.files.finish and self._target is not None and known >= self._target
+        return {"n": known, "ended": 1 if ends or start["ended"] else 0}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        log = self._files()
+        if end["n"] > len(log.names) or end["n"] < start["n"]:
+            raise InputError(
+                f"{self._job.where}: the checkpoint asks for files {start['n']} to {end['n']}, the log knows {len(log.names)}. "
+                "The checkpoint's offsets were changed or do not belong to it; restore the whole checkpoint."
+            )
+        entries = list(enumerate(log.names))[start["n"] : end["n"]]
+        tasks = max(1, min(self._job.files.tasks, len(entries)))
+        parts: list[InputPartition] = [_Part(entries[i::tasks]) for i in range(tasks) if entries[i::tasks]]
+        if end["ended"] > start["ended"]:
+            parts.append(_Part([(end["n"], "")], end=True))
+        return parts
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _Part)
+        job = self._job
+        if partition.end:
+            header = Header(cti=INFINITY)
+            yield exchange_rows(job.ingest.rows(Batch.empty(job.schema), header, partition.entries[0][0] * _FILE))
+            return
+        for number, name in partition.entries:
+            yield from self._read_file(number, name)
+
+    def _read_file(self, number: int, name: str) -> Iterator[pa.RecordBatch]:
+        job = self._job
+        pieces = read_file(Path(job.files.folder) / name, job.files.format, None, job.files.columns)
+        position, last = number * _FILE, (number + 1) * _FILE
+        piece = next(pieces, None)
+        while piece is not None:
+            following = next(pieces, None)
+            end = last if following is None else position + 1
+            yield exchange_rows(self._chunk(piece, name, position, end))
+            piece, position = following, end
+
+    def _chunk(self, piece: pa.Table, name: str, begin: int, end: int) -> Iterator[Any]:
+        job = self._job
+        where = f"{job.where}, file {name}"
+        if job.files.times is None:  # a file of elements: its promise is in its metadata
+            batch = Batch.from_table(piece)
+            header = Header.from_json((piece.schema.metadata or {}).get(b"thalweg", b"{}").decode())
+            progress = header.progress
+            header = Header.of_progress(progress, begin=begin, end=end, rows=len(batch))
+            return job.ingest.rows(batch, header, begin)
+        batch = job.files.times.batch(piece, job.schema, where)
+        newest = int(batch.start.max()) if len(batch) else None
+        return job.ingest.rows(batch, Header(newest=newest, begin=begin, end=end, rows=len(batch)), begin)

@@ -1,0 +1,89 @@
+"""Ingest: what happens to the rows of a source before the exchange. Stateless, so it runs wherever the rows are read.
+
+Each batch goes through the row operators of every fragment input that reads the source, is divided by bucket, and packed.
+Every bucket gets a chunk, if only an empty one: progress must reach all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.expr import Expr
+from thalweg.model.batch import Batch
+from thalweg.operators.base import Operator
+from thalweg.operators.consistency import Consistency
+from thalweg.operators.frames import frame_of
+from thalweg.operators.registry import kernel_for
+from thalweg.plan.nodes import Node, Source
+from thalweg.spark.buckets import bucket_of
+from thalweg.spark.fragments import Exchange
+from thalweg.spark.wire import EXCHANGE_SCHEMA, Header, blob_of_batch
+
+__all__ = ["Ingest", "divide", "exchange_rows"]
+
+ExchangeRow = tuple[int, int, str, int, str, bytes | None]
+
+
+class Ingest:
+    """For one source: its rows to all the inputs that read it. `targets` are (fragment number, input, bucket ids)."""
+
+    def __init__(self, targets: list[tuple[int, Exchange, list[int]]]) -> None:
+        self._targets = targets
+        self._kernels = [_kernels(entry.ingest) for _, entry, _ in targets]
+
+    def rows(self, batch: Batch, header: Header, seq: int) -> Iterator[ExchangeRow]:
+        """The rows of the exchange for one batch."""
+        for (fragment, entry, ids), kernels in zip(self._targets, self._kernels, strict=True):
+            taken = batch
+            for kernel in kernels:
+                taken = kernel.process(0, taken)
+            for bucket, part in divide(taken, entry.keys, ids):
+                yield bucket, fragment, entry.leaf.name, seq, header.to_json(), blob_of_batch(part) if len(part) else None
+
+
+def _kernels(node: Node | None) -> list[Operator]:
+    kernels: list[Operator] = []
+    while node is not None and not isinstance(node, Source):
+        kernels.append(kernel_for(node, Consistency()))
+        node = node.inputs[0]
+    return kernels[::-1]
+
+
+def divide(batch: Batch, keys: tuple[Expr, ...], ids: list[int]) -> Iterator[tuple[int, Batch]]:
+    """A batch by bucket, every bucket once. Without keys everything goes to the first."""
+    if not keys:
+        yield ids[0], batch
+        return
+    if len(ids) == 1 or not len(batch):
+        for number in ids:
+            yield number, batch
+        return
+    frame = frame_of(batch.payload, batch.start)
+    bucket = bucket_of([expr.evaluate(frame) for expr in keys], len(batch), len(ids))
+    order = np.argsort(bucket.astype(np.int16), kind="stable")
+    ends = np.searchsorted(bucket[order], np.arange(len(ids)), side="right")
+    ordered = batch.take(order)
+    begin = 0
+    for number, end in zip(ids, ends.tolist(), strict=True):
+        yield number, _slice(ordered, begin, end)
+        begin = end
+
+
+def _slice(batch: Batch, begin: int, end: int) -> Batch:
+    payload = batch.payload.slice(begin, end - begin)
+    if batch.is_adjust is None or batch.new_end is None:
+        return Batch(payload, batch.start[begin:end], batch.end[begin:end], progress=batch.progress)
+    adjusts = batch.is_adjust[begin:end]
+    if not adjusts.any():
+        return Batch(payload, batch.start[begin:end], batch.end[begin:end], progress=batch.progress)
+    return Batch(payload, batch.start[begin:end], batch.end[begin:end], batch.new_end[begin:end], adjusts, batch.progress)
+
+
+def exchange_rows(rows: Iterator[ExchangeRow]) -> pa.RecordBatch:
+    """Rows of the exchange as Spark takes them."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(EXCHANGE_SCHEMA)
+    arrays = [pa.array(column, entry.type) for column, entry in zip(columns, EXCHANGE_SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=EXCHANGE_SCHEMA)

@@ -1,0 +1,135 @@
+"""The stateful stage: one `transformWithState` per fragment, one call per bucket and micro-batch.
+
+What comes out are rows of the next exchange, or of the output. The runner of each bucket is kept in the worker between
+micro-batches (see `state`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from thalweg.model.batch import Batch
+from thalweg.model.progress import NO_PROGRESS
+from thalweg.operators.base import StateSize
+from thalweg.operators.consistency import Consistency
+from thalweg.spark.fragments import Exchange, Fragment
+from thalweg.spark.ingest import divide
+from thalweg.spark.runner import FragmentRunner
+from thalweg.spark.state import Memory, SliceStore
+from thalweg.spark.wire import EXCHANGE_COLUMNS, Chunk, Header, blob_of_batch, write_rows
+
+__all__ = ["OUTPUT_COLUMNS", "FragmentProcessor", "FragmentSpec"]
+
+OUTPUT_COLUMNS = (
+    "bucket int, kind string, origin string, cti long, taken long, changes long, adjusts long, late long, "
+    "state_rows long, state_bytes long, written long, blob binary"
+)
+_exchange_row = cast(Any, Row(*(column.split()[0] for column in EXCHANGE_COLUMNS.split(", "))))
+_output_row = cast(Any, Row(*(column.split()[0] for column in OUTPUT_COLUMNS.split(", "))))
+
+_CHUNK_ROWS = 200_000
+"""Elements in one blob of output, a few MiB."""
+
+_MEMORIES: dict[tuple[str, int, int], Memory] = {}
+
+
+@dataclass(frozen=True)
+class FragmentSpec:
+    """A fragment and its place in the Spark query, as it travels to the workers."""
+
+    run: str
+    """Differs for every start of a query, so that workers do not mix up runs."""
+    fragment: Fragment
+    consistency: Consistency
+    parts: dict[str, int]
+    idle: dict[str, float]
+    targets: list[tuple[int, Exchange, list[int]]] = field(default_factory=list)
+    """The inputs of other fragments that read this one, with their bucket ids; none: this is the last."""
+
+
+class FragmentProcessor(StatefulProcessor):
+    def __init__(self, spec: FragmentSpec) -> None:
+        self._spec = spec
+
+    def init(self, handle: Any) -> None:
+        self._state = handle.getMapState("state", "name string", "blob binary")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
+        bucket = int(key[0])
+        chunks, forwarded = _chunks(rows)
+        spec = self._spec
+        memory = _MEMORIES.setdefault((spec.run, spec.fragment.number, bucket), Memory())
+        store = SliceStore(self._state, memory, f"fragment {spec.fragment.number}, bucket {bucket}")
+        runner = self._runner(memory, store)
+        answer = runner.process(chunks, time.time())
+        store.save(runner.slices(), runner.signatures)
+        memory.runner = runner, memory.token
+        if spec.targets:
+            yield from self._to_fragments(bucket, answer.batch)
+            for name, ledger in answer.ledgers.items():
+                rows_ = ledger.combine_chunks().to_batches()[0]
+                for fragment, _, ids in spec.targets[:1]:
+                    yield _exchange_row(ids[0], fragment, f"~{name}", 0, Header(rows=len(ledger)).to_json(), write_rows(rows_))
+            for chunk in forwarded:
+                fragment, _, ids = spec.targets[0]
+                yield _exchange_row(ids[0], fragment, chunk.origin, 0, chunk.header.to_json(), chunk.blob)
+            return
+        size = sum(runner.state_size().values(), StateSize())
+        yield from _to_output(bucket, answer.batch, answer.elements_in, answer.late_rows, size, store.written)
+        for name, ledger in answer.ledgers.items():
+            yield _output(bucket, "late", name, blob=write_rows(ledger.combine_chunks().to_batches()[0]))
+        for chunk in forwarded:
+            yield _output(bucket, "late", chunk.origin[1:], late=chunk.header.rows, blob=chunk.blob)
+
+    def _runner(self, memory: Memory, store: SliceStore) -> FragmentRunner:
+        """The runner of the last micro-batch if it is this worker's and its state is the store's, else a new one."""
+        spec = self._spec
+        kept, memory.runner = memory.runner, None  # whatever fails now, it is not used again
+        if kept is not None and kept[1] == memory.token and store.is_current():
+            runner: FragmentRunner = kept[0]
+            return runner
+        runner = FragmentRunner(spec.fragment, spec.consistency, parts=spec.parts, idle=spec.idle)
+        slices = store.load(runner.signatures)
+        if slices is not None:
+            runner.restore(slices)
+        return runner
+
+    def _to_fragments(self, bucket: int, batch: Batch) -> Iterator[Row]:
+        for fragment, entry, ids in self._spec.targets:
+            header = Header.of_progress(batch.progress.without_scopes(), partition=str(bucket)).to_json()
+            for target, part in divide(batch, entry.keys, ids):
+                yield _exchange_row(target, fragment, entry.leaf.name, 0, header, blob_of_batch(part) if len(part) else None)
+
+    def close(self) -> None:
+        pass
+
+
+def _chunks(rows: Iterable[Any]) -> tuple[list[Chunk], list[Chunk]]:
+    """The chunks of a micro-batch; and those that only pass through on their way to the output."""
+    chunks: list[Chunk] = []
+    forwarded: list[Chunk] = []
+    for row in rows:
+        chunk = Chunk(row["origin"], row["seq"], Header.from_json(row["header"]), None if row["blob"] is None else bytes(row["blob"]))
+        (forwarded if chunk.origin.startswith("~") else chunks).append(chunk)
+    return chunks, forwarded
+
+
+def _to_output(bucket: int, batch: Batch, taken: int, late: int, size: StateSize, written: int) -> Iterator[Row]:
+    """The answer in pieces of a few MiB, and one row with the figures of the micro-batch."""
+    for begin in range(0, len(batch), _CHUNK_ROWS):
+        piece = batch if len(batch) <= _CHUNK_ROWS else batch.take(np.arange(begin, min(begin + _CHUNK_ROWS, len(batch))))
+        yield _output(bucket, "changes", "", blob=blob_of_batch(piece))
+    cti = None if batch.progress.cti == NO_PROGRESS.cti else batch.progress.cti
+    adjusts = 0 if batch.is_adjust is None else int(batch.is_adjust.sum())
+    yield _output_row(bucket, "figures", "", cti, taken, len(batch), adjusts, late, size.rows, size.bytes, written, None)
+
+
+def _output(bucket: int, kind: str, origin: str, *, late: int | None = None, blob: bytes | None) -> Any:
+    return _output_row(bucket, kind, origin, None, None, None, None, late, None, None, None, blob)

@@ -1,0 +1,254 @@
+"""A fragment at work in one bucket: chunks in, elements out, state as slices. It knows no Spark.
+
+Progress. Every chunk says what its source promises, or how new its newest row is. An input's promise is the smallest over
+the parts of its source; a source with bounded disorder promises the newest time it has shown minus the disorder. All
+buckets see every header, so all come to the same promises. Rows are judged late by the promise that stood when their
+micro-batch began.
+
+An input that has been silent for its `idle` time holds nobody back: it is taken to have come as far as the others. Rows
+that it then still sends may be late, and fall under its policy.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.errors import LateEventError, StateError
+from thalweg.graph.build import build_graph
+from thalweg.graph.query_graph import QueryGraph
+from thalweg.model.batch import Batch
+from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.rows import Rows
+from thalweg.model.time import INFINITY, MIN_TIME, floor_to_grid
+from thalweg.operators.base import StateSize
+from thalweg.operators.consistency import Consistency
+from thalweg.operators.ingress import IngressKernel
+from thalweg.plan.explain import describe, operator_ids
+from thalweg.spark.fragments import Exchange, Fragment
+from thalweg.spark.wire import Chunk, batch_of_blob
+
+__all__ = ["Answer", "FragmentRunner"]
+
+PROGRESS = "progress"
+"""The slice that holds what the runner itself remembers."""
+
+
+@dataclass(slots=True)
+class _Input:
+    """What a fragment remembers of one of its inputs."""
+
+    newest: dict[str, int] = field(default_factory=dict)
+    """By part of the source: the largest sync time it has shown."""
+    promised: dict[str, int] = field(default_factory=dict)
+    """By part of the source: the latest promise it made itself."""
+    position: dict[str, int] = field(default_factory=dict)
+    """By part of the source: where the last chunk ended."""
+    cti: int = MIN_TIME
+    seen_at: float = 0.0
+    late: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one micro-batch gave: elements in order, the promise after them, the late rows of each source."""
+
+    batch: Batch
+    late_rows: int
+    ledgers: dict[str, pa.Table]
+    elements_in: int
+
+
+class FragmentRunner:
+    """`parts` says how many buckets of an upstream fragment send progress, by input name; `idle` the idle time in seconds."""
+
+    def __init__(
+        self, fragment: Fragment, consistency: Consistency, *, parts: Mapping[str, int], idle: Mapping[str, float] | None = None
+    ) -> None:
+        self.fragment = fragment
+        self._graph, _ = build_graph(fragment.plan, consistency, rewrite=False)
+        self._entries = {entry.leaf.name: entry for entry in fragment.inputs}
+        self._inputs = {name: _Input() for name in self._entries}
+        self._parts = dict(parts)
+        self._idle = dict(idle or {})
+        self._progress = NO_PROGRESS
+        self.signatures = _signatures(fragment, self._graph)
+
+    # -------------------------------------------------------------------------------------------------------- flow
+
+    def process(self, chunks: Iterable[Chunk], now: float) -> Answer:
+        """One micro-batch: all chunks that came for this bucket."""
+        by_origin: dict[str, list[Chunk]] = {}
+        for chunk in chunks:
+            by_origin.setdefault(chunk.origin, []).append(chunk)
+        out: list[Batch] = []
+        taken = 0
+        late_before = self.late
+        for name, entry in self._entries.items():
+            for batch in self._batches(entry, self._inputs[name], sorted(by_origin.get(name, []), key=lambda c: c.seq), now):
+                taken += len(batch)
+                self._graph.offer(name, batch)
+                out += self._graph.run()
+        out += self._wake_the_others(by_origin, now)
+        answer = Batch.concat(out, self.fragment.plan.schema)
+        self._progress = self._progress.merge(answer.progress)
+        return Answer(answer.with_progress(self._progress), self.late - late_before, self._ledgers(), taken)
+
+    def _batches(self, entry: Exchange, known: _Input, chunks: list[Chunk], now: float) -> Iterable[Batch]:
+        """The input of a micro-batch as batches with promises."""
+        if not chunks:
+            return
+        known.seen_at = now
+        schema = entry.leaf.schema
+        for chunk in chunks:
+            self._follow(entry, known, chunk)
+        if self._in_sequence(entry):
+            for chunk in chunks:
+                batch = batch_of_blob(chunk.blob) if chunk.blob else Batch.empty(schema)
+                yield batch.with_progress(chunk.header.progress)
+            return
+        parts = [batch_of_blob(chunk.blob) for chunk in chunks if chunk.blob]
+        batch = Batch.concat(parts, schema)
+        if entry.panes is not None:
+            batch = self._drop_late_panes(entry, known, batch)
+        known.cti = max(known.cti, self._promise(entry, known))
+        yield batch.with_progress(Progress(known.cti))
+
+    def _in_sequence(self, entry: Exchange) -> bool:
+        """Whether promises come in the data itself, so that the order of the chunks is the order of the stream."""
+        return entry.source is not None and (entry.source.ingress.disorder is None or entry.leaf.ingress.disorder is not None)
+
+    def _follow(self, entry: Exchange, known: _Input, chunk: Chunk) -> None:
+        """Take the header of a chunk to heart."""
+        header = chunk.header
+        part = header.partition
+        if header.begin is not None and header.end is not None:
+            expected = known.position.get(part)
+            if expected is not None and header.begin != expected:
+                raise StateError(
+                    f"source {entry.leaf.name!r}, partition {part!r}: the next input begins at {header.begin}, but the state has seen "
+                    f"everything up to {expected}. The checkpoint's offsets do not belong to its state: they were changed or "
+                    "restored apart. Restore the whole checkpoint, or start a new one."
+                )
+            known.position[part] = header.end
+        if header.newest is not None:
+            known.newest[part] = max(header.newest, known.newest.get(part, MIN_TIME))
+        if header.cti is not None:
+            known.promised[part] = max(header.cti, known.promised.get(part, MIN_TIME))
+
+    def _promise(self, entry: Exchange, known: _Input) -> int:
+        """What an input promises now, the smallest over the parts of its source."""
+        expected = self._parts.get(entry.leaf.name)
+        if expected is not None and len(known.promised) < expected:
+            return MIN_TIME
+        disorder = None if entry.source is None else entry.source.ingress.disorder
+        promises = dict(known.promised)
+        if disorder is not None:
+            for part, newest in known.newest.items():
+                promises[part] = max(promises.get(part, MIN_TIME), newest - disorder)
+        promise = min(promises.values(), default=MIN_TIME)
+        if entry.panes is not None and promise not in (MIN_TIME, INFINITY):
+            window = entry.panes.window
+            promise = int(floor_to_grid(np.array([promise]), window.hop, window.offset)[0])
+        return promise
+
+    def _drop_late_panes(self, entry: Exchange, known: _Input, batch: Batch) -> Batch:
+        late = batch.start < known.cti
+        if not late.any():
+            return batch
+        rows = int(batch.payload.column("n").to_numpy()[late].sum())
+        assert entry.source is not None
+        if entry.source.ingress.late == "error":
+            raise LateEventError(
+                f"source {entry.source.name!r}: {rows} rows come before the promise {known.cti} of their source. "
+                "Give the source more disorder=, or a policy late='drop', 'adjust' or 'side'."
+            )
+        known.late += rows
+        return batch.filter(~late)
+
+    def _wake_the_others(self, active: Mapping[str, object], now: float) -> list[Batch]:
+        """Inputs that are idle come as far as those that are not."""
+        waiting = [name for name in self._inputs if name not in active and self._is_idle(name, now)]
+        if not waiting or len(waiting) == len(self._inputs):
+            return []
+        far = min(self._inputs[name].cti for name in self._inputs if name not in waiting)
+        out: list[Batch] = []
+        for name in waiting:
+            known = self._inputs[name]
+            if far > known.cti and far != INFINITY:
+                known.cti = far
+                self._graph.offer(name, Batch.empty(self._entries[name].leaf.schema, Progress(far)))
+                out += self._graph.run()
+        return out
+
+    def _is_idle(self, name: str, now: float) -> bool:
+        limit = self._idle.get(name)
+        known = self._inputs[name]
+        if not known.seen_at:
+            known.seen_at = now  # the time starts with the query, not with the epoch
+        return limit is not None and now - known.seen_at >= limit
+
+    # -------------------------------------------------------------------------------------------------------- late
+
+    @property
+    def late(self) -> int:
+        """How many rows came late so far, in this bucket."""
+        return sum(known.late for known in self._inputs.values()) + sum(kernel.ledger.count for kernel in self._ingresses().values())
+
+    def _ingresses(self) -> dict[str, IngressKernel]:
+        kernels = {name: station.operator for name, station in self._graph.sources.items()}
+        return {name: kernel for name, kernel in kernels.items() if isinstance(kernel, IngressKernel)}
+
+    def _ledgers(self) -> dict[str, pa.Table]:
+        taken = {name: kernel.ledger.take(kernel.schema) for name, kernel in self._ingresses().items() if kernel.ledger.tables}
+        return {name: table for name, table in taken.items() if len(table)}
+
+    # ------------------------------------------------------------------------------------------------------- state
+
+    def state_size(self) -> dict[str, StateSize]:
+        return self._graph.state_size()
+
+    def slices(self) -> dict[str, Rows]:
+        """All state by name; a slice that was not touched is the same object as the last time."""
+        state = {f"{station}|{name}": rows for station, slices in self._graph.snapshot().items() for name, rows in slices.items()}
+        memory = {
+            name: {
+                "newest": known.newest,
+                "promised": known.promised,
+                "position": known.position,
+                "cti": known.cti,
+                "seen_at": known.seen_at,
+                "late": known.late,
+            }
+            for name, known in self._inputs.items()
+        }
+        memory_text = json.dumps({"inputs": memory, "cti": self._progress.cti})
+        state[PROGRESS] = pa.RecordBatch.from_arrays([pa.array([memory_text])], names=["memory"])
+        return state
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        """Back to the state of `slices`."""
+        memory = json.loads(slices[PROGRESS].column(0)[0].as_py())
+        self._inputs = {name: _Input(**memory["inputs"][name]) if name in memory["inputs"] else _Input() for name in self._entries}
+        self._progress = Progress(memory["cti"])
+        state: dict[str, dict[str, Rows]] = {station.id: {} for station in self._graph.stations}
+        for name, rows in slices.items():
+            station, bar, part = name.partition("|")
+            if bar and station in state:
+                state[station][part] = rows
+        self._graph.restore(state)
+
+
+def _signatures(fragment: Fragment, graph: QueryGraph) -> dict[str, str]:
+    """What each operator is and reads: state fits only an operator with the same one."""
+    names = {identity: node for node, identity in operator_ids(fragment.plan).items()}
+    found = {}
+    for station in graph.stations:
+        node = names.get(station.id)
+        text = station.id if node is None else f"{node.label} {describe(node)} over {[child.schema.to_string() for child in node.inputs]}"
+        found[station.id] = text if station.operator.snapshot() else f"stateless {text}"
+    return found

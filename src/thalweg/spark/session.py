@@ -1,0 +1,70 @@
+"""A Spark session with the settings that this system needs from the first run on (most are fixed for a checkpoint).
+
+Everything stays on loopback; a dead Python worker is tried again; workers run this interpreter.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+__all__ = ["SETTINGS", "check_session", "session"]
+
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+SETTINGS: dict[str, str] = {
+    "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
+    "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB": "512",
+    "spark.sql.streaming.stopTimeout": "10s",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+    "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
+    "spark.python.worker.reuse": "true",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+_NEEDED = {
+    "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+def session(master: str | None = None, *, name: str = "thalweg", **settings: Any) -> SparkSession:
+    """The running session, or a new one: `local[*]` with retries unless a master is given.
+
+    More settings are given with their dots as underscores' doubles: `spark__driver__memory="4g"`.
+    """
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name)
+    if master is not None or "SPARK_MASTER" not in os.environ:
+        # Spark gives tasks of a plain local master one attempt: one dead Python worker would end the query.
+        builder = builder.master(master or "local[*,4]")
+    for key, value in SETTINGS.items():
+        builder = builder.config(key, value)
+    for key, value in settings.items():
+        builder = builder.config(key.replace("__", "."), str(value))
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def check_session(spark: SparkSession) -> None:
+    """Put right what can still be changed in a session that was made elsewhere."""
+    for key, value in _NEEDED.items():
+        if spark.conf.get(key, None) != value:
+            spark.conf.set(key, value)
+    for key, value in SETTINGS.items():
+        if key.startswith("spark.sql.streaming.stateStore.rocksdb."):
+            spark.conf.set(key, value)

@@ -1,0 +1,165 @@
+"""A fragment's state in Spark's state store: one entry per slice, and a directory that says which there are.
+
+    "directory"     {"token", "plan": {operator: signature}, "slices": {name: [version, crc]}}
+    slice name      Arrow bytes
+
+A micro-batch writes the slices it touched, removes those a CTI let go of, and writes the directory. Every write has a
+version of its own. A worker keeps what it last read or wrote, so in the common case nothing is read but the directory; and
+after a change of worker only what changed in between. What is kept is used only where its version is the store's: a
+failed attempt leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from thalweg.errors import StateError
+from thalweg.model.rows import Rows
+from thalweg.spark.wire import read_rows, write_rows
+
+__all__ = ["Memory", "SliceStore", "Store", "carried_over"]
+
+_DIRECTORY = "directory"
+
+
+class Store(Protocol):
+    """The part of Spark's `MapState` that is used: keys and values are tuples of one."""
+
+    def getValue(self, key: tuple[str]) -> Any: ...
+    def updateValue(self, key: tuple[str], value: tuple[bytes]) -> None: ...
+    def removeKey(self, key: tuple[str]) -> None: ...
+
+
+@dataclass(slots=True)
+class Memory:
+    """What a worker process remembers of one bucket."""
+
+    token: str = ""
+    rows: dict[str, Rows] = field(default_factory=dict)
+    marks: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """By slice: version and checksum."""
+    runner: Any = None
+
+
+class SliceStore:
+    """Reads and writes the slices of one bucket."""
+
+    def __init__(self, store: Store, memory: Memory, where: str) -> None:
+        self._store = store
+        self._memory = memory
+        self._where = where
+        self.written = 0
+        self.read = 0
+
+    def load(self, plan: Mapping[str, str]) -> dict[str, Rows] | None:
+        """The slices, None when there is no state yet. `fresh` afterwards says whether memory already was up to date."""
+        directory = self._directory()
+        if directory is None:
+            self._memory.token, self._memory.rows, self._memory.marks = "", {}, {}
+            return None
+        gone = carried_over(directory["plan"], plan, directory["slices"])
+        if directory["token"] != self._memory.token:
+            self._catch_up(directory)
+        return {name: rows for name, rows in self._memory.rows.items() if name.partition("|")[0] not in gone}
+
+    @property
+    def token(self) -> str:
+        return self._memory.token
+
+    def is_current(self) -> bool:
+        """Whether memory is what the store holds."""
+        directory = self._directory()
+        return directory is not None and bool(directory["token"] == self._memory.token)
+
+    def _directory(self) -> dict[str, Any] | None:
+        value = self._store.getValue((_DIRECTORY,))
+        if value is None:
+            return None
+        try:
+            directory: dict[str, Any] = json.loads(bytes(value[0]))
+        except ValueError as reason:
+            raise StateError(f"{self._where}: the directory of the state is damaged ({reason}); restore the checkpoint.") from reason
+        return directory
+
+    def _catch_up(self, directory: dict[str, Any]) -> None:
+        rows: dict[str, Rows] = {}
+        marks: dict[str, tuple[str, int]] = {}
+        for name, (version, checksum) in directory["slices"].items():
+            mark = (str(version), int(checksum))
+            if self._memory.marks.get(name) == mark:
+                rows[name] = self._memory.rows[name]
+            else:
+                rows[name] = self._read(name, mark[1])
+            marks[name] = mark
+        self._memory.rows, self._memory.marks, self._memory.token = rows, marks, directory["token"]
+
+    def _read(self, name: str, checksum: int) -> Rows:
+        value = self._store.getValue((name,))
+        if value is None:
+            raise StateError(f"{self._where}: the state lacks the slice {name!r}; restore the checkpoint.")
+        blob = bytes(value[0])
+        if zlib.crc32(blob) != checksum:
+            raise StateError(f"{self._where}: the slice {name!r} of the state is damaged (checksum); restore the checkpoint.")
+        self.read += len(blob)
+        return read_rows(blob)
+
+    def save(self, slices: Mapping[str, Rows], plan: Mapping[str, str]) -> None:
+        """Write what changed since `load`."""
+        version = uuid.uuid4().hex
+        before, memory = self._memory.rows, self._memory
+        marks: dict[str, tuple[str, int]] = {}
+        for name, rows in slices.items():
+            known = memory.marks.get(name)
+            if known is not None and before.get(name) is rows:
+                marks[name] = known
+                continue
+            blob = write_rows(rows)
+            checksum = zlib.crc32(blob)
+            if known is not None and known[1] == checksum and before[name].equals(rows):
+                marks[name] = known
+                continue
+            self._store.updateValue((name,), (blob,))
+            self.written += len(blob)
+            marks[name] = (version, checksum)
+        for name in memory.marks.keys() - slices.keys():
+            self._store.removeKey((name,))
+        directory = {"token": version, "plan": dict(plan), "slices": marks}
+        self._store.updateValue((_DIRECTORY,), (json.dumps(directory).encode(),))
+        memory.rows, memory.marks, memory.token = dict(slices), marks, version
+
+
+def carried_over(before: Mapping[str, str], now: Mapping[str, str], slices: Mapping[str, Any]) -> set[str]:
+    """Which operators of an older plan are gone; refuses a plan that cannot go on from this state.
+
+    An operator keeps its state when its id and its signature are the same. One that kept nothing may come, go or change.
+
+    >>> carried_over({"where-1": "a"}, {"where-1": "b"}, {})
+    set()
+    >>> carried_over({"top_k-1": "by a"}, {"top_k-1": "by b"}, {"top_k-1|rows": None})
+    Traceback (most recent call last):
+    thalweg.errors.StateError: the operator top_k-1 was 'by a' and is now 'by b': ...
+    """
+    if before == now:
+        return set()
+    stateful = {name.partition("|")[0] for name in slices if "|" in name}
+    for operator, signature in now.items():
+        was = before.get(operator)
+        if was == signature or (was is not None and operator not in stateful):
+            continue
+        if was is None and signature.startswith("stateless "):
+            continue
+        if was is None:
+            raise StateError(
+                f"the operator {operator} is new in this query and has not seen what came before; its answers would be wrong. "
+                "Start the changed query with a new checkpoint."
+            )
+        raise StateError(
+            f"the operator {operator} was {was!r} and is now {signature!r}: its state does not fit. "
+            "Start the changed query with a new checkpoint."
+        )
+    return set(before) - set(now)

@@ -1,0 +1,115 @@
+"""What travels through an exchange: chunks of elements as Arrow bytes, each with a header.
+
+One row of the exchange is (bucket, fragment, origin, seq, header, blob). Spark sees numbers, text and bytes; it never
+touches a single element. The header says what the chunk promises and where in its source it comes from.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from thalweg.errors import StateError
+from thalweg.model.batch import Batch
+from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.rows import Rows, empty_rows
+
+__all__ = ["EXCHANGE_COLUMNS", "EXCHANGE_SCHEMA", "Chunk", "Header", "batch_of_blob", "blob_of_batch", "read_rows", "write_rows"]
+
+EXCHANGE_COLUMNS = "bucket int, fragment int, origin string, seq long, header string, blob binary"
+EXCHANGE_SCHEMA = pa.schema(
+    [
+        ("bucket", pa.int32()),
+        ("fragment", pa.int32()),
+        ("origin", pa.string()),
+        ("seq", pa.int64()),
+        ("header", pa.string()),
+        ("blob", pa.binary()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What is known about a chunk before anything was filtered out of it."""
+
+    partition: str = ""
+    """The part of the source that it comes from: each has progress of its own."""
+    newest: int | None = None
+    """The largest sync time in it."""
+    cti: int | None = None
+    """A promise that follows it."""
+    scope_columns: tuple[str, ...] = ()
+    scoped: list[Any] = field(default_factory=list)
+    """Promises for single groups: [values, time]."""
+    begin: int | None = None
+    """Where in its source it begins ..."""
+    end: int | None = None
+    """... and ends, in the source's own count, so that a gap or an overlap is seen."""
+    rows: int = 0
+
+    @property
+    def progress(self) -> Progress:
+        if self.cti is None and not self.scoped:
+            return NO_PROGRESS
+        common = NO_PROGRESS.cti if self.cti is None else self.cti
+        return Progress(common, tuple(self.scope_columns), {tuple(values): time for values, time in self.scoped})
+
+    def to_json(self) -> str:
+        return json.dumps({name: value for name, value in asdict(self).items() if value not in (None, "", [], ())})
+
+    @classmethod
+    def from_json(cls, text: str) -> Header:
+        return cls(**json.loads(text))
+
+    @classmethod
+    def of_progress(cls, progress: Progress, **fields: Any) -> Header:
+        scoped = [[list(scope), time] for scope, time in progress.scoped.items()]
+        cti = None if progress.cti == NO_PROGRESS.cti else progress.cti
+        return cls(cti=cti, scope_columns=progress.scope_columns, scoped=scoped, **fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A row of the exchange as a fragment sees it."""
+
+    origin: str
+    seq: int
+    header: Header
+    blob: bytes | None
+
+
+def write_rows(rows: Rows) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def read_rows(blob: bytes) -> Rows:
+    try:
+        table = pa.ipc.open_stream(blob).read_all()
+    except (pa.ArrowInvalid, OSError) as reason:
+        raise StateError(f"these bytes are no Arrow stream: {reason}.") from reason
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else empty_rows(table.schema)
+
+
+def blob_of_batch(batch: Batch) -> bytes:
+    """The elements of a batch, without its progress. A batch of inserts travels without `_kind` and `_new_end`."""
+    if not batch.insert_only:
+        return write_rows(batch.to_table().combine_chunks().to_batches()[0])
+    arrays = [pa.array(batch.start), pa.array(batch.end), *batch.payload.columns]
+    return write_rows(pa.RecordBatch.from_arrays(arrays, names=["_start", "_end", *batch.schema.names]))
+
+
+def batch_of_blob(blob: bytes) -> Batch:
+    """The inverse of `blob_of_batch`."""
+    rows = read_rows(blob)
+    if rows.schema.names[0] == "_kind":
+        return Batch.from_table(rows)
+    payload = pa.RecordBatch.from_arrays(rows.columns[2:], names=rows.schema.names[2:])
+    return Batch(payload, rows.column(0).to_numpy(), rows.column(1).to_numpy())
