@@ -25,7 +25,7 @@ from thalweg.plan.nodes.panes import in_panes
 from thalweg.plan.rules import optimize
 from thalweg.plan.rules.substitution import passed_on, substitute
 
-__all__ = ["Exchange", "Fragment", "FragmentPlan", "fragments_of"]
+__all__ = ["Exchange", "Fragment", "FragmentPlan", "fragments_of", "parts_of", "sources_of", "targets_of"]
 
 Keys: TypeAlias = tuple[Expr, ...]
 
@@ -364,3 +364,29 @@ def _can_pre_aggregate(plan: Node) -> bool:
         return False
     source = _source_of(plan)
     return source.declared.insert_only and source.ingress.late in ("drop", "error") and source.ingress.partition is None
+
+
+# -------------------------------------------------------------------------------------------------------- who reads whom
+
+
+def targets_of(
+    plan: FragmentPlan, ids: list[int], *, source: str | None = None, upstream: int | None = None
+) -> list[tuple[int, Exchange, list[int]]]:
+    """Who reads a source, or a fragment, and in which buckets."""
+
+    def reads(entry: Exchange) -> bool:
+        return entry.upstream == upstream if entry.source is None else entry.source.name == source
+
+    entries = [(fragment, entry) for fragment in plan.fragments for entry in fragment.inputs if reads(entry)]
+    return [(fragment.number, entry, ids[:1] if fragment.single else ids) for fragment, entry in entries]
+
+
+def parts_of(plan: FragmentPlan, fragment: Fragment, ids: list[int]) -> dict[str, int]:
+    """How many buckets send progress to each input that reads a fragment."""
+    by_number = {other.number: other for other in plan.fragments}
+    reads = {entry.leaf.name: by_number[entry.upstream] for entry in fragment.inputs if entry.upstream is not None}
+    return {name: 1 if other.single else len(ids) for name, other in reads.items()}
+
+
+def sources_of(plan: FragmentPlan) -> dict[str, Source]:
+    return {entry.source.name: entry.source for fragment in plan.fragments for entry in fragment.inputs if entry.source is not None}

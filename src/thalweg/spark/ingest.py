@@ -37,11 +37,12 @@ class Ingest:
     def rows(self, batch: Batch, header: Header, seq: int) -> Iterator[ExchangeRow]:
         """The rows of the exchange for one batch."""
         for (fragment, entry, ids), kernels in zip(self._targets, self._kernels, strict=True):
-            taken = batch
+            taken = batch.with_progress(header.progress)
             for kernel in kernels:
                 taken = kernel.process(0, taken)
+            text = header.promising(taken.progress).to_json()  # columns that promises speak of may have other names by now
             for bucket, part in divide(taken, entry.keys, ids):
-                yield bucket, fragment, entry.leaf.name, seq, header.to_json(), blob_of_batch(part) if len(part) else None
+                yield bucket, fragment, entry.leaf.name, seq, text, blob_of_batch(part) if len(part) else None
 
 
 def _kernels(node: Node | None) -> list[Operator]:

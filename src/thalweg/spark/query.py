@@ -18,11 +18,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from thalweg.errors import PlanError, did_you_mean
 from thalweg.model.time import Duration, duration_us
 from thalweg.operators.consistency import Consistency
-from thalweg.plan.nodes import Node, Source
+from thalweg.plan.nodes import Node
 from thalweg.spark.buckets import bucket_ids
 from thalweg.spark.egress import changelog_schema, unpack_changelog
 from thalweg.spark.feeds import Feed
-from thalweg.spark.fragments import Exchange, Fragment, FragmentPlan, fragments_of
+from thalweg.spark.fragments import Fragment, FragmentPlan, fragments_of, parts_of, sources_of, targets_of
 from thalweg.spark.ingest import Ingest
 from thalweg.spark.processor import OUTPUT_COLUMNS, FragmentProcessor, FragmentSpec
 from thalweg.spark.session import check_session, session
@@ -67,13 +67,13 @@ def prepare(
     count = buckets or spark.sparkContext.defaultParallelism
     spark.conf.set("spark.sql.shuffle.partitions", str(count))
     ids = bucket_ids(count)
-    sources = _sources(plan)
+    sources = sources_of(plan)
     unknown = set(sources) - set(feeds)
     if unknown:
         raise PlanError(f"no feed for the source {min(unknown)!r}{did_you_mean(min(unknown), feeds)} Feeds: {', '.join(feeds) or 'none'}.")
     read = {}
     for name, source in sources.items():
-        ingest = Ingest(_targets(plan, ids, source=name))
+        ingest = Ingest(targets_of(plan, ids, source=name))
         log = Path(checkpoint) / "thalweg" / f"{name}.files"
         read[name] = feeds[name].exchange(spark, ingest, source.columns, f"source {name!r}", str(log))
     run = uuid.uuid4().hex
@@ -82,27 +82,11 @@ def prepare(
         rows = _union([*_read_by(fragment, read, outputs)])
         if len(plan.fragments) > 1:
             rows = rows.where(col("fragment") == fragment.number)
-        targets = _targets(plan, ids, upstream=fragment.number)
-        spec = FragmentSpec(run, fragment, answers, _parts(plan, fragment, ids), _idle(fragment, idle or {}), targets)
+        targets = targets_of(plan, ids, upstream=fragment.number)
+        spec = FragmentSpec(run, fragment, answers, parts_of(plan, fragment, ids), _idle(fragment, idle or {}), targets)
         shape = EXCHANGE_COLUMNS if targets else OUTPUT_COLUMNS
         outputs[fragment.number] = rows.groupBy("bucket").transformWithState(FragmentProcessor(spec), shape, "Append", "None")
     return Prepared(spark, plan, outputs[plan.fragments[-1].number], count)
-
-
-def _sources(plan: FragmentPlan) -> dict[str, Source]:
-    return {entry.source.name: entry.source for fragment in plan.fragments for entry in fragment.inputs if entry.source is not None}
-
-
-def _targets(
-    plan: FragmentPlan, ids: list[int], *, source: str | None = None, upstream: int | None = None
-) -> list[tuple[int, Exchange, list[int]]]:
-    """Who reads a source, or a fragment, and in which buckets."""
-
-    def reads(entry: Exchange) -> bool:
-        return entry.upstream == upstream if entry.source is None else entry.source.name == source
-
-    entries = [(fragment, entry) for fragment in plan.fragments for entry in fragment.inputs if reads(entry)]
-    return [(fragment.number, entry, ids[:1] if fragment.single else ids) for fragment, entry in entries]
 
 
 def _read_by(fragment: Fragment, read: Mapping[str, DataFrame], outputs: Mapping[int, DataFrame]) -> list[DataFrame]:
@@ -116,13 +100,6 @@ def _union(frames: list[DataFrame]) -> DataFrame:
     for frame in frames[1:]:
         whole = whole.union(frame)
     return whole
-
-
-def _parts(plan: FragmentPlan, fragment: Fragment, ids: list[int]) -> dict[str, int]:
-    """How many buckets send progress to each input that reads a fragment."""
-    by_number = {other.number: other for other in plan.fragments}
-    reads = {entry.leaf.name: by_number[entry.upstream] for entry in fragment.inputs if entry.upstream is not None}
-    return {name: 1 if other.single else len(ids) for name, other in reads.items()}
 
 
 def _idle(fragment: Fragment, idle: Mapping[str, float]) -> dict[str, float]:

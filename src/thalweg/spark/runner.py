@@ -25,7 +25,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MIN_TIME, floor_to_grid
-from thalweg.operators.base import StateSize
+from thalweg.operators.base import StateSize, progress_of_slice, slice_of_progress
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.ingress import IngressKernel
 from thalweg.plan.explain import describe, operator_ids
@@ -109,6 +109,9 @@ class FragmentRunner:
         if self._in_sequence(entry):
             for chunk in chunks:
                 batch = batch_of_blob(chunk.blob) if chunk.blob else Batch.empty(schema)
+                if entry.panes is not None:
+                    batch = self._drop_late_panes(entry, known, batch)
+                known.cti = max(known.cti, chunk.header.progress.cti)
                 yield batch.with_progress(chunk.header.progress)
             return
         parts = [batch_of_blob(chunk.blob) for chunk in chunks if chunk.blob]
@@ -226,15 +229,15 @@ class FragmentRunner:
             }
             for name, known in self._inputs.items()
         }
-        memory_text = json.dumps({"inputs": memory, "cti": self._progress.cti})
-        state[PROGRESS] = pa.RecordBatch.from_arrays([pa.array([memory_text])], names=["memory"])
+        promise = slice_of_progress([self._progress]).column(0)
+        state[PROGRESS] = pa.RecordBatch.from_arrays([pa.array([json.dumps(memory)]), promise], names=["memory", "progress"])
         return state
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         """Back to the state of `slices`."""
-        memory = json.loads(slices[PROGRESS].column(0)[0].as_py())
-        self._inputs = {name: _Input(**memory["inputs"][name]) if name in memory["inputs"] else _Input() for name in self._entries}
-        self._progress = Progress(memory["cti"])
+        memory = json.loads(slices[PROGRESS].column("memory")[0].as_py())
+        self._inputs = {name: _Input(**memory[name]) if name in memory else _Input() for name in self._entries}
+        (self._progress,) = progress_of_slice(slices[PROGRESS].select(["progress"]))
         state: dict[str, dict[str, Rows]] = {station.id: {} for station in self._graph.stations}
         for name, rows in slices.items():
             station, bar, part = name.partition("|")

@@ -7,7 +7,7 @@ touches a single element. The header says what the chunk promises and where in i
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -58,6 +58,12 @@ class Header:
         common = NO_PROGRESS.cti if self.cti is None else self.cti
         return Progress(common, tuple(self.scope_columns), {tuple(values): time for values, time in self.scoped})
 
+    def promising(self, progress: Progress) -> Header:
+        """The same chunk with another promise."""
+        cti = None if progress.cti == NO_PROGRESS.cti else progress.cti
+        scoped = [[list(scope), time] for scope, time in progress.scoped.items()]
+        return replace(self, cti=cti, scope_columns=progress.scope_columns, scoped=scoped)
+
     def to_json(self) -> str:
         return json.dumps({name: value for name, value in asdict(self).items() if value not in (None, "", [], ())})
 
@@ -67,9 +73,7 @@ class Header:
 
     @classmethod
     def of_progress(cls, progress: Progress, **fields: Any) -> Header:
-        scoped = [[list(scope), time] for scope, time in progress.scoped.items()]
-        cti = None if progress.cti == NO_PROGRESS.cti else progress.cti
-        return cls(cti=cti, scope_columns=progress.scope_columns, scoped=scoped, **fields)
+        return cls(**fields).promising(progress)
 
 
 @dataclass(frozen=True, slots=True)

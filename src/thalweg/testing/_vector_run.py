@@ -68,7 +68,7 @@ def _refusal(vector: Vector, query: Node, engine: EngineType, forms: int) -> str
 
 def _missing_promise(vector: Vector, query: Node, engine: EngineType) -> str | None:
     """In the original order, one element at a time: every promise of the file, or a stronger one, before the end."""
-    if not vector.expected_ctis:
+    if not vector.expected_ctis or hasattr(engine, "settle"):  # an engine that gathers input says nothing before the end
         return None
     form = _in_order(vector)
     for consistency in CONSISTENCIES:
@@ -100,7 +100,8 @@ def _play(vector: Vector, query: Node, form: Form, engine: EngineType, consisten
             yield from ((False, batch) for batch in running.push(part.source, part.batch(vector.schemas[part.source])))
     if not _open_end(vector):
         yield from ((True, batch) for batch in running.finish())
-    else:  # nothing more is asked of an engine whose input just stops
+    else:  # nothing more is asked of an engine whose input just stops; one that gathers input plays it now
+        yield from ((True, batch) for batch in getattr(running, "settle", list)())
         yield True, Batch.empty(query.schema, Progress(INFINITY))
 
 

@@ -1,0 +1,1 @@
+"""Queries on Spark Structured Streaming: the only package that imports pyspark."""

@@ -1,0 +1,148 @@
+"""Fragments without Spark: the same ingest, exchange, buckets and state slices, in this process.
+
+An engine like `thalweg.run.Engine`, so that everything that can be tested about an engine can be tested about the way a
+query is divided: which rows meet in which bucket, what progress arrives where, what state is written and read back.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from functools import reduce
+from typing import Any
+
+from thalweg.errors import PlanError
+from thalweg.model.batch import Batch
+from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.time import INFINITY
+from thalweg.operators.consistency import Consistency
+from thalweg.plan.nodes import Node
+from thalweg.run.inputs import Feed, batches_from
+from thalweg.spark.fragments import fragments_of, parts_of, sources_of, targets_of
+from thalweg.spark.ingest import Ingest, divide
+from thalweg.spark.runner import FragmentRunner
+from thalweg.spark.state import Memory, SliceStore
+from thalweg.spark.wire import Chunk, Header, blob_of_batch
+from thalweg.stream import Stream
+
+__all__ = ["DictStore", "DividedEngine"]
+
+BUCKETS = 3
+
+
+class DictStore:
+    """A state store in a dictionary."""
+
+    def __init__(self, entries: dict[str, bytes]) -> None:
+        self.entries = entries
+
+    def getValue(self, key: tuple[str]) -> Any:
+        return (self.entries[key[0]],) if key[0] in self.entries else None
+
+    def updateValue(self, key: tuple[str], value: tuple[bytes]) -> None:
+        self.entries[key[0]] = value[0]
+
+    def removeKey(self, key: tuple[str]) -> None:
+        self.entries.pop(key[0], None)
+
+
+class DividedEngine:
+    """
+    >>> import thalweg as tw
+    >>> query = tw.source("s", {"k": "string"}).group_by("k").tumbling(10).aggregate(n=tw.count())
+    >>> engine = DividedEngine(query)
+    >>> out = engine.push("s", [tw.point({"k": k}, t) for t, k in enumerate("abcab")]) + engine.finish()
+    >>> sorted((row.payload["k"], row.payload["n"]) for row in tw.elements_of(out) if isinstance(row, tw.Insert))
+    [('a', 2), ('b', 2), ('c', 1)]
+    """
+
+    def __init__(
+        self,
+        query: Stream | Node,
+        *,
+        consistency: str = "speculative",
+        buckets: int = BUCKETS,
+        clock: Callable[[], float] = time.time,
+        stores: dict[str, dict[str, bytes]] | None = None,
+    ) -> None:
+        self._plan = fragments_of(query.node if isinstance(query, Stream) else query)
+        self._clock = clock
+        ids = list(range(buckets))
+        self._sources = sources_of(self._plan)
+        self._ingests = {name: Ingest(targets_of(self._plan, ids, source=name)) for name in self._sources}
+        self._targets = {fragment.number: targets_of(self._plan, ids, upstream=fragment.number) for fragment in self._plan.fragments}
+        self._stores = {} if stores is None else stores
+        self._seq = 0
+        self._promises: dict[int, Progress] = {}
+        self._workers: dict[tuple[int, int], tuple[FragmentRunner, SliceStore]] = {}
+        answers = Consistency(consistency)
+        for fragment in self._plan.fragments:
+            for bucket in ids[:1] if fragment.single else ids:
+                runner = FragmentRunner(fragment, answers, parts=parts_of(self._plan, fragment, ids))
+                entries = self._stores.setdefault(f"{fragment.number}/{bucket}", {})
+                store = SliceStore(DictStore(entries), Memory(), f"fragment {fragment.number}, bucket {bucket}")
+                slices = store.load(runner.signatures)
+                if slices is not None:
+                    runner.restore(slices)
+                self._workers[fragment.number, bucket] = runner, store
+
+    def push(self, source_name: str, feed: Feed) -> list[Batch]:
+        if source_name not in self._sources:
+            raise PlanError(f"the query has no source {source_name!r}.")
+        source = self._sources[source_name]
+        out = []
+        for batch in batches_from(feed, source.columns, source_name):
+            newest = int(batch.sync.max()) if len(batch) else None
+            header = Header.of_progress(batch.progress, newest=newest, begin=self._seq, end=self._seq + 1, rows=len(batch))
+            header = header if len(self._sources) == 1 else Header.of_progress(batch.progress, newest=newest, rows=len(batch))
+            out += self._micro_batch(self._ingests[source_name].rows(batch, header, self._seq))
+            self._seq += 1
+        return out
+
+    def finish(self) -> list[Batch]:
+        out = []
+        for name, source in self._sources.items():
+            rows = self._ingests[name].rows(Batch.empty(source.columns), Header(cti=INFINITY), self._seq)
+            out += self._micro_batch(rows)
+        return out
+
+    def _micro_batch(self, rows: Iterable[tuple[int, int, str, int, str, bytes | None]]) -> list[Batch]:
+        pending: dict[tuple[int, int], list[Chunk]] = {}
+        for bucket, target, origin, seq, text, content in rows:
+            pending.setdefault((target, bucket), []).append(Chunk(origin, seq, Header.from_json(text), content))
+        answers: list[Batch] = []
+        for fragment in self._plan.fragments:
+            for key in [key for key in pending if key[0] == fragment.number]:
+                runner, store = self._workers[key]
+                answer = runner.process(pending.pop(key), self._clock())
+                store.save(runner.slices(), runner.signatures)
+                if not self._targets[fragment.number]:
+                    answers.append(answer.batch)
+                    self._promises[key[1]] = answer.batch.progress
+                for number, entry, ids in self._targets[fragment.number]:
+                    header = Header.of_progress(answer.batch.progress.without_scopes(), partition=str(key[1]))
+                    for bucket, part in divide(answer.batch, entry.keys, ids):
+                        blob = blob_of_batch(part) if len(part) else None
+                        pending.setdefault((number, bucket), []).append(Chunk(entry.leaf.name, 0, header, blob))
+        whole = Batch.concat(answers, self._plan.root.schema)
+        return [whole.with_progress(self._common())]
+
+    def _common(self) -> Progress:
+        """What all buckets of the last fragment promise."""
+        last = self._plan.fragments[-1].number
+        buckets = [key[1] for key in self._workers if key[0] == last]
+        known = [self._promises.get(bucket, NO_PROGRESS) for bucket in buckets]
+        return reduce(Progress.meet, known)
+
+    def snapshot(self) -> bytes:
+        stores = {key: {name: blob.hex() for name, blob in entries.items()} for key, entries in self._stores.items()}
+        return json.dumps({"seq": self._seq, "stores": stores}).encode()
+
+    @classmethod
+    def restore(cls, query: Stream | Node, snapshot: bytes, *, consistency: str = "speculative") -> DividedEngine:
+        held = json.loads(snapshot)
+        stores = {key: {name: bytes.fromhex(blob) for name, blob in entries.items()} for key, entries in held["stores"].items()}
+        engine = cls(query, consistency=consistency, stores=stores)
+        engine._seq = held["seq"]
+        return engine
