@@ -1,1 +1,12 @@
-"""Queries on Spark Structured Streaming: the only package that imports pyspark."""
+"""Queries on Spark Structured Streaming: the only package that imports pyspark.
+
+>>> from thalweg import spark                                                       # doctest: +SKIP
+>>> packets = spark.from_files("packets", time="ts", disorder="1 min", late="drop") # doctest: +SKIP
+>>> running = spark.start(packets.group_by("src").tumbling("1 min").aggregate(n=tw.count()))  # doctest: +SKIP
+"""
+
+from thalweg.spark.running import QueryStatus, RunningQuery, frame, start
+from thalweg.spark.session import session
+from thalweg.spark.streams import from_files, from_spark
+
+__all__ = ["QueryStatus", "RunningQuery", "frame", "from_files", "from_spark", "session", "start"]

@@ -1,7 +1,10 @@
 """Egress: packed answers as typed Spark rows, in the last stage before the sink.
 
-The changelog has the columns `_kind` (`insert`, `adjust`, `cti`), `_start`, `_end`, `_new_end`, then the payload. Times
-are ticks (microseconds); an end without limit is null, and so is what an element does not have.
+    changelog   `_kind` (`insert` or `adjust`), `_start`, `_end`, `_new_end`, then the payload
+    final       `_start`, `_end`, then the payload; for queries with `final` consistency
+    upserts     `_deleted`, `_start`, `_end`, then the payload: the newest row for each group and start
+
+Times are ticks (microseconds); an end without limit is null, and so is what an element does not have.
 """
 
 from __future__ import annotations
@@ -12,11 +15,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from thalweg.errors import PlanError, did_you_mean
 from thalweg.model.batch import Batch
+from thalweg.model.delta import Delta
+from thalweg.model.rows import Rows, encode_together
 from thalweg.model.time import INFINITY, Times
-from thalweg.spark.wire import batch_of_blob
+from thalweg.spark.wire import batch_of_blob, read_rows
 
-__all__ = ["CHANGELOG", "changelog_schema", "to_changelog", "unpack_changelog"]
+__all__ = ["FORMS", "changelog_schema", "ledger_schema", "to_changelog", "unpack_ledger", "unpacker"]
+
+FORMS = ("changelog", "final", "upserts")
 
 CHANGELOG = pa.schema([("_kind", pa.string()), ("_start", pa.int64()), ("_end", pa.int64()), ("_new_end", pa.int64())])
 
@@ -34,9 +42,14 @@ def to_changelog(batch: Batch, schema: pa.Schema) -> pa.RecordBatch:
     else:
         kinds = pa.array(np.where(batch.is_adjust, "adjust", "insert").astype(object), pa.string())
         new_end = pa.array(batch.new_end, mask=~batch.is_adjust | (batch.new_end == INFINITY))
-    columns = zip(batch.payload.columns, schema, strict=True)
-    payload = [column if column.type == entry.type else column.cast(entry.type) for column, entry in columns]
-    return pa.RecordBatch.from_arrays([kinds, pa.array(batch.start), _end(batch.end), new_end, *payload], schema=changelog_schema(schema))
+    return pa.RecordBatch.from_arrays(
+        [kinds, pa.array(batch.start), _end(batch.end), new_end, *_typed(batch.payload, schema)], schema=changelog_schema(schema)
+    )
+
+
+def _typed(payload: Rows, schema: pa.Schema) -> list[pa.Array]:
+    columns = zip(payload.columns, schema, strict=True)
+    return [column if column.type == entry.type else column.cast(entry.type) for column, entry in columns]
 
 
 def _end(end: Times) -> pa.Array:
@@ -44,24 +57,77 @@ def _end(end: Times) -> pa.Array:
     return pa.array(end, mask=endless) if endless.any() else pa.array(end)
 
 
-def unpack_changelog(schema: pa.Schema, *, promises: bool) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """For `mapInArrow` over the output: typed rows, and with `promises` each bucket's CTI as a row."""
+def to_finals(batch: Batch, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows that will not change any more: what a query with `final` consistency gives."""
+    changes = to_changelog(batch, schema)
+    return changes.select(["_start", "_end", *schema.names])
 
+
+def to_upserts(batch: Batch, schema: pa.Schema, keys: tuple[str, ...]) -> pa.RecordBatch:
+    """One row for each (keys, start) that changed: what it is now, or `_deleted`."""
+    net = Delta.of_batch(batch).consolidate()
+    there, gone = net.filter(net.weight > 0), net.filter(net.weight < 0)
+    one, two, size = encode_together(_identity(there, keys), _identity(gone, keys), (len(there), len(gone)))
+    replaced = np.zeros(size, np.bool_)
+    replaced[one] = True
+    deleted = gone.filter(~replaced[two])
+    rows = Delta.concat([there, deleted], net.schema)
+    flags = pa.array(np.arange(len(rows)) >= len(there))
+    return pa.RecordBatch.from_arrays(
+        [flags, pa.array(rows.start), _end(rows.end), *_typed(rows.payload, schema)], schema=upserts_schema(schema)
+    )
+
+
+def _identity(rows: Delta, keys: tuple[str, ...]) -> list[pa.Array]:
+    return [*(rows.payload.column(name) for name in keys), pa.array(rows.start)]
+
+
+def finals_schema(payload: pa.Schema) -> pa.Schema:
+    return pa.schema([("_start", pa.int64()), ("_end", pa.int64()), *payload])
+
+
+def upserts_schema(payload: pa.Schema) -> pa.Schema:
+    return pa.schema([("_deleted", pa.bool_()), ("_start", pa.int64()), ("_end", pa.int64()), *payload])
+
+
+Unpack = Callable[[Iterable[Any]], Iterator[Any]]
+
+
+def unpacker(form: str, schema: pa.Schema, keys: tuple[str, ...]) -> tuple[Unpack, pa.Schema]:
+    """For `mapInArrow` over the packed output: how its rows become typed ones, and their schema."""
+    if form == "final":
+        return _each(lambda batch: to_finals(batch, schema)), finals_schema(schema)
+    if form == "upserts":
+        return _each(lambda batch: to_upserts(batch, schema, keys)), upserts_schema(schema)
+    if form == "changelog":
+        return _each(lambda batch: to_changelog(batch, schema)), changelog_schema(schema)
+    raise PlanError(f"output must be one of {', '.join(FORMS)}{did_you_mean(form, FORMS)}")
+
+
+def _each(convert: Callable[[Batch], pa.RecordBatch]) -> Unpack:
     def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for rows in batches:
-            kinds = rows.column("kind").to_pylist()
-            blobs = rows.column("blob")
-            ctis = rows.column("cti").to_pylist()
-            for at, kind in enumerate(kinds):
+            for kind, blob in zip(rows.column("kind").to_pylist(), rows.column("blob"), strict=True):
                 if kind == "changes":
-                    yield to_changelog(batch_of_blob(blobs[at].as_py()), schema)
-                elif kind == "figures" and promises and ctis[at] is not None:
-                    yield _promise_row(ctis[at], schema)
+                    yield convert(batch_of_blob(blob.as_py()))
 
     return unpack
 
 
-def _promise_row(cti: int, schema: pa.Schema) -> pa.RecordBatch:
-    time = pa.array([None if cti == INFINITY else cti], pa.int64())
-    arrays = [pa.array(["cti"]), time, pa.nulls(1, pa.int64()), pa.nulls(1, pa.int64()), *(pa.nulls(1, f.type) for f in schema)]
-    return pa.RecordBatch.from_arrays(arrays, schema=changelog_schema(schema))
+def ledger_schema(payload: pa.Schema) -> pa.Schema:
+    """A late element as it came, the promise it broke and what became of it."""
+    control = [("_kind", pa.int8()), ("_start", pa.int64()), ("_end", pa.int64()), ("_new_end", pa.int64())]
+    return pa.schema([*control, *payload, ("_promise", pa.int64()), ("_action", pa.string())])
+
+
+def unpack_ledger(origin: str) -> Unpack:
+    """For `mapInArrow` over the packed output: the late rows of one source."""
+
+    def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for rows in batches:
+            columns = (rows.column(name).to_pylist() for name in ("kind", "origin", "blob"))
+            for kind, found, blob in zip(*columns, strict=True):
+                if kind == "late" and found == origin and blob is not None:
+                    yield read_rows(blob)
+
+    return unpack

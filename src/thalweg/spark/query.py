@@ -1,56 +1,73 @@
-"""Queries on Spark: from a plan and its feeds to a Structured Streaming query, and what to ask a running one.
-
-frame(query, ...)   the streaming DataFrame of the changelog, for any Spark sink
-start(query, ...)   a running query with a sink chosen here
-"""
+"""From a plan and its feeds to a Structured Streaming query: fragments joined by packed exchanges."""
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col
+from pyspark.sql.functions import coalesce, col, lit, when
+from pyspark.sql.functions import min as min_
+from pyspark.sql.functions import sum as sum_
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from thalweg.errors import PlanError, did_you_mean
-from thalweg.model.time import Duration, duration_us
+from thalweg.model.time import MIN_TIME, Duration, duration_us
 from thalweg.operators.consistency import Consistency
-from thalweg.plan.nodes import Node
+from thalweg.plan.nodes import Node, Source, walk
 from thalweg.spark.buckets import bucket_ids
-from thalweg.spark.egress import changelog_schema, unpack_changelog
+from thalweg.spark.egress import ledger_schema, unpack_ledger, unpacker
 from thalweg.spark.feeds import Feed
 from thalweg.spark.fragments import Fragment, FragmentPlan, fragments_of, parts_of, sources_of, targets_of
 from thalweg.spark.ingest import Ingest
 from thalweg.spark.processor import OUTPUT_COLUMNS, FragmentProcessor, FragmentSpec
+from thalweg.spark.record import ProgressRecord
 from thalweg.spark.session import check_session, session
 from thalweg.spark.wire import EXCHANGE_COLUMNS
 from thalweg.stream import Stream
 
-__all__ = ["Prepared", "prepare"]
+__all__ = ["FIGURES", "Prepared", "prepare"]
+
+FIGURES = "thalweg"
+"""The name under which each micro-batch reports its figures."""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A query as Spark will run it: `output` is packed; `changelog` unpacks it."""
+    """A query as Spark will run it. `output` is packed; `typed` unpacks it."""
 
     spark: SparkSession
     plan: FragmentPlan
     output: DataFrame
     buckets: int
+    record: ProgressRecord
+    consistency: Consistency
 
-    def changelog(self, *, promises: bool = False) -> DataFrame:
-        """The changes as typed rows, with `promises` the CTI of each bucket too."""
-        schema = self.plan.root.schema
-        shown = from_arrow_schema(changelog_schema(schema))
-        return self.output.mapInArrow(unpack_changelog(schema, promises=promises), shown)
+    def typed(self, form: str, packed: DataFrame | None = None) -> DataFrame:
+        """The answers as typed rows: `changelog`, `final` or `upserts`."""
+        root = self.plan.root
+        if form == "final" and not self.consistency.is_final:
+            raise PlanError("output='final' needs consistency='final': other answers may still be revised.")
+        if form == "upserts" and not root.properties.payload_start_key:
+            raise PlanError("output='upserts' needs rows that are known by their group and start, such as the answers of a window.")
+        unpack, schema = unpacker(form, root.schema, root.properties.group_keys)
+        return (self.output if packed is None else packed).mapInArrow(unpack, from_arrow_schema(schema))
+
+    def ledger(self, source: str, packed: DataFrame) -> DataFrame:
+        """The late rows of a source in one micro-batch."""
+        known = {entry.leaf.name: entry.leaf for fragment in self.plan.fragments for entry in fragment.inputs if entry.source is not None}
+        if source not in known:
+            raise PlanError(f"the query has no source {source!r}{did_you_mean(source, known)}")
+        return packed.mapInArrow(unpack_ledger(source), from_arrow_schema(ledger_schema(known[source].schema)))
 
 
 def prepare(
     query: Stream | Node,
-    feeds: Mapping[str, Feed],
+    feeds: Mapping[str, Feed] | None = None,
     *,
     checkpoint: str,
     consistency: str = "speculative",
@@ -59,10 +76,12 @@ def prepare(
     idle: Mapping[str, float] | None = None,
     spark: SparkSession | None = None,
 ) -> Prepared:
-    """Cut the query into fragments and join them by exchanges."""
+    """Cut the query into fragments and join them by exchanges; the feeds of its sources are taken where none is given."""
     spark = spark or session()
     check_session(spark)
-    plan = fragments_of(query.node if isinstance(query, Stream) else query)
+    root = query.node if isinstance(query, Stream) else query
+    feeds = {**{node.name: node.feed for node in walk(root) if isinstance(node, Source) and node.feed is not None}, **(feeds or {})}
+    plan = fragments_of(_without_feeds(root))
     answers = Consistency(consistency, 0 if hold is None else duration_us(hold))
     count = buckets or spark.sparkContext.defaultParallelism
     spark.conf.set("spark.sql.shuffle.partitions", str(count))
@@ -86,7 +105,38 @@ def prepare(
         spec = FragmentSpec(run, fragment, answers, parts_of(plan, fragment, ids), _idle(fragment, idle or {}), targets)
         shape = EXCHANGE_COLUMNS if targets else OUTPUT_COLUMNS
         outputs[fragment.number] = rows.groupBy("bucket").transformWithState(FragmentProcessor(spec), shape, "Append", "None")
-    return Prepared(spark, plan, outputs[plan.fragments[-1].number], count)
+    record = ProgressRecord(checkpoint, _identity(plan, count, consistency))
+    return Prepared(spark, plan, _observed(outputs[plan.fragments[-1].number]), count, record, answers)
+
+
+def _without_feeds(root: Node) -> Node:
+    """The plan alone: what travels to the workers."""
+    done: dict[Node, Node] = {}
+    for node in walk(root):
+        held = {name: value for name, value in vars(node).items() if isinstance(value, Node)}
+        changes: dict[str, Any] = {name: done[value] for name, value in held.items() if done[value] is not value}
+        if isinstance(node, Source) and node.feed is not None:
+            changes["feed"] = None
+        done[node] = replace(node, **changes) if changes else node
+    return done[root]
+
+
+def _identity(plan: FragmentPlan, buckets: int, consistency: str) -> dict[str, Any]:
+    """What must not change between two starts from one checkpoint; operators are compared with their own state."""
+    inputs = {
+        str(fragment.number): [[entry.leaf.name, entry.upstream, [str(key) for key in entry.keys]] for entry in fragment.inputs]
+        for fragment in plan.fragments
+    }
+    identity = {"fragments": inputs, "buckets": buckets, "consistency": consistency, "answer": plan.root.schema.to_string()}
+    loaded: dict[str, Any] = json.loads(json.dumps(identity))
+    return loaded
+
+
+def _observed(output: DataFrame) -> DataFrame:
+    """Figures of each micro-batch, for progress reports; the promise of a query is that of its slowest bucket."""
+    figures = [sum_(name).alias(name) for name in ("taken", "changes", "adjusts", "late", "state_rows", "state_bytes", "written")]
+    cti = min_(when(col("kind") == "figures", coalesce(col("cti"), lit(MIN_TIME)))).alias("cti")
+    return output.observe(FIGURES, cti, *figures)
 
 
 def _read_by(fragment: Fragment, read: Mapping[str, DataFrame], outputs: Mapping[int, DataFrame]) -> list[DataFrame]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -43,6 +44,8 @@ class Source(Node):
     columns: pa.Schema
     ingress: Ingress = Ingress()
     declared: StreamProperties = StreamProperties()
+    feed: Any = field(default=None, repr=False)
+    """Where a runner finds its rows, if the source was made from something that can be read; plans do not look into it."""
 
     def __post_init__(self) -> None:
         if self.ingress.partition is not None:

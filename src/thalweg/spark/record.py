@@ -1,0 +1,169 @@
+"""The progress record: what a checkpoint must still say when a query starts from it again.
+
+Spark trusts its offset log blindly: one changed bit there and rows are read twice. Beside it lies a record of our own,
+`thalweg/record.jsonl`: one line per micro-batch with digests of the offset file and of the files that never change, and
+a digest of all lines before it. A line is written before anything of its batch reaches the sink. On start every file that
+is still there must be as the record says. The record also names the query, so that a foreign checkpoint is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from thalweg.errors import StateError
+
+__all__ = ["ProgressRecord"]
+
+_KEPT = 200
+"""Lines kept when the record is shortened; Spark keeps as many batches (100 unless told) itself."""
+_CONSTANT = ("metadata", "state/*/_metadata/*/*", "state/*/_metadata/*", "state/*/_stateSchema/*/*", "state/*/*/_stateSchema/*/*")
+
+
+class ProgressRecord:
+    """The record of one checkpoint. `query` says what the query is: its fragments, exchanges and sources."""
+
+    def __init__(self, checkpoint: str, query: dict[str, Any]) -> None:
+        self._folder = Path(checkpoint)
+        self._file = self._folder / "thalweg" / "record.jsonl"
+        self._query = query
+        self._last = ""
+        self._lines = 0
+
+    def check(self) -> None:
+        """Refuse a checkpoint that is not what this record says, or not this query's."""
+        if not self._file.exists():
+            if (self._folder / "offsets").exists() and any((self._folder / "offsets").iterdir()):
+                raise StateError(
+                    f"{self._folder.name}: this checkpoint was not made by Thalweg, or its record is gone. "
+                    "Restore the whole checkpoint, or start with a new one."
+                )
+            return
+        entries = list(self._read())
+        if not entries:
+            return
+        last = entries[-1]["query"]
+        if last != self._query:
+            raise StateError(f"{self._folder.name}: the checkpoint belongs to another query. {_differences(last, self._query)}")
+        constant: dict[str, str] = {}
+        for entry in entries:
+            constant |= entry["constant"]
+            self._compare(f"offsets/{entry['batch']}", entry["offsets"])
+        for name, digest in constant.items():
+            self._compare(name, digest)
+        self._commits(entries)
+
+    def _compare(self, name: str, digest: str) -> None:
+        found = _digest(self._folder / name)
+        if found is not None and found != digest:
+            raise StateError(
+                f"{self._folder.name}: the file {name} of the checkpoint is not what was written: it was damaged, changed or mixed with "
+                "another checkpoint. Going on would count rows twice or lose some. Restore the whole checkpoint."
+            )
+
+    def _commits(self, entries: list[dict[str, Any]]) -> None:
+        """A batch that a later one followed was committed; if its mark is gone, Spark would run it again on newer state."""
+        offsets = _numbers(self._folder / "offsets")
+        commits = _numbers(self._folder / "commits")
+        if not offsets:
+            raise StateError(
+                f"{self._folder.name}: the offset log is empty, but {len(entries)} batches were recorded. Restore the checkpoint."
+            )
+        newest = max(offsets)
+        if newest < entries[-1]["batch"]:
+            raise StateError(
+                f"{self._folder.name}: batch {entries[-1]['batch']} was run, but its offsets are gone. Restore the checkpoint."
+            )
+        if newest - 1 in offsets and newest - 1 not in commits:
+            raise StateError(f"{self._folder.name}: the mark that batch {newest - 1} is done is gone. Restore the checkpoint.")
+
+    def note(self, batch: int) -> None:
+        """Write down a batch that is about to reach the sink."""
+        offsets = _digest(self._folder / "offsets" / str(batch))
+        if offsets is None:
+            raise StateError(f"{self._folder.name}: batch {batch} runs, but its offsets are not in the checkpoint.")
+        if self._lines == 0 and self._file.exists():
+            known = list(self._read())
+            self._lines = len(known)
+            self._last = known[-1]["digest"] if known else ""
+            if not self._file.read_bytes().endswith(b"\n"):
+                self._rewrite(known)
+            if known and known[-1]["batch"] == batch:
+                return  # it is run again after a crash
+        constant = {str(path.relative_to(self._folder)): digest for path, digest in self._constants()}
+        entry = {"batch": batch, "offsets": offsets, "constant": constant, "query": self._query, "before": self._last}
+        entry["digest"] = self._last = _chain(entry)
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        with self._file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self._lines += 1
+        if self._lines > 2 * _KEPT:
+            self._shorten()
+
+    def _constants(self) -> Iterator[tuple[Path, str]]:
+        for pattern in _CONSTANT:
+            for path in sorted(self._folder.glob(pattern)):
+                digest = _digest(path) if path.is_file() and not path.name.endswith(".crc") else None
+                if digest is not None:
+                    yield path, digest
+
+    def _read(self) -> Iterator[dict[str, Any]]:
+        lines = self._file.read_text(encoding="utf-8", errors="replace").splitlines()
+        before: str | None = None
+        for number, line in enumerate(lines):
+            entry = _entry(line, before)
+            if entry is None and number == len(lines) - 1 and not line.endswith("}"):
+                return  # cut off by a crash: its batch reached nothing
+            if entry is None:
+                raise StateError(f"{self._folder.name}: line {number} of thalweg/record.jsonl is damaged. Restore the whole checkpoint.")
+            before = entry["digest"]
+            yield entry
+
+    def _shorten(self) -> None:
+        self._rewrite(list(self._read())[-_KEPT:])
+
+    def _rewrite(self, entries: list[dict[str, Any]]) -> None:
+        temporary = self._file.with_suffix(".tmp")
+        temporary.write_text("".join(json.dumps(entry) + "\n" for entry in entries), encoding="utf-8")
+        temporary.replace(self._file)
+        self._lines = len(entries)
+
+
+def _entry(line: str, before: str | None) -> dict[str, Any] | None:
+    """A line, if it is whole and follows the one before."""
+    try:
+        entry: dict[str, Any] = json.loads(line)
+        digest = entry.pop("digest")
+        if digest != _chain(entry) or before not in (None, entry["before"]):
+            return None
+    except (ValueError, KeyError, AttributeError, TypeError):
+        return None
+    return {**entry, "digest": digest}
+
+
+def _digest(path: Path) -> str | None:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()[:32]
+    except OSError:
+        return None
+
+
+def _chain(entry: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _numbers(folder: Path) -> set[int]:
+    return {int(path.name) for path in folder.iterdir() if path.name.isdigit()} if folder.is_dir() else set()
+
+
+def _differences(before: dict[str, Any], now: dict[str, Any]) -> str:
+    for key in sorted(before.keys() | now.keys()):
+        if before.get(key) != now.get(key):
+            return f"Its {key} was {before.get(key)!r}, this query's is {now.get(key)!r}."
+    return ""

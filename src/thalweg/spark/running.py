@@ -1,0 +1,222 @@
+"""Starting a query, and asking a running one how it is doing."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from thalweg.errors import PlanError, StateError, ThalwegError
+from thalweg.model.cht import Row, rows_of_table, table_of_batches
+from thalweg.model.delta import Delta
+from thalweg.model.progress import NO_PROGRESS
+from thalweg.model.time import MIN_TIME, Duration
+from thalweg.plan.nodes import Node
+from thalweg.spark.feeds import Feed
+from thalweg.spark.query import FIGURES, Prepared, prepare
+from thalweg.spark.wire import batch_of_blob
+from thalweg.stream import Stream
+
+__all__ = ["QueryStatus", "RunningQuery", "frame", "start"]
+
+Each = Callable[[DataFrame, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStatus:
+    """How a query on Spark is doing, as of its last micro-batch."""
+
+    batches: int
+    rows_in: int
+    """Rows that the fragments took, after ingest, in all micro-batches reported so far."""
+    changes: int
+    adjusts: int
+    late: int
+    state_rows: int
+    state_bytes: int
+    cti: int | None
+    seconds: float
+    """How long the last micro-batch took."""
+    active: bool
+
+
+class RunningQuery:
+    """A query on Spark. It goes on until it is stopped, its sources end, or it fails."""
+
+    def __init__(self, query: StreamingQuery, ready: Prepared, table: _Table | None, temporary: str | None) -> None:
+        self.query = query
+        self._ready = ready
+        self._table = table
+        self._temporary = temporary
+        self._totals: dict[int, dict[str, Any]] = {}
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the query ends; raises what ended it."""
+        try:
+            ended = self.query.awaitTermination() if timeout is None else self.query.awaitTermination(timeout)  # type: ignore[arg-type]
+        except Exception as reason:
+            raise _plain(reason) from reason
+        return True if ended is None else bool(ended)
+
+    def stop(self) -> None:
+        """Stop after the micro-batch that is running."""
+        self.query.stop()
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def table(self) -> list[Row]:
+        """What the answers say now, as rows (start, end, payload); for a query that is kept in memory."""
+        if self._table is None:
+            raise PlanError("this query is written elsewhere; start it with to='memory' to read its table here.")
+        return self._table.rows()
+
+    def status(self) -> QueryStatus:
+        """Figures of the query so far."""
+        progress = self.query.recentProgress
+        for entry in progress:
+            figures = entry.observedMetrics.get(FIGURES)
+            if figures is not None:
+                self._totals[entry.batchId] = figures.asDict()
+        last = progress[-1] if progress else None
+        newest = self._totals.get(max(self._totals), {}) if self._totals else {}
+        cti = newest.get("cti")
+
+        def total(name: str) -> int:
+            return sum(figures[name] or 0 for figures in self._totals.values())
+
+        return QueryStatus(
+            batches=len(self._totals),
+            rows_in=total("taken"),
+            changes=total("changes"),
+            adjusts=total("adjusts"),
+            late=total("late"),
+            state_rows=newest.get("state_rows") or 0,
+            state_bytes=newest.get("state_bytes") or 0,
+            cti=None if cti in (None, MIN_TIME) else cti,
+            seconds=0.0 if last is None else last.batchDuration / 1000,
+            active=self.query.isActive,
+        )
+
+    def explain(self) -> str:
+        """The fragments, what is exchanged by which keys, and what runs before each exchange."""
+        return self._ready.plan.describe()
+
+
+class _Table:
+    """The answers kept in this process: only what is there now."""
+
+    def __init__(self, ready: Prepared) -> None:
+        self._schema = ready.plan.root.schema
+        self._rows = Delta.empty(self._schema)
+        self._batch = -1
+
+    def take(self, packed: DataFrame, batch: int) -> None:
+        if batch <= self._batch:
+            return  # the same micro-batch once more, after a failure
+        blobs = [row["blob"] for row in packed.where("kind = 'changes'").select("blob").collect()]
+        changes = [Delta.of_batch(batch_of_blob(bytes(blob))) for blob in blobs]
+        self._rows = Delta.concat([self._rows, *changes], self._schema).consolidate()
+        self._batch = batch
+
+    def rows(self) -> list[Row]:
+        return rows_of_table(table_of_batches([self._rows.to_batch(NO_PROGRESS)], self._schema))
+
+
+def frame(query: Stream | Node, *, checkpoint: str, output: str = "changelog", **options: Any) -> DataFrame:
+    """The answers as a streaming DataFrame, for any Spark sink. Give the sink the same checkpoint location."""
+    ready = prepare(query, checkpoint=checkpoint, **options)
+    ready.record.check()
+    return ready.typed(output)
+
+
+def start(
+    query: Stream | Node,
+    *,
+    to: str | Each = "memory",
+    path: str | None = None,
+    output: str = "changelog",
+    checkpoint: str | None = None,
+    consistency: str = "speculative",
+    hold: Duration | None = None,
+    trigger: str | Mapping[str, Any] = "at once",
+    late: Each | None = None,
+    feeds: Mapping[str, Feed] | None = None,
+    idle: Mapping[str, float] | None = None,
+    buckets: int | None = None,
+    name: str | None = None,
+    spark: SparkSession | None = None,
+) -> RunningQuery:
+    """Start a query.
+
+    `to`: `"memory"` (see `RunningQuery.table`), `"noop"`, a file format such as `"parquet"` with `path`, where each
+    micro-batch becomes a folder `batch=N` that is written again if the batch is, or a function of (DataFrame, batch number)
+    called once per micro-batch, which should do nothing twice for one number. `late` is such a function for late rows.
+    `trigger`: `"at once"` (one micro-batch after the other), `"available now"`, or Spark's own arguments.
+    Without a checkpoint the query cannot be started again.
+    """
+    temporary = None if checkpoint is not None else tempfile.mkdtemp(prefix="thalweg-checkpoint-")
+    place = checkpoint or temporary
+    assert place is not None
+    ready = prepare(query, feeds, checkpoint=place, consistency=consistency, hold=hold, buckets=buckets, idle=idle, spark=spark)
+    ready.record.check()
+    table = _Table(ready) if to == "memory" else None
+    ready.typed(output)  # a form that does not fit the query is refused now, not in the first micro-batch
+    deliver = _sink(to, path, output, ready, table)
+
+    def each(packed: DataFrame, batch: int) -> None:
+        ready.record.note(batch)
+        if late is None:
+            deliver(packed, batch)
+            return
+        packed = packed.persist()  # two readers, one run of the fragments
+        try:
+            deliver(packed, batch)
+            for source in _leaves(ready):
+                late(ready.ledger(source, packed), batch)
+        finally:
+            packed.unpersist()
+
+    writer = ready.output.writeStream.foreachBatch(each).option("checkpointLocation", place).trigger(**_trigger(trigger))
+    running = writer.start() if name is None else writer.queryName(name).start()
+    return RunningQuery(running, ready, table, temporary)
+
+
+def _leaves(ready: Prepared) -> list[str]:
+    return [entry.leaf.name for fragment in ready.plan.fragments for entry in fragment.inputs if entry.source is not None]
+
+
+def _sink(to: str | Each, path: str | None, output: str, ready: Prepared, table: _Table | None) -> Each:
+    if table is not None:
+        return table.take
+    if callable(to):
+        function = to
+        return lambda packed, batch: function(ready.typed(output, packed), batch)
+    if to == "noop":
+        return lambda packed, _: ready.typed(output, packed).write.format("noop").mode("append").save()
+    if path is None:
+        raise PlanError(f"to={to!r} needs a path.")
+    return lambda packed, batch: ready.typed(output, packed).write.format(to).mode("overwrite").save(f"{path}/batch={batch}")
+
+
+def _trigger(trigger: str | Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(trigger, str):
+        return dict(trigger)
+    if trigger == "available now":
+        return {"availableNow": True}
+    if trigger == "at once":
+        return {"processingTime": "0 seconds"}
+    return {"processingTime": trigger}
+
+
+def _plain(reason: Exception) -> ThalwegError:
+    """What went wrong, without the way through the JVM."""
+    text = str(reason)
+    lines = [line for line in text.splitlines() if line.strip().startswith("thalweg.errors.")]
+    if not lines:
+        return StateError(f"the query ended: {text.splitlines()[0] if text else type(reason).__name__}")
+    return StateError(lines[-1].strip().removeprefix("thalweg.errors."))

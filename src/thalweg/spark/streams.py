@@ -1,0 +1,79 @@
+"""Streams from Spark: a DataFrame, or files in a folder, as the source of a query."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from thalweg.errors import InputError, UnknownColumnError
+from thalweg.model.time import Duration, duration_us
+from thalweg.plan.nodes import Source
+from thalweg.spark.feeds import Files, Frame, Times
+from thalweg.spark.files import read_file
+from thalweg.stream import Stream, source
+
+__all__ = ["from_files", "from_spark"]
+
+
+def from_spark(
+    df: DataFrame, *, time: str, end: str | None = None, duration: Duration = 1, name: str = "events", late: str = "error", **facts: Any
+) -> Stream:
+    """A Spark DataFrame, streaming or static, as a stream of events.
+
+    `time` is the column with the start, `end` the one with the end; without it events last `duration`. What is late is
+    judged by `disorder=` as for `thalweg.source`, whose other arguments can be given too.
+    """
+    schema = to_arrow_schema(df.schema, timezone="UTC")
+    return _bound(name, schema, Frame(df, _times(schema, time, end, duration)), late, facts)
+
+
+def from_files(
+    folder: str,
+    *,
+    time: str,
+    end: str | None = None,
+    duration: Duration = 1,
+    format: str = "parquet",  # noqa: A002 - the word that Spark's users know
+    columns: pa.Schema | None = None,
+    files_per_batch: int | None = None,
+    tasks: int = 2,
+    finish: bool = False,
+    name: str | None = None,
+    late: str = "error",
+    **facts: Any,
+) -> Stream:
+    """Files of events in a folder (`parquet`, `arrow`, `csv`, `json`), new ones as they arrive, each read once.
+
+    `columns` is the schema of the files; by default that of a file that is already there. `finish` says that the
+    stream ends with the files that are there when a query with the trigger `"available now"` starts.
+    """
+    schema = columns if columns is not None else _schema_of(Path(folder), format)
+    feed = Files(str(folder), format, _times(schema, time, end, duration), files_per_batch, tasks, finish, columns)
+    return _bound(name or Path(folder).name, schema, feed, late, facts)
+
+
+def _times(schema: pa.Schema, time: str, end: str | None, duration: Duration) -> Times:
+    for name in (time, end):
+        if name is not None and name not in schema.names:
+            raise UnknownColumnError(name, schema.names, "time")
+    return Times(time, end, duration_us(duration))
+
+
+def _bound(name: str, schema: pa.Schema, feed: Files | Frame, late: str, facts: dict[str, Any]) -> Stream:
+    times = feed.times
+    assert times is not None
+    payload = pa.schema([entry for entry in schema if entry.name not in (times.start, times.end)])
+    made = source(name, payload, late=late, insert_only=True, **facts).node
+    assert isinstance(made, Source)
+    return Stream(Source(made.name, made.columns, made.ingress, made.declared, feed))
+
+
+def _schema_of(folder: Path, format_: str) -> pa.Schema:
+    files = sorted(path for path in folder.glob("*") if path.is_file() and not path.name.startswith(("_", "."))) if folder.is_dir() else []
+    if not files:
+        raise InputError(f"there is no file in {folder.name} to take the columns from; give columns=.")
+    return next(iter(read_file(files[0], format_, None, None))).schema
