@@ -5,9 +5,14 @@
 
 The cycle ends when no rule finds anything to do; then every buffer is empty. Rules are looked up at each step, so they
 can be changed while the graph runs.
+
+Two ways in: `offer` and `run` take one batch after the other; `admit` lets a source take several batches or none, and
+`send` then passes each of them on.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from thalweg.errors import PlanError, StateError, did_you_mean
 from thalweg.graph.arcs import Arc
@@ -15,6 +20,7 @@ from thalweg.graph.selection import RULES
 from thalweg.graph.stations import Station
 from thalweg.model.batch import Batch
 from thalweg.operators.base import Slices, StateSize
+from thalweg.operators.ingress import IngressKernel
 
 __all__ = ["QueryGraph"]
 
@@ -46,15 +52,38 @@ class QueryGraph:
         """Work until every buffer is empty; the batches that came out."""
         try:
             for station in self._sources.values():
-                current: Station | None = station if station.more else None
-                while current is not None:
-                    current.execute()
-                    current = RULES[current.rule](current)
+                self._work(station if station.more else None)
         except BaseException:
             # A source that refuses a batch refuses it whole: nothing of it is left behind.
             for inlet in self._inlets.values():
                 inlet.buffer.clear()
             raise
+        return self._answers()
+
+    def admit(self, source: str, batches: Sequence[Batch]) -> list[Batch]:
+        """What a source makes of these batches. When it refuses one it refuses all, and nothing has changed."""
+        station = self._sources[source]
+        assert isinstance(station.operator, IngressKernel)
+        admitted = station.operator.admit(batches)
+        station.batches += len(batches)
+        station.elements_in += sum(map(len, batches))
+        station.elements_out += sum(map(len, admitted))
+        return admitted
+
+    def send(self, source: str, admitted: Batch) -> list[Batch]:
+        """Pass on a batch that its source has admitted, and work until every buffer is empty; the batches that came out."""
+        station = self._sources[source]
+        for arc in station.outputs:
+            arc.buffer.append(admitted)
+        self._work(RULES[station.rule](station))
+        return self._answers()
+
+    def _work(self, current: Station | None) -> None:
+        while current is not None:
+            current.execute()
+            current = RULES[current.rule](current)
+
+    def _answers(self) -> list[Batch]:
         out = list(self._outlet.buffer)
         self._outlet.buffer.clear()
         return out

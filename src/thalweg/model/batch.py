@@ -7,23 +7,22 @@ and a batch of inserts only has no `new_end` at all: the common case costs nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from thalweg.errors import MalformedElementError, SchemaChangeError
+from thalweg.errors import MalformedElementError, SchemaChangeError, TimeRangeError
 from thalweg.model.elements import Adjust, Cti, Element, Insert
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows, take_rows
 from thalweg.model.time import INFINITY, Times
 
-__all__ = ["CONTROL_COLUMNS", "Batch", "batches_of", "elements_of"]
+__all__ = ["CONTROL_COLUMNS", "Batch", "batch_of", "batches_of", "column_of", "elements_of", "one_batch", "ticks_of"]
 
 CONTROL_COLUMNS = ("_kind", "_start", "_end", "_new_end")
-_CONTROL_TYPES = (pa.int8(), pa.int64(), pa.int64(), pa.int64())
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +87,14 @@ class Batch:
         return pa.Table.from_arrays([*controls, *self.payload.columns], names=names)
 
     @classmethod
-    def from_table(cls, table: pa.Table | Rows, progress: Progress = NO_PROGRESS) -> Batch:
-        """Back from the exchange form; times and kinds are taken on trust (the ingress is what validates)."""
-        rows = _one_batch(table)
+    def from_table(cls, table: pa.Table | Rows, progress: Progress = NO_PROGRESS, *, where: str = "a table of elements") -> Batch:
+        """Back from the exchange form. Kinds and times must be there and be whole; what they say is for the ingress to judge."""
+        rows = one_batch(table, where)
         if tuple(rows.schema.names[:4]) != CONTROL_COLUMNS:
-            raise SchemaChangeError(f"a table of elements begins with {', '.join(CONTROL_COLUMNS)}; got {rows.schema.names}.")
-        kind, start, end, new_end = (
-            column.cast(kind).to_numpy(zero_copy_only=False) for column, kind in zip(rows.columns[:4], _CONTROL_TYPES, strict=True)
-        )
+            raise SchemaChangeError(f"{where}: it must begin with the columns {', '.join(CONTROL_COLUMNS)}; it has {rows.schema.names}.")
+        adjusts = _adjusts_of(rows.column(0), where)
+        start, end, new_end = (ticks_of(rows.column(at), CONTROL_COLUMNS[at], where) for at in (1, 2, 3))
         payload = pa.RecordBatch.from_arrays(rows.columns[4:], names=rows.schema.names[4:])
-        adjusts = kind == 1
         if not adjusts.any():
             return cls(payload, start, end, progress=progress)
         return cls(payload, start, end, new_end, adjusts, progress)
@@ -123,11 +120,53 @@ class Batch:
         return cls(payload, start, end, new_end, adjusts, progress)
 
 
-def _one_batch(table: pa.Table | Rows) -> Rows:
+def one_batch(table: pa.Table | Rows, where: str) -> Rows:
+    """All rows of a table as one record batch."""
     if isinstance(table, pa.RecordBatch):
         return table
     combined = table.combine_chunks().to_batches()
+    if len(combined) > 1:
+        raise MalformedElementError(f"{where}: it has more text in one column than Arrow holds in one piece; give it in parts.")
     return combined[0] if combined else empty_rows(table.schema)
+
+
+def ticks_of(column: pa.Array, name: str, where: str) -> Times:
+    """A column of times as int64. Any type of whole number will do; a null or a time beyond int64 is an error that names the row."""
+    what = name.lstrip("_").replace("_", " ")
+    if not pa.types.is_integer(column.type):
+        raise TimeRangeError(f"{where}: the column {name} must be whole ticks (int64); it is {column.type}.")
+    if column.null_count:
+        at = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+        raise TimeRangeError(f"{where}, row {at}: the {what} is null.")
+    values = column.to_numpy(zero_copy_only=False)
+    if values.dtype == np.uint64 and len(values) and values.max() > INFINITY:
+        at = int(np.argmax(values > INFINITY))
+        raise TimeRangeError(f"{where}, row {at}: the {what} {values[at]} is outside the range of the clock.")
+    times: Times = values.astype(np.int64, copy=False)
+    return times
+
+
+def _adjusts_of(column: pa.Array, where: str) -> Bools:
+    """Which rows are adjusts: `_kind` is 0 for an insert and 1 for an adjust, and nothing else."""
+    if not pa.types.is_integer(column.type):
+        raise MalformedElementError(f"{where}: the column _kind must be whole numbers (0 insert, 1 adjust); it is {column.type}.")
+    kind = column.fill_null(2).to_numpy(zero_copy_only=False)
+    adjusts: Bools = kind == 1
+    strange = ~adjusts & (kind != 0)
+    if strange.any():
+        at = int(np.argmax(strange))
+        raise MalformedElementError(f"{where}, row {at}: the kind is {column[at]}; 0 is an insert and 1 an adjust.")
+    return adjusts
+
+
+# ------------------------------------------------------------------------------------------------------------ elements
+
+Place = Callable[[int], str]
+"""Where the element with a number is, as a message says it."""
+
+
+def _numbered(number: int) -> str:
+    return f"element {number}"
 
 
 def batches_of(elements: Iterable[Element], schema: pa.Schema, *, size: int | None = None) -> Iterator[Batch]:
@@ -135,43 +174,102 @@ def batches_of(elements: Iterable[Element], schema: pa.Schema, *, size: int | No
     held: list[Insert | Adjust] = []
     for number, element in enumerate(elements):
         if isinstance(element, Cti):
-            yield _pack(held, schema, _progress_of(element))
+            yield batch_of(held, schema, element, first=number - len(held))
             held = []
         elif isinstance(element, (Insert, Adjust)):
             held.append(element)
             if size is not None and len(held) >= size:
-                yield _pack(held, schema, NO_PROGRESS)
+                yield batch_of(held, schema, first=number + 1 - len(held))
                 held = []
         else:
             raise MalformedElementError(f"element {number}: expected an insert, an adjust or a cti; got {element!r}.")
     if held:
-        yield _pack(held, schema, NO_PROGRESS)
+        yield batch_of(held, schema, first=number + 1 - len(held))
 
 
-def _progress_of(element: Cti) -> Progress:
-    if element.scope is None:
-        return Progress(element.time)
-    columns = tuple(sorted(element.scope))
-    return Progress(scope_columns=columns, scoped={tuple(element.scope[c] for c in columns): element.time})
-
-
-def _pack(elements: Sequence[Insert | Adjust], schema: pa.Schema, progress: Progress) -> Batch:
-    for element in elements:
-        unknown = set(element.payload) - set(schema.names)
-        if unknown:
-            raise SchemaChangeError(f"element {element!r} has columns {sorted(unknown)} that the stream does not: {schema.names}.")
-    try:
-        columns = [pa.array([e.payload.get(field.name) for e in elements], field.type) for field in schema]
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as reason:
-        raise SchemaChangeError(f"a payload does not fit the schema {schema.names}: {reason}.") from reason
+def batch_of(
+    elements: Sequence[Insert | Adjust], schema: pa.Schema, promise: Cti | None = None, *, first: int = 0, place: Place = _numbered
+) -> Batch:
+    """Elements, and the CTI that follows them, as one batch. `first` is the number of the first one, for messages."""
+    progress = NO_PROGRESS if promise is None else _progress_of(promise, place(first + len(elements)))
+    names = set(schema.names)
+    for at, element in enumerate(elements):
+        if not isinstance(element.payload, Mapping):
+            raise MalformedElementError(f"{place(first + at)}: a payload maps columns to values; got {element.payload!r}.")
+        if not element.payload.keys() <= names:
+            unknown = sorted(map(str, element.payload.keys() - names))
+            raise SchemaChangeError(f"{place(first + at)}: {element!r} has columns {unknown} that the stream does not: {schema.names}.")
+    columns = [_column([e.payload.get(field.name) for e in elements], field, first, place) for field in schema]
     payload = pa.RecordBatch.from_arrays(columns, schema=schema)
-    start = np.array([e.start for e in elements], np.int64)
-    end = np.array([e.end for e in elements], np.int64)
+    start = _times([e.start for e in elements], "start", first, place)
+    end = _times([e.end for e in elements], "end", first, place)
     adjusts = np.array([isinstance(e, Adjust) for e in elements], np.bool_)
     if not adjusts.any():
         return Batch(payload, start, end, progress=progress)
-    new_end = np.array([e.new_end if isinstance(e, Adjust) else e.end for e in elements], np.int64)
+    new_end = _times([e.new_end if isinstance(e, Adjust) else e.end for e in elements], "new end", first, place)
     return Batch(payload, start, end, new_end, adjusts, progress)
+
+
+def _progress_of(element: Cti, where: str) -> Progress:
+    time = _whole(element.time, "CTI", where)
+    if element.scope is None:
+        return Progress(time)
+    if not isinstance(element.scope, Mapping) or not element.scope:
+        raise MalformedElementError(
+            f"{where}: the scope of a CTI maps columns to values; got {element.scope!r}. Without a scope the CTI holds for all rows."
+        )
+    try:
+        columns = tuple(sorted(element.scope))
+        return Progress(scope_columns=columns, scoped={tuple(element.scope[c] for c in columns): time})
+    except TypeError as reason:
+        raise MalformedElementError(f"{where}: the scope {element.scope!r} has a value that names no group ({reason}).") from reason
+
+
+def _times(values: list[Any], what: str, first: int, place: Place) -> Times:
+    try:
+        times = np.array(values)
+    except ValueError:  # a list among them
+        times = np.empty(0)
+    if times.dtype == np.int64 and times.ndim == 1:
+        return times
+    return np.array([_whole(value, what, place(first + at)) for at, value in enumerate(values)], np.int64)
+
+
+def _whole(value: Any, what: str, where: str) -> int:
+    """A time as an int that fits int64."""
+    if isinstance(value, (int, np.integer)) or (isinstance(value, (float, np.floating)) and float(value).is_integer()):
+        ticks = int(value)
+        if -INFINITY <= ticks <= INFINITY:
+            return ticks
+        raise TimeRangeError(f"{where}: the {what} {ticks} is outside the range of the clock.")
+    if value is None or isinstance(value, (float, np.floating)):
+        shown = "null" if value is None else value
+        raise TimeRangeError(f"{where}: the {what} is {shown}; a time is a whole number of ticks.")
+    raise MalformedElementError(f"{where}: the {what} is {value!r}; a time is a whole number of ticks (time_us makes one of a datetime).")
+
+
+def column_of(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    """Values as a column. Raises when one does not fit; Arrow alone would cut a fraction off without a word."""
+    if pa.types.is_integer(type_) and any(isinstance(value, float) and not value.is_integer() for value in values):
+        raise pa.ArrowInvalid("a number with a fraction in a column of whole numbers")
+    return pa.array(values, type_)
+
+
+_MISFIT = (pa.ArrowException, TypeError, ValueError, OverflowError)
+
+
+def _column(values: list[Any], field: pa.Field, first: int, place: Place) -> pa.Array:
+    try:
+        return column_of(values, field.type)
+    except _MISFIT as whole:
+        for at, value in enumerate(values):
+            try:
+                column_of([value], field.type)
+            except _MISFIT as reason:
+                raise SchemaChangeError(
+                    f"{place(first + at)}: the value {value!r} does not fit the column {field.name!r} of type {field.type}: {reason}."
+                ) from reason
+        raise SchemaChangeError(f"{place(first)}: the column {field.name!r} of type {field.type} does not take its values: {whole}.") from whole
 
 
 def elements_of(batches: Iterable[Batch]) -> Iterator[Element]:

@@ -2,17 +2,25 @@
 
 `cti` holds for the whole stream. `scoped` maps a group (a tuple of values of `scope_columns`) to a later promise that
 holds for that group alone; a group without an entry has only the common one. Progress never goes back.
+
+`progress_text` writes it down for snapshots. Values that JSON has no word for (dates, timestamps, bytes, decimals) are
+written as an Arrow column inside the text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import json
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from thalweg.model.time import INFINITY, MIN_TIME
 
-__all__ = ["NO_PROGRESS", "Progress", "Scope"]
+__all__ = ["NO_PROGRESS", "Progress", "Scope", "pack_values", "progress_of_text", "progress_text", "unpack_values"]
 
 Scope = tuple[Any, ...]
 
@@ -70,3 +78,63 @@ def _above(scoped: Mapping[Scope, int], cti: int) -> dict[Scope, int]:
 
 
 NO_PROGRESS = Progress()
+
+
+def progress_text(progress: Progress) -> str:
+    """Progress as text.
+
+    >>> progress_text(Progress(5, ("k",), {("a",): 9}))
+    '[5, ["k"], [[["a"], 9]]]'
+    """
+    columns, scoped = list(progress.scope_columns), progress.scoped
+    try:
+        return json.dumps([progress.cti, columns, [[list(scope), time] for scope, time in scoped.items()]])
+    except TypeError:
+        values = [pack_values(column) for column in zip(*scoped, strict=True)]
+        return json.dumps([progress.cti, columns, {"values": values, "times": list(scoped.values())}])
+
+
+def progress_of_text(text: str) -> Progress:
+    """The inverse of `progress_text`.
+
+    >>> from datetime import date
+    >>> progress_of_text(progress_text(Progress(5, ("day",), {(date(2020, 2, 1),): 9}))).scoped
+    {(datetime.date(2020, 2, 1),): 9}
+    """
+    cti, columns, scoped = json.loads(text)
+    if not scoped:
+        return Progress(cti)
+    if isinstance(scoped, dict):
+        scopes = zip(*map(unpack_values, scoped["values"]), strict=True)
+        return Progress(cti, tuple(columns), dict(zip(scopes, scoped["times"], strict=True)))
+    return Progress(cti, tuple(columns), {tuple(unpack_values(scope)): time for scope, time in scoped})
+
+
+def pack_values(values: Sequence[Any]) -> Any:
+    """Values of one column as something that JSON can write."""
+    try:
+        json.dumps(values)
+    except TypeError:
+        pass
+    else:
+        return list(values)
+    kind = None  # what Python has a type for, Arrow infers; pandas brings the two that are finer than a microsecond
+    for value in values:
+        if hasattr(value, "nanosecond"):
+            kind = pa.timestamp("ns", None if value.tzinfo is None else "UTC")
+        elif hasattr(value, "nanoseconds"):
+            kind = pa.duration("ns")
+    rows = pa.RecordBatch.from_arrays([pa.array(values, kind)], names=["values"])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    return {"arrow": base64.b64encode(sink.getvalue().to_pybytes()).decode()}
+
+
+def unpack_values(packed: Any) -> list[Any]:
+    """The inverse of `pack_values`. There is one NaN, so that it is found again as a key."""
+    if isinstance(packed, dict):
+        values = pa.ipc.open_stream(base64.b64decode(packed["arrow"])).read_all().column(0).to_pylist()
+    else:
+        values = packed
+    return [math.nan if value != value else value for value in values]  # noqa: PLR0124 - only NaN differs from itself

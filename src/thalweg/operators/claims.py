@@ -1,26 +1,31 @@
 """Claims: rows that are not as their source believes, because they came late and were moved or left out.
 
-A claim says: what the source calls (payload, start, end) is really (payload, start', end'), or nothing. Later adjusts
+A claim says: what the source calls (payload, start, end) is really (payload, start', end), or nothing. Later adjusts
 speak the source's language and are translated; of several equal rows the claims are served first, oldest first.
 
+An adjust that names an end before the promise is late whatever the row really is: it is left out, and no claim is kept
+for such an end. So what becomes of an element follows from the elements and promises before it, however they were cut
+into batches.
+
 Only batches in which something is late, or that adjust while claims are open, come here. Late inserts are handled in
-columns; the loop runs over the adjusts that are late or meet a claim, since each may depend on the one before it.
+columns; a batch with adjusts is gone through in order, since each may depend on the one before it.
 """
 
 from __future__ import annotations
 
 import json
 from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from thalweg.model.batch import Batch
-from thalweg.model.rows import Rows
-from thalweg.model.time import Times
+from thalweg.model.rows import Codes, Rows
+from thalweg.model.time import INFINITY, Times
 
-__all__ = ["Claims", "rewrite_late"]
+__all__ = ["Claims", "Rewritten", "rewrite_late"]
 
 Key = tuple[str, int, int]
 Real = tuple[int, int] | None
@@ -54,9 +59,11 @@ class Claims:
             del self._open[key]
         return real
 
-    def forget(self, cti: int) -> None:
-        """Claims of rows that nothing may adjust any more."""
-        self._open = {key: queue for key, queue in self._open.items() if key[2] >= cti}
+    def still_open(self, cti: int) -> Claims:
+        """Without the claims of rows that nothing may adjust any more."""
+        other = Claims(self._schema)
+        other._open = {} if cti == INFINITY else {key: queue for key, queue in self._open.items() if key[2] >= cti}
+        return other
 
     def to_rows(self) -> Rows:
         texts = [json.dumps([*key, list(queue)]) for key, queue in self._open.items()]
@@ -72,14 +79,26 @@ class Claims:
 
 
 def _identity(payload: dict[str, Any]) -> str:
-    return json.dumps(payload, default=repr, sort_keys=True)
+    same = {name: value + 0.0 if isinstance(value, float) else value for name, value in payload.items()}  # 0.0 equals -0.0
+    return json.dumps(same, default=repr, sort_keys=True)
 
 
 Notes = tuple[Batch, Times, list[str]]
 
 
-def rewrite_late(batch: Batch, promise: Times, policy: str, claims: Claims, *, adjustable: bool) -> tuple[Batch, Claims, Notes]:
-    """The batch with its late elements moved or left out, the claims that follow, and the entries for the ledger.
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A batch with its late elements moved or left out, the claims that follow, and the entries for the ledger."""
+
+    batch: Batch
+    rows: Codes
+    """Where in the batch that came each element stood."""
+    claims: Claims
+    notes: Notes
+
+
+def rewrite_late(batch: Batch, promise: Times, policy: str, claims: Claims, *, adjustable: bool) -> Rewritten:
+    """What is left of a batch.
 
     A late row that ended before the promise, or of a source that never adjusts, needs no claim: nobody will speak of it.
     """
@@ -94,13 +113,14 @@ def rewrite_late(batch: Batch, promise: Times, policy: str, claims: Claims, *, a
         actions = np.where(moved[late], "moved", "left out").tolist()
         notes = (batch.filter(late) if late.any() else Batch.empty(batch.schema), promise[late], actions)
         kept = Batch(batch.payload, np.where(moved, promise, batch.start), batch.end, progress=batch.progress)
-        return kept.filter(~late | moved), after, notes
+        keep = ~late | moved
+        return Rewritten(kept.filter(keep), np.flatnonzero(keep), after, notes)
     return _rewrite_one_by_one(batch, promise, policy, claims.copy())
 
 
-def _rewrite_one_by_one(batch: Batch, promise: Times, policy: str, claims: Claims) -> tuple[Batch, Claims, Notes]:
+def _rewrite_one_by_one(batch: Batch, promise: Times, policy: str, claims: Claims) -> Rewritten:
     assert batch.is_adjust is not None and batch.new_end is not None
-    start, end, new_end = batch.start.copy(), batch.end.copy(), batch.new_end.copy()
+    start, new_end, wants = batch.start.copy(), batch.new_end.copy(), batch.new_end.tolist()
     keep = np.ones(len(batch), np.bool_)
     noted: list[int] = []
     actions: list[str] = []
@@ -109,38 +129,43 @@ def _rewrite_one_by_one(batch: Batch, promise: Times, policy: str, claims: Claim
         noted.append(at)
         actions.append(action)
 
-    for at, payload in enumerate(batch.payload.to_pylist()):
-        limit, row = int(promise[at]), _identity(payload)
-        claimed = (row, int(start[at]), int(end[at]))
-        if not batch.is_adjust[at]:
-            if start[at] < limit:
-                remains = policy == "adjust" and end[at] > limit
-                claims.add(claimed, (limit, int(end[at])) if remains else None)
-                note(at, "moved" if remains else "left out")
-                keep[at] = remains
-                start[at] = limit
-            continue
-        wanted, known = int(new_end[at]), claims.has(claimed)
-        real = claims.take(claimed) if known else (claimed[1], claimed[2])
-        removes = wanted == claimed[1]
-        later = (row, claimed[1], wanted)
-        if real is None:
+    def insert(at: int, row: str, begin: int, end: int, limit: int) -> None:
+        if begin >= limit:
+            return
+        remains = policy == "adjust" and end > limit
+        if end >= limit:
+            claims.add((row, begin, end), (limit, end) if remains else None)
+        note(at, "moved" if remains else "left out")
+        keep[at], start[at] = remains, limit
+
+    def adjust(at: int, row: str, begin: int, end: int, limit: int) -> None:
+        claimed, wanted = (row, begin, end), wants[at]
+        real: Real = (begin, end)
+        if end >= limit and claims.has(claimed):
+            real = claims.take(claimed)
+        if end < limit or real is None:  # of an end that is settled, or of a row that was left out
             keep[at] = False
             note(at, "left out")
-            if not removes:
-                claims.add(later, None)
-            continue
-        start[at], end[at] = real
-        goal = real[0] if removes else max(wanted, real[0])
-        if min(real[1], goal) < limit:
-            movable = policy == "adjust" and real[1] >= limit
-            goal = max(goal, limit) if movable else real[1]
-            note(at, "moved" if movable else "left out")
-        new_end[at] = goal
-        keep[at] = goal != real[1]
-        if (real[0], goal) != (claimed[1], wanted) and goal > real[0]:
-            claims.add(later, (real[0], goal))
+            if end >= limit and wanted >= limit:
+                claims.add((row, begin, wanted), None)
+            return
+        start[at] = real[0]
+        if wanted >= limit:
+            if real[0] != begin:
+                claims.add((row, begin, wanted), (real[0], wanted))
+            keep[at] = wanted != end
+        elif policy == "adjust":
+            note(at, "moved")
+            new_end[at] = limit
+            keep[at] = limit != end
+        else:
+            note(at, "left out")
+            keep[at] = False
+
+    ends = batch.end.tolist()
+    for at, (payload, begin, limit) in enumerate(zip(batch.payload.to_pylist(), batch.start.tolist(), promise.tolist(), strict=True)):
+        (adjust if batch.is_adjust[at] else insert)(at, _identity(payload), begin, ends[at], limit)
     which = np.array(noted, np.int64)
     notes = (batch.take(which) if len(which) else Batch.empty(batch.schema), promise[which], actions)
-    rewritten = Batch(batch.payload, start, end, new_end, batch.is_adjust, batch.progress).filter(keep)
-    return rewritten, claims, notes
+    rewritten = Batch(batch.payload, start, batch.end, new_end, batch.is_adjust, batch.progress).filter(keep)
+    return Rewritten(rewritten, np.flatnonzero(keep), claims, notes)

@@ -1,11 +1,12 @@
 """Ingress: where a stream enters. Checks every element, deals with late ones, and turns observation into promises.
 
-A batch is checked whole before any of it is applied: a refused batch leaves no trace. Checks: columns as declared; times
-in range; lifetimes that end after they start; adjusts of rows that are there; CTIs that do not go back.
+A batch is checked whole before any of it is applied: a refused batch leaves no trace, and `admit` takes several batches or
+none. Checks: columns as declared; times in range; lifetimes that end after they start; adjusts of rows that are there when
+their turn comes; CTIs that do not go back, for all rows or for a group.
 
 An element is late when its sync time lies before the promise made so far. The promise before an element is the largest of
 
-    the latest CTI in the data
+    the latest CTI in the data, for all rows or for its group
     the largest sync time before it minus `disorder`                       (of its partition, if the source has one)
     with low_watermark (period, lag): (largest sync time of all - lag), rounded down to the period
 
@@ -14,13 +15,15 @@ it out when nothing of it remains. Every late element is written to the ledger w
 that speaks of a row that was moved is applied to the row as it is; of a row that was left out, it is left out too.
 
 State: rows that may still be adjusted (none for a source declared insert-only), rows that are not as their source
-believes, and the newest time per partition.
+believes, the newest time per partition, and the entries of the ledger that nobody has taken yet. All of it but the
+newest times and the ledger is made of values that are replaced, never changed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +31,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.errors import (
+    InputError,
     LateEventError,
     LifetimeError,
     MalformedElementError,
@@ -35,14 +39,15 @@ from thalweg.errors import (
     SchemaChangeError,
     TimeRangeError,
     UnknownRowError,
+    did_you_mean,
 )
-from thalweg.model.batch import Batch
-from thalweg.model.delta import Delta
-from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.batch import Batch, column_of
+from thalweg.model.delta import Delta, Weights
+from thalweg.model.progress import NO_PROGRESS, Progress, Scope, pack_values, progress_of_text, progress_text, unpack_values
 from thalweg.model.rows import Bools, Codes, Rows, encode
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
-from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, progress_of_slice, slice_of_delta, slice_of_progress
-from thalweg.operators.claims import Claims, rewrite_late
+from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, slice_of_delta
+from thalweg.operators.claims import Claims, Rewritten, rewrite_late
 from thalweg.plan.nodes import Source
 
 __all__ = ["IngressKernel", "LateLedger"]
@@ -63,14 +68,21 @@ class LateLedger:
 
     def take(self, schema: pa.Schema) -> pa.Table:
         """All entries since the last call; they are handed over, not copied."""
-        tables, self.tables = self.tables, []
+        entries, self.tables = self.entries(schema), []
+        return entries
+
+    def entries(self, schema: pa.Schema) -> pa.Table:
         empty = (
             Batch.empty(schema)
             .to_table()
             .append_column("_promise", pa.array([], pa.int64()))
             .append_column("_action", pa.array([], pa.string()))
         )
-        return pa.concat_tables([empty, *tables])
+        return pa.concat_tables([empty, *self.tables])
+
+
+Groups = tuple[list[Scope], Codes]
+"""The groups that a batch speaks of, and which of them each row is in."""
 
 
 class IngressKernel(Operator):
@@ -94,35 +106,50 @@ class IngressKernel(Operator):
 
     # -------------------------------------------------------------------------------------------------------- flow
 
+    def admit(self, batches: Sequence[Batch]) -> list[Batch]:
+        """What `process` makes of each of these batches; when one of them is refused, all are."""
+        if len(batches) == 1:
+            return [self.process(0, batches[0])]
+        before = self._live, self._claims, self._progress, self._batches, self.ledger.count
+        newest, noted = dict(self._newest), len(self.ledger.tables)
+        try:
+            return [self.process(0, batch) for batch in batches]
+        except InputError:
+            self._live, self._claims, self._progress, self._batches, self.ledger.count = before
+            self._newest = newest
+            del self.ledger.tables[noted:]
+            raise
+
     def process(self, port: int, batch: Batch) -> Batch:
         if self._policy.trusted:
             self._progress = self._progress.merge(batch.progress)
             return batch.with_progress(self._progress)
-        self._check(batch)
-        promise = self._promises(batch)
+        batch = self._checked(batch)
+        given = self._given(batch.progress)
+        parts = self._parts(batch)
+        promise = self._promises(batch, parts)
         late = batch.sync < promise
-        rewritten, claims = batch, None
-        notes: tuple[Batch, Times, list[str]] | None = None
+        rewritten: Rewritten | None = None
         if late.any() or (batch.is_adjust is not None and len(self._claims)):
             if late.any() and self._policy.late == "error":
                 self._refuse_late(batch, promise, int(np.argmax(late)))
-            rewritten, claims, notes = rewrite_late(batch, promise, self._policy.late, self._claims, adjustable=self._tracks)
-        live = self._track(rewritten)
+            rewritten = rewrite_late(batch, promise, self._policy.late, self._claims, adjustable=self._tracks)
+        admitted = batch if rewritten is None else rewritten.batch
+        live = self._track(admitted, None if rewritten is None else rewritten.rows)
         # Nothing was changed until here; from here on nothing can fail.
         if live is not None:
             self._live = live
-        if claims is not None:
-            self._claims = claims
-        if notes is not None:
-            self.ledger.note(*notes)
+        if rewritten is not None:
+            self._claims = rewritten.claims
+            self.ledger.note(*rewritten.notes)
         self._batches += 1
-        self._see(batch)
-        self._progress = self._progress.merge(self._promise_now(batch.progress))
+        self._see(batch, parts)
+        self._progress = self._progress.merge(self._promise_now(given, parts))
         if len(self._live):
             self._live = self._live.filter((self._live.end >= self._progress.cti) & (self._progress.cti != INFINITY))
         if len(self._claims):
-            self._claims.forget(self._progress.cti)
-        return rewritten.with_progress(self._progress)
+            self._claims = self._claims.still_open(self._progress.cti)
+        return admitted.with_progress(self._progress)
 
     def _refuse_late(self, batch: Batch, promise: Times, at: int) -> None:
         raise LateEventError(
@@ -130,43 +157,48 @@ class IngressKernel(Operator):
             "Give the source more disorder=, or a policy late='drop', 'adjust' or 'side'."
         )
 
-    def _track(self, batch: Batch) -> Delta | None:
-        """The rows that may still be adjusted, after this batch."""
-        if not self._tracks:
-            if not batch.insert_only:
-                raise MalformedElementError(f"{self._place(0)}: an adjust, but the source is declared insert_only.")
-            return None
-        if not len(batch):
+    def _track(self, batch: Batch, rows: Codes | None) -> Delta | None:
+        """The rows that may still be adjusted, after this batch. `rows` says where its elements stood when it came."""
+        if not self._tracks or not len(batch):
             return None
         live = Delta.concat([self._live, Delta.of_batch(batch)], self.schema)
-        if batch.insert_only:
+        if batch.is_adjust is None or batch.new_end is None:
             return live
-        live = live.consolidate()
-        bad = np.flatnonzero(live.weight < 0)
-        if len(bad):
-            at = int(bad[0])
-            row = live.payload.slice(at, 1).to_pylist()[0]
+        code, size = encode([*live.payload.columns, live.start, live.end], len(live))
+        # The changes of a batch stand behind the rows there were: what adjusts take, then what arrives. An adjust takes first.
+        takes, gives = np.flatnonzero(batch.is_adjust), np.flatnonzero(~batch.is_adjust | (batch.new_end > batch.start))
+        turn = np.concatenate([np.full(len(self._live), -1), takes * 2, gives * 2 + 1])
+        begin = len(self._live)
+        missing = _first_missing(code, live.weight, turn, code[begin : begin + len(takes)], size)
+        if missing is not None:
+            at = missing // 2
             raise UnknownRowError(
-                f"{self._place(None)}: adjust of a row that is not there: {row} over [{live.start[at]}, {_shown(int(live.end[at]))}). "
-                "Insert the row first, and give the end it has now."
+                f"{self._place(at if rows is None else int(rows[at]))}: adjust of a row that is not there: {_row(batch, at)} over "
+                f"[{batch.start[at]}, {_shown(int(batch.end[at]))}). Insert the row first, and give the end it has now."
             )
-        return live
+        total = np.zeros(size, np.int64)
+        np.add.at(total, code, live.weight)
+        someone = np.empty(size, np.int64)
+        someone[code[::-1]] = np.arange(len(live) - 1, -1, -1)
+        keep = np.sort(someone[total > 0])
+        kept = live.take(keep)
+        return Delta(kept.payload, kept.start, kept.end, total[code[keep]])
 
     # ------------------------------------------------------------------------------------------------------ checks
 
     def _place(self, at: int | None) -> str:
         return f"source {self._name!r}, batch {self._batches}" + ("" if at is None else f", row {at}")
 
-    def _check(self, batch: Batch) -> None:
+    def _checked(self, batch: Batch) -> Batch:
+        """The batch, if everything about its elements is as it should be; its times as int64."""
         if batch.schema != self.schema and not batch.schema.equals(self.schema, check_metadata=False):
             raise SchemaChangeError(
                 f"{self._place(None)}: the columns are {_columns(batch.schema)}, but the source declared {_columns(self.schema)}. "
                 "Nothing of the batch was applied."
             )
-        if batch.progress.cti != MIN_TIME and batch.progress.cti < self._progress.cti and self._policy.disorder is None:
-            raise ProgressError(f"{self._place(None)}: the CTI {batch.progress.cti} goes back behind {self._progress.cti}.")
+        batch = self._shaped(batch)
         if not len(batch):
-            return
+            return batch
         self._check_range(batch.start, "start", infinite=False)
         self._check_range(batch.end, "end", infinite=True)
         _first(
@@ -177,14 +209,51 @@ class IngressKernel(Operator):
             ),
         )
         if batch.is_adjust is not None and batch.new_end is not None:
-            new_end = np.where(batch.is_adjust, batch.new_end, batch.end)
-            self._check_range(new_end, "new end", infinite=True)
+            self._check_adjusts(batch, np.where(batch.is_adjust, batch.new_end, batch.end))
+        return batch
+
+    def _check_adjusts(self, batch: Batch, new_end: Times) -> None:
+        assert batch.is_adjust is not None
+        if not self._tracks:
+            at = int(np.argmax(batch.is_adjust))
+            raise MalformedElementError(f"{self._place(at)}: an adjust, but the source is declared insert_only.")
+        self._check_range(new_end, "new end", infinite=True)
+        _first(
+            new_end < batch.start,
+            lambda at: LifetimeError(
+                f"{self._place(at)}: {_row(batch, at)} would end at {new_end[at]}, before its start {batch.start[at]}."
+            ),
+        )
+
+    def _shaped(self, batch: Batch) -> Batch:
+        """One start and one end for each row of payload, as int64; `is_adjust` only where something is adjusted."""
+        rows = batch.payload.num_rows
+        controls = {"start": batch.start, "end": batch.end}
+        if batch.is_adjust is not None:
+            controls |= {"new end": batch.new_end, "kind": batch.is_adjust}  # type: ignore[dict-item]
+        for what, values in controls.items():
+            if not isinstance(values, np.ndarray) or values.shape != (rows,):
+                shape = "none" if values is None else np.shape(values)
+                raise MalformedElementError(f"{self._place(None)}: {rows} rows of payload, but the shape of {what} is {shape}.")
+        if batch.is_adjust is not None and batch.is_adjust.dtype != np.bool_:
+            raise MalformedElementError(f"{self._place(None)}: is_adjust must be true or false; it is {batch.is_adjust.dtype}.")
+        if batch.is_adjust is not None and not batch.is_adjust.any():
+            batch = Batch(batch.payload, batch.start, batch.end, progress=batch.progress)
+        if batch.start.dtype == batch.end.dtype == np.int64 and (batch.new_end is None or batch.new_end.dtype == np.int64):
+            return batch
+        start, end = self._ticks(batch.start, "start"), self._ticks(batch.end, "end")
+        new_end = None if batch.new_end is None else self._ticks(batch.new_end, "new end")
+        return Batch(batch.payload, start, end, new_end, batch.is_adjust, batch.progress)
+
+    def _ticks(self, times: Times, what: str) -> Times:
+        if not np.issubdtype(times.dtype, np.integer):
+            raise TimeRangeError(f"{self._place(None)}: the {what} must be whole ticks (int64); it is {times.dtype}.")
+        if times.dtype == np.uint64:
             _first(
-                new_end < batch.start,
-                lambda at: LifetimeError(
-                    f"{self._place(at)}: {_row(batch, at)} would end at {new_end[at]}, before its start {batch.start[at]}."
-                ),
+                times > INFINITY,
+                lambda at: TimeRangeError(f"{self._place(at)}: the {what} {times[at]} is outside the range of the clock."),
             )
+        return times.astype(np.int64, copy=False)
 
     def _check_range(self, times: Times, what: str, *, infinite: bool) -> None:
         fine = (times > MIN_TIME) & (times < MAX_TIME)
@@ -192,53 +261,107 @@ class IngressKernel(Operator):
             fine |= times == INFINITY
         _first(~fine, lambda at: TimeRangeError(f"{self._place(at)}: the {what} {times[at]} is outside the range of the clock."))
 
+    # ------------------------------------------------------------------------------------------------ CTIs that came
+
+    def _given(self, given: Progress) -> Progress:
+        """The promises that came with a batch, if they can be kept: times of the clock that do not go back, columns that exist."""
+        if given is NO_PROGRESS:
+            return given
+        cti = self._promised(given.cti, self._progress.cti, "the CTI")
+        if not given.scoped:
+            return given if type(given.cti) is int else Progress(cti)
+        columns, scopes = self._scopes(given)
+        scoped = {
+            scope: self._promised(time, self._progress.of(scope), f"the CTI of {dict(zip(columns, scope, strict=True))}")
+            for scope, time in zip(scopes, given.scoped.values(), strict=True)
+        }
+        return Progress(cti, columns, scoped)
+
+    def _promised(self, time: Any, known: int, what: str) -> int:
+        if not isinstance(time, (int, np.integer)):
+            raise TimeRangeError(f"{self._place(None)}: {what} is {time!r}; a time is a whole number of ticks.")
+        ticks = int(time)
+        if not (MIN_TIME <= ticks < MAX_TIME or ticks == INFINITY):
+            raise TimeRangeError(f"{self._place(None)}: {what} is {ticks}, outside the range of the clock.")
+        if MIN_TIME != ticks < known and self._policy.disorder is None:
+            raise ProgressError(f"{self._place(None)}: {what} is {ticks}, which goes back behind {_shown(known)}.")
+        return ticks
+
+    def _scopes(self, given: Progress) -> tuple[tuple[str, ...], list[Scope]]:
+        """The columns that promises for groups speak of, and the groups, in values as the columns have them."""
+        columns = given.scope_columns
+        for name in columns:
+            if name not in self.schema.names:
+                raise SchemaChangeError(
+                    f"{self._place(None)}: a CTI for the column {name!r}, which the source does not have"
+                    f"{did_you_mean(str(name), self.schema.names)} Columns here: {', '.join(self.schema.names)}."
+                )
+        if self._policy.partition is not None:
+            known: tuple[str, ...] = (self._policy.partition,)
+        else:
+            known = self._progress.scope_columns if self._progress.scoped else columns
+        if not columns or columns != known or any(len(scope) != len(columns) for scope in given.scoped):
+            raise MalformedElementError(
+                f"{self._place(None)}: CTIs for groups must all be over the same columns, here {', '.join(known) or 'one at least'}; "
+                f"got {', '.join(columns) or 'none'} with {list(given.scoped)[:3]}."
+            )
+        values = []
+        for name, column in zip(columns, zip(*given.scoped, strict=True), strict=True):
+            kind = self.schema.field(name).type
+            try:
+                values.append(_keys(column_of(column, kind)))
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
+                raise SchemaChangeError(
+                    f"{self._place(None)}: a CTI for {list(column)[:3]} of the column {name!r}, which is {kind}: {reason}."
+                ) from reason
+        return columns, list(zip(*values, strict=True))
+
     # ---------------------------------------------------------------------------------------------------- promises
 
-    def _promises(self, batch: Batch) -> Times:
+    def _parts(self, batch: Batch) -> Groups | None:
+        """The partitions of a batch, where they have clocks of their own."""
+        if self._policy.partition is None or self._policy.disorder is None or not len(batch):
+            return None
+        return _groups(batch, (self._policy.partition,))
+
+    def _promises(self, batch: Batch, parts: Groups | None) -> Times:
         """The promise that holds just before each element."""
-        size = len(batch)
-        promise = np.full(size, self._progress.cti)
-        if not size or (self._policy.disorder is None and not self._progress.scoped):
+        size, known, policy = len(batch), self._progress, self._policy
+        promise = np.full(size, known.cti)
+        if not size:
+            return promise
+        if known.scoped:
+            groups, code = parts if parts is not None else _groups(batch, known.scope_columns)
+            promise = np.array([known.of(group) for group in groups], np.int64)[code]
+        if policy.disorder is None:
             return promise
         sync = batch.sync
-        if self._policy.partition is None:
-            if self._policy.disorder is not None:
-                newest = _running_before(sync, self._newest.get(None, MIN_TIME))
-                promise = np.maximum(promise, _minus(newest, self._policy.disorder))
-            return promise
-        _partition, values, code = self._partitions(batch)
-        scoped = np.array([self._progress.of((value,)) for value in values], np.int64)
-        promise = np.asarray(np.maximum(promise, scoped[code]), np.int64)
-        if self._policy.disorder is not None:
-            before = np.array([self._newest.get(value, MIN_TIME) for value in values], np.int64)
-            promise = np.maximum(promise, _minus(_running_before_by(sync, code, before), self._policy.disorder))
-        if self._policy.low_watermark is not None:
-            period, lag = self._policy.low_watermark
+        if parts is None:
+            newest = _running_before(sync, self._newest.get(None, MIN_TIME))
+            return np.maximum(promise, _minus(newest, policy.disorder))
+        groups, code = parts
+        before = np.array([self._newest.get(value, MIN_TIME) for (value,) in groups], np.int64)
+        promise = np.maximum(promise, _minus(_running_before_by(sync, code, before), policy.disorder))
+        if policy.low_watermark is not None:
+            period, lag = policy.low_watermark
             newest = _running_before(sync, max(self._newest.values(), default=MIN_TIME))
             low = np.where(newest == MIN_TIME, MIN_TIME, (_minus(newest, lag)) // period * period)
             promise = np.maximum(promise, low)
         return promise
 
-    def _partitions(self, batch: Batch) -> tuple[pa.Array, list[Any], Codes]:
-        column = batch.payload.column(self._policy.partition)
-        code, size = encode([column], len(batch))
-        someone = np.empty(size, np.int64)
-        someone[code] = np.arange(len(batch))
-        return column, column.take(pa.array(someone)).to_pylist(), code
-
-    def _see(self, batch: Batch) -> None:
+    def _see(self, batch: Batch, parts: Groups | None) -> None:
         if not len(batch) or self._policy.disorder is None:
             return
-        if self._policy.partition is None:
+        if parts is None:
             self._newest[None] = max(self._newest.get(None, MIN_TIME), int(batch.sync.max()))
             return
-        _, values, code = self._partitions(batch)
-        newest = np.full(len(values), MIN_TIME)
+        groups, code = parts
+        newest = np.full(len(groups), MIN_TIME)
         np.maximum.at(newest, code, batch.sync)
-        for value, time in zip(values, newest.tolist(), strict=True):
+        for (value,), time in zip(groups, newest.tolist(), strict=True):
             self._newest[value] = max(self._newest.get(value, MIN_TIME), time)
 
-    def _promise_now(self, given: Progress) -> Progress:
+    def _promise_now(self, given: Progress, parts: Groups | None) -> Progress:
         """The promise after the batch: what the data says, and what the policy makes of what was seen."""
         policy = self._policy
         if policy.disorder is None or not self._newest:
@@ -249,10 +372,10 @@ class IngressKernel(Operator):
                 return given.merge(Progress(max(given.cti, seen)))
             return given.merge(Progress(_rounded(seen, policy.period)))
         scoped = {}
-        for value, newest in self._newest.items():
-            time = _rounded(newest - policy.disorder, policy.period)
-            if time > self._progress.of((value,)):
-                scoped[(value,)] = time
+        for group in [] if parts is None else parts[0]:
+            time = _rounded(self._newest[group[0]] - policy.disorder, policy.period)
+            if time > self._progress.of(group):
+                scoped[group] = time
         made = Progress(MIN_TIME, (policy.partition,), scoped) if scoped else NO_PROGRESS
         if policy.low_watermark is not None:
             period, lag = policy.low_watermark
@@ -262,23 +385,61 @@ class IngressKernel(Operator):
     # ------------------------------------------------------------------------------------------------------- state
 
     def snapshot(self) -> Slices:
-        notes = json.dumps([list(self._newest.items()), self._batches, self.ledger.count])
-        return {
+        newest = [pack_values(list(self._newest)), list(self._newest.values())]
+        slices = {
             "live": slice_of_delta(self._live),
             "claims": self._claims.to_rows(),
-            "progress": slice_of_progress([self._progress]),
-            "notes": pa.RecordBatch.from_arrays([pa.array([notes])], names=["notes"]),
+            "progress": _text(progress_text(self._progress), "progress"),
+            "notes": _text(json.dumps([newest, self._batches, self.ledger.count]), "notes"),
         }
+        if self.ledger.tables:
+            slices["ledger"] = self.ledger.entries(self.schema).combine_chunks().to_batches()[0]
+        return slices
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._live = delta_of_slice(slices["live"])
         self._claims = Claims.from_rows(slices["claims"], self.schema)
-        self._progress = progress_of_slice(slices["progress"])[0]
-        newest, self._batches, self.ledger.count = json.loads(slices["notes"].column(0)[0].as_py())
-        self._newest = dict(newest)
+        self._progress = progress_of_text(slices["progress"].column(0)[0].as_py())
+        (values, times), self._batches, self.ledger.count = json.loads(slices["notes"].column(0)[0].as_py())
+        self._newest = dict(zip(unpack_values(values), times, strict=True))
+        self.ledger.tables = [pa.Table.from_batches([slices["ledger"]])] if "ledger" in slices else []
 
     def state_size(self) -> StateSize:
         return StateSize(len(self._live) + len(self._claims), self._live.nbytes)
+
+
+def _text(text: str, name: str) -> Rows:
+    return pa.RecordBatch.from_arrays([pa.array([text], pa.string())], names=[name])
+
+
+def _groups(batch: Batch, columns: Sequence[str]) -> Groups:
+    arrays = [batch.payload.column(name) for name in columns]
+    code, size = encode(arrays, len(batch))
+    someone = np.empty(size, np.int64)
+    someone[code] = np.arange(len(batch))
+    which = pa.array(someone)
+    return list(zip(*(_keys(array.take(which)) for array in arrays), strict=True)), code
+
+
+def _keys(values: pa.Array) -> list[Any]:
+    """Values as dictionary keys; there is one NaN."""
+    keys: list[Any] = values.to_pylist()
+    return [math.nan if key is not None and math.isnan(key) else key for key in keys] if pa.types.is_floating(values.type) else keys
+
+
+def _first_missing(code: Codes, weight: Weights, turn: Codes, taken: Codes, size: int) -> int | None:
+    """The first turn at which a row is taken that is not there then. Only the rows that are taken at all are looked at."""
+    concerned = np.zeros(size, np.bool_)
+    concerned[taken] = True
+    among = np.flatnonzero(concerned[code])
+    order = among[np.lexsort((turn[among], code[among]))]
+    group, change = code[order], weight[order]
+    running = np.cumsum(change)
+    begins = np.flatnonzero(np.concatenate([[True], group[1:] != group[:-1]]))
+    before = (running - change)[begins]
+    there = running - np.repeat(before, np.diff(np.append(begins, len(order))))
+    bad = turn[order[there < 0]]
+    return int(bad.min()) if len(bad) else None
 
 
 def _columns(schema: pa.Schema) -> str:

@@ -24,12 +24,15 @@ from thalweg.operators.consistency import Consistency
 from thalweg.operators.ingress import IngressKernel
 from thalweg.plan.nodes import Node
 from thalweg.run.inputs import Feed, batches_from
-from thalweg.run.snapshots import fingerprint, pack, unpack
+from thalweg.run.snapshots import fingerprint, pack, progress_of_rows, progress_rows, unpack
 from thalweg.stream import Stream
 
 __all__ = ["Engine", "Status", "changes", "run", "table"]
 
 Query = Stream | Node
+
+_ITSELF = "(engine)"
+"""Where a snapshot holds what the engine itself remembers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +88,12 @@ class Engine:
         return {name: station.operator.schema for name, station in self._graph.sources.items()}
 
     def push(self, source: str, feed: Feed) -> list[Batch]:
-        """Take input of one source; what came out. Input that is wrong is refused whole, and the query goes on."""
-        out: list[Batch] = []
-        for batch in batches_from(feed, self._schema_of(source), source):
-            out += self._push(source, batch)
-        return out
+        """Take input of one source; what came out. Input that is wrong is refused whole, and the query goes on.
+
+        All of the feed is read and checked before any of it is worked on; a long stream is pushed in parts (or pulled by `run`).
+        """
+        self._refuse_if_broken()
+        return self._push(source, list(batches_from(feed, self._schema_of(source), source)))
 
     def _schema_of(self, source: str) -> pa.Schema:
         station = self._graph.sources.get(source)
@@ -98,21 +102,29 @@ class Engine:
             raise PlanError(f"no source {source!r}")
         return station.operator.schema
 
-    def _push(self, source: str, batch: Batch) -> list[Batch]:
+    def _refuse_if_broken(self) -> None:
         if self._broken is not None:
             raise StateError("the query failed earlier and its state is not whole; go on from its last snapshot.") from self._broken
+
+    def _push(self, source: str, batches: list[Batch]) -> list[Batch]:
         begin = self._clock()
+        kept: list[Batch] = []
         try:
-            self._graph.offer(source, batch)
-            out = self._graph.run()
+            for batch, admitted in zip(batches, self._graph.admit(source, batches), strict=True):
+                out = self._graph.send(source, admitted)
+                self._counts[0] += 1
+                self._counts[1] += len(batch)
+                kept += self._news(out)
         except InputError:
-            raise  # the ingress refused the batch before anything was applied
+            raise  # the ingress refused the input before anything was applied
         except BaseException as reason:
             self._broken = reason
             raise
         self._busy += self._clock() - begin
-        self._counts[0] += 1
-        self._counts[1] += len(batch)
+        return kept
+
+    def _news(self, out: list[Batch]) -> list[Batch]:
+        """The answers that say something: elements, or a promise that was not made before."""
         kept = []
         for answer in out:
             advanced = self._progress.merge(answer.progress)
@@ -125,9 +137,10 @@ class Engine:
 
     def finish(self) -> list[Batch]:
         """The end of every source: nothing will change any more."""
+        self._refuse_if_broken()
         out: list[Batch] = []
         for name, schema in self.sources.items():
-            out += self._push(name, Batch.empty(schema, Progress(INFINITY)))
+            out += self._push(name, [Batch.empty(schema, Progress(INFINITY))])
         return out
 
     def late(self, source: str) -> pa.Table:
@@ -154,8 +167,9 @@ class Engine:
         return Status(self._counts[0], self._counts[1], self._counts[2], self._counts[3], late, self._progress, total, self._busy)
 
     def snapshot(self) -> bytes:
-        """All state, between two batches."""
-        return pack(self._graph.snapshot(), self._mark())
+        """All state, between two pushes; entries of the ledgers that were not taken yet are part of it."""
+        self._refuse_if_broken()
+        return pack({**self._graph.snapshot(), _ITSELF: {"progress": progress_rows(self._progress)}}, self._mark())
 
     @classmethod
     def restore(
@@ -169,7 +183,9 @@ class Engine:
     ) -> Engine:
         """An engine that goes on where the snapshot was taken."""
         engine = cls(query, consistency=consistency, hold=hold, clock=clock)
-        engine._graph.restore(unpack(snapshot, engine._mark()))
+        state = unpack(snapshot, engine._mark())
+        engine._progress = progress_of_rows(state.pop(_ITSELF)["progress"])
+        engine._graph.restore(state)
         return engine
 
     def _mark(self) -> str:

@@ -10,20 +10,21 @@ import hashlib
 import pyarrow as pa
 
 from thalweg.errors import StateError
+from thalweg.model.progress import Progress, progress_of_text, progress_text
 from thalweg.model.rows import Rows, empty_rows
 from thalweg.operators.base import Slices
 from thalweg.plan.explain import plan_text
 from thalweg.plan.nodes import Node, Source, walk
 
-__all__ = ["fingerprint", "pack", "unpack"]
+__all__ = ["fingerprint", "pack", "progress_of_rows", "progress_rows", "unpack"]
 
 _FORMAT = b"thalweg-snapshot-1"
 _SCHEMA = pa.schema([("operator", pa.string()), ("slice", pa.string()), ("rows", pa.binary())])
 
 
 def fingerprint(plan: Node, consistency: str) -> str:
-    """What a snapshot must agree on with the query it is restored into."""
-    sources = "\n".join(f"{n.name}: {n.columns} {n.ingress}" for n in walk(plan) if isinstance(n, Source))
+    """What a snapshot must agree on with the query it is restored into: the plan, and what its sources declare."""
+    sources = "\n".join(f"{n.name}: {n.columns} {n.ingress} {n.declared}" for n in walk(plan) if isinstance(n, Source))
     return hashlib.sha256(f"{plan_text(plan)}\n{sources}\n{consistency}".encode()).hexdigest()
 
 
@@ -38,6 +39,16 @@ def _rows(blob: bytes) -> Rows:
     table = pa.ipc.open_stream(blob).read_all().combine_chunks()
     batches = table.to_batches()
     return batches[0] if batches else empty_rows(table.schema)
+
+
+def progress_rows(progress: Progress) -> Rows:
+    """Progress as a slice of a snapshot."""
+    return pa.RecordBatch.from_arrays([pa.array([progress_text(progress)], pa.string())], names=["progress"])
+
+
+def progress_of_rows(rows: Rows) -> Progress:
+    """The inverse of `progress_rows`."""
+    return progress_of_text(rows.column(0)[0].as_py())
 
 
 def pack(state: dict[str, Slices], mark: str) -> bytes:

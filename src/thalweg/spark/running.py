@@ -165,7 +165,8 @@ def start(
     ready = prepare(query, feeds, checkpoint=place, consistency=consistency, hold=hold, buckets=buckets, idle=idle, spark=spark)
     ready.record.check()
     table = _Table(ready) if to == "memory" else None
-    ready.typed(output)  # a form that does not fit the query is refused now, not in the first micro-batch
+    if output != "packed":
+        ready.typed(output)  # a form that does not fit the query is refused now, not in the first micro-batch
     deliver = _sink(to, path, output, ready, table)
 
     def each(packed: DataFrame, batch: int) -> None:
@@ -193,6 +194,8 @@ def _leaves(ready: Prepared) -> list[str]:
 def _sink(to: str | Each, path: str | None, output: str, ready: Prepared, table: _Table | None) -> Each:
     if table is not None:
         return table.take
+    if callable(to) and output == "packed":
+        return to
     if callable(to):
         function = to
         return lambda packed, batch: function(ready.typed(output, packed), batch)

@@ -1,0 +1,212 @@
+"""Sliding count and sum per key on Spark: ours, Spark's own windows, and DuckDB in batch, over the same Parquet files.
+
+All read the same files with the same number of rows in a micro-batch, in one session on the same cores, and write typed rows
+to a sink that throws them away. Micro-batches of the warm-up are left out; the speed is rows over the median time of the
+others. Ratios are `ratio_to_spark`: our rows a second over those of the faster of Spark's two state stores.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import thalweg as tw
+from benchmarks._data import LATEST, make_events
+from thalweg import spark as ts
+from thalweg.cli.bench import Emit
+
+RANGE_S = 600
+FILES = 4
+"""Files in a micro-batch."""
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+DEFAULT = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+
+
+def run(
+    emit: Emit,
+    *,
+    batch_rows: int = 4_000_000,
+    batches: int = 14,
+    warm_up: int = 10,
+    rate: int = 10_000,
+    keys: str = "100,10000",
+    ratios: str = "1,10,60,600",
+    spark_budget_s: float = 120.0,
+    variants: str = "final,speculative,foreign,packed",
+) -> None:
+    """Measure every combination of keys and RANGE/SLIDE; Spark's own gets at most `spark_budget_s` for each."""
+    spark = ts.session(spark__driver__memory="6g")
+    for count in map(int, str(keys).split(",")):
+        folder = Path(tempfile.mkdtemp(prefix="thalweg-bench-"))
+        try:
+            _write(folder / "events", count, batch_rows // FILES, batches * FILES, rate)
+            for ratio in map(int, str(ratios).split(",")):
+                _compare(emit, spark, folder, count, ratio, batch_rows, warm_up, spark_budget_s, variants.split(","))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write(folder: Path, keys: int, rows: int, files: int, rate: int) -> None:
+    """Files of equal size, in order of arrival."""
+    folder.mkdir()
+    table = make_events(rows * files, keys=keys, rate=rate).table
+    times = table.column("_start").cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
+    table = pa.table({"ts": times, "key": table.column("key"), "value": table.column("value")})
+    for number in range(files):
+        pq.write_table(table.slice(number * rows, rows), folder / f"{number:05}.parquet", row_group_size=rows)
+
+
+def _compare(
+    emit: Emit, spark: Any, folder: Path, keys: int, ratio: int, batch_rows: int, warm_up: int, budget: float, variants: list[str]
+) -> None:
+    shared = {"keys": keys, "range_over_slide": ratio, "rows_per_batch": batch_rows}
+    speeds: dict[str, float] = {}
+    for name, source, consistency, output in (
+        ("final", "own", "final", "typed"),
+        ("speculative", "own", "speculative", "typed"),
+        ("foreign", "foreign", "final", "typed"),
+        ("packed", "own", "final", "packed"),
+    ):
+        if name not in variants:
+            continue
+        seconds = _ours(spark, folder, ratio, source, consistency, output)
+        speeds[name] = batch_rows / median(seconds[warm_up:])
+        emit("rows_per_s", speeds[name], "1/s", engine="thalweg", source=source, consistency=consistency, output=output, **shared)
+    own = []
+    for provider in (ROCKSDB, DEFAULT):
+        seconds = _spark(spark, folder, ratio, provider, budget / 2)
+        used = seconds[warm_up:] if len(seconds) > warm_up + 1 else seconds[len(seconds) // 2 :]
+        own.append(batch_rows / median(used))
+        emit("rows_per_s", own[-1], "1/s", engine="spark", provider=provider.rpartition(".")[2], batches=len(seconds), **shared)
+    batch = _duckdb(folder, ratio)
+    emit("rows_per_s", batch, "1/s", engine="duckdb", **shared)
+    for name, source, consistency, output in (
+        ("final", "own", "final", "typed"),
+        ("speculative", "own", "speculative", "typed"),
+        ("foreign", "foreign", "final", "typed"),
+        ("packed", "own", "final", "packed"),
+    ):
+        if name in speeds:
+            emit("ratio_to_spark", speeds[name] / max(own), "x", source=source, consistency=consistency, output=output, **shared)
+            emit("ratio_to_duckdb", speeds[name] / batch, "x", source=source, consistency=consistency, output=output, **shared)
+
+
+def _query(events: tw.Stream, ratio: int) -> tw.Stream:
+    slide = f"{RANGE_S // ratio} s"
+    return events.group_by("key").hopping(f"{RANGE_S} s", slide).aggregate(n=tw.count(), total=tw.sum_("value"))
+
+
+def _ours(spark: Any, folder: Path, ratio: int, source: str, consistency: str, output: str) -> list[float]:
+    facts: dict[str, Any] = {"time": "ts", "disorder": LATEST, "late": "drop", "name": "events"}
+    if source == "own":
+        events = ts.from_files(str(folder / "events"), files_per_batch=FILES, **facts)
+    else:
+        events = ts.from_spark(_stream(spark, folder), **facts)
+
+    def begin(checkpoint: str) -> Any:
+        options: dict[str, Any] = {"to": "noop", "consistency": consistency, "trigger": "available now"}
+        if output == "packed":
+            return ts.start(
+                _query(events, ratio),
+                to=_throw_away,
+                output="packed",
+                consistency=consistency,
+                checkpoint=checkpoint,
+                trigger="available now",
+            ).query
+        return ts.start(_query(events, ratio), to="noop", consistency=consistency, checkpoint=checkpoint, trigger="available now").query
+
+    return _durations(begin, None)
+
+
+def _throw_away(rows: Any, _: int) -> None:
+    rows.write.format("noop").mode("append").save()
+
+
+def _stream(spark: Any, folder: Path) -> Any:
+    return spark.readStream.schema("ts timestamp, key long, value long").option("maxFilesPerTrigger", FILES).parquet(str(folder / "events"))
+
+
+def _spark(spark: Any, folder: Path, ratio: int, provider: str, budget: float) -> list[float]:
+    from pyspark.sql import functions as f
+
+    rows = _stream(spark, folder).withWatermark("ts", "60 seconds")
+    slide = RANGE_S // ratio
+    window = f.window("ts", f"{RANGE_S} seconds") if ratio == 1 else f.window("ts", f"{RANGE_S} seconds", f"{slide} seconds")
+    answer = rows.groupBy(window, "key").agg(f.count("*").alias("n"), f.sum("value").alias("total"))
+
+    def begin(checkpoint: str) -> Any:
+        writer = answer.writeStream.format("noop").outputMode("append").option("checkpointLocation", checkpoint)
+        return writer.trigger(availableNow=True).start()
+
+    settings = {PROVIDER: provider, FORMAT: "2" if provider == ROCKSDB else "1"}  # the default store has only the first format
+    before = {key: spark.conf.get(key) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        return _durations(begin, budget)
+    finally:
+        for key, value in before.items():
+            spark.conf.set(key, value)
+
+
+def _durations(begin: Callable[[str], Any], budget: float | None) -> list[float]:
+    """Seconds of each micro-batch that had input, in order; stopped after the budget."""
+    checkpoint = tempfile.mkdtemp(prefix="thalweg-bench-")
+    started = time.monotonic()
+    query = begin(checkpoint)
+    try:
+        while query.isActive:
+            query.awaitTermination(1)
+            if budget is not None and time.monotonic() - started > budget and len(query.recentProgress) >= 2:
+                break
+        reports = [entry for entry in query.recentProgress if entry.numInputRows]
+    finally:
+        query.stop()
+        shutil.rmtree(checkpoint, ignore_errors=True)
+    return [entry.batchDuration / 1000 for entry in reports]
+
+
+def _duckdb(folder: Path, ratio: int) -> float:
+    """Batch, paned: sums by pane and key, then each window adds its panes by running sums over the panes of a key."""
+    slide = RANGE_S * 1_000_000 // ratio
+    connection = duckdb.connect()
+    connection.sql("SET threads=2")
+    path = f"{folder / 'events'}/*.parquet"
+    total = connection.sql(f"SELECT count(*) FROM '{path}'").fetchall()[0][0]
+    panes = f"""
+        CREATE OR REPLACE TABLE panes AS
+        SELECT epoch_us(ts) // {slide} AS pane, key, count(*) AS n, sum(value) AS total FROM '{path}' GROUP BY ALL"""
+    naive = f"""
+        CREATE OR REPLACE TABLE answer AS
+        SELECT pane + w AS k, key, sum(n) AS n, sum(total) AS total FROM panes, range({ratio}) AS r(w) GROUP BY ALL"""
+    framed = f"""
+        CREATE OR REPLACE TABLE answer AS
+        WITH edges AS (
+            SELECT pane AS k, key, n, total FROM panes UNION ALL SELECT pane + {ratio}, key, -n, -total FROM panes
+        ), steps AS (SELECT k, key, sum(n) AS n, sum(total) AS total FROM edges GROUP BY ALL),
+        running AS (
+            SELECT key, k, lead(k) OVER w AS upto, sum(n) OVER w AS n, sum(total) OVER w AS total
+            FROM steps WINDOW w AS (PARTITION BY key ORDER BY k)
+        )
+        SELECT key, unnest(range(k, upto)) AS k, n, total FROM running WHERE n > 0"""
+    best = float("inf")
+    for second in (naive, framed) if ratio <= 60 else (framed,):
+        for _ in range(2):
+            began = time.monotonic()
+            connection.sql(panes)
+            connection.sql(second)
+            best = min(best, time.monotonic() - began)
+    connection.close()
+    return float(total / best)
