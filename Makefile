@@ -15,7 +15,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## make .venv with the locked dependencies (every other target does this first)
-	@scripts/bootstrap
+	@scripts/bootstrap --java
 
 demo: setup ## run the main job: late packets, early answers, revisions, final answers
 	@$(JAVA) $(BIN)/thalweg demo

@@ -117,15 +117,8 @@ def _ours(spark: Any, folder: Path, ratio: int, source: str, consistency: str, o
     def begin(checkpoint: str) -> Any:
         options: dict[str, Any] = {"to": "noop", "consistency": consistency, "trigger": "available now"}
         if output == "packed":
-            return ts.start(
-                _query(events, ratio),
-                to=_throw_away,
-                output="packed",
-                consistency=consistency,
-                checkpoint=checkpoint,
-                trigger="available now",
-            ).query
-        return ts.start(_query(events, ratio), to="noop", consistency=consistency, checkpoint=checkpoint, trigger="available now").query
+            options["to"], options["output"] = _throw_away, "packed"
+        return ts.start(_query(events, ratio), checkpoint=checkpoint, **options).query
 
     return _durations(begin, None)
 

@@ -64,7 +64,7 @@ def test_final_answers_are_never_taken_back_and_give_the_same_table(packets: Pac
 
 
 def test_the_command_prints_the_story() -> None:
-    result = CliRunner().invoke(main, ["demo", "--packets", "10000"])
+    result = CliRunner().invoke(main, ["demo", "--in-process", "--packets", "10000"])
     assert result.exit_code == 0, result.output
     assert f"packets from 10.0.0.{SOURCES} in [10:00, 20:00)" in result.output
     for word in ("early", "final", "packets/s", "late", "retractions", "the same table"):

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 import thalweg as tw
 from thalweg.model.batch import Batch
-from thalweg.model.cht import table_of_batches
+from thalweg.model.cht import Row, rows_of_table, table_of_batches
 from thalweg.run import Status
 
 __all__ = ["Packets", "Report", "Watch", "demo", "make_packets", "packets_by_source", "play"]
@@ -35,19 +35,19 @@ class Packets:
     table: pa.Table
     arrival: npt.NDArray[np.int64]
 
-    def cut(self, every: int) -> Iterator[tuple[int, pa.Table]]:
-        """Batches of what arrived in each span of `every`, with the time at which the span ends."""
-        ends = np.arange(every, int(self.arrival[-1]) + every + 1, every)
+    def cut(self, every: int, *, first: int | None = None) -> Iterator[tuple[int, pa.Table]]:
+        """Batches of what arrived in each span of `every`, with the time at which the span ends; `first` ends the first span."""
+        ends = np.arange(every if first is None else first, int(self.arrival[-1]) + every + 1, every)
         edges = np.searchsorted(self.arrival, [0, *ends])
         for at, begin, end in zip(ends, edges[:-1], edges[1:], strict=True):
             if end > begin:
                 yield int(at), self.table.slice(begin, end - begin)
 
 
-def make_packets(count: int, *, seed: int = 7) -> Packets:
-    """Forty minutes of packets: 80% on time, 20% up to a minute late, one in two thousand minutes late."""
+def make_packets(count: int, *, seed: int = 7, span: int = SPAN) -> Packets:
+    """Packets of forty minutes unless told: 80% on time, 20% up to a minute late, one in two thousand minutes late."""
     rng = np.random.default_rng(seed)
-    sent = np.sort(rng.integers(0, SPAN, count))
+    sent = np.sort(rng.integers(0, span, count))
     delay = rng.integers(0, 50_000, count)
     delay = np.where(rng.random(count) < 0.2, rng.integers(0, MINUTE, count), delay)
     delay = np.where(rng.random(count) < 0.0005, rng.integers(2 * MINUTE, 5 * MINUTE, count), delay)
@@ -85,11 +85,17 @@ class Watch:
         for row, entry in mine:
             taken_back = batch.is_adjust is not None and bool(batch.is_adjust[row])
             if entry["src"] == self.src and not taken_back:
-                self.events.append((at, "early" if self._count is None else "revised", entry["packets"]))
-                self._count = entry["packets"]
+                self.note(at, entry["packets"], batch.progress.cti)
+        self.note(at, self._count, batch.progress.cti)
+
+    def note(self, at: int, count: int | None, cti: int) -> None:
+        """What the answer is now, and the promise that stands."""
+        if count is not None and count != self._count:
+            self.events.append((at, "early" if self._count is None else "revised", count))
+            self._count = count
         is_final = any(kind == "final" for _, kind, _ in self.events)
         # To take the answer back would change time from its start on: once that is promised away, it is final.
-        if self._count is not None and not is_final and batch.progress.cti > self.start:
+        if self._count is not None and not is_final and cti > self.start:
             self.events.append((at, "final", self._count))
 
 
@@ -162,15 +168,52 @@ def _summary(packets: Packets, early: Report, final: Report) -> Iterator[str]:
 
 @click.command
 @click.option("--packets", "count", default=1_000_000, show_default=True, type=click.IntRange(min=10_000), help="How many packets.")
-def demo(count: int) -> None:
-    """Late packets in; early, revised and final answers out."""
-    packets = make_packets(count)
+@click.option("--in-process", is_flag=True, help="Without Spark, in this process.")
+def demo(count: int, *, in_process: bool) -> None:
+    """Late packets in; early, revised and final answers out. On Spark, local[*]."""
+    packets = make_packets(count, span=SPAN if in_process else 24 * MINUTE)
     watch = Watch(f"10.0.0.{SOURCES}", 10 * MINUTE, 20 * MINUTE)
     click.echo("Packets and bytes per source over the last 10 minutes, every minute; packets may come a minute late.\n")
+    lines = _in_process(packets, watch) if in_process else _on_spark(packets, watch)
+    for line in lines:
+        click.echo(line)
+
+
+def _in_process(packets: Packets, watch: Watch) -> Iterator[str]:
     early = play(packets, watch, every=SECOND, consistency="speculative", clock=time.perf_counter)
-    for line in _tell(watch):
-        click.echo(line)
-    click.echo("\nThe whole run")
+    yield from _tell(watch)
+    yield "\nThe whole run"
     final = play(packets, None, every=10 * SECOND, consistency="final", clock=time.perf_counter)
-    for line in _summary(packets, early, final):
-        click.echo(line)
+    yield from _summary(packets, early, final)
+
+
+def _on_spark(packets: Packets, watch: Watch) -> Iterator[str]:
+    from thalweg.cli.demo_spark import play_on_spark
+
+    yield "Starting Spark on local[*] ..."
+    report = play_on_spark(packets, watch, click.echo)
+    yield ""
+    yield from _tell(watch)
+    status, count = report.status, len(packets.arrival)
+    starts = packets.table.column("_start").to_numpy()
+    disorder = np.mean(starts < np.maximum.accumulate(starts))
+    reference = play(packets, None, every=MINUTE, consistency="final", clock=time.perf_counter)
+    yield "\nThe whole run"
+    yield f"  packets      {count:>10,}   {disorder:.0%} of them out of order"
+    yield f"  packets/s    {count / report.seconds:>10,.0f}   all in all; {report.start_up:.0f} s until the first answer"
+    yield f"  batches      {status.batches:>10,}   micro-batches of one minute of packets"
+    yield f"  exchanged    {status.exchanged:>10,}   rows left for the exchange after partial sums"
+    yield f"  late         {status.late:>10,}   came after their promise: dropped, and counted"
+    yield f"  answers      {len(report.rows):>10,}   in the final table"
+    yield f"  retractions  {status.adjusts:>10,}   answers taken back because a late packet changed them"
+    if status.late == reference.status.late:
+        same = len(report.rows) == reference.table.num_rows and _rows(reference.table) == sorted(map(_key, report.rows))
+        yield f"In-process, the final table is {'the same' if same else 'ANOTHER'}."
+
+
+def _key(row: Row) -> tuple[object, ...]:
+    return row[0], row[1], *row[2].values()
+
+
+def _rows(table: pa.Table) -> list[tuple[object, ...]]:
+    return sorted(map(_key, rows_of_table(table)))

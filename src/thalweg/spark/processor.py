@@ -21,14 +21,14 @@ from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.spark.fragments import Exchange, Fragment
 from thalweg.spark.ingest import divide
-from thalweg.spark.runner import FragmentRunner
+from thalweg.spark.runner import Answer, FragmentRunner
 from thalweg.spark.state import Memory, SliceStore
 from thalweg.spark.wire import EXCHANGE_COLUMNS, Chunk, Header, blob_of_batch, write_rows
 
 __all__ = ["OUTPUT_COLUMNS", "FragmentProcessor", "FragmentSpec"]
 
 OUTPUT_COLUMNS = (
-    "bucket int, kind string, origin string, cti long, taken long, changes long, adjusts long, late long, "
+    "bucket int, kind string, origin string, cti long, read long, taken long, changes long, adjusts long, late long, "
     "state_rows long, state_bytes long, written long, blob binary"
 )
 _exchange_row = cast(Any, Row(*(column.split()[0] for column in EXCHANGE_COLUMNS.split(", "))))
@@ -50,6 +50,8 @@ class FragmentSpec:
     consistency: Consistency
     parts: dict[str, int]
     idle: dict[str, float]
+    first: int
+    """The id of the first bucket."""
     targets: list[tuple[int, Exchange, list[int]]] = field(default_factory=list)
     """The inputs of other fragments that read this one, with their bucket ids; none: this is the last."""
 
@@ -71,8 +73,9 @@ class FragmentProcessor(StatefulProcessor):
         answer = runner.process(chunks, time.time())
         store.save(runner.slices(), runner.signatures)
         memory.runner = runner, memory.token
+        read = answer.rows_read if bucket == spec.first else 0  # every bucket sees every header
         if spec.targets:
-            yield from self._to_fragments(bucket, answer.batch)
+            yield from self._to_fragments(bucket, answer.batch, read)
             for name, ledger in answer.ledgers.items():
                 rows_ = ledger.combine_chunks().to_batches()[0]
                 for fragment, _, ids in spec.targets[:1]:
@@ -82,7 +85,7 @@ class FragmentProcessor(StatefulProcessor):
                 yield _exchange_row(ids[0], fragment, chunk.origin, 0, chunk.header.to_json(), chunk.blob)
             return
         size = sum(runner.state_size().values(), StateSize())
-        yield from _to_output(bucket, answer.batch, answer.elements_in, answer.late_rows, size, store.written)
+        yield from _to_output(bucket, answer, read, size, store.written)
         for name, ledger in answer.ledgers.items():
             yield _output(bucket, "late", name, blob=write_rows(ledger.combine_chunks().to_batches()[0]))
         for chunk in forwarded:
@@ -101,9 +104,9 @@ class FragmentProcessor(StatefulProcessor):
             runner.restore(slices)
         return runner
 
-    def _to_fragments(self, bucket: int, batch: Batch) -> Iterator[Row]:
+    def _to_fragments(self, bucket: int, batch: Batch, read: int) -> Iterator[Row]:
         for fragment, entry, ids in self._spec.targets:
-            header = Header.of_progress(batch.progress.without_scopes(), partition=str(bucket)).to_json()
+            header = Header.of_progress(batch.progress.without_scopes(), partition=str(bucket), rows=read).to_json()
             for target, part in divide(batch, entry.keys, ids):
                 yield _exchange_row(target, fragment, entry.leaf.name, 0, header, blob_of_batch(part) if len(part) else None)
 
@@ -121,15 +124,17 @@ def _chunks(rows: Iterable[Any]) -> tuple[list[Chunk], list[Chunk]]:
     return chunks, forwarded
 
 
-def _to_output(bucket: int, batch: Batch, taken: int, late: int, size: StateSize, written: int) -> Iterator[Row]:
+def _to_output(bucket: int, answer: Answer, read: int, size: StateSize, written: int) -> Iterator[Row]:
     """The answer in pieces of a few MiB, and one row with the figures of the micro-batch."""
+    batch = answer.batch
     for begin in range(0, len(batch), _CHUNK_ROWS):
         piece = batch if len(batch) <= _CHUNK_ROWS else batch.take(np.arange(begin, min(begin + _CHUNK_ROWS, len(batch))))
         yield _output(bucket, "changes", "", blob=blob_of_batch(piece))
     cti = None if batch.progress.cti == NO_PROGRESS.cti else batch.progress.cti
     adjusts = 0 if batch.is_adjust is None else int(batch.is_adjust.sum())
-    yield _output_row(bucket, "figures", "", cti, taken, len(batch), adjusts, late, size.rows, size.bytes, written, None)
+    figures = (read, answer.elements_in, len(batch), adjusts, answer.late_rows, size.rows, size.bytes, written)
+    yield _output_row(bucket, "figures", "", cti, *figures, None)
 
 
 def _output(bucket: int, kind: str, origin: str, *, late: int | None = None, blob: bytes | None) -> Any:
-    return _output_row(bucket, kind, origin, None, None, None, None, late, None, None, None, blob)
+    return _output_row(bucket, kind, origin, None, None, None, None, None, late, None, None, None, blob)

@@ -102,7 +102,7 @@ def prepare(
         if len(plan.fragments) > 1:
             rows = rows.where(col("fragment") == fragment.number)
         targets = targets_of(plan, ids, upstream=fragment.number)
-        spec = FragmentSpec(run, fragment, answers, parts_of(plan, fragment, ids), _idle(fragment, idle or {}), targets)
+        spec = FragmentSpec(run, fragment, answers, parts_of(plan, fragment, ids), _idle(fragment, idle or {}), ids[0], targets)
         shape = EXCHANGE_COLUMNS if targets else OUTPUT_COLUMNS
         outputs[fragment.number] = rows.groupBy("bucket").transformWithState(FragmentProcessor(spec), shape, "Append", "None")
     record = ProgressRecord(checkpoint, _identity(plan, count, consistency))
@@ -134,7 +134,7 @@ def _identity(plan: FragmentPlan, buckets: int, consistency: str) -> dict[str, A
 
 def _observed(output: DataFrame) -> DataFrame:
     """Figures of each micro-batch, for progress reports; the promise of a query is that of its slowest bucket."""
-    figures = [sum_(name).alias(name) for name in ("taken", "changes", "adjusts", "late", "state_rows", "state_bytes", "written")]
+    figures = [sum_(name).alias(name) for name in ("read", "taken", "changes", "adjusts", "late", "state_rows", "state_bytes", "written")]
     cti = min_(when(col("kind") == "figures", coalesce(col("cti"), lit(MIN_TIME)))).alias("cti")
     return output.observe(FIGURES, cti, *figures)
 

@@ -61,6 +61,8 @@ class Answer:
     late_rows: int
     ledgers: dict[str, pa.Table]
     elements_in: int
+    rows_read: int
+    """Rows of the sources that these chunks come from, before anything was filtered or summed."""
 
 
 class FragmentRunner:
@@ -83,8 +85,10 @@ class FragmentRunner:
     def process(self, chunks: Iterable[Chunk], now: float) -> Answer:
         """One micro-batch: all chunks that came for this bucket."""
         by_origin: dict[str, list[Chunk]] = {}
+        seen: dict[tuple[str, int, str], int] = {}
         for chunk in chunks:
             by_origin.setdefault(chunk.origin, []).append(chunk)
+            seen[chunk.origin.partition("#")[0], chunk.seq, chunk.header.partition] = chunk.header.rows
         out: list[Batch] = []
         taken = 0
         late_before = self.late
@@ -96,7 +100,7 @@ class FragmentRunner:
         out += self._wake_the_others(by_origin, now)
         answer = Batch.concat(out, self.fragment.plan.schema)
         self._progress = self._progress.merge(answer.progress)
-        return Answer(answer.with_progress(self._progress), self.late - late_before, self._ledgers(), taken)
+        return Answer(answer.with_progress(self._progress), self.late - late_before, self._ledgers(), taken, sum(seen.values()))
 
     def _batches(self, entry: Exchange, known: _Input, chunks: list[Chunk], now: float) -> Iterable[Batch]:
         """The input of a micro-batch as batches with promises."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from thalweg.model.progress import NO_PROGRESS
 from thalweg.model.time import MIN_TIME, Duration
 from thalweg.plan.nodes import Node
 from thalweg.spark.feeds import Feed
+from thalweg.spark.progress import show_progress
 from thalweg.spark.query import FIGURES, Prepared, prepare
 from thalweg.spark.wire import batch_of_blob
 from thalweg.stream import Stream
@@ -32,8 +34,10 @@ class QueryStatus:
     """How a query on Spark is doing, as of its last micro-batch."""
 
     batches: int
-    rows_in: int
-    """Rows that the fragments took, after ingest, in all micro-batches reported so far."""
+    rows: int
+    """Rows that were read."""
+    exchanged: int
+    """Rows that were left of them for the exchange, after filters and partial sums."""
     changes: int
     adjusts: int
     late: int
@@ -91,7 +95,8 @@ class RunningQuery:
 
         return QueryStatus(
             batches=len(self._totals),
-            rows_in=total("taken"),
+            rows=total("read"),
+            exchanged=total("taken"),
             changes=total("changes"),
             adjusts=total("adjusts"),
             late=total("late"),
@@ -149,6 +154,7 @@ def start(
     idle: Mapping[str, float] | None = None,
     buckets: int | None = None,
     name: str | None = None,
+    progress: bool | None = None,
     spark: SparkSession | None = None,
 ) -> RunningQuery:
     """Start a query.
@@ -157,6 +163,7 @@ def start(
     micro-batch becomes a folder `batch=N` that is written again if the batch is, or a function of (DataFrame, batch number)
     called once per micro-batch, which should do nothing twice for one number. `late` is such a function for late rows.
     `trigger`: `"at once"` (one micro-batch after the other), `"available now"`, or Spark's own arguments.
+    `progress` prints a line for each micro-batch; by default where standard error is a terminal.
     Without a checkpoint the query cannot be started again.
     """
     temporary = None if checkpoint is not None else tempfile.mkdtemp(prefix="thalweg-checkpoint-")
@@ -184,6 +191,8 @@ def start(
 
     writer = ready.output.writeStream.foreachBatch(each).option("checkpointLocation", place).trigger(**_trigger(trigger))
     running = writer.start() if name is None else writer.queryName(name).start()
+    if progress or (progress is None and sys.stderr.isatty()):
+        show_progress(ready.spark, running)
     return RunningQuery(running, ready, table, temporary)
 
 

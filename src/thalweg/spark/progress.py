@@ -1,0 +1,75 @@
+"""Progress of a running query: one line for each micro-batch, from a streaming listener."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.streaming.query import StreamingQuery
+
+from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.spark.query import FIGURES
+
+__all__ = ["progress_line", "show_progress"]
+
+
+def progress_line(batch: int, seconds: float, figures: dict[str, Any]) -> str:
+    """
+    >>> progress_line(3, 0.5, {"read": 1000, "cti": 60_000_000, "changes": 7, "adjusts": 2, "late": 1, "state_rows": 9, "state_bytes": 72})
+    'batch 3  1,000 rows  2,000 rows/s  final up to 1970-01-01 00:01:00  7 changes, 2 retractions  1 late  state 9 rows, 72 bytes'
+    """
+    rows = figures.get("read") or 0
+    speed = rows / seconds if seconds else 0.0
+    changes, adjusts, late = (figures.get(name) or 0 for name in ("changes", "adjusts", "late"))
+    state = f"state {figures.get('state_rows') or 0:,} rows, {figures.get('state_bytes') or 0:,} bytes"
+    settled = f"final up to {_when(figures.get('cti'))}"
+    answers = f"{changes:,} changes, {adjusts:,} retractions  {late:,} late"
+    return f"batch {batch}  {rows:,} rows  {speed:,.0f} rows/s  {settled}  {answers}  {state}"
+
+
+def _when(cti: int | None) -> str:
+    if cti is None or cti == MIN_TIME:
+        return "nothing yet"
+    if cti == INFINITY:
+        return "the end"
+    try:
+        return str(datetime.fromtimestamp(cti / 1_000_000, UTC).replace(tzinfo=None, microsecond=0))
+    except (OverflowError, ValueError, OSError):
+        return str(cti)
+
+
+def show_progress(spark: SparkSession, query: StreamingQuery, write: Callable[[str], object] | None = None) -> None:
+    """Print a line for each micro-batch of a query until it ends."""
+    spark.streams.addListener(_Printer(spark, query.id, write or _to_stderr))
+
+
+def _to_stderr(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+class _Printer(StreamingQueryListener):
+    def __init__(self, spark: SparkSession, query: str, write: Callable[[str], object]) -> None:
+        self._spark = spark
+        self._query = query
+        self._write = write
+
+    def onQueryStarted(self, event: Any) -> None:
+        pass
+
+    def onQueryProgress(self, event: Any) -> None:
+        progress = event.progress
+        figures = progress.observedMetrics.get(FIGURES)
+        if str(progress.id) == str(self._query) and figures is not None:
+            self._write(progress_line(progress.batchId, progress.batchDuration / 1000, figures.asDict()))
+
+    def onQueryIdle(self, event: Any) -> None:
+        pass
+
+    def onQueryTerminated(self, event: Any) -> None:
+        if str(event.id) == str(self._query):
+            self._spark.streams.removeListener(self)
