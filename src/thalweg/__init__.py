@@ -1,5 +1,7 @@
 """Thalweg: continuous queries over events that have lifetimes."""
 
+import thalweg.model._arrow  # noqa: F401  # isort: skip  # before anything converts
+
 from thalweg.errors import ThalwegError
 from thalweg.expr import call, col, lit
 from thalweg.model import (

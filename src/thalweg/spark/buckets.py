@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,6 +20,7 @@ __all__ = ["bucket_ids", "bucket_of"]
 Hashes = npt.NDArray[np.uint64]
 
 _NULL = np.uint64(0x9E3779B97F4A7C15)
+_PRIME = np.uint64(0x100000001B3)
 
 
 def bucket_of(keys: Sequence[pa.Array], length: int, buckets: int) -> Codes:
@@ -64,17 +64,32 @@ def _hash(column: pa.Array) -> Hashes:
 
 def _hash_texts(column: pa.Array) -> Hashes:
     """Each distinct value is hashed once."""
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+    if not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
         try:
             column = pc.cast(column, pa.string())
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             column = pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.string())
     coded = column.dictionary_encode()
-    distinct = pd.util.hash_array(coded.dictionary.to_numpy(zero_copy_only=False).astype(object), categorize=False)
+    distinct = _hash_bytes(coded.dictionary.cast(pa.binary()))
     if not len(distinct):
         return np.full(len(column), _NULL)
     hashes: Hashes = distinct[coded.indices.fill_null(0).to_numpy(zero_copy_only=False)]
     return hashes
+
+
+def _hash_bytes(values: pa.Array) -> Hashes:
+    """A polynomial in the bytes of each value, all values at once."""
+    _, offsets_buffer, data = values.buffers()
+    offsets = np.frombuffer(offsets_buffer, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
+    lengths = np.diff(offsets)
+    hashes = lengths.astype(np.uint64)
+    filled = np.flatnonzero(lengths)
+    if len(filled):
+        used = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]].astype(np.uint64) + np.uint64(1)
+        position = np.arange(len(used)) - np.repeat(offsets[:-1] - offsets[0], lengths)
+        powers = np.cumprod(np.full(int(lengths.max()), _PRIME, np.uint64))
+        hashes[filled] += np.add.reduceat(used * powers[position], (offsets[:-1] - offsets[0])[filled])
+    return _mix(hashes)
 
 
 def _mix(values: Hashes) -> Hashes:
