@@ -1,5 +1,7 @@
 """Thalweg: continuous queries over events that have lifetimes."""
 
+from typing import TYPE_CHECKING, Any
+
 import thalweg.model._arrow  # noqa: F401  # isort: skip  # before anything converts
 
 from thalweg.errors import ThalwegError
@@ -24,6 +26,9 @@ from thalweg.model import (
 from thalweg.plan.aggregates import arg_max, arg_min, avg, count, first, last, max_, min_, percentile, stddev, sum_, variance
 from thalweg.run import Engine, changes, events, run, table
 from thalweg.stream import Stream, source
+
+if TYPE_CHECKING:
+    from thalweg.spark import from_files, from_spark
 
 __all__ = [
     "INFINITY",
@@ -50,6 +55,8 @@ __all__ = [
     "equivalent",
     "events",
     "first",
+    "from_files",
+    "from_spark",
     "insert",
     "last",
     "lit",
@@ -65,3 +72,12 @@ __all__ = [
     "table",
     "variance",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Spark is imported when it is first asked for."""
+    if name in ("from_files", "from_spark"):
+        from thalweg import spark
+
+        return getattr(spark, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
