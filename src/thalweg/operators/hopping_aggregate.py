@@ -42,6 +42,9 @@ __all__ = ["HoppingAggregateKernel", "sum_alike"]
 
 Numbers = npt.NDArray[np.int64]
 
+_SLICES = 64
+"""Slices in the length of a window: what a batch touches is written again by the slice, so slices must be a small part of it."""
+
 _DENSE_CELLS = 4_000_000
 """Up to this many (group, window) cells at a time are summed in a dense matrix."""
 
@@ -68,7 +71,7 @@ class HoppingAggregateKernel(Operator):
         self._cell_schema = pa.schema([*key_fields, pa.field("_k", pa.int64()), *partials])
         self._running = empty_rows(self._cell_schema)
         self._open = empty_rows(self._cell_schema)
-        self._entries = WindowSlices(self._cell_schema, width=max(1, node.window.size // node.window.hop // 8), merge=self._sum)
+        self._entries = WindowSlices(self._cell_schema, width=max(1, node.window.size // node.window.hop // _SLICES), merge=self._sum)
 
     def process(self, port: int, batch: Batch) -> Batch:
         release = self._release
