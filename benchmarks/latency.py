@@ -47,7 +47,7 @@ def _ours(spark: Any, folder: Path, checkpoint: str, sink: Callable[[Any, int], 
     columns = pa.schema([("ts", pa.timestamp("us", "UTC")), ("key", pa.int64()), ("value", pa.int64())])
     events = ts.from_files(str(folder), time="ts", disorder="1 min", late="drop", columns=columns, name="events")
     query = events.group_by("key").tumbling("1 min").aggregate(n=tw.count())
-    return ts.start(query, to=sink, consistency="eager", checkpoint=checkpoint, progress=False).query
+    return ts.start(query, to=sink, consistency="eager", checkpoint=checkpoint, progress=False, spark=spark).query
 
 
 def _spark(spark: Any, folder: Path, checkpoint: str, sink: Callable[[Any, int], None]) -> Any:

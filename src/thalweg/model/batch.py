@@ -214,7 +214,7 @@ def _progress_of(element: Cti, where: str) -> Progress:
     time = _whole(element.time, "CTI", where)
     if element.scope is None:
         return Progress(time)
-    if not isinstance(element.scope, Mapping) or not element.scope:
+    if not element.scope or not hasattr(element.scope, "keys"):
         raise MalformedElementError(
             f"{where}: the scope of a CTI maps columns to values; got {element.scope!r}. Without a scope the CTI holds for all rows."
         )
@@ -269,7 +269,9 @@ def _column(values: list[Any], field: pa.Field, first: int, place: Place) -> pa.
                 raise SchemaChangeError(
                     f"{place(first + at)}: the value {value!r} does not fit the column {field.name!r} of type {field.type}: {reason}."
                 ) from reason
-        raise SchemaChangeError(f"{place(first)}: the column {field.name!r} of type {field.type} does not take its values: {whole}.") from whole
+        raise SchemaChangeError(
+            f"{place(first)}: the column {field.name!r} of type {field.type} does not take its values: {whole}."
+        ) from whole
 
 
 def elements_of(batches: Iterable[Batch]) -> Iterator[Element]:

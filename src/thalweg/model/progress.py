@@ -137,4 +137,4 @@ def unpack_values(packed: Any) -> list[Any]:
         values = pa.ipc.open_stream(base64.b64decode(packed["arrow"])).read_all().column(0).to_pylist()
     else:
         values = packed
-    return [math.nan if value != value else value for value in values]  # noqa: PLR0124 - only NaN differs from itself
+    return [math.nan if value != value else value for value in values]

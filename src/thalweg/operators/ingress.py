@@ -228,15 +228,13 @@ class IngressKernel(Operator):
     def _shaped(self, batch: Batch) -> Batch:
         """One start and one end for each row of payload, as int64; `is_adjust` only where something is adjusted."""
         rows = batch.payload.num_rows
-        controls = {"start": batch.start, "end": batch.end}
+        controls: dict[str, Any] = {"start": batch.start, "end": batch.end}
         if batch.is_adjust is not None:
-            controls |= {"new end": batch.new_end, "kind": batch.is_adjust}  # type: ignore[dict-item]
+            controls |= {"new end": batch.new_end, "kind": batch.is_adjust}
         for what, values in controls.items():
-            if not isinstance(values, np.ndarray) or values.shape != (rows,):
-                shape = "none" if values is None else np.shape(values)
-                raise MalformedElementError(f"{self._place(None)}: {rows} rows of payload, but the shape of {what} is {shape}.")
-        if batch.is_adjust is not None and batch.is_adjust.dtype != np.bool_:
-            raise MalformedElementError(f"{self._place(None)}: is_adjust must be true or false; it is {batch.is_adjust.dtype}.")
+            if not isinstance(values, np.ndarray) or values.shape != (rows,) or (what == "kind" and values.dtype != np.bool_):
+                shape = "none" if values is None else f"{np.size(values)} ({np.asarray(values).dtype})"
+                raise MalformedElementError(f"{self._place(None)}: {rows} rows of payload need {rows} values of {what}; got {shape}.")
         if batch.is_adjust is not None and not batch.is_adjust.any():
             batch = Batch(batch.payload, batch.start, batch.end, progress=batch.progress)
         if batch.start.dtype == batch.end.dtype == np.int64 and (batch.new_end is None or batch.new_end.dtype == np.int64):
@@ -327,7 +325,7 @@ class IngressKernel(Operator):
     def _promises(self, batch: Batch, parts: Groups | None) -> Times:
         """The promise that holds just before each element."""
         size, known, policy = len(batch), self._progress, self._policy
-        promise = np.full(size, known.cti)
+        promise: Times = np.full(size, known.cti)
         if not size:
             return promise
         if known.scoped:
@@ -335,10 +333,10 @@ class IngressKernel(Operator):
             promise = np.array([known.of(group) for group in groups], np.int64)[code]
         if policy.disorder is None:
             return promise
-        sync = batch.sync
+        sync = _observed(batch)
         if parts is None:
             newest = _running_before(sync, self._newest.get(None, MIN_TIME))
-            return np.maximum(promise, _minus(newest, policy.disorder))
+            return np.asarray(np.maximum(promise, _minus(newest, policy.disorder)), np.int64)
         groups, code = parts
         before = np.array([self._newest.get(value, MIN_TIME) for (value,) in groups], np.int64)
         promise = np.maximum(promise, _minus(_running_before_by(sync, code, before), policy.disorder))
@@ -352,12 +350,13 @@ class IngressKernel(Operator):
     def _see(self, batch: Batch, parts: Groups | None) -> None:
         if not len(batch) or self._policy.disorder is None:
             return
+        sync = _observed(batch)
         if parts is None:
-            self._newest[None] = max(self._newest.get(None, MIN_TIME), int(batch.sync.max()))
+            self._newest[None] = max(self._newest.get(None, MIN_TIME), int(sync.max()))
             return
         groups, code = parts
         newest = np.full(len(groups), MIN_TIME)
-        np.maximum.at(newest, code, batch.sync)
+        np.maximum.at(newest, code, sync)
         for (value,), time in zip(groups, newest.tolist(), strict=True):
             self._newest[value] = max(self._newest.get(value, MIN_TIME), time)
 
@@ -457,6 +456,12 @@ def _shown(time: int) -> str:
 def _first(bad: Bools, error: Any) -> None:
     if bad.any():
         raise error(int(np.argmax(bad)))
+
+
+def _observed(batch: Batch) -> Times:
+    """How new each element shows its source to be. An end that is and stays infinite says nothing."""
+    sync = batch.sync
+    return sync if batch.is_adjust is None else np.where(sync == INFINITY, MIN_TIME, sync)
 
 
 def _minus(times: Times, ticks: int) -> Times:

@@ -30,7 +30,7 @@ def batches_from(feed: Feed, schema: pa.Schema, source: str, *, size: int | None
     single = isinstance(feed, (Batch, pa.Table, pa.RecordBatch, Insert, Adjust, Cti))
     if not single and not isinstance(feed, Iterable):
         raise MalformedElementError(f"source {source!r}: expected batches, Arrow tables or elements; got {feed!r}.")
-    items: Iterable[Input] = [feed] if single else feed  # type: ignore[list-item, assignment]
+    items: Iterable[Input] = [feed] if single else feed  # type: ignore[assignment]
 
     def place(number: int) -> str:
         return f"source {source!r}, input {number}"
@@ -110,7 +110,7 @@ def _ticks(table: pa.Table, name: str, *, infinite: bool) -> Times:
     null: Bools | None = column.is_null().to_numpy() if column.null_count else None
     if null is not None:
         if not infinite:
-            _refuse(null, lambda at: f"the time {name!r} is null")
+            _refuse(null, lambda _: f"the time {name!r} is null")
         column = column.fill_null(pa.scalar(0, kind))
     if pa.types.is_timestamp(kind):
         ticks = _from_timestamps(column.cast(pa.int64()).to_numpy(), kind.unit, name)

@@ -64,7 +64,10 @@ def _hash(column: pa.Array) -> Hashes:
 
 def _hash_texts(column: pa.Array) -> Hashes:
     """Each distinct value is hashed once."""
-    if not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
+    kind = column.type
+    if pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_binary_view(kind):
+        column = column.cast(pa.binary())  # as text, their hash would depend on whether all of a batch is UTF-8
+    elif not (pa.types.is_string(kind) or pa.types.is_binary(kind)):
         try:
             column = pc.cast(column, pa.string())
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from thalweg.errors import StateError
 from thalweg.model.batch import Batch
-from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.progress import NO_PROGRESS, Progress, pack_values, unpack_values
 from thalweg.model.rows import Rows, empty_rows
 
 __all__ = ["EXCHANGE_COLUMNS", "EXCHANGE_SCHEMA", "Chunk", "Header", "batch_of_blob", "blob_of_batch", "read_rows", "write_rows"]
@@ -44,7 +44,7 @@ class Header:
     """A promise that follows it."""
     scope_columns: tuple[str, ...] = ()
     scoped: list[Any] = field(default_factory=list)
-    """Promises for single groups: [values, time]."""
+    """Promises for single groups: [values, time]; each value packed, since JSON has no word for dates and the like."""
     begin: int | None = None
     """Where in its source it begins ..."""
     end: int | None = None
@@ -56,12 +56,13 @@ class Header:
         if self.cti is None and not self.scoped:
             return NO_PROGRESS
         common = NO_PROGRESS.cti if self.cti is None else self.cti
-        return Progress(common, tuple(self.scope_columns), {tuple(values): time for values, time in self.scoped})
+        scoped = {tuple(unpack_values(value)[0] for value in values): time for values, time in self.scoped}
+        return Progress(common, tuple(self.scope_columns), scoped)
 
     def promising(self, progress: Progress) -> Header:
         """The same chunk with another promise."""
         cti = None if progress.cti == NO_PROGRESS.cti else progress.cti
-        scoped = [[list(scope), time] for scope, time in progress.scoped.items()]
+        scoped = [[[pack_values([value]) for value in scope], time] for scope, time in progress.scoped.items()]
         return replace(self, cti=cti, scope_columns=progress.scope_columns, scoped=scoped)
 
     def to_json(self) -> str:
