@@ -3,8 +3,8 @@
 A claim says: what the source calls (payload, start, end) is really (payload, start', end), or nothing. Later adjusts
 speak the source's language and are translated; of several equal rows the claims are served first, oldest first.
 
-An adjust that names an end before the promise is late whatever the row really is: it is left out, and no claim is kept
-for such an end. So what becomes of an element follows from the elements and promises before it, however they were cut
+An adjust that names an end before the promise is late whatever the row really is: it is left out, and the claim on the
+end it wanted is a claim on nothing. No claim is kept on an end before the promise. So what becomes of an element follows from the elements and promises before it, however they were cut
 into batches.
 
 Only batches in which something is late, or that adjust while claims are open, come here. Late inserts are handled in
@@ -146,14 +146,13 @@ def _rewrite_one_by_one(batch: Batch, promise: Times, policy: str, claims: Claim
         if end < limit or real is None:  # of an end that is settled, or of a row that was left out
             keep[at] = False
             note(at, "left out")
-            if end >= limit and wanted >= limit:
+            if wanted >= limit:
                 claims.add((row, begin, wanted), None)
             return
         start[at] = real[0]
         if wanted >= limit:
             if real[0] != begin:
                 claims.add((row, begin, wanted), (real[0], wanted))
-            keep[at] = wanted != end
         elif policy == "adjust":
             note(at, "moved")
             new_end[at] = limit

@@ -106,7 +106,7 @@ def bucket_ids(buckets: int) -> list[int]:
     """For each of as many shuffle partitions, the smallest number that Spark puts there.
 
     >>> bucket_ids(2)
-    [0, 1]
+    [2, 0]
     """
     found: dict[int, int] = {}
     number = 0

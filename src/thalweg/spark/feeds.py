@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +25,7 @@ from thalweg.spark.files import FORMATS, FileLog, read_file
 from thalweg.spark.ingest import Ingest, exchange_rows
 from thalweg.spark.wire import EXCHANGE_COLUMNS, Header
 
-__all__ = ["Feed", "Files", "Frame", "Times"]
+__all__ = ["Feed", "Files", "Frame", "Times", "load_reader"]
 
 _FILE = 1_000_000
 """Positions are file number times this plus the chunk's number in its file."""
@@ -103,22 +103,34 @@ class Files:
             raise PlanError(f"the format must be one of {', '.join(FORMATS)}; got {self.format!r}.")
 
     def exchange(self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, where: str, log: str) -> DataFrame:
-        job = _FileJob(self, ingest, schema, where, log)
-        name = f"thalweg_{uuid.uuid4().hex}"
-
-        class Source(_FileSource):
-            _job = job
-
-            @classmethod
-            def name(cls) -> str:
-                return name
-
-        Source.__module__ = "__main__"  # pickled by value: the job travels with it
-        spark.dataSource.register(Source)
-        return spark.readStream.format(name).load()
+        return load_reader(spark, _FileReader(_FileJob(self, ingest, schema, where, log)))
 
 
-Feed = Files | Frame
+def load_reader(spark: SparkSession, reader: DataSourceStreamReader) -> DataFrame:
+    """A stream of exchange rows from a reader, which travels to the workers as it is."""
+    name = f"thalweg_{uuid.uuid4().hex}"
+
+    class Source(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return name
+
+        def schema(self) -> str:
+            return EXCHANGE_COLUMNS
+
+        def streamReader(self, schema: Any) -> DataSourceStreamReader:
+            return reader
+
+    Source.__module__ = "__main__"  # pickled by value, with the reader
+    spark.dataSource.register(Source)
+    return spark.readStream.format(name).load()
+
+
+class Feed(Protocol):
+    """Where the rows of a source come from."""
+
+    def exchange(self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, where: str, log: str) -> DataFrame:
+        """The rows as chunks of the exchange. `log` is a file in the checkpoint that the feed may keep."""
 
 
 @dataclass(frozen=True)
@@ -137,16 +149,6 @@ class _Part(InputPartition):
 
     def __post_init__(self) -> None:
         super().__init__(None)
-
-
-class _FileSource(DataSource):
-    _job: _FileJob
-
-    def schema(self) -> str:
-        return EXCHANGE_COLUMNS
-
-    def streamReader(self, schema: Any) -> DataSourceStreamReader:
-        return _FileReader(self._job)
 
 
 class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

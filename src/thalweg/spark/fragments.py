@@ -19,11 +19,11 @@ from thalweg.errors import PlanError
 from thalweg.expr import Column, Expr, col
 from thalweg.graph.build import never_revises
 from thalweg.plan import nodes
-from thalweg.plan.explain import describe
+from thalweg.plan.explain import describe, operator_ids
 from thalweg.plan.nodes import ClipBy, CombinePanes, Ingress, Join, Node, Panes, Source, WindowAggregate
 from thalweg.plan.nodes.panes import in_panes
 from thalweg.plan.rules import optimize
-from thalweg.plan.rules.substitution import passed_on, substitute
+from thalweg.plan.rules.substitution import START, passed_on, substitute
 
 __all__ = ["Exchange", "Fragment", "FragmentPlan", "fragments_of", "parts_of", "sources_of", "targets_of"]
 
@@ -93,7 +93,22 @@ class FragmentPlan:
                 by = ", ".join(map(str, entry.keys)) or "nothing"
                 lines.append(f"  reads {origin}, exchanged by {by}")
                 lines += [f"    before the exchange: {text}" for text in _chain(entry.ingest)]
+            ids = operator_ids(fragment.plan)
+            lines += [f"  {ids[node]} keeps {_STATE[type(node)]}" for node in nodes.walk(fragment.plan) if type(node) in _STATE]
         return "\n".join(lines)
+
+
+_STATE: dict[type[Node], str] = {
+    nodes.WindowAggregate: "what windows that are not closed need: sums by key and pane, or their rows",
+    nodes.CombinePanes: "sums by key and pane, for the length of a window and the disorder",
+    nodes.TopK: "the rows of windows that are not closed",
+    nodes.SessionLifetime: "the rows of sessions that are not closed",
+    nodes.Distinct: "the rows that the CTI has not passed",
+    nodes.Stitch: "the rows that may still be touched",
+    nodes.Join: "the rows of both sides that the CTI of the other has not passed",
+    nodes.ClipBy: "the rows of both sides that the CTI has not passed",
+    nodes.Chop: "the rows without an end",
+}
 
 
 def _chain(node: Node | None) -> list[str]:
@@ -286,7 +301,7 @@ def _through(node: Node, keys: Keys | None) -> Keys | None:
     """Keys in terms of the columns above a row operator."""
     if keys is None or not isinstance(node, (nodes.Select, nodes.SelectMany)):
         return keys
-    above = {old: new for new, old in passed_on(node.columns).items()}
+    above = {old: new for new, old in passed_on(node.columns).items() if old != _unnested(node)}
     if not all(expr.columns() <= set(above) for expr in keys):
         return None
     return tuple(expr.rename(above) for expr in keys)
@@ -298,8 +313,13 @@ def _lower(node: Node, keys: Keys) -> Keys | None:
         return keys
     known = dict(node.columns)
     lowered = tuple(substitute(expr, known) for expr in keys)
-    below = set(node.inputs[0].schema.names)  # `_start` has another value before the lifetimes change
+    below = set(node.inputs[0].schema.names) - {_unnested(node)}  # `_start` has another value before the lifetimes change
     return lowered if all(expr.columns() <= below for expr in lowered) else None
+
+
+def _unnested(node: Node) -> str | None:
+    """The column that holds a list below and one of its items above."""
+    return node.unnest if isinstance(node, nodes.SelectMany) else None
 
 
 def _agreed(below: list[_Placed], sides: tuple[Keys, Keys]) -> list[int]:
@@ -341,10 +361,21 @@ def _rebuilt(node: Node, below: list[_Placed]) -> Node:
 
 
 def _only_rows(node: Node) -> bool:
-    """Whether everything below looks at single rows and leaves lifetimes alone."""
+    """Whether everything below looks at single rows, leaves lifetimes alone, and sees starts as they will be admitted."""
+    reads_start = False
     while isinstance(node, (*_ROW_OPERATORS, Panes)):
+        reads_start |= any(START in expr.columns() for expr in _expressions(node))
         node = node.inputs[0]
-    return isinstance(node, Source)
+    return isinstance(node, Source) and not (reads_start and node.ingress.late == "adjust")
+
+
+def _expressions(node: Node) -> list[Expr]:
+    if isinstance(node, nodes.Where):
+        return [node.predicate]
+    if isinstance(node, (nodes.Select, nodes.SelectMany)):
+        repeat = node.repeat if isinstance(node, nodes.SelectMany) else None
+        return [*(expr for _, expr in node.columns), *([] if repeat is None else [repeat])]
+    return []
 
 
 def _source_of(node: Node) -> Source:

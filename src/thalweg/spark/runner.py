@@ -48,6 +48,8 @@ class _Input:
     """By part of the source: the latest promise it made itself."""
     position: dict[str, int] = field(default_factory=dict)
     """By part of the source: where the last chunk ended."""
+    seen: dict[str, float] = field(default_factory=dict)
+    """By part of the source: when it last had rows."""
     cti: int = MIN_TIME
     seen_at: float = 0.0
     late: int = 0
@@ -110,6 +112,8 @@ class FragmentRunner:
         schema = entry.leaf.schema
         for chunk in chunks:
             self._follow(entry, known, chunk)
+            if chunk.header.rows or entry.source is None:
+                known.seen[chunk.header.partition] = now
         if self._in_sequence(entry):
             for chunk in chunks:
                 batch = batch_of_blob(chunk.blob) if chunk.blob else Batch.empty(schema)
@@ -122,7 +126,7 @@ class FragmentRunner:
         batch = Batch.concat(parts, schema)
         if entry.panes is not None:
             batch = self._drop_late_panes(entry, known, batch)
-        known.cti = max(known.cti, self._promise(entry, known))
+        known.cti = max(known.cti, self._promise(entry, known, now))
         yield batch.with_progress(Progress(known.cti))
 
     def _in_sequence(self, entry: Exchange) -> bool:
@@ -147,7 +151,7 @@ class FragmentRunner:
         if header.cti is not None:
             known.promised[part] = max(header.cti, known.promised.get(part, MIN_TIME))
 
-    def _promise(self, entry: Exchange, known: _Input) -> int:
+    def _promise(self, entry: Exchange, known: _Input, now: float) -> int:
         """What an input promises now, the smallest over the parts of its source."""
         expected = self._parts.get(entry.leaf.name)
         if expected is not None and len(known.promised) < expected:
@@ -157,7 +161,9 @@ class FragmentRunner:
         if disorder is not None:
             for part, newest in known.newest.items():
                 promises[part] = max(promises.get(part, MIN_TIME), newest - disorder)
-        promise = min(promises.values(), default=MIN_TIME)
+        limit = self._idle.get(entry.leaf.name)
+        awake = [t for part, t in promises.items() if limit is None or now - known.seen.get(part, now) < limit]
+        promise = min(awake or promises.values(), default=MIN_TIME)
         if entry.panes is not None and promise not in (MIN_TIME, INFINITY):
             window = entry.panes.window
             promise = int(floor_to_grid(np.array([promise]), window.hop, window.offset)[0])
@@ -227,6 +233,7 @@ class FragmentRunner:
                 "newest": known.newest,
                 "promised": known.promised,
                 "position": known.position,
+                "seen": known.seen,
                 "cti": known.cti,
                 "seen_at": known.seen_at,
                 "late": known.late,
