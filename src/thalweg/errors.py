@@ -6,17 +6,17 @@
     │   ├── TypeMismatchError
     │   ├── ExpressionError       text that cannot be parsed, or a function nobody knows
     │   └── WindowError           a window or duration that makes no sense
-    ├── InputError                the data is wrong; the batch is refused whole, state is unharmed
+    ├── InputError                the data is wrong; what was pushed is refused whole, state is unharmed
     │   ├── MalformedElementError
     │   ├── LifetimeError         an end before its start
-    │   ├── TimeRangeError        a time that is null, not finite or too large
-    │   ├── UnknownRowError       an adjust whose insert was never seen
-    │   ├── ProgressError         a CTI that goes back
+    │   ├── TimeRangeError        a time that is null, not finite, not whole or too large
+    │   ├── UnknownRowError       an adjust whose row is not there when it comes
+    │   ├── ProgressError         a CTI that goes back, for all rows or for a group
     │   ├── SchemaChangeError     columns that differ from the ones declared
     │   └── LateEventError        an event that breaks its source's promise, under the policy `error`
     ├── EvaluationError           an expression that failed on a row
     ├── SoundnessError            an output that breaks a promise made before it (a bug in an operator)
-    └── StateError                a snapshot that does not belong to this query
+    └── StateError                a snapshot that does not belong to this query, or state that a failure has spoilt
 
 A message says where, what was wrong, and what to do. `PlanError` also knows the user's file and line.
 """
@@ -103,11 +103,11 @@ class WindowError(PlanError):
 
 
 class InputError(ThalwegError):
-    """Input that was refused. Nothing of the batch it came in was applied."""
+    """Input that was refused. Nothing of what came with it was applied."""
 
 
 class MalformedElementError(InputError):
-    """An element that is not an insert, an adjust or a CTI."""
+    """Something that is not an insert, an adjust or a CTI, or lacks what makes it one."""
 
 
 class LifetimeError(InputError):
@@ -115,7 +115,7 @@ class LifetimeError(InputError):
 
 
 class TimeRangeError(InputError):
-    """A time that is null, not finite, or outside the range of the clock."""
+    """A time that is null, not finite, not whole, or outside the range of the clock."""
 
 
 class UnknownRowError(InputError):
@@ -143,7 +143,7 @@ class SoundnessError(ThalwegError):
 
 
 class StateError(ThalwegError):
-    """A snapshot that does not fit the query it is restored into."""
+    """A snapshot that does not fit the query it is restored into, or a query that failed and cannot go on."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -42,15 +42,14 @@ class FileLog:
 
     @classmethod
     def open(cls, folder: Path, format_: str, log: Path) -> FileLog:
-        names, digest = [], ""
-        if log.exists():
-            for number, line in enumerate(log.read_text(encoding="utf-8").splitlines()):
+        names: list[str] = []
+        digest = ""
+        if log.exists():  # it is replaced as a whole, so a line that is cut off is damage too
+            for number, line in enumerate(log.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]):
                 try:
                     entry = json.loads(line)
                     name, found = entry["name"], entry["digest"]
                 except (ValueError, KeyError, TypeError):
-                    if number == len(log.read_text(encoding="utf-8").splitlines()) - 1 and not line.endswith("}"):
-                        break  # cut off while it was written: its file was never handed out
                     raise StateError(f"{log.name}, line {number}: the log of files is damaged; restore the checkpoint.") from None
                 digest = _chain(digest, name)
                 if digest != found:

@@ -3,7 +3,8 @@
 Spark trusts its offset log blindly: one changed bit there and rows are read twice. Beside it lies a record of our own,
 `thalweg/record.jsonl`: one line per micro-batch with digests of the offset file and of the files that never change, and
 a digest of all lines before it. A line is written before anything of its batch reaches the sink. On start every file that
-is still there must be as the record says. The record also names the query, so that a foreign checkpoint is refused.
+is still there must be as the record says. The record also names the query, so that a foreign checkpoint is refused; its
+first line, numbered -1, is there before Spark writes anything, so that a query can be killed at any time.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from thalweg.errors import StateError
 
 __all__ = ["ProgressRecord"]
 
+_NONE = -1
+"""The batch of the line that is written before the first batch."""
 _KEPT = 200
 """Lines kept when the record is shortened; Spark keeps as many batches (100 unless told) itself."""
 _CONSTANT = ("metadata", "state/*/_metadata/*/*", "state/*/_metadata/*", "state/*/_stateSchema/*/*", "state/*/*/_stateSchema/*/*")
@@ -35,27 +38,31 @@ class ProgressRecord:
         self._lines = 0
 
     def check(self) -> None:
-        """Refuse a checkpoint that is not what this record says, or not this query's."""
+        """Refuse a checkpoint that is not what this record says, or not this query's. A new one is given its first line."""
         if not self._file.exists():
-            if (self._folder / "offsets").exists() and any((self._folder / "offsets").iterdir()):
+            if _numbers(self._folder / "offsets") or (self._folder / "metadata").exists():
                 raise StateError(
                     f"{self._folder.name}: this checkpoint was not made by Thalweg, or its record is gone. "
                     "Restore the whole checkpoint, or start with a new one."
                 )
+            first = {"batch": _NONE, "offsets": "", "constant": {}, "query": self._query, "before": ""}
+            self._rewrite([{**first, "digest": _chain(first)}])
             return
         entries = list(self._read())
         if not entries:
-            return
+            raise StateError(f"{self._folder.name}: thalweg/record.jsonl is damaged. Restore the whole checkpoint.")
         last = entries[-1]["query"]
         if last != self._query:
             raise StateError(f"{self._folder.name}: the checkpoint belongs to another query. {_differences(last, self._query)}")
         constant: dict[str, str] = {}
-        for entry in entries:
+        ran = [entry for entry in entries if entry["batch"] != _NONE]
+        for entry in ran:
             constant |= entry["constant"]
             self._compare(f"offsets/{entry['batch']}", entry["offsets"])
         for name, digest in constant.items():
             self._compare(name, digest)
-        self._commits(entries)
+        if ran:
+            self._commits(ran)
 
     def _compare(self, name: str, digest: str) -> None:
         found = _digest(self._folder / name)
@@ -129,8 +136,12 @@ class ProgressRecord:
         self._rewrite(list(self._read())[-_KEPT:])
 
     def _rewrite(self, entries: list[dict[str, Any]]) -> None:
+        self._file.parent.mkdir(parents=True, exist_ok=True)
         temporary = self._file.with_suffix(".tmp")
-        temporary.write_text("".join(json.dumps(entry) + "\n" for entry in entries), encoding="utf-8")
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write("".join(json.dumps(entry) + "\n" for entry in entries))
+            file.flush()
+            os.fsync(file.fileno())
         temporary.replace(self._file)
         self._lines = len(entries)
 

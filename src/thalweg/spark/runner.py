@@ -87,10 +87,8 @@ class FragmentRunner:
     def process(self, chunks: Iterable[Chunk], now: float) -> Answer:
         """One micro-batch: all chunks that came for this bucket."""
         by_origin: dict[str, list[Chunk]] = {}
-        seen: dict[tuple[str, int, str], int] = {}
         for chunk in chunks:
             by_origin.setdefault(chunk.origin, []).append(chunk)
-            seen[chunk.origin.partition("#")[0], chunk.seq, chunk.header.partition] = chunk.header.rows
         out: list[Batch] = []
         taken = 0
         late_before = self.late
@@ -102,7 +100,7 @@ class FragmentRunner:
         out += self._wake_the_others(by_origin, now)
         answer = Batch.concat(out, self.fragment.plan.schema)
         self._progress = self._progress.merge(answer.progress)
-        return Answer(answer.with_progress(self._progress), self.late - late_before, self._ledgers(), taken, sum(seen.values()))
+        return Answer(answer.with_progress(self._progress), self.late - late_before, self._ledgers(), taken, _rows_read(by_origin))
 
     def _batches(self, entry: Exchange, known: _Input, chunks: list[Chunk], now: float) -> Iterable[Batch]:
         """The input of a micro-batch as batches with promises."""
@@ -255,6 +253,12 @@ class FragmentRunner:
             if bar and station in state:
                 state[station][part] = rows
         self._graph.restore(state)
+
+
+def _rows_read(by_origin: Mapping[str, list[Chunk]]) -> int:
+    """A source that several inputs read tells all of them the same."""
+    read = {origin.partition("#")[0]: sum(chunk.header.rows for chunk in chunks) for origin, chunks in by_origin.items()}
+    return sum(read.values())
 
 
 def _signatures(fragment: Fragment, graph: QueryGraph) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """A fragment's state in Spark's state store: one entry per slice, and a directory that says which there are.
 
-    "directory"     {"token", "plan": {operator: signature}, "slices": {name: [version, crc]}}
+    "directory"     crc, {"token", "plan": {operator: signature}, "slices": {name: [version, crc]}}
     slice name      Arrow bytes
 
 A micro-batch writes the slices it touched, removes those a CTI let go of, and writes the directory. Every write has a
@@ -25,6 +25,11 @@ from thalweg.spark.wire import read_rows, write_rows
 __all__ = ["Memory", "SliceStore", "Store", "carried_over"]
 
 _DIRECTORY = "directory"
+_DIGITS = 8
+
+
+def _checksum(text: bytes) -> bytes:
+    return b"%08x" % zlib.crc32(text)
 
 
 class Store(Protocol):
@@ -80,10 +85,10 @@ class SliceStore:
         value = self._store.getValue((_DIRECTORY,))
         if value is None:
             return None
-        try:
-            directory: dict[str, Any] = json.loads(bytes(value[0]))
-        except ValueError as reason:
-            raise StateError(f"{self._where}: the directory of the state is damaged ({reason}); restore the checkpoint.") from reason
+        blob = bytes(value[0])
+        if blob[:_DIGITS] != _checksum(blob[_DIGITS:]):
+            raise StateError(f"{self._where}: the directory of the state is damaged (checksum); restore the checkpoint.")
+        directory: dict[str, Any] = json.loads(blob[_DIGITS:])
         return directory
 
     def _catch_up(self, directory: dict[str, Any]) -> None:
@@ -129,7 +134,8 @@ class SliceStore:
         for name in memory.marks.keys() - slices.keys():
             self._store.removeKey((name,))
         directory = {"token": version, "plan": dict(plan), "slices": marks}
-        self._store.updateValue((_DIRECTORY,), (json.dumps(directory).encode(),))
+        text = json.dumps(directory).encode()
+        self._store.updateValue((_DIRECTORY,), (_checksum(text) + text,))
         memory.rows, memory.marks, memory.token = dict(slices), marks, version
 
 
