@@ -4,8 +4,8 @@ A claim says: what the source calls (payload, start, end) is really (payload, st
 speak the source's language and are translated; of several equal rows the claims are served first, oldest first.
 
 An adjust that names an end before the promise is late whatever the row really is: it is left out, and the claim on the
-end it wanted is a claim on nothing. No claim is kept on an end before the promise. So what becomes of an element follows from the elements and promises before it, however they were cut
-into batches.
+end it wanted is a claim on nothing. No claim is kept on an end before the promise. So what becomes of an element follows
+from the elements and promises before it, however they were cut into batches.
 
 Only batches in which something is late, or that adjust while claims are open, come here. Late inserts are handled in
 columns; a batch with adjusts is gone through in order, since each may depend on the one before it.

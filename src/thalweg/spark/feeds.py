@@ -10,14 +10,15 @@ import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import pyarrow as pa
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 
-from thalweg.errors import InputError, PlanError
+from thalweg.errors import PlanError, SchemaChangeError, StateError, TimeRangeError
 from thalweg.model.batch import Batch
 from thalweg.model.time import INFINITY
 from thalweg.run.inputs import batches_from, events
@@ -45,15 +46,36 @@ class Times:
         wanted = [*needed, *(name for name in schema.names if name not in needed)]
         missing = [name for name in wanted if name not in table.schema.names]
         if missing:
-            raise InputError(f"{where}: there is no column {missing[0]!r}; the columns are {', '.join(table.schema.names)}.")
-        timed = events(table.select(wanted), self.start, self.end, duration=self.duration, keep_times=True)
+            raise SchemaChangeError(f"{where}: there is no column {missing[0]!r}; the columns are {', '.join(table.schema.names)}.")
+        try:
+            timed = events(table.select(wanted), self.start, self.end, duration=self.duration, keep_times=True)
+        except TimeRangeError as reason:
+            raise TimeRangeError(f"{where}: {reason}") from reason
         kept = timed.select(["_start", "_end", *schema.names])
         casts = [kept.column(name) for name in ("_start", "_end")]
-        for entry in schema:
-            column = kept.column(entry.name)
-            casts.append(column if column.type == entry.type else column.cast(entry.type))
+        casts += [_as_declared(kept.column(entry.name), entry, where) for entry in schema]
         (batch,) = batches_from(pa.Table.from_arrays(casts, names=["_start", "_end", *schema.names]), schema, where)
         return batch
+
+
+def _as_declared(column: pa.ChunkedArray, declared: pa.Field, where: str) -> pa.ChunkedArray:
+    """A column with the type of the source, if it only takes another form for the same values."""
+    if column.type == declared.type:
+        return column
+    try:
+        if _is_text(column.type) != _is_text(declared.type) and not pa.types.is_null(column.type):
+            raise pa.ArrowInvalid("text and what is no text do not mix")
+        return column.cast(declared.type)
+    except pa.ArrowException as reason:
+        raise SchemaChangeError(
+            f"{where}: the column {declared.name!r} is {column.type}, the source declared {declared.type}: {str(reason).rstrip('.')}."
+        ) from reason
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return _is_text(kind.value_type)
+    return any(is_kind(kind) for is_kind in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
 
 
 @dataclass(frozen=True)
@@ -109,6 +131,8 @@ class Files:
 def load_reader(spark: SparkSession, reader: DataSourceStreamReader) -> DataFrame:
     """A stream of exchange rows from a reader, which travels to the workers as it is."""
     name = f"thalweg_{uuid.uuid4().hex}"
+    columns = EXCHANGE_COLUMNS
+    packed = cast(Any, cloudpickle).dumps(reader)  # processes that only ask for name and schema need not import what the reader needs
 
     class Source(DataSource):
         @classmethod
@@ -116,10 +140,13 @@ def load_reader(spark: SparkSession, reader: DataSourceStreamReader) -> DataFram
             return name
 
         def schema(self) -> str:
-            return EXCHANGE_COLUMNS
+            return columns
 
         def streamReader(self, schema: Any) -> DataSourceStreamReader:
-            return reader
+            import pickle
+
+            unpacked: DataSourceStreamReader = pickle.loads(packed)  # noqa: S301 - our own, on its way to our own workers
+            return unpacked
 
     Source.__module__ = "__main__"  # pickled by value, with the reader
     spark.dataSource.register(Source)
@@ -157,13 +184,23 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, job: _FileJob) -> None:
         self._job = job
         self._log: FileLog | None = None
+        self._vouched = 0
         self._target: int | None = None
 
     def _files(self) -> FileLog:
         if self._log is None:
             files = self._job.files
             self._log = FileLog.open(Path(files.folder), files.format, Path(self._job.log))
+            self._vouched = len(self._log.names)
         return self._log
+
+    def _refuse_unknown(self, start: int, end: int) -> None:
+        """Offsets are of files that were in the log when it was opened, or were handed out since. Others found now may stand elsewhere."""
+        if not start <= end <= self._vouched:
+            raise StateError(
+                f"{self._job.where}: the checkpoint asks for files {start} to {end}, the log knew {self._vouched}. "
+                "The checkpoint's offsets were changed or do not belong to it; restore the whole checkpoint."
+            )
 
     def initialOffset(self) -> dict[str, int]:
         return {"n": 0, "ended": 0}
@@ -177,20 +214,19 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
-        known = self._files().look(most, since=start["n"])
+        log = self._files()
+        self._refuse_unknown(start["n"], start["n"])
+        known = log.look(most, since=start["n"])
         if self._target is not None:
             known = min(known, self._target)
         known = max(known, start["n"])
+        self._vouched = max(self._vouched, known)
         ends = self._job.files.finish and self._target is not None and known >= self._target
         return {"n": known, "ended": 1 if ends or start["ended"] else 0}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         log = self._files()
-        if end["n"] > len(log.names) or end["n"] < start["n"]:
-            raise InputError(
-                f"{self._job.where}: the checkpoint asks for files {start['n']} to {end['n']}, the log knows {len(log.names)}. "
-                "The checkpoint's offsets were changed or do not belong to it; restore the whole checkpoint."
-            )
+        self._refuse_unknown(start["n"], end["n"])
         entries = list(enumerate(log.names))[start["n"] : end["n"]]
         tasks = max(1, min(self._job.files.tasks, len(entries)))
         parts: list[InputPartition] = [_Part(entries[i::tasks]) for i in range(tasks) if entries[i::tasks]]
@@ -213,6 +249,8 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         pieces = read_file(Path(job.files.folder) / name, job.files.format, None, job.files.columns)
         position, last = number * _FILE, (number + 1) * _FILE
         piece = next(pieces, None)
+        if piece is None:  # set aside: it is passed over, not left out, so that the next one still follows
+            yield exchange_rows(job.ingest.rows(Batch.empty(job.schema), Header(begin=position, end=last), position))
         while piece is not None:
             following = next(pieces, None)
             end = last if following is None else position + 1

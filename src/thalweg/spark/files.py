@@ -4,6 +4,9 @@ Files are numbered in the order in which they are found (oldest first, then by n
 the checkpoint, so that a restart reads the same files again. A file counts once it is whole: names that begin with `_` or
 `.` or end in `.tmp` are left alone, and so is a file whose format has an end mark that is not there yet. Writers of CSV and
 JSON lines should write under another name and rename.
+
+A file that cannot be read ends the query. Start again when it is repaired, or renamed to begin with `_`: then the query goes
+on without its rows. A file that is just gone is an error, so that no row is lost unseen.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +26,7 @@ import pyarrow.parquet as pq
 
 from thalweg.errors import InputError, StateError
 
-__all__ = ["FORMATS", "FileLog", "read_file"]
+__all__ = ["FORMATS", "FileLog", "read_file", "whole_files"]
 
 FORMATS = ("parquet", "arrow", "csv", "json", "elements")
 _CHUNK_ROWS = 1_000_000
@@ -44,15 +47,16 @@ class FileLog:
     def open(cls, folder: Path, format_: str, log: Path) -> FileLog:
         names: list[str] = []
         digest = ""
-        if log.exists():  # it is replaced as a whole, so a line that is cut off is damage too
-            for number, line in enumerate(log.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]):
+        if log.exists():
+            lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
+            for number, line in enumerate(lines if lines[-1] else lines[:-1]):
                 try:
                     entry = json.loads(line)
                     name, found = entry["name"], entry["digest"]
                 except (ValueError, KeyError, TypeError):
                     raise StateError(f"{log.name}, line {number}: the log of files is damaged; restore the checkpoint.") from None
                 digest = _chain(digest, name)
-                if digest != found:
+                if digest != found or line is lines[-1]:  # the log is replaced as a whole: one that is cut off is damaged too
                     raise StateError(f"{log.name}, line {number}: the log of files was changed; restore the checkpoint.")
                 names.append(name)
         return cls(folder, format_, log, names, digest)
@@ -60,7 +64,7 @@ class FileLog:
     def look(self, limit: int | None = None, *, since: int = 0) -> int:
         """Look for new files and note them; how many are known, at most `limit` more than `since`."""
         known = set(self.names)
-        fresh = [path for path in _listing(self.folder) if path.name not in known and _is_whole(path, self.format)]
+        fresh = whole_files(self.folder, self.format, but=known)
         if fresh:
             fresh.sort(key=lambda path: (path.stat().st_mtime_ns, path.name))
             self._note([path.name for path in fresh])
@@ -93,6 +97,11 @@ def _chain(digest: str, name: str) -> str:
     return hashlib.sha256(f"{digest}\n{name}".encode()).hexdigest()[:16]
 
 
+def whole_files(folder: Path, format_: str, *, but: Collection[str] = ()) -> list[Path]:
+    """The files that can be read, in no order."""
+    return [path for path in _listing(folder) if path.name not in but and _is_whole(path, format_)]
+
+
 def _listing(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}.")
@@ -115,7 +124,9 @@ def _is_whole(path: Path, format_: str) -> bool:
 
 
 def read_file(path: Path, format_: str, columns: list[str] | None, schema: pa.Schema | None) -> Iterator[pa.Table]:
-    """The rows of a file in pieces; an unreadable file is an error that names it."""
+    """The rows of a file in pieces; an unreadable file is an error that names it. One that was set aside has none."""
+    if not path.exists() and path.with_name(f"_{path.name}").exists():
+        return
     try:
         if format_ == "parquet":
             yield from _parquet(path, columns)
@@ -125,12 +136,17 @@ def read_file(path: Path, format_: str, columns: list[str] | None, schema: pa.Sc
                 table = pa.ipc.open_file(source).read_all()
         elif format_ == "csv":
             types = {f.name: f.type for f in schema} if schema is not None else None
-            table = pyarrow.csv.read_csv(path, convert_options=pyarrow.csv.ConvertOptions(column_types=types))
+            # Nothing between two commas is null, whatever else the file holds; two quotes are an empty text.
+            convert = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=True, quoted_strings_can_be_null=False)
+            table = pyarrow.csv.read_csv(path, convert_options=convert)
         else:
             explicit = pyarrow.json.ParseOptions(explicit_schema=schema) if schema is not None else None
             table = pyarrow.json.read_json(path, parse_options=explicit)
-    except (pa.ArrowInvalid, pa.ArrowKeyError, OSError) as reason:
-        raise InputError(f"the file {path.name} cannot be read as {format_}: {reason}. Repair or remove it, and start again.") from reason
+    except (pa.ArrowException, OSError) as reason:
+        raise InputError(
+            f"the file {path.name} cannot be read as {format_}: {str(reason).rstrip('.')}. "
+            f"Repair it, or rename it to _{path.name} to go on without it, and start again."
+        ) from reason
     if columns is not None:
         missing = [name for name in columns if name not in table.schema.names]
         if missing:

@@ -15,6 +15,7 @@ import numpy as np
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from thalweg.errors import StateError
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS
 from thalweg.operators.base import StateSize
@@ -25,7 +26,7 @@ from thalweg.spark.runner import Answer, FragmentRunner
 from thalweg.spark.state import Memory, SliceStore
 from thalweg.spark.wire import EXCHANGE_COLUMNS, Chunk, Header, blob_of_batch, write_rows
 
-__all__ = ["OUTPUT_COLUMNS", "FragmentProcessor", "FragmentSpec"]
+__all__ = ["OUTPUT_COLUMNS", "STATE", "FragmentProcessor", "FragmentSpec"]
 
 OUTPUT_COLUMNS = (
     "bucket int, kind string, origin string, cti long, read long, taken long, changes long, adjusts long, late long, "
@@ -33,6 +34,9 @@ OUTPUT_COLUMNS = (
 )
 _exchange_row = cast(Any, Row(*(column.split()[0] for column in EXCHANGE_COLUMNS.split(", "))))
 _output_row = cast(Any, Row(*(column.split()[0] for column in OUTPUT_COLUMNS.split(", "))))
+
+STATE = ("state", "name string", "blob binary")
+"""The one state variable of a fragment: its name, and the types of its keys and values."""
 
 _CHUNK_ROWS = 200_000
 """Elements in one blob of output, a few MiB."""
@@ -61,7 +65,11 @@ class FragmentProcessor(StatefulProcessor):
         self._spec = spec
 
     def init(self, handle: Any) -> None:
-        self._state = handle.getMapState("state", "name string", "blob binary")
+        self.use(handle.getMapState(*STATE))
+
+    def use(self, state: Any) -> None:
+        """The state variable to work with."""
+        self._state = state
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
         bucket = int(key[0])
@@ -69,7 +77,7 @@ class FragmentProcessor(StatefulProcessor):
         spec = self._spec
         memory = _MEMORIES.setdefault((spec.run, spec.fragment.number, bucket), Memory())
         store = SliceStore(self._state, memory, f"fragment {spec.fragment.number}, bucket {bucket}")
-        runner = self._runner(memory, store)
+        runner = self._runner(memory, store, chunks)
         answer = runner.process(chunks, time.time())
         store.save(runner.slices(), runner.signatures)
         memory.runner = runner, memory.token
@@ -80,6 +88,10 @@ class FragmentProcessor(StatefulProcessor):
                 rows_ = ledger.combine_chunks().to_batches()[0]
                 for fragment, _, ids in spec.targets[:1]:
                     yield _exchange_row(ids[0], fragment, f"~{name}", 0, Header(rows=len(ledger)).to_json(), write_rows(rows_))
+            summed = answer.late_rows - sum(map(len, answer.ledgers.values()))  # late partial sums have no rows for a ledger
+            if summed:
+                fragment, _, ids = spec.targets[0]
+                yield _exchange_row(ids[0], fragment, "~", 0, Header(rows=summed).to_json(), None)
             for chunk in forwarded:
                 fragment, _, ids = spec.targets[0]
                 yield _exchange_row(ids[0], fragment, chunk.origin, 0, chunk.header.to_json(), chunk.blob)
@@ -91,7 +103,7 @@ class FragmentProcessor(StatefulProcessor):
         for chunk in forwarded:
             yield _output(bucket, "late", chunk.origin[1:], late=chunk.header.rows, blob=chunk.blob)
 
-    def _runner(self, memory: Memory, store: SliceStore) -> FragmentRunner:
+    def _runner(self, memory: Memory, store: SliceStore, chunks: list[Chunk]) -> FragmentRunner:
         """The runner of the last micro-batch if it is this worker's and its state is the store's, else a new one."""
         spec = self._spec
         kept, memory.runner = memory.runner, None  # whatever fails now, it is not used again
@@ -102,6 +114,11 @@ class FragmentProcessor(StatefulProcessor):
         slices = store.load(runner.signatures)
         if slices is not None:
             runner.restore(slices)
+        elif not _from_the_beginning(chunks):
+            raise StateError(
+                f"fragment {spec.fragment.number}: the input goes on where an earlier micro-batch ended, but there is no state of one: "
+                "the state of the checkpoint is gone, or was divided otherwise. Restore the whole checkpoint."
+            )
         return runner
 
     def _to_fragments(self, bucket: int, batch: Batch, read: int) -> Iterator[Row]:
@@ -122,6 +139,16 @@ def _chunks(rows: Iterable[Any]) -> tuple[list[Chunk], list[Chunk]]:
         chunk = Chunk(row["origin"], row["seq"], Header.from_json(row["header"]), None if row["blob"] is None else bytes(row["blob"]))
         (forwarded if chunk.origin.startswith("~") else chunks).append(chunk)
     return chunks, forwarded
+
+
+def _from_the_beginning(chunks: list[Chunk]) -> bool:
+    """Whether this can be the first input: what counts its positions begins at 0."""
+    first: dict[tuple[str, str], int] = {}
+    for chunk in chunks:
+        if chunk.header.begin is not None:
+            part = chunk.origin, chunk.header.partition
+            first[part] = min(chunk.header.begin, first.get(part, chunk.header.begin))
+    return not any(first.values())
 
 
 def _to_output(bucket: int, answer: Answer, read: int, size: StateSize, written: int) -> Iterator[Row]:

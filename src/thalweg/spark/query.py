@@ -24,9 +24,10 @@ from thalweg.spark.egress import ledger_schema, unpack_ledger, unpacker
 from thalweg.spark.feeds import Feed
 from thalweg.spark.fragments import Fragment, FragmentPlan, fragments_of, parts_of, sources_of, targets_of
 from thalweg.spark.ingest import Ingest
-from thalweg.spark.processor import OUTPUT_COLUMNS, FragmentProcessor, FragmentSpec
+from thalweg.spark.processor import OUTPUT_COLUMNS, FragmentSpec
 from thalweg.spark.record import ProgressRecord
 from thalweg.spark.session import check_session, session
+from thalweg.spark.shipping import ship
 from thalweg.spark.wire import EXCHANGE_COLUMNS
 from thalweg.stream import Stream
 
@@ -104,7 +105,7 @@ def prepare(
         targets = targets_of(plan, ids, upstream=fragment.number)
         spec = FragmentSpec(run, fragment, answers, parts_of(plan, fragment, ids), _idle(fragment, idle or {}), ids[0], targets)
         shape = EXCHANGE_COLUMNS if targets else OUTPUT_COLUMNS
-        outputs[fragment.number] = rows.groupBy("bucket").transformWithState(FragmentProcessor(spec), shape, "Append", "None")
+        outputs[fragment.number] = rows.groupBy("bucket").transformWithState(ship(spec), shape, "Append", "None")
     record = ProgressRecord(checkpoint, _identity(plan, count, consistency))
     return Prepared(spark, plan, _observed(outputs[plan.fragments[-1].number]), count, record, answers)
 

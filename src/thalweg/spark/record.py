@@ -121,12 +121,12 @@ class ProgressRecord:
                     yield path, digest
 
     def _read(self) -> Iterator[dict[str, Any]]:
-        lines = self._file.read_text(encoding="utf-8", errors="replace").splitlines()
+        *lines, rest = self._file.read_text(encoding="utf-8", errors="replace").split("\n")
+        if rest and _entry(rest, None) is not None:
+            lines.append(rest)  # only its line end is missing
         before: str | None = None
-        for number, line in enumerate(lines):
+        for number, line in enumerate(lines):  # without the rest: it was cut off by a crash, and its batch reached nothing
             entry = _entry(line, before)
-            if entry is None and number == len(lines) - 1 and not line.endswith("}"):
-                return  # cut off by a crash: its batch reached nothing
             if entry is None:
                 raise StateError(f"{self._folder.name}: line {number} of thalweg/record.jsonl is damaged. Restore the whole checkpoint.")
             before = entry["digest"]
@@ -144,6 +144,7 @@ class ProgressRecord:
             os.fsync(file.fileno())
         temporary.replace(self._file)
         self._lines = len(entries)
+        self._last = entries[-1]["digest"] if entries else ""
 
 
 def _entry(line: str, before: str | None) -> dict[str, Any] | None:

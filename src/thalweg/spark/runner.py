@@ -51,6 +51,8 @@ class _Input:
     seen: dict[str, float] = field(default_factory=dict)
     """By part of the source: when it last had rows."""
     cti: int = MIN_TIME
+    woken: int = MIN_TIME
+    """How far it was taken along while it was idle; promises of its own before that are out of date."""
     seen_at: float = 0.0
     late: int = 0
 
@@ -117,8 +119,9 @@ class FragmentRunner:
                 batch = batch_of_blob(chunk.blob) if chunk.blob else Batch.empty(schema)
                 if entry.panes is not None:
                     batch = self._drop_late_panes(entry, known, batch)
-                known.cti = max(known.cti, chunk.header.progress.cti)
-                yield batch.with_progress(chunk.header.progress)
+                promise = chunk.header.progress
+                known.cti = max(known.cti, promise.cti)
+                yield batch.with_progress(promise.merge(Progress(known.woken)) if known.woken > MIN_TIME else promise)
             return
         parts = [batch_of_blob(chunk.blob) for chunk in chunks if chunk.blob]
         batch = Batch.concat(parts, schema)
@@ -191,7 +194,7 @@ class FragmentRunner:
         for name in waiting:
             known = self._inputs[name]
             if far > known.cti and far != INFINITY:
-                known.cti = far
+                known.cti = known.woken = far
                 self._graph.offer(name, Batch.empty(self._entries[name].leaf.schema, Progress(far)))
                 out += self._graph.run()
         return out
@@ -233,6 +236,7 @@ class FragmentRunner:
                 "position": known.position,
                 "seen": known.seen,
                 "cti": known.cti,
+                "woken": known.woken,
                 "seen_at": known.seen_at,
                 "late": known.late,
             }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import tempfile
@@ -12,6 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from thalweg import errors
 from thalweg.errors import PlanError, StateError, ThalwegError
 from thalweg.model.cht import Row, rows_of_table, table_of_batches
 from thalweg.model.delta import Delta
@@ -190,7 +192,10 @@ def start(
             packed.unpersist()
 
     writer = ready.output.writeStream.foreachBatch(each).option("checkpointLocation", place).trigger(**_trigger(trigger))
-    running = writer.start() if name is None else writer.queryName(name).start()
+    try:
+        running = writer.start() if name is None else writer.queryName(name).start()
+    except Exception as reason:
+        raise _plain(reason) from reason
     if progress or (progress is None and sys.stderr.isatty()):
         show_progress(ready.spark, running)
     return RunningQuery(running, ready, table, temporary)
@@ -227,8 +232,24 @@ def _trigger(trigger: str | Mapping[str, Any]) -> dict[str, Any]:
 
 def _plain(reason: Exception) -> ThalwegError:
     """What went wrong, without the way through the JVM."""
-    text = str(reason)
-    lines = [line for line in text.splitlines() if line.strip().startswith("thalweg.errors.")]
-    if not lines:
-        return StateError(f"the query ended: {text.splitlines()[0] if text else type(reason).__name__}")
-    return StateError(lines[-1].strip().removeprefix("thalweg.errors."))
+    text = str(reason).partition("=== Streaming Query ===")[0]
+    lines = [line.strip() for line in text.splitlines()]
+    own = [line.removeprefix("thalweg.errors.").partition(": ") for line in lines if line.startswith("thalweg.errors.")]
+    if own:
+        name, _, message = own[-1]
+        kind = getattr(errors, name, ThalwegError)
+        error: ThalwegError = kind.__new__(kind)  # the message is whole already; some kinds would add to it
+        error.args = (message,)
+        if isinstance(error, PlanError):
+            error.file = error.line = None
+        return error
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    failures = [line.removeprefix(": ") for line in lines if _FAILURE.match(line)]
+    found = list(dict.fromkeys([*failures[-1:], *causes[-1:]])) or [_STREAM.sub("", line) for line in lines[:1]]
+    message = f"the query ended: {' | '.join(found) or type(reason).__name__}"
+    return StateError(f"{message} | Restore the checkpoint.") if "STATE_STORE" in message else ThalwegError(message)
+
+
+_FAILURE = re.compile(r"(: )?[A-Za-z_][\w.$]*(Error|Exception|Invalid|Interrupt|Exit|NotImplemented)\b(?!.* while calling )(: |$)")
+"""The line of a traceback, of Python or of the JVM, that says what was raised."""
+_STREAM = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")

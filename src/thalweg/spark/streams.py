@@ -13,7 +13,7 @@ from thalweg.errors import InputError, UnknownColumnError
 from thalweg.model.time import Duration, duration_us
 from thalweg.plan.nodes import Source
 from thalweg.spark.feeds import Files, Frame, Times
-from thalweg.spark.files import read_file
+from thalweg.spark.files import read_file, whole_files
 from thalweg.stream import Stream, source
 
 __all__ = ["from_files", "from_spark"]
@@ -73,7 +73,7 @@ def _bound(name: str, schema: pa.Schema, feed: Files | Frame, late: str, facts: 
 
 
 def _schema_of(folder: Path, format_: str) -> pa.Schema:
-    files = sorted(path for path in folder.glob("*") if path.is_file() and not path.name.startswith(("_", "."))) if folder.is_dir() else []
+    files = whole_files(folder, format_) if folder.is_dir() else []
     if not files:
-        raise InputError(f"there is no file in {folder.name} to take the columns from; give columns=.")
-    return next(iter(read_file(files[0], format_, None, None))).schema
+        raise InputError(f"there is no whole {format_} file in {folder.name} to take the columns from; give columns=.")
+    return next(iter(read_file(min(files), format_, None, None))).schema

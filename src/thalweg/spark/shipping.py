@@ -1,0 +1,42 @@
+"""What travels to other processes travels packed, and is unpacked where it is used.
+
+Spark starts Python processes of its own to ask a source for its name or a processor for its state variables. They only
+need the outside; unpacking the inside would make each of them import all of this system first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from pyspark import cloudpickle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from thalweg.spark.processor import STATE, FragmentProcessor, FragmentSpec
+
+__all__ = ["ship"]
+
+
+def ship(spec: FragmentSpec) -> StatefulProcessor:
+    """A processor that becomes a `FragmentProcessor` when the first rows come."""
+    packed = cast(Any, cloudpickle).dumps(FragmentProcessor(spec))
+    state = STATE
+
+    class Shipped(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self._state = handle.getMapState(*state)
+            self._inner: Any = None
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:
+            if self._inner is None:
+                import pickle
+
+                self._inner = pickle.loads(packed)  # noqa: S301 - our own, on its way to our own workers
+                self._inner.use(self._state)
+            yield from self._inner.handleInputRows(key, rows, timerValues)
+
+        def close(self) -> None:
+            pass
+
+    Shipped.__module__ = "__main__"  # pickled by value, with what is packed
+    return Shipped()
