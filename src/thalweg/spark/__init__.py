@@ -6,8 +6,8 @@
 """
 
 from thalweg.spark.generator import from_generator
-from thalweg.spark.running import QueryStatus, RunningQuery, frame, start
+from thalweg.spark.running import QueryStatus, RunningQuery, explain, frame, start
 from thalweg.spark.session import session
 from thalweg.spark.streams import from_files, from_spark
 
-__all__ = ["QueryStatus", "RunningQuery", "frame", "from_files", "from_generator", "from_spark", "session", "start"]
+__all__ = ["QueryStatus", "RunningQuery", "explain", "frame", "from_files", "from_generator", "from_spark", "session", "start"]

@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 
 from thalweg.errors import PlanError, SchemaChangeError, StateError, TimeRangeError
+from thalweg.expr import Expr
+from thalweg.expr import Frame as Frame_
 from thalweg.model.batch import Batch
 from thalweg.model.time import INFINITY
 from thalweg.run.inputs import batches_from, events
 from thalweg.spark.files import FORMATS, FileLog, read_file
 from thalweg.spark.ingest import Ingest, exchange_rows
-from thalweg.spark.wire import EXCHANGE_COLUMNS, Header
+from thalweg.spark.wire import EXCHANGE_COLUMNS, UNORDERED, Header
 
 __all__ = ["Feed", "Files", "Frame", "Times", "load_reader"]
 
@@ -34,11 +37,37 @@ _FILE = 1_000_000
 
 @dataclass(frozen=True)
 class Times:
-    """Which columns of the rows say when: `end` None makes them points that last `duration` ticks."""
+    """Which columns of the rows say when: `end` None makes them points that last `duration` ticks.
+
+    Rows for which `punctuation` is true are no events: each promises that nothing before its time will come any more.
+    """
 
     start: str
     end: str | None = None
     duration: int = 1
+    punctuation: Expr | None = None
+
+    def columns(self, schema: pa.Schema) -> list[str]:
+        """The columns that are read from the rows."""
+        needed = [
+            self.start,
+            *([self.end] if self.end else []),
+            *(sorted(self.punctuation.columns()) if self.punctuation is not None else []),
+        ]
+        return list(dict.fromkeys([*needed, *schema.names]))
+
+    def chunk(self, table: pa.Table, schema: pa.Schema, where: str) -> tuple[Batch, Header]:
+        """Rows as a batch of inserts, and what they say about progress."""
+        promise = None
+        if self.punctuation is not None and len(table):
+            rows = table.combine_chunks().to_batches()[0]
+            said = self.punctuation.evaluate(Frame_.of(rows)).cast(pa.bool_()).fill_null(False)
+            marks = events(table.filter(said).select([self.start]), self.start, keep_times=True)
+            promise = int(marks.column("_start").to_numpy().max()) if len(marks) else None
+            table = table.filter(pc.invert(said))
+        batch = self.batch(table, schema, where)
+        newest = int(batch.start.max()) if len(batch) else None
+        return batch, Header(newest=newest, cti=promise, rows=len(batch))
 
     def batch(self, table: pa.Table, schema: pa.Schema, where: str) -> Batch:
         """Rows as a batch of inserts."""
@@ -87,7 +116,6 @@ class Frame:
 
     def exchange(self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, where: str, log: str) -> DataFrame:
         times = self.times
-        needed = dict.fromkeys([times.start, *([times.end] if times.end else []), *schema.names])
 
         def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             held: list[pa.RecordBatch] = []
@@ -99,13 +127,12 @@ class Frame:
             if held:
                 yield _packed(pa.Table.from_batches(held), times, schema, where, ingest)
 
-        return self.df.select(*(f"`{name}`" for name in needed)).mapInArrow(pack, EXCHANGE_COLUMNS)
+        return self.df.select(*(f"`{name}`" for name in times.columns(schema))).mapInArrow(pack, EXCHANGE_COLUMNS)
 
 
 def _packed(table: pa.Table, times: Times, schema: pa.Schema, where: str, ingest: Ingest) -> pa.RecordBatch:
-    batch = times.batch(table, schema, where)
-    header = Header(newest=int(batch.start.max()) if len(batch) else None, rows=len(batch))
-    return exchange_rows(ingest.rows(batch, header, 0))
+    batch, header = times.chunk(table, schema, where)
+    return exchange_rows(ingest.rows(batch, header, UNORDERED))
 
 
 @dataclass(frozen=True)
@@ -266,6 +293,5 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             progress = header.progress
             header = Header.of_progress(progress, begin=begin, end=end, rows=len(batch))
             return job.ingest.rows(batch, header, begin)
-        batch = job.files.times.batch(piece, job.schema, where)
-        newest = int(batch.start.max()) if len(batch) else None
-        return job.ingest.rows(batch, Header(newest=newest, begin=begin, end=end, rows=len(batch)), begin)
+        batch, header = job.files.times.chunk(piece, job.schema, where)
+        return job.ingest.rows(batch, replace(header, begin=begin, end=end), begin)

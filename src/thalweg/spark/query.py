@@ -128,7 +128,7 @@ def _identity(plan: FragmentPlan, buckets: int, consistency: str) -> dict[str, A
         str(fragment.number): [[entry.leaf.name, entry.upstream, [str(key) for key in entry.keys]] for entry in fragment.inputs]
         for fragment in plan.fragments
     }
-    identity = {"fragments": inputs, "buckets": buckets, "consistency": consistency, "answer": plan.root.schema.to_string()}
+    identity = {"fragments": inputs, "buckets": buckets, "consistency": consistency}
     loaded: dict[str, Any] = json.loads(json.dumps(identity))
     return loaded
 

@@ -30,7 +30,7 @@ from thalweg.operators.consistency import Consistency
 from thalweg.operators.ingress import IngressKernel
 from thalweg.plan.explain import describe, operator_ids
 from thalweg.spark.fragments import Exchange, Fragment
-from thalweg.spark.wire import Chunk, batch_of_blob
+from thalweg.spark.wire import UNORDERED, Chunk, batch_of_blob
 
 __all__ = ["Answer", "FragmentRunner"]
 
@@ -114,7 +114,7 @@ class FragmentRunner:
             self._follow(entry, known, chunk)
             if chunk.header.rows or entry.source is None:
                 known.seen[chunk.header.partition] = now
-        if self._in_sequence(entry):
+        if self._in_sequence(entry) and all(chunk.seq != UNORDERED for chunk in chunks):
             for chunk in chunks:
                 batch = batch_of_blob(chunk.blob) if chunk.blob else Batch.empty(schema)
                 if entry.panes is not None:

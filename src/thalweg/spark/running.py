@@ -21,12 +21,13 @@ from thalweg.model.progress import NO_PROGRESS
 from thalweg.model.time import MIN_TIME, Duration
 from thalweg.plan.nodes import Node
 from thalweg.spark.feeds import Feed
+from thalweg.spark.fragments import fragments_of
 from thalweg.spark.progress import show_progress
 from thalweg.spark.query import FIGURES, Prepared, prepare
 from thalweg.spark.wire import batch_of_blob
 from thalweg.stream import Stream
 
-__all__ = ["QueryStatus", "RunningQuery", "frame", "start"]
+__all__ = ["QueryStatus", "RunningQuery", "explain", "frame", "start"]
 
 Each = Callable[[DataFrame, int], None]
 
@@ -132,6 +133,11 @@ class _Table:
 
     def rows(self) -> list[Row]:
         return rows_of_table(table_of_batches([self._rows.to_batch(NO_PROGRESS)], self._schema))
+
+
+def explain(query: Stream | Node) -> str:
+    """How a query would run on Spark: its fragments, their exchanges, what runs before each, and what they keep."""
+    return fragments_of(query.node if isinstance(query, Stream) else query).describe()
 
 
 def frame(query: Stream | Node, *, checkpoint: str, output: str = "changelog", **options: Any) -> DataFrame:

@@ -6,9 +6,11 @@ Everything stays on loopback; a dead Python worker is tried again; workers run t
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import Any
 
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 __all__ = ["SETTINGS", "check_session", "session"]
@@ -42,16 +44,15 @@ _NEEDED = {
 
 
 def session(master: str | None = None, *, name: str = "thalweg", **settings: Any) -> SparkSession:
-    """The running session, or a new one: `local[*]` with retries unless a master is given.
+    """The running session, or a new one: on `master`, on that of `spark-submit`, else `local[*]` with retries.
 
     More settings are given with their dots as underscores' doubles: `spark__driver__memory="4g"`.
     """
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
-    if master is not None or "SPARK_MASTER" not in os.environ:
-        # Spark gives tasks of a plain local master one attempt: one dead Python worker would end the query.
-        builder = builder.master(master or "local[*,4]")
+    chosen = master or _submitted_master() or os.environ.get("SPARK_MASTER")
+    builder = builder.master(_with_retries(chosen or "local[*]"))
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
     for key, value in settings.items():
@@ -59,6 +60,21 @@ def session(master: str | None = None, *, name: str = "thalweg", **settings: Any
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def _submitted_master() -> str | None:
+    """The master that was given to `spark-submit`, which has started the JVM before this script."""
+    return SparkConf().get("spark.master", None) if "PYSPARK_GATEWAY_PORT" in os.environ else None
+
+
+def _with_retries(master: str) -> str:
+    """Spark gives tasks of a plain local master one attempt: one dead Python worker would end the query.
+
+    >>> [_with_retries(master) for master in ("local", "local[2]", "local[*,8]", "spark://host:7077")]
+    ['local[1,4]', 'local[2,4]', 'local[*,8]', 'spark://host:7077']
+    """
+    plain = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
+    return f"local[{plain[1] or 1},4]" if plain else master
 
 
 def check_session(spark: SparkSession) -> None:

@@ -9,7 +9,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from thalweg.errors import InputError, UnknownColumnError
+from thalweg.errors import InputError, TypeMismatchError, UnknownColumnError
+from thalweg.expr import ExprLike, as_expr
 from thalweg.model.time import Duration, duration_us
 from thalweg.plan.nodes import Source
 from thalweg.spark.feeds import Files, Frame, Times
@@ -20,15 +21,24 @@ __all__ = ["from_files", "from_spark"]
 
 
 def from_spark(
-    df: DataFrame, *, time: str, end: str | None = None, duration: Duration = 1, name: str = "events", late: str = "error", **facts: Any
+    df: DataFrame,
+    *,
+    time: str,
+    end: str | None = None,
+    duration: Duration = 1,
+    punctuation: ExprLike | None = None,
+    name: str = "events",
+    late: str = "error",
+    **facts: Any,
 ) -> Stream:
     """A Spark DataFrame, streaming or static, as a stream of events.
 
     `time` is the column with the start, `end` the one with the end; without it events last `duration`. What is late is
-    judged by `disorder=` as for `thalweg.source`, whose other arguments can be given too.
+    judged by `disorder=` as for `thalweg.source`, whose other arguments can be given too. Rows for which `punctuation`
+    is true are no events but promises: nothing before their time will come any more.
     """
     schema = to_arrow_schema(df.schema, timezone="UTC")
-    return _bound(name, schema, Frame(df, _times(schema, time, end, duration)), late, facts)
+    return _bound(name, schema, Frame(df, _times(schema, time, end, duration, punctuation)), late, facts)
 
 
 def from_files(
@@ -37,6 +47,7 @@ def from_files(
     time: str,
     end: str | None = None,
     duration: Duration = 1,
+    punctuation: ExprLike | None = None,
     format: str = "parquet",  # noqa: A002 - the word that Spark's users know
     columns: pa.Schema | None = None,
     files_per_batch: int | None = None,
@@ -52,15 +63,18 @@ def from_files(
     stream ends with the files that are there when a query with the trigger `"available now"` starts.
     """
     schema = columns if columns is not None else _schema_of(Path(folder), format)
-    feed = Files(str(folder), format, _times(schema, time, end, duration), files_per_batch, tasks, finish, columns)
+    feed = Files(str(folder), format, _times(schema, time, end, duration, punctuation), files_per_batch, tasks, finish, columns)
     return _bound(name or Path(folder).name, schema, feed, late, facts)
 
 
-def _times(schema: pa.Schema, time: str, end: str | None, duration: Duration) -> Times:
+def _times(schema: pa.Schema, time: str, end: str | None, duration: Duration, punctuation: ExprLike | None) -> Times:
     for name in (time, end):
         if name is not None and name not in schema.names:
             raise UnknownColumnError(name, schema.names, "time")
-    return Times(time, end, duration_us(duration))
+    condition = None if punctuation is None else as_expr(punctuation)
+    if condition is not None and not pa.types.is_boolean(condition.type_in(schema)):
+        raise TypeMismatchError(f"punctuation must be a condition; {condition} is {condition.type_in(schema)}.")
+    return Times(time, end, duration_us(duration), condition)
 
 
 def _bound(name: str, schema: pa.Schema, feed: Files | Frame, late: str, facts: dict[str, Any]) -> Stream:

@@ -17,7 +17,20 @@ from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress, pack_values, unpack_values
 from thalweg.model.rows import Rows, empty_rows
 
-__all__ = ["EXCHANGE_COLUMNS", "EXCHANGE_SCHEMA", "Chunk", "Header", "batch_of_blob", "blob_of_batch", "read_rows", "write_rows"]
+__all__ = [
+    "EXCHANGE_COLUMNS",
+    "EXCHANGE_SCHEMA",
+    "UNORDERED",
+    "Chunk",
+    "Header",
+    "batch_of_blob",
+    "blob_of_batch",
+    "read_rows",
+    "write_rows",
+]
+
+UNORDERED = -1
+"""The `seq` of chunks that come in no order: parallel tasks of one micro-batch."""
 
 EXCHANGE_COLUMNS = "bucket int, fragment int, origin string, seq long, header string, blob binary"
 EXCHANGE_SCHEMA = pa.schema(

@@ -22,6 +22,7 @@ from thalweg.run.inputs import Feed, batches_from
 from thalweg.spark.feeds import Files
 from thalweg.spark.fragments import fragments_of
 from thalweg.spark.query import prepare
+from thalweg.spark.running import RunningQuery
 from thalweg.spark.wire import Header, batch_of_blob
 from thalweg.stream import Stream
 
@@ -95,7 +96,7 @@ class SparkEngine:
             collected[batch] = rows.select("bucket", "kind", "cti", "blob").collect()
 
         writer = ready.output.writeStream.foreachBatch(collect).option("checkpointLocation", str(checkpoint))
-        writer.trigger(availableNow=True).start().awaitTermination()
+        RunningQuery(writer.trigger(availableNow=True).start(), ready, None, None).wait()  # raises what one of ours would
         return [_one(rows, self._query.schema) for _, rows in sorted(collected.items())]
 
 

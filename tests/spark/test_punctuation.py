@@ -1,0 +1,42 @@
+"""Promises that come in the data: rows that are no events but say how far the stream has come."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from thalweg.errors import TypeMismatchError
+from thalweg.expr import parse
+from thalweg.spark.feeds import Times
+from thalweg.spark.streams import from_files
+
+SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64())])
+TIMES = Times("ts", punctuation=parse("k = 'promise'"))
+
+
+def rows(*given: tuple[int, str | None, int]) -> pa.Table:
+    ts, k, v = zip(*given, strict=True)
+    return pa.table({"ts": list(ts), "k": list(k), "v": list(v)})
+
+
+def test_a_row_of_punctuation_is_a_promise_and_no_event() -> None:
+    batch, header = TIMES.chunk(rows((5, "a", 1), (9, "promise", 0), (7, "b", 2)), SCHEMA, "here")
+    assert batch.start.tolist() == [5, 7]
+    assert header.cti == 9
+    assert (header.newest, header.rows) == (7, 2)
+
+
+def test_the_latest_promise_counts_and_null_is_no_promise() -> None:
+    batch, header = TIMES.chunk(rows((4, "promise", 0), (6, None, 1), (3, "promise", 0)), SCHEMA, "here")
+    assert (len(batch), header.cti) == (1, 4)
+
+
+def test_rows_without_punctuation_promise_nothing() -> None:
+    _, header = TIMES.chunk(rows((4, "a", 0)), SCHEMA, "here")
+    assert header.cti is None
+
+
+def test_punctuation_must_be_a_condition(tmp_path: object) -> None:
+    columns = pa.schema([("ts", pa.int64()), *SCHEMA])
+    with pytest.raises(TypeMismatchError, match="condition"):
+        from_files(str(tmp_path), time="ts", punctuation="v + 1", columns=columns)
