@@ -25,9 +25,14 @@ def _python_blocks(page: Path) -> list[tuple[int, str]]:
     return [(text.count("\n", 0, found.start()) + 1, found["body"]) for found in fences]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if _python_blocks(page)], ids=lambda page: page.name)
-def test_examples_of_a_page_run(page: Path) -> None:
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, marks=pytest.mark.xdist_group("spark") if p.name == "spark.md" else ()) for p in PAGES if _python_blocks(p)],
+    ids=lambda page: page.name,
+)
+def test_examples_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of a page are one session, from top to bottom. A block with prompts shows its output; one without just runs."""
+    monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__main__"}
     parser = doctest.DocTestParser()
     failures: list[str] = []

@@ -167,7 +167,7 @@ TABLES = {
     "a batch that promises for a column that is not there": Case(
         lambda: Batch.empty(SOURCE.schema, Progress(scope_columns=("z",), scoped={(1,): 9})), SchemaChangeError, BATCH
     ),
-    "a batch with starts that are floats": Case(lambda: Batch(ONE, np.array([4.0]), np.array([6])), TimeRangeError, BATCH),  # type: ignore[arg-type]
+    "a batch with starts that are floats": Case(lambda: Batch(ONE, np.array([4.0]), np.array([6])), TimeRangeError, BATCH),
     "a batch with adjusts and no new ends": Case(
         lambda: Batch(ONE, np.array([1]), np.array([9]), None, np.array([True])), MalformedElementError, BATCH
     ),

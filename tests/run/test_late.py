@@ -154,8 +154,9 @@ def some_stream(random: Random, *, promises: bool, scoped: bool) -> list[Element
         kind = random.random()
         if kind < 0.45 or not believed:
             payload, start = {"k": random.choice("ab"), "v": random.randint(0, 1)}, now - random.randint(0, 12)
-            made.append(insert(payload, start, random.choice([None, start + random.randint(1, 15)])))
-            believed.append((payload, start, made[-1].end))
+            end = random.choice([INFINITY, start + random.randint(1, 15)])
+            made.append(insert(payload, start, end))
+            believed.append((payload, start, end))
         elif kind < 0.8:
             payload, start, end = believed.pop(random.randrange(len(believed)))
             new_end = random.choice([INFINITY, start, start + random.randint(1, 20)])

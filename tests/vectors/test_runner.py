@@ -332,13 +332,6 @@ def test_the_command_ends_with_1_when_a_case_fails(tmp_path: Path, capsys: pytes
     assert [json.loads(line)["status"] for line in capsys.readouterr().out.splitlines()] == ["fail", "pass", "fail"]
 
 
-def test_spark_is_unsupported_until_there_is_a_runner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "cases.jsonl"
-    file.write_text(vector_line(), encoding="utf-8")
-    assert main([str(file), "--engine", "spark"]) == 0
-    assert json.loads(capsys.readouterr().out)["status"] == "unsupported"
-
-
 @pytest.mark.parametrize("arguments", [["nowhere.jsonl"], [__file__, "--forms", "0"], [__file__, "--engine", "abacus"]])
 def test_wrong_arguments_are_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:

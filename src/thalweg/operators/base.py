@@ -16,7 +16,7 @@ import pyarrow as pa
 from thalweg.errors import StateError
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
-from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.progress import NO_PROGRESS, Progress, progress_of_text, progress_text
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MIN_TIME
 
@@ -102,18 +102,9 @@ def delta_of_slice(rows: Rows) -> Delta:
 
 def slice_of_progress(parts: list[Progress]) -> Rows:
     """Progress of each port as one record batch (scopes as text, since their types differ)."""
-    import json
-
-    texts = [json.dumps([p.cti, list(p.scope_columns), [[list(s), t] for s, t in p.scoped.items()]]) for p in parts]
-    return pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], names=["progress"])
+    return pa.RecordBatch.from_arrays([pa.array([progress_text(part) for part in parts], pa.string())], names=["progress"])
 
 
 def progress_of_slice(rows: Rows) -> list[Progress]:
     """The inverse of `slice_of_progress`."""
-    import json
-
-    found = []
-    for text in rows.column(0).to_pylist():
-        cti, columns, scoped = json.loads(text)
-        found.append(Progress(cti, tuple(columns), {tuple(s): t for s, t in scoped}) if scoped else Progress(cti))
-    return found or [NO_PROGRESS]
+    return [progress_of_text(text) for text in rows.column(0).to_pylist()] or [NO_PROGRESS]

@@ -44,18 +44,28 @@ class StitchKernel(RegroupKernel):
         payload = pa.RecordBatch.from_arrays(rows.payload.columns[:-1], schema=self.schema)
         return Delta(payload, start, rows.end, np.ones(len(rows), np.int64)).filter(is_last)
 
+    def _before(self, rows: Delta) -> Codes:
+        """For each row the one it continues, or -1.
+
+        A row that ended before the CTI is only here for the one that continues it: what it continued itself is in its mark.
+        """
+        size = len(rows)
+        payload, _ = encode(list(rows.payload.columns[:-1]), size)
+        open_ = np.flatnonzero(rows.end >= self._progress.cti)
+        ended = _rank_within(payload, rows.end, (rows.end, rows.start))
+        started = _rank_within(payload[open_], rows.start[open_], (rows.start[open_], rows.end[open_]))
+        columns = [(payload, payload[open_]), (rows.end, rows.start[open_]), (ended, started)]
+        links, count = encode([np.concatenate(pair) for pair in columns], size + len(open_))
+        ends_here = np.full(count, -1)
+        ends_here[links[:size]] = np.arange(size)
+        before = np.full(size, -1)
+        before[open_] = ends_here[links[size:]]
+        return before
+
     def _chains(self, rows: Delta) -> tuple[Codes, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
         """For each row the first row of its chain, and whether it is the last."""
         size = len(rows)
-        payload, _ = encode(list(rows.payload.columns[:-1]), size)
-        ended = _rank_within(payload, rows.end, (rows.end, rows.start))
-        started = _rank_within(payload, rows.start, (rows.start, rows.end))
-        links, count = encode(
-            [np.concatenate([payload, payload]), np.concatenate([rows.end, rows.start]), np.concatenate([ended, started])], 2 * size
-        )
-        ends_here = np.full(count, -1)
-        ends_here[links[:size]] = np.arange(size)
-        before = ends_here[links[size:]]
+        before = self._before(rows)
         root = np.where(before >= 0, before, np.arange(size))
         while True:  # pointer jumping: the distance to the first row doubles each time
             further = root[root]
@@ -72,14 +82,12 @@ class StitchKernel(RegroupKernel):
             return rows, cti
         rows = units(rows)
         old = rows.end < cti
-        size = len(rows)
-        payload, _ = encode(list(rows.payload.columns[:-1]), size)
-        spots, count = encode([np.concatenate([payload, payload]), np.concatenate([rows.end, rows.start])], 2 * size)
-        continued = np.zeros(count, np.bool_)
-        continued[spots[size:][~old]] = True
+        before = self._before(rows)
+        continued = np.zeros(len(rows), np.bool_)
+        continued[before[~old & (before >= 0)]] = True
         root, _ = self._chains(rows)
         marked = with_marks(rows, np.where(old, marks_of(rows)[root], marks_of(rows)))
-        return marked.filter(~old | continued[spots[:size]]).consolidate(), cti
+        return marked.filter(~old | continued).consolidate(), cti
 
 
 def _rank_within(payload: Codes, time: Times, order: tuple[Times, Times]) -> Codes:

@@ -127,7 +127,14 @@ class Frame:
             if held:
                 yield _packed(pa.Table.from_batches(held), times, schema, where, ingest)
 
-        return self.df.select(*(f"`{name}`" for name in times.columns(schema))).mapInArrow(pack, EXCHANGE_COLUMNS)
+        rows = self.df.select(*(f"`{name}`" for name in times.columns(schema))).mapInArrow(pack, EXCHANGE_COLUMNS)
+        if self.df.isStreaming:
+            return rows
+
+        def end(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield exchange_rows(ingest.rows(Batch.empty(schema), Header(cti=INFINITY), UNORDERED))
+
+        return rows.union(spark.range(0, 1, 1, 1).mapInArrow(end, EXCHANGE_COLUMNS))  # what is all there has an end
 
 
 def _packed(table: pa.Table, times: Times, schema: pa.Schema, where: str, ingest: Ingest) -> pa.RecordBatch:

@@ -15,7 +15,6 @@ import numpy as np
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from thalweg.errors import StateError
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS
 from thalweg.operators.base import StateSize
@@ -77,7 +76,7 @@ class FragmentProcessor(StatefulProcessor):
         spec = self._spec
         memory = _MEMORIES.setdefault((spec.run, spec.fragment.number, bucket), Memory())
         store = SliceStore(self._state, memory, f"fragment {spec.fragment.number}, bucket {bucket}")
-        runner = self._runner(memory, store, chunks)
+        runner = self._runner(memory, store)
         answer = runner.process(chunks, time.time())
         store.save(runner.slices(), runner.signatures)
         memory.runner = runner, memory.token
@@ -103,7 +102,7 @@ class FragmentProcessor(StatefulProcessor):
         for chunk in forwarded:
             yield _output(bucket, "late", chunk.origin[1:], late=chunk.header.rows, blob=chunk.blob)
 
-    def _runner(self, memory: Memory, store: SliceStore, chunks: list[Chunk]) -> FragmentRunner:
+    def _runner(self, memory: Memory, store: SliceStore) -> FragmentRunner:
         """The runner of the last micro-batch if it is this worker's and its state is the store's, else a new one."""
         spec = self._spec
         kept, memory.runner = memory.runner, None  # whatever fails now, it is not used again
@@ -114,11 +113,6 @@ class FragmentProcessor(StatefulProcessor):
         slices = store.load(runner.signatures)
         if slices is not None:
             runner.restore(slices)
-        elif not _from_the_beginning(chunks):
-            raise StateError(
-                f"fragment {spec.fragment.number}: the input goes on where an earlier micro-batch ended, but there is no state of one: "
-                "the state of the checkpoint is gone, or was divided otherwise. Restore the whole checkpoint."
-            )
         return runner
 
     def _to_fragments(self, bucket: int, batch: Batch, read: int) -> Iterator[Row]:
@@ -139,16 +133,6 @@ def _chunks(rows: Iterable[Any]) -> tuple[list[Chunk], list[Chunk]]:
         chunk = Chunk(row["origin"], row["seq"], Header.from_json(row["header"]), None if row["blob"] is None else bytes(row["blob"]))
         (forwarded if chunk.origin.startswith("~") else chunks).append(chunk)
     return chunks, forwarded
-
-
-def _from_the_beginning(chunks: list[Chunk]) -> bool:
-    """Whether this can be the first input: what counts its positions begins at 0."""
-    first: dict[tuple[str, str], int] = {}
-    for chunk in chunks:
-        if chunk.header.begin is not None:
-            part = chunk.origin, chunk.header.partition
-            first[part] = min(chunk.header.begin, first.get(part, chunk.header.begin))
-    return not any(first.values())
 
 
 def _to_output(bucket: int, answer: Answer, read: int, size: StateSize, written: int) -> Iterator[Row]:

@@ -63,6 +63,9 @@ class ProgressRecord:
             self._compare(name, digest)
         if ran:
             self._commits(ran)
+        for name in ("offsets", "commits"):
+            for number in sorted(_numbers(self._folder / name)):
+                self._parse(f"{name}/{number}")
 
     def _compare(self, name: str, digest: str) -> None:
         found = _digest(self._folder / name)
@@ -71,6 +74,16 @@ class ProgressRecord:
                 f"{self._folder.name}: the file {name} of the checkpoint is not what was written: it was damaged, changed or mixed with "
                 "another checkpoint. Going on would count rows twice or lose some. Restore the whole checkpoint."
             )
+
+    def _parse(self, name: str) -> None:
+        """What is not in the record yet must be readable at least. Spark names an empty file itself, but not one with a wrong byte."""
+        try:
+            lines = (self._folder / name).read_text(encoding="utf-8").splitlines()
+            whole = all(line == "-" or json.loads(line) is not None for line in lines[1:])
+        except ValueError:
+            whole = False
+        if not whole:
+            raise StateError(f"{self._folder.name}: the file {name} of the checkpoint is damaged. Restore the whole checkpoint.")
 
     def _commits(self, entries: list[dict[str, Any]]) -> None:
         """A batch that a later one followed was committed; if its mark is gone, Spark would run it again on newer state."""

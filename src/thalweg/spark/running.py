@@ -178,6 +178,8 @@ def start(
     place = checkpoint or temporary
     assert place is not None
     ready = prepare(query, feeds, checkpoint=place, consistency=consistency, hold=hold, buckets=buckets, idle=idle, spark=spark)
+    if not ready.output.isStreaming:
+        raise PlanError("the sources of this query are static DataFrames, which nothing can be started on; frame() gives all its answers.")
     ready.record.check()
     table = _Table(ready) if to == "memory" else None
     if output != "packed":
@@ -208,7 +210,8 @@ def start(
 
 
 def _leaves(ready: Prepared) -> list[str]:
-    return [entry.leaf.name for fragment in ready.plan.fragments for entry in fragment.inputs if entry.source is not None]
+    names = (entry.leaf.name for fragment in ready.plan.fragments for entry in fragment.inputs if entry.source is not None)
+    return list(dict.fromkeys(names))
 
 
 def _sink(to: str | Each, path: str | None, output: str, ready: Prepared, table: _Table | None) -> Each:

@@ -46,15 +46,17 @@ _NEEDED = {
 def session(master: str | None = None, *, name: str = "thalweg", **settings: Any) -> SparkSession:
     """The running session, or a new one: on `master`, on that of `spark-submit`, else `local[*]` with retries.
 
+    What `spark-submit` was told with `--conf` stays as it is.
     More settings are given with their dots as underscores' doubles: `spark__driver__memory="4g"`.
     """
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
-    chosen = master or _submitted_master() or os.environ.get("SPARK_MASTER")
+    submitted = _submitted()
+    chosen = master or submitted.get("spark.master") or os.environ.get("SPARK_MASTER")
     builder = builder.master(_with_retries(chosen or "local[*]"))
     for key, value in SETTINGS.items():
-        builder = builder.config(key, value)
+        builder = builder.config(key, submitted.get(key, value))
     for key, value in settings.items():
         builder = builder.config(key.replace("__", "."), str(value))
     spark = builder.getOrCreate()
@@ -62,9 +64,9 @@ def session(master: str | None = None, *, name: str = "thalweg", **settings: Any
     return spark
 
 
-def _submitted_master() -> str | None:
-    """The master that was given to `spark-submit`, which has started the JVM before this script."""
-    return SparkConf().get("spark.master", None) if "PYSPARK_GATEWAY_PORT" in os.environ else None
+def _submitted() -> dict[str, str]:
+    """What was given to `spark-submit`, which starts the JVM before the script."""
+    return dict(SparkConf().getAll()) if "PYSPARK_GATEWAY_PORT" in os.environ else {}
 
 
 def _with_retries(master: str) -> str:

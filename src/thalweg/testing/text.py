@@ -76,7 +76,7 @@ def _tree(node: Node, indent: str, role: str) -> list[str]:
         value = getattr(node, field.name) if field.init else None
         if isinstance(value, Node):
             below.append((field.name, value))
-        elif field.init and not (isinstance(node, Source) and field.name in ("ingress", "declared")) and field.name != "facts":
+        elif field.init and not (isinstance(node, Source) and field.name in ("ingress", "declared", "feed")) and field.name != "facts":
             beside.append(f"{field.name}={_setting(value)}")
     lines = [f"{indent}{role}{type(node).__name__}({', '.join(beside)})"]
     for name, child in below:
