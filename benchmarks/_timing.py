@@ -36,11 +36,19 @@ class Timings:
         >>> Timings({"slow": [4.0, 9.0, 6.0], "fast": [2.0, 3.0, 3.0]}).ratio("slow", "fast")
         2.0
         """
-        return median(one / two for one, two in zip(self.seconds[over], self.seconds[under], strict=True))
+        return _ratio(self.seconds[over], self.seconds[under])
+
+    def work_ratio(self, over: str, under: str) -> float:
+        """How many times more work `over` is than `under`, whatever the number of threads that share it."""
+        return _ratio(self.work[over], self.work[under])
 
     def cores(self, case: str) -> float:
         """How many cores a case kept busy: well below its threads, it may have had to share them with other programs."""
-        return median(work / seconds for work, seconds in zip(self.work[case], self.seconds[case], strict=True))
+        return _ratio(self.work[case], self.seconds[case])
+
+
+def _ratio(over: list[float], under: list[float]) -> float:
+    return median(one / two for one, two in zip(over, under, strict=True))
 
 
 def measure(

@@ -125,6 +125,7 @@ def test_cases_are_warmed_up_and_take_turns() -> None:
     assert ran == ["a", "b", "a", "b", "b", "a"]
     assert took.seconds == {"a": [2.0, 2.0], "b": [2.0, 2.0]}
     assert took.cores("a") == 1.5
+    assert took.work_ratio("a", "b") == 1.0
 
 
 def test_a_ratio_is_taken_within_each_round() -> None:

@@ -41,6 +41,17 @@ _CHUNK_ROWS = 200_000
 """Elements in one blob of output, a few MiB."""
 
 _MEMORIES: dict[tuple[str, int, int], Memory] = {}
+_KEPT = 64
+"""Buckets that a worker remembers; of queries that have ended, the memory goes when others come."""
+
+
+def _memory(key: tuple[str, int, int]) -> Memory:
+    """What this worker remembers of a bucket."""
+    memory = _MEMORIES.pop(key, None) or Memory()
+    _MEMORIES[key] = memory  # the newest last
+    while len(_MEMORIES) > _KEPT:
+        del _MEMORIES[next(iter(_MEMORIES))]
+    return memory
 
 
 @dataclass(frozen=True)
@@ -74,7 +85,7 @@ class FragmentProcessor(StatefulProcessor):
         bucket = int(key[0])
         chunks, forwarded = _chunks(rows)
         spec = self._spec
-        memory = _MEMORIES.setdefault((spec.run, spec.fragment.number, bucket), Memory())
+        memory = _memory((spec.run, spec.fragment.number, bucket))
         store = SliceStore(self._state, memory, f"fragment {spec.fragment.number}, bucket {bucket}")
         runner = self._runner(memory, store)
         answer = runner.process(chunks, time.time())
