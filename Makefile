@@ -9,7 +9,7 @@ BENCH ?=
 JAVA = JAVA_HOME="$$(cat .venv/.java-home 2>/dev/null || printf %s "$$JAVA_HOME")"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint type docs bench fix clean
+.PHONY: help setup demo test lint type docs bench soak fix clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ docs: setup ## build the documentation into docs/_build/html; a warning is an er
 
 bench: setup ## run the benchmarks, one JSON object a line; BENCH="core" chooses
 	@$(JAVA) $(BIN)/thalweg bench --json $(BENCH)
+
+soak: setup ## the long recovery tests on Spark: many kills, flipped bits, full disks, clusters
+	@$(JAVA) $(BIN)/pytest -m slow tests/spark/soak
 
 fix: setup ## repair what the linter and the formatter can repair
 	$(BIN)/ruff check --fix $(CODE)

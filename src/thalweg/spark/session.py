@@ -10,7 +10,7 @@ import re
 import sys
 from typing import Any
 
-from pyspark import SparkConf
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 __all__ = ["SETTINGS", "check_session", "session"]
@@ -66,7 +66,10 @@ def session(master: str | None = None, *, name: str = "thalweg", **settings: Any
 
 def _submitted() -> dict[str, str]:
     """What was given to `spark-submit`, which starts the JVM before the script."""
-    return dict(SparkConf().getAll()) if "PYSPARK_GATEWAY_PORT" in os.environ else {}
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    SparkContext._ensure_initialized()  # before it is connected to the JVM, a configuration knows nothing
+    return dict(SparkConf().getAll())
 
 
 def _with_retries(master: str) -> str:

@@ -1,0 +1,24 @@
+"""A query that was killed goes on from its checkpoint as if nothing had happened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.spark.jobs.killing import assert_right, survive_kills
+from tests.spark.jobs.streams import Arrivals
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found through /proc"),
+]
+
+
+def test_killed_queries_go_on_with_nothing_lost_or_doubled(tmp_path: Path) -> None:
+    """Driver, JVM and workers are killed with SIGKILL: three times while windows and a join are at work."""
+    survive_kills(Arrivals(tmp_path, 9, seed=1), 3, Random(1))
+    assert_right(tmp_path, "windows")
+    assert_right(tmp_path, "priced")
