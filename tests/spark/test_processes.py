@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.jobs.killing import assert_right, commits, kill_workers
-from tests.spark.jobs.processes import driver
+from tests.spark.jobs.processes import assert_on_loopback, driver
 from tests.spark.jobs.streams import Arrivals
 
 pytestmark = [
@@ -18,34 +18,30 @@ pytestmark = [
 ]
 
 
-def test_a_query_survives_a_dead_worker_listens_on_loopback_only_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    """One driver script, since starting one is what takes the time."""
+def test_dead_workers_loopback_the_end_and_spark_submit(tmp_path: Path) -> None:
+    """One story, since starting a driver is what takes the time.
+
+    A query loses its workers and goes on; it listens on loopback only; asked to end it does, and leaves no process behind; under
+    `spark-submit` it goes on from its checkpoint, and all its answers are right.
+    """
     arrivals = Arrivals(tmp_path, 6, seed=5)
     with driver(tmp_path, "--queries", "windows") as job:
         arrivals.arrive("events")
         job.until(lambda: commits(tmp_path) > 0, "a micro-batch was done")
-        sockets = job.listening()
-        assert sockets, "the driver and its JVM talk through a socket at least"
-        assert all(address.is_loopback for address, _ in sockets), sockets
-
+        assert job.listening(), "the driver and its JVM talk through a socket at least"
+        assert_on_loopback(job)
         kill_workers(job, arrivals, 1)
         job.terminate()
         assert job.end(limit=10) != 0
         assert job.gone(), job.members()
-    with driver(tmp_path, "--queries", "windows", "--trigger", "available now") as job:
-        arrivals.arrive_all()
+
+    arrivals.arrive_all()
+    (tmp_path / "running").unlink()
+    submit = (str(Path(sys.executable).with_name("spark-submit")),)
+    arguments = ("--queries", "windows", "--trigger", "available now")
+    with driver(tmp_path, *arguments, launcher=submit, PYSPARK_PYTHON=sys.executable) as job:
+        job.until((tmp_path / "running").exists, "the query was started")
+        assert_on_loopback(job)
         assert job.end() == 0
         assert job.gone(), job.members()
     assert_right(tmp_path, "windows")
-
-
-def test_a_query_runs_under_spark_submit(tmp_path: Path) -> None:
-    Arrivals(tmp_path, 2, seed=6).arrive_all()
-    submit = Path(sys.executable).with_name("spark-submit")
-    arguments = (tmp_path, "--queries", "priced", "--trigger", "available now")
-    with driver(*arguments, launcher=(str(submit),), PYSPARK_PYTHON=sys.executable) as job:
-        job.until((tmp_path / "running").exists, "the query was started")
-        assert all(address.is_loopback for address, _ in job.listening()), job.listening()
-        assert job.end() == 0
-        assert job.gone(), job.members()
-    assert_right(tmp_path, "priced")

@@ -18,7 +18,7 @@ pytestmark = [
 
 
 def test_killed_queries_go_on_with_nothing_lost_or_doubled(tmp_path: Path) -> None:
-    """Driver, JVM and workers are killed with SIGKILL: three times while windows and a join are at work."""
-    survive_kills(Arrivals(tmp_path, 9, seed=1), 3, Random(1))
-    assert_right(tmp_path, "windows")
+    """Driver, JVM and workers die by SIGKILL: when the first micro-batch is planned, and twice while windows and a join are at work."""
+    hits = survive_kills(Arrivals(tmp_path, 8, seed=1), 3, Random(1), "--queries", "priced", "--consistency", "speculative")
+    assert hits >= 1
     assert_right(tmp_path, "priced")

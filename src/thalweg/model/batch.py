@@ -63,7 +63,10 @@ class Batch:
 
     def filter(self, mask: Bools) -> Batch:
         """The elements where the mask holds; the progress stays."""
-        return self if mask.all() else self._select(self.payload.filter(pa.array(mask)), mask)
+        if mask.all():
+            return self
+        which = np.flatnonzero(mask)
+        return self._select(take_rows(self.payload, which), which)
 
     def _select(self, payload: Rows, which: Codes | Bools) -> Batch:
         adjusts = None if self.is_adjust is None else self.is_adjust[which]

@@ -84,7 +84,7 @@ class Delta:
     def filter(self, mask: Bools) -> Delta:
         if mask.all():
             return self
-        return Delta(self.payload.filter(pa.array(mask)), self.start[mask], self.end[mask], self.weight[mask])
+        return self.take(np.flatnonzero(mask))
 
     def negate(self) -> Delta:
         return Delta(self.payload, self.start, self.end, -self.weight)

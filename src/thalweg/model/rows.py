@@ -25,8 +25,18 @@ _COMBINE_LIMIT = 2**62
 
 
 def empty_rows(schema: pa.Schema) -> Rows:
-    """No rows of a schema."""
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+    """No rows of a schema. Batches without rows are common, so that they are made once for each schema object."""
+    known = _EMPTY.get(id(schema))
+    if known is None or known[0] is not schema:
+        if len(_EMPTY) >= _EMPTY_KEPT:
+            _EMPTY.clear()
+        known = schema, pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+        _EMPTY[id(schema)] = known
+    return known[1]
+
+
+_EMPTY_KEPT = 1_000
+_EMPTY: dict[int, tuple[pa.Schema, Rows]] = {}
 
 
 def take_rows(rows: Rows, indices: Codes) -> Rows:
@@ -59,9 +69,9 @@ def encode(columns: Sequence[pa.Array | Times], length: int) -> tuple[Codes, int
     for column in columns[1:]:
         more, more_size = _encode_one(column)
         if size * more_size >= _COMBINE_LIMIT:  # keep the product inside int64
-            codes, size = _dense(codes)
+            codes, size = _dense(codes, size)
         codes, size = codes * more_size + more, size * more_size
-    return _dense(codes) if len(columns) > 1 else (codes, size)
+    return _dense(codes, size)
 
 
 def encode_together(left: Sequence[pa.Array], right: Sequence[pa.Array], sizes: tuple[int, int]) -> tuple[Codes, Codes, int]:
@@ -72,6 +82,16 @@ def encode_together(left: Sequence[pa.Array], right: Sequence[pa.Array], sizes: 
 
 
 def _encode_one(column: pa.Array | Times) -> tuple[Codes, int]:
+    """Codes that may leave numbers out; integers of a narrow range are their own codes."""
+    numbers: Times | None = None
+    if isinstance(column, np.ndarray):
+        numbers = column
+    elif pa.types.is_signed_integer(column.type) and not column.null_count:
+        numbers = column.to_numpy(zero_copy_only=False)
+    if numbers is not None and len(numbers) and numbers.dtype.kind == "i":
+        low, high = int(numbers.min()), int(numbers.max())
+        if high - low < 2 * len(numbers) + 64:
+            return (numbers.astype(np.int64, copy=False) - low), high - low + 1
     array = pa.array(column) if isinstance(column, np.ndarray) else column
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -92,6 +112,12 @@ def _plus_zero(array: pa.Array) -> pa.Array:
     return pa.array(values, array.type, mask=mask, from_pandas=False)
 
 
-def _dense(codes: Codes) -> tuple[Codes, int]:
+def _dense(codes: Codes, size: int) -> tuple[Codes, int]:
+    """The same groups with codes that leave no number out."""
+    if size <= 4 * len(codes) + 64:
+        present = np.zeros(size, np.bool_)
+        present[codes] = True
+        rank = np.cumsum(present)
+        return (codes, size) if rank[-1] == size else ((rank - 1)[codes], int(rank[-1]))
     encoded = pa.array(codes).dictionary_encode()
     return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)

@@ -184,10 +184,9 @@ class HoppingAggregateKernel(Operator):
         """Cells of equal group and window become one."""
         if cells.num_rows < 2:
             return cells
-        table = pa.Table.from_batches([cells]).group_by([*self._keys, "_k"], use_threads=False)
-        summed = table.aggregate([(name, "sum") for name in self._partials.names]).combine_chunks().to_batches()[0]
-        columns = [summed.column(name) for name in (*self._keys, "_k")] + [summed.column(f"{n}_sum") for n in self._partials.names]
-        return pa.RecordBatch.from_arrays(columns, schema=self._cell_schema)
+        window, keys = _column(cells, "_k"), [cells.column(name) for name in self._keys]
+        partials = [_column(cells, name) for name in self._partials.names]
+        return sum_alike(keys, window, window, partials, self._cell_schema)[0]
 
     def _negated(self, cells: Rows) -> Rows:
         width = len(self._keys) + 1
@@ -222,17 +221,17 @@ def sum_alike(keys: list[pa.Array], first: Codes, beyond: Codes, partials: list[
     """Rows of equal keys and windows become one cell (keys, `_k`, partial sums); and the windows of each cell."""
     length = beyond - first
     even = bool(len(length)) and bool((length == length[0]).all())
-    names = [*schema.names[: len(keys)], "_k"] + ([] if even else ["_beyond"])
-    arrays = [*keys, pa.array(first)] + ([] if even else [pa.array(beyond)])
-    sums = schema.names[len(keys) + 1 :]
-    table = pa.Table.from_arrays([*arrays, *map(pa.array, partials)], names=[*names, *sums])
-    grouped = table.group_by(names, use_threads=False).aggregate([(name, "sum") for name in sums])
-    merged = grouped.combine_chunks().to_batches()
-    cells = merged[0] if merged else empty_rows(grouped.schema)
-    first = cells.column("_k").to_numpy()
-    beyond = first + length[0] if even else cells.column("_beyond").to_numpy()
-    columns = [cells.column(name) for name in names[: len(keys) + 1]] + [cells.column(f"{name}_sum") for name in sums]
-    return pa.RecordBatch.from_arrays(columns, schema=schema), first, beyond
+    cell, cells = encode([*keys, first, *([] if even else [beyond])], len(first))
+    someone = np.empty(cells, np.int64)
+    someone[cell] = np.arange(len(first))
+    sums = []
+    for column in partials:
+        total = np.zeros(cells, np.int64)
+        np.add.at(total, cell, column)
+        sums.append(pa.array(total))
+    at = pa.array(someone)
+    first, beyond = first[someone], beyond[someone]
+    return pa.RecordBatch.from_arrays([*(key.take(at) for key in keys), pa.array(first), *sums], schema=schema), first, beyond
 
 
 def _column(cells: Rows, name: str) -> Numbers:

@@ -465,7 +465,7 @@ def _observed(batch: Batch) -> Times:
 
 
 def _minus(times: Times, ticks: int) -> Times:
-    return np.where(times == MIN_TIME, MIN_TIME, times - ticks)
+    return np.maximum(times, MIN_TIME + ticks) - ticks
 
 
 def _rounded(time: int, period: int | None) -> int:

@@ -40,6 +40,9 @@ __all__ = ["JoinKernel", "overlapping_pairs", "pair_frame"]
 _SIDES = ("left", "right")
 
 
+_ONE_NUMBER = 2**62
+
+
 def overlapping_pairs(
     left: Codes, left_start: Times, left_end: Times, right: Codes, right_start: Times, right_end: Times
 ) -> tuple[Codes, Codes]:
@@ -50,20 +53,34 @@ def overlapping_pairs(
     """
     if not len(left) or not len(right):
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    order = np.lexsort((right_start, right))
-    code, start = right[order], right_start[order]
-    points = np.unique(start)
-    span = len(points) + 1
-    place = code * span + np.searchsorted(points, start)
-    endless = right_end == INFINITY
-    longest = INFINITY if endless.any() else int((right_end - right_start).max())
-    earliest = np.full(len(left), 0) if longest == INFINITY else np.searchsorted(points, left_start - longest, "right")
-    low = np.searchsorted(place, left * span + earliest, "left")
-    high = np.searchsorted(place, left * span + np.searchsorted(points, left_end, "left"), "left")
-    count = np.where(left >= 0, np.maximum(high - low, 0), 0)
+    endless = bool((right_end == INFINITY).any())
+    longest = 0 if endless else int((right_end - right_start).max())
+    first, last = int(right_start.min()), int(right_start.max())
+    span = last - first + 2
+    if (int(max(left.max(), right.max())) + 2) * span < _ONE_NUMBER:
+        at = right_start - first
+        earliest = np.clip(np.minimum(left_start, last + longest) - (longest - 1 + first), 0, span - 1)
+        until = np.clip(left_end, first, last + 1) - first
+    else:  # code and time do not fit one number: the rank of the time will
+        points = np.unique(right_start)
+        span = len(points) + 1
+        at = np.searchsorted(points, right_start)
+        earliest = np.searchsorted(points, left_start - longest, "right")
+        until = np.searchsorted(points, left_end, "left")
+    if endless:
+        earliest = np.zeros(len(left), np.int64)
+    place = right * span + at
+    order = np.argsort(place, kind="stable")
+    place = place[order]
+    begin = left * span + earliest
+    probe = np.argsort(begin, kind="stable")  # in order, each search begins where the last one ended: in the cache
+    low = np.searchsorted(place, begin[probe])
+    high = np.searchsorted(place, (left * span + until)[probe])
+    count = np.where(left[probe] >= 0, np.maximum(high - low, 0), 0)
     which = np.repeat(np.arange(len(left)), count)
     other = order[low[which] + np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)]
-    overlap = right_end[other] > left_start[which]
+    which = probe[which]
+    overlap = np.flatnonzero(right_end[other] > left_start[which])
     return which[overlap], other[overlap]
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-__all__ = ["Job", "Member", "driver"]
+__all__ = ["Job", "Member", "assert_on_loopback", "driver"]
 
 ROOT = Path(__file__).parents[3]
 LONG = 300.0
@@ -139,6 +139,13 @@ class Job:
                     address, _, port = fields[1].partition(":")
                     found.append((_address(address), int(port, 16)))
         return found
+
+
+def assert_on_loopback(*jobs: Job) -> None:
+    """Nobody outside of this machine can talk to the jobs."""
+    for job in jobs:
+        open_to_all = [(str(address), port) for address, port in job.listening() if not address.is_loopback]
+        assert not open_to_all, open_to_all
 
 
 def _processes() -> list[int]:

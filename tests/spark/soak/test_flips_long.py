@@ -20,9 +20,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("spar
     ids=["finished", "unfinished", "two exchanges"],
 )
 def test_no_flipped_bit_gives_a_wrong_answer(
-    tmp_path: Path, name: str, pending: bool, count: int, record_property: Callable[[str, object], None]
+    tmp_path: Path, name: str, pending: bool, count: int, record_testsuite_property: Callable[[str, object], None]
 ) -> None:
     flips = Flips(Arrivals(tmp_path, 5, seed=2, rows=40), name, pending)
     flips.run(count, Random(2))
     for (kind, outcome), times in sorted(flips.outcomes.items()):
-        record_property(f"{kind}: {outcome}", times)
+        record_testsuite_property(f"{name}, {kind}: {outcome}", times)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.jobs.killing import assert_right
-from tests.spark.jobs.processes import Job, driver
+from tests.spark.jobs.processes import Job, assert_on_loopback, driver
 from tests.spark.jobs.streams import Arrivals
 
 pytestmark = [
@@ -22,11 +22,6 @@ pytestmark = [
 
 BIN = Path(sys.executable).parent
 LOOPBACK = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-
-
-def assert_on_loopback(*jobs: Job) -> None:
-    for job in jobs:
-        assert all(address.is_loopback for address, _ in job.listening()), job.listening()
 
 
 def test_a_local_cluster(tmp_path: Path) -> None:
