@@ -159,6 +159,7 @@ class Files:
             raise PlanError(f"the format must be one of {', '.join(FORMATS)}; got {self.format!r}.")
 
     def exchange(self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, where: str, log: str) -> DataFrame:
+        FileLog.open(Path(self.folder), self.format, Path(log))  # one that is damaged is refused before a process is started for it
         return load_reader(spark, _FileReader(_FileJob(self, ingest, schema, where, log)))
 
 
