@@ -24,8 +24,9 @@ from thalweg.model import (
     remove,
 )
 from thalweg.plan.aggregates import arg_max, arg_min, avg, count, first, last, max_, min_, percentile, stddev, sum_, variance
+from thalweg.plan.join_windows import band, ranges, same_window, widjoin
 from thalweg.run import Engine, changes, events, run, table
-from thalweg.stream import Stream, source
+from thalweg.stream import Stream, join_all, source
 
 if TYPE_CHECKING:
     from thalweg.spark import from_files, from_spark
@@ -45,6 +46,7 @@ __all__ = [
     "arg_max",
     "arg_min",
     "avg",
+    "band",
     "call",
     "changes",
     "cht",
@@ -58,19 +60,23 @@ __all__ = [
     "from_files",
     "from_spark",
     "insert",
+    "join_all",
     "last",
     "lit",
     "max_",
     "min_",
     "percentile",
     "point",
+    "ranges",
     "remove",
     "run",
+    "same_window",
     "source",
     "stddev",
     "sum_",
     "table",
     "variance",
+    "widjoin",
 ]
 
 
