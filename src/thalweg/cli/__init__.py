@@ -15,6 +15,7 @@ __all__ = ["main"]
 _COMMANDS = {
     "bench": "Run benchmarks of a source checkout.",
     "demo": "Late packets in; early, revised and final answers out.",
+    "repro": "Repeat experiments of the literature.",
 }
 """Name and line of help; the command lives in the module `thalweg.cli.<name>` under its own name."""
 
