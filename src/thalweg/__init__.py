@@ -26,6 +26,7 @@ from thalweg.model import (
 from thalweg.plan.aggregates import arg_max, arg_min, avg, count, first, last, max_, min_, percentile, stddev, sum_, variance
 from thalweg.run import Engine, changes, events, run, table
 from thalweg.stream import Stream, source
+from thalweg.windows.specification import rank, rows
 
 if TYPE_CHECKING:
     from thalweg.spark import from_files, from_spark
@@ -64,7 +65,9 @@ __all__ = [
     "min_",
     "percentile",
     "point",
+    "rank",
     "remove",
+    "rows",
     "run",
     "source",
     "stddev",
