@@ -7,7 +7,8 @@
 
 A query becomes the same plan that the fluent API would build. What cannot work is refused at its place in the text:
 
->>> tw.sql("SELECT srcIP, sum(lenn) [RANGE 10 minutes, SLIDE 1 minute, WA ts] FROM Main GROUP BY srcIP", Main=packets)
+>>> lenn = "SELECT srcIP, sum(lenn) [RANGE 10 minutes, SLIDE 1 minute, WA ts] FROM Main GROUP BY srcIP"
+>>> tw.sql(lenn, Main=packets)  # doctest: +ELLIPSIS
 Traceback (most recent call last):
     ...
 thalweg.errors.SqlError: SQL, line 1, column 19: unknown column 'lenn'. Did you mean 'len'? Columns here: srcIP, len, ts.

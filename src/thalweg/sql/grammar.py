@@ -241,8 +241,8 @@ class _Streams(_Windows):
         if tabled or name == "data" or (first and not name and self._names_a_stream()):
             call.set("table", self._parse_table())
             if self._match(TokenType.PARTITION_BY):
-                columns = self._parse_wrapped_csv(self._parse_column, optional=self._curr.token_type != TokenType.L_PAREN)
-                call.set("partition", columns)
+                several = self._curr.token_type == TokenType.L_PAREN
+                call.set("partition", self._parse_wrapped_csv(self._parse_column) if several else [self._parse_column()])
             return
         described = self._match_text_seq("DESCRIPTOR")
         argument = self._parse_wrapped(self._parse_column) if described else self._parse_assignment()

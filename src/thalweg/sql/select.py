@@ -154,7 +154,7 @@ def _groups(context: Context, select: exp.Expr, relation: Relation, clause: Wind
     wanted: list[tuple[str, str, Expr]] = []
     for number, item in enumerate(select.expressions, 1):
         if _star(item) is not None:
-            context.text.refuse_node(select, "* names single rows; name the groups and their aggregates.")
+            context.text.refuse_node(item, "* names single rows; name the groups and their aggregates.")
         node = item.this if isinstance(item, exp.Alias) else item
         name = _name(item, number)
         reader.wanted = name if is_aggregate(node) else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -19,6 +20,10 @@ from thalweg.sql.syntax import Place, WindowClause
 
 __all__ = ["SqlText"]
 
+_WORD = re.compile(r"\w+")
+_CLOSING = re.compile(r"[\s*]*\)")
+"""What the tree knows no place of: a star, and the end of a call."""
+
 
 @dataclass(frozen=True, slots=True)
 class SqlText(Source):
@@ -29,8 +34,13 @@ class SqlText(Source):
         begin = self.text.rfind("\n", 0, start) + 1
         line = self.text[begin:].split("\n", 1)[0].replace("\t", " ")
         row, column = self.text.count("\n", 0, start) + 1, start - begin + 1
-        wide = max(1, min((start if end is None else end) + 1 - start, len(line) - column + 1))
+        last = self._word_end(start) if end is None else end
+        wide = max(1, min(last + 1 - start, len(line) - column + 1))
         raise SqlError(f"SQL, line {row}, column {column}: {reason}\n  {line}\n  {' ' * (column - 1)}{'^' * wide}", row, column)
+
+    def _word_end(self, start: int) -> int:
+        found = _WORD.match(self.text, start)
+        return found.end() - 1 if found else start
 
     def refuse_place(self, place: Place, reason: str) -> NoReturn:
         self.refuse(reason, place.start, place.end)
@@ -50,7 +60,13 @@ class SqlText(Source):
             elif isinstance(clause, WindowClause):
                 starts.append(clause.place.start)
                 ends.append(clause.place.end)
-        return Place(min(starts, default=0), max(ends, default=0))
+        start, end = min(starts, default=0), max(ends, default=0)
+        while self.text.count("(", start, end + 1) > self.text.count(")", start, end + 1):
+            closing = _CLOSING.match(self.text, end + 1)
+            if closing is None:
+                break
+            end = closing.end() - 1
+        return Place(start, end)
 
     def at(self, where: exp.Expr | Place) -> _At:
         """Within it, what the plan refuses is shown at a place of the query."""
