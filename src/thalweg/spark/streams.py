@@ -63,7 +63,9 @@ def from_files(
     stream ends with the files that are there when a query with the trigger `"available now"` starts.
     """
     schema = columns if columns is not None else _schema_of(Path(folder), format)
-    feed = Files(str(folder), format, _times(schema, time, end, duration, punctuation), files_per_batch, tasks, finish, columns)
+    feed = Files(
+        str(Path(folder).absolute()), format, _times(schema, time, end, duration, punctuation), files_per_batch, tasks, finish, columns
+    )
     return _bound(name or Path(folder).name, schema, feed, late, facts)
 
 
