@@ -18,7 +18,7 @@ from typing import Literal as Choice
 from sqlglot import exp
 
 from thalweg.errors import did_you_mean
-from thalweg.expr import Call, Column, Expr
+from thalweg.expr import Call, Column, Expr, lit
 from thalweg.plan.rules.substitution import START
 from thalweg.sql.expressions import Context, RowReader, conjuncts, ticks
 from thalweg.sql.relations import Field, Relation, unique_names
@@ -78,23 +78,15 @@ def join(
     with context.text.at(right.node):
         if how in ("semi", "anti"):
             return Relation(one.stream.join(two.stream, on, where=where, how=how), one.fields)
-        fields = [field for field in pair.fields if field.name != START and (used is None or field.name in used)]
-        names = unique_names((field.table, field.name) for field in fields)
-        select = {name: field.value for name, field in zip(names, fields, strict=True)}
-        joined = one.stream.join(two.stream, on, where=where, how=how, select=select or {"one": "1"})
-    return _joined(joined, fields, names, timed_by)
-
-
-def _joined(stream: Stream, fields: list[Field], names: list[str], timed_by: str) -> Relation:
-    made: list[Field] = []
-    times: list[str] = []
-    for name, field in zip(names, fields, strict=True):
-        timed = field.is_time and field.table == timed_by and bool(timed_by)
-        made.append(Field(field.name, Column(START) if timed else Column(name), field.table, is_time=timed, shown=field.shown))
-        if field.is_time:
-            times.append(name)
-    made.append(Field(START, Column(START), "", is_time=True, shown=False))
-    return Relation(stream, tuple(made), determine_start=tuple(times) if len(times) > 1 else ())
+        own = [field for field in pair.fields if field.is_time and field.table == timed_by and bool(timed_by) and field.shown]
+        kept = [field for field in pair.fields if field.name != START and field not in own and (used is None or field.name in used)]
+        names = unique_names((field.table, field.name) for field in kept)
+        select: dict[str, Expr] = {name: field.value for name, field in zip(names, kept, strict=True)}
+        joined = one.stream.join(two.stream, on, where=where, how=how, select=select or {"one": lit(1)})
+    fields = [Field(field.name, Column(name), field.table, shown=field.shown) for name, field in zip(names, kept, strict=True)]
+    times = [name for name, field in zip(names, kept, strict=True) if field.is_time]
+    starts = [*(replace(field, value=Column(START)) for field in own), Field(START, Column(START), is_time=True, shown=False)]
+    return Relation(joined, (*fields, *starts), determine_start=tuple(times) if len(times) > 1 else ())
 
 
 def _carry_times(side: Input, used: frozenset[str] | None) -> Input:

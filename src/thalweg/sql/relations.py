@@ -23,7 +23,7 @@ from thalweg.stream import Stream
 __all__ = ["Field", "Relation", "base_relation", "time_name", "unique_names"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Field:
     """One column: which name it goes by, and what it is in the rows of the stream."""
 
