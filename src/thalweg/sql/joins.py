@@ -24,7 +24,6 @@ from thalweg.sql.expressions import Context, RowReader, conjuncts, ticks
 from thalweg.sql.relations import Field, Relation, unique_names
 from thalweg.sql.syntax import Amount, WindowClause
 from thalweg.sql.windows import is_rows, require_time
-from thalweg.stream import Stream
 
 __all__ = ["Input", "JoinKind", "Stay", "join", "stay_of"]
 

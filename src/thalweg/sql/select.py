@@ -161,6 +161,7 @@ def _groups(context: Context, select: exp.Expr, relation: Relation, clause: Wind
         table = node.text("table") if isinstance(node, exp.Column) and item is node else ""
         wanted.append((table, name, reader.convert(node)))
     reader.wanted = ""
+    reader.names = {name: value for _, name, value in wanted} | names  # HAVING may say what is selected
     having = select.args.get("having")
     kept = reader.convert(having.this) if having is not None else None
     made = _aggregate(context, select, grouping, reader)
