@@ -25,6 +25,7 @@ from thalweg.model import (
 )
 from thalweg.plan.aggregates import arg_max, arg_min, avg, count, first, last, max_, min_, percentile, stddev, sum_, variance
 from thalweg.run import Engine, changes, events, run, table
+from thalweg.sql import sql
 from thalweg.stream import Stream, source
 from thalweg.windows.specification import rank, rows
 
@@ -70,6 +71,7 @@ __all__ = [
     "rows",
     "run",
     "source",
+    "sql",
     "stddev",
     "sum_",
     "table",

@@ -5,7 +5,8 @@
     │   ├── UnknownColumnError
     │   ├── TypeMismatchError
     │   ├── ExpressionError       text that cannot be parsed, or a function nobody knows
-    │   └── WindowError           a window or duration that makes no sense
+    │   ├── WindowError           a window or duration that makes no sense
+    │   └── SqlError              a query in SQL that cannot be understood; shows the line with a caret under the place
     ├── InputError                the data is wrong; what was pushed is refused whole, state is unharmed
     │   ├── MalformedElementError
     │   ├── LifetimeError         an end before its start
@@ -39,6 +40,7 @@ __all__ = [
     "ProgressError",
     "SchemaChangeError",
     "SoundnessError",
+    "SqlError",
     "StateError",
     "ThalwegError",
     "TimeRangeError",
@@ -87,6 +89,7 @@ class PlanError(ThalwegError):
         place = _user_frame()
         self.file: str | None = place[0] if place else None
         self.line: int | None = place[1] if place else None
+        self.reason = message
         super().__init__(f"{message}\n  at {self.file}:{self.line}" if place else message)
 
 
@@ -115,6 +118,15 @@ class WindowError(PlanError):
 
 class WindowWarning(UserWarning):
     """A window that can be evaluated, but is hardly what was meant."""
+
+
+class SqlError(PlanError):
+    """A query in SQL that cannot be understood. `row` and `column` count from one, in the text of the query."""
+
+    def __init__(self, message: str, row: int, column: int) -> None:
+        super().__init__(message)
+        self.row = row
+        self.column = column
 
 
 class InputError(ThalwegError):
