@@ -8,6 +8,7 @@ from typing import Any
 from thalweg.errors import PlanError
 from thalweg.operators.alter_lifetime import AlterLifetimeKernel
 from thalweg.operators.base import Operator
+from thalweg.operators.bucket_aggregate import BucketAggregateKernel
 from thalweg.operators.chop import ChopKernel
 from thalweg.operators.clip_by import ClipByKernel
 from thalweg.operators.clip_duration import ClipDurationKernel
@@ -39,8 +40,7 @@ from thalweg.operators.union import UnionKernel
 from thalweg.operators.where import WhereKernel
 from thalweg.operators.wid_aggregate import WidAggregateKernel
 from thalweg.plan import nodes
-from thalweg.plan.nodes import Join, Node, TopK, WindowAggregate, lifetime_schema
-from thalweg.plan.nodes.panes import adds_up
+from thalweg.plan.nodes import Join, Node, TopK, WindowAggregate
 from thalweg.windows import HoppingWindow, LandmarkTime, SlideByTuple, SlidingRows, SlidingTime, SnapshotWindow
 
 __all__ = ["kernel_for"]
@@ -100,6 +100,9 @@ def _aggregate(node: WindowAggregate, consistency: Consistency) -> Operator:
         return SnapshotAggregateKernel(node, consistency)
     if not isinstance(node.window, HoppingWindow):
         return SessionAggregateKernel(node, consistency)
-    if all(adds_up(call, lifetime_schema(node.input.schema)) for _, call in node.aggregates):
+    strategy = node.decide().strategy
+    if strategy == "differential":
         return HoppingAggregateKernel(node, consistency)
-    return HoppingRowsAggregateKernel(node, consistency)
+    if strategy == "rows":
+        return HoppingRowsAggregateKernel(node, consistency)
+    return BucketAggregateKernel(node, consistency, by_pane=strategy == "panes", adaptive=strategy == "adaptive")

@@ -21,19 +21,9 @@ from thalweg.plan.nodes.groups import WindowAggregate
 from thalweg.plan.properties import StreamProperties
 from thalweg.windows import HoppingWindow
 
-__all__ = ["CombinePanes", "Panes", "adds_up", "in_panes", "partial_names"]
+__all__ = ["CombinePanes", "Panes", "in_panes", "partial_names"]
 
 Calls = tuple[tuple[str, AggregateCall], ...]
-
-
-def adds_up(call: AggregateCall, schema: pa.Schema) -> bool:
-    """Whether an aggregate is the sum of exact integer contributions of its rows."""
-    if call.function == "count":
-        return True
-    if call.function not in ("sum", "avg") or call.of is None:
-        return False
-    kind = call.of.type_in(schema)
-    return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
 
 
 def partial_names(calls: tuple[AggregateCall, ...]) -> list[str]:
@@ -88,7 +78,7 @@ def in_panes(node: Node) -> CombinePanes | None:
     """A hopping aggregate as its two steps; None where it has no exact partial sums or its windows do not end on the grid."""
     if not isinstance(node, WindowAggregate) or not isinstance(node.window, HoppingWindow) or node.fill is not None:
         return None
-    if node.window.size % node.window.hop or not all(adds_up(call, lifetime_schema(node.input.schema)) for _, call in node.aggregates):
+    if node.window.size % node.window.hop or node.decide().strategy != "differential":
         return None
     panes = Panes(node.input, node.window, node.aggregates, node.keys)
     return CombinePanes(panes, node.window, node.aggregates, node.keys, node.input.schema)
