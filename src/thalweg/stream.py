@@ -24,6 +24,7 @@ from thalweg.plan import nodes
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.explain import explain
 from thalweg.plan.nodes import Ingress, Named, Node
+from thalweg.plan.nodes.panes import Table, in_panes
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.rules.substitution import START, substitute
 from thalweg.plan.strategies import Volume
@@ -479,6 +480,7 @@ class WindowedStream:
     window: Window | WindowKind
     partition: tuple[str, ...] = ()
     expected: Volume | None = None
+    table: Table | None = None
 
     def __repr__(self) -> str:
         grouped = f" by {', '.join(self.keys)}" if self.keys else ""
@@ -487,6 +489,14 @@ class WindowedStream:
     def expecting(self, *, tuples: float, groups: float = 1) -> WindowedStream:
         """The same windows, with the number of tuples a window and groups a pane to expect: what the choice of an evaluation rests on."""
         return replace(self, expected=Volume(tuples, groups))
+
+    def two_level(self, slots: int, *, flush: str = "lazy", every: int = 160, late: int = 2) -> WindowedStream:
+        """The same windows, summed in a table of fixed size first, then rolled up.
+
+        A sum leaves the table when its place is needed, and at most `late` windows after its own is over: `flush` "lazy" leaves it
+        at that, "slow" sends one such sum for every `every` rows, "at end" all of them when a window ends.
+        """
+        return replace(self, table=Table(slots, flush, every, late))
 
     def aggregate(
         self,
@@ -515,7 +525,15 @@ class WindowedStream:
             raise WindowError(f"wid: the id of a window of {self.window} is its start; read `_start` of the answers.")
         filled = _filled(self.node.schema, self.keys, fill=fill)
         calls = tuple(aggregates.items())
-        return Stream(nodes.WindowAggregate(self.node, self.window, calls, self.keys, filled, strategy, self.expected))
+        whole = nodes.WindowAggregate(self.node, self.window, calls, self.keys, filled, strategy, self.expected)
+        if self.table is None:
+            return Stream(whole)
+        halves = in_panes(whole, self.table)
+        if halves is None:
+            raise WindowError(
+                "two_level: partial sums need counts or sums of whole numbers, windows whose size is a multiple of their hop, and no fill."
+            )
+        return Stream(halves)
 
     def top_k(self, k: int, *, by: ExprLike, descending: bool = True, rank: str | None = None) -> Stream:
         """The rows of each window with the k best values of `by`; ties are kept whole."""

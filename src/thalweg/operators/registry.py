@@ -35,6 +35,7 @@ from thalweg.operators.set_duration import SetDurationKernel
 from thalweg.operators.shift import ShiftKernel
 from thalweg.operators.snapshot_aggregate import SnapshotAggregateKernel
 from thalweg.operators.stitch import StitchKernel
+from thalweg.operators.table_panes import TablePanesKernel
 from thalweg.operators.top_k import TopKKernel
 from thalweg.operators.union import UnionKernel
 from thalweg.operators.where import WhereKernel
@@ -64,7 +65,6 @@ _KERNELS: dict[type[Node], Callable[[Any], Operator]] = {
     nodes.ClipBy: ClipByKernel,
     nodes.Stitch: StitchKernel,
     nodes.Distinct: DistinctKernel,
-    nodes.Panes: PanesKernel,
     nodes.NumberRows: NumberRowsKernel,
 }
 
@@ -75,6 +75,8 @@ def kernel_for(node: Node, consistency: Consistency) -> Operator:
         return _aggregate(node, consistency)
     if isinstance(node, nodes.WidAggregate):
         return _wid_aggregate(node, consistency)
+    if isinstance(node, nodes.Panes):
+        return PanesKernel(node) if node.table is None else TablePanesKernel(node)
     if isinstance(node, nodes.CombinePanes):
         return CombinePanesKernel(node, consistency)
     if isinstance(node, TopK):

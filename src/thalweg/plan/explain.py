@@ -160,8 +160,10 @@ def describe(node: Node) -> str:
             return _wid(node)
         case nodes.NumberRows(partition=partition):
             return _by(partition).strip()
-        case nodes.Panes(window=window, keys=keys) | nodes.CombinePanes(window=window, keys=keys):
-            return f"{window}{_by(keys)}"
+        case nodes.Panes(window=window, keys=keys, table=table):
+            return f"{window}{_by(keys)}{'' if table is None else f', {table}'}"
+        case nodes.CombinePanes(window=window, keys=keys, aggregates=aggregates):
+            return f"{window}{_by(keys)}: {', '.join(f'{name} = {call}' for name, call in aggregates)}"
         case nodes.GroupApply(keys=columns, result=result):
             return f"by {_columns(columns)}{f': {_columns(result)}' if result is not None else ''}"
     return _lifetime(node)

@@ -120,7 +120,8 @@ def _as_wanted(wanted: str, possible: tuple[str, ...], window: HoppingWindow, vo
     if wanted not in possible:
         raise WindowError(
             f"strategy={wanted!r} cannot evaluate this window; possible: {', '.join(possible)}. Partial results need bounded "
-            "aggregates over points (sliding(...), or points()) of a source that is declared insert_only; differential ones need counts and integer sums."
+            "aggregates over points (sliding(...), or points()) of a source that is declared insert_only; differential ones need "
+            "counts and integer sums."
         )
     return Decision(wanted, possible, "asked for", None if volume is None else window_costs(window, volume), volume)
 
