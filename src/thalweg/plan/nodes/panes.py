@@ -52,7 +52,9 @@ class Table:
 
     def __post_init__(self) -> None:
         if self.flush not in FLUSHES:
-            raise WindowError(f"two_level: flush must be one of {', '.join(FLUSHES)}{did_you_mean(self.flush, FLUSHES)} Got {self.flush!r}.")
+            raise WindowError(
+                f"two_level: flush must be one of {', '.join(FLUSHES)}{did_you_mean(self.flush, FLUSHES)} Got {self.flush!r}."
+            )
         for name in ("slots", "every", "late"):
             if getattr(self, name) < (0 if name == "late" else 1):
                 raise WindowError(f"two_level: {name} must be positive; got {getattr(self, name)}.")
@@ -92,6 +94,8 @@ class CombinePanes(Node):
     aggregates: Calls
     keys: tuple[str, ...]
     rows: pa.Schema
+    calls: tuple[int, ...] | None = None
+    """Which of the calls that the panes sum each aggregate is; None: the same ones."""
 
     def __post_init__(self) -> None:
         seen = lifetime_schema(self.rows)
