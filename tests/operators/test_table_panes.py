@@ -25,8 +25,8 @@ def test_law(flush: str, slots: int) -> None:
     for seed in range(3):
         inputs = used(query, finite(Random(f"{flush}/{slots}/{seed}")))
         assert_physically_independent(query, inputs, forms=3, seed=seed, consistency=CONSISTENCIES[seed])
-    form = make_form(logical_inputs(query, inputs), WILD, Random(slots))
-    assert_form_right(query, form, engine=DividedEngine)
+        if seed == slots % 3:
+            assert_form_right(query, make_form(logical_inputs(query, inputs), WILD, Random(slots)), engine=DividedEngine)
 
 
 @pytest.mark.parametrize("flush", FLUSHES)
@@ -44,7 +44,7 @@ def test_no_sum_is_later_than_it_may(flush: str) -> None:
 
 def test_mistakes() -> None:
     windows = source("s", {"k": "int64", "v": "float64"}).tumbling(10)
-    with pytest.raises(WindowError, match="flush must be one of at end, slow, lazy. Did you mean 'slow'"):
+    with pytest.raises(WindowError, match=r"flush must be one of at end, slow, lazy\. Did you mean 'slow'"):
         windows.two_level(8, flush="slowly")
     with pytest.raises(WindowError, match="slots must be positive"):
         windows.two_level(0)
