@@ -27,6 +27,7 @@ from thalweg.plan.aggregates import arg_max, arg_min, avg, count, first, last, m
 from thalweg.run import Engine, changes, events, run, table
 from thalweg.sql import sql
 from thalweg.stream import Stream, source
+from thalweg.windows.specification import rank, rows
 
 if TYPE_CHECKING:
     from thalweg.spark import from_files, from_spark
@@ -65,7 +66,9 @@ __all__ = [
     "min_",
     "percentile",
     "point",
+    "rank",
     "remove",
+    "rows",
     "run",
     "source",
     "sql",

@@ -19,7 +19,8 @@
     ├── SoundnessError            an output that breaks a promise made before it (a bug in an operator)
     └── StateError                a snapshot that does not belong to this query, or state that a failure has spoilt
 
-A message says where, what was wrong, and what to do. `PlanError` also knows the user's file and line.
+A message says where, what was wrong, and what to do. `PlanError` also knows the user's file and line. What is legal but
+seldom meant is a `WindowWarning`.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ __all__ = [
     "UnknownColumnError",
     "UnknownRowError",
     "WindowError",
+    "WindowWarning",
     "did_you_mean",
+    "user_stack_level",
 ]
 
 _PACKAGE = __name__.partition(".")[0]
@@ -69,6 +72,14 @@ def _user_frame() -> tuple[str, int] | None:
             return None
         frame = frame.f_back
     return None
+
+
+def user_stack_level() -> int:
+    """The `stacklevel` with which the caller's `warnings.warn` blames the line the user wrote."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == _PACKAGE:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 class PlanError(ThalwegError):
@@ -112,6 +123,10 @@ class SqlError(PlanError):
         super().__init__(message)
         self.row = row
         self.column = column
+
+
+class WindowWarning(UserWarning):
+    """A window that can be evaluated, but is hardly what was meant."""
 
 
 class InputError(ThalwegError):

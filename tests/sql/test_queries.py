@@ -178,7 +178,7 @@ def test_text_between_double_quotes_is_text_only_where_it_can_be_nothing_else() 
     stream = tw.source("s", {"a b": "string", "v": "string"})
     feed = {"s": [tw.point({"a b": "10.0.0.1", "v": "x"}, 0)]}
     assert len(tw.table(tw.sql('SELECT v FROM S WHERE "a b" = "10.0.0.1"', S=stream), feed)) == 1
-    with pytest.raises(SqlError, match="unknown column .a bb.. Did you mean .a b."):
+    with pytest.raises(SqlError, match=r"unknown column 'a bb'\. Did you mean 'a b'"):
         tw.sql('SELECT v FROM S WHERE v = "a bb"', S=stream)
     with pytest.raises(SqlError, match="unknown column 'word'"):
         tw.sql('SELECT v FROM S WHERE v = "word"', S=stream)

@@ -15,6 +15,7 @@ __all__ = ["main"]
 _COMMANDS = {
     "bench": "Run benchmarks of a source checkout.",
     "demo": "Late packets in; early, revised and final answers out.",
+    "repro": "Repeat experiments of the literature.",
     "sql": "A query in SQL over files, on Spark or in-process; without one, a shell.",
 }
 """Name and line of help; the command lives in the module `thalweg.cli.<name>` under its own name."""

@@ -17,6 +17,7 @@ from thalweg.plan.nodes.pairs import JOIN_KINDS, ClipBy, Join, Union
 from thalweg.plan.nodes.panes import CombinePanes, Panes
 from thalweg.plan.nodes.rows import Select, SelectMany, Where
 from thalweg.plan.nodes.sources import GroupInput, Ingress, Source
+from thalweg.plan.nodes.wid import NumberRows, WidAggregate
 
 __all__ = [
     "JOIN_KINDS",
@@ -34,6 +35,7 @@ __all__ = [
     "Join",
     "Named",
     "Node",
+    "NumberRows",
     "Panes",
     "PointAtEnd",
     "Quantize",
@@ -47,6 +49,7 @@ __all__ = [
     "TopK",
     "Union",
     "Where",
+    "WidAggregate",
     "WindowAggregate",
     "lifetime_schema",
     "walk",
