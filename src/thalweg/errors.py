@@ -116,6 +116,10 @@ class WindowError(PlanError):
     """A window, duration or period that makes no sense."""
 
 
+class WindowWarning(UserWarning):
+    """A window that can be evaluated, but is hardly what was meant."""
+
+
 class SqlError(PlanError):
     """A query in SQL that cannot be understood. `row` and `column` count from one, in the text of the query."""
 
@@ -123,10 +127,6 @@ class SqlError(PlanError):
         super().__init__(message)
         self.row = row
         self.column = column
-
-
-class WindowWarning(UserWarning):
-    """A window that can be evaluated, but is hardly what was meant."""
 
 
 class InputError(ThalwegError):
