@@ -7,7 +7,7 @@ through. Functions parse as plain calls by name. The words of a window are words
     part      = 'RANGE' ('ALL' | ['TUMBLING'] amount) | 'SLIDE' amount
               | ('WA' | 'WATTR' | 'RATTR' | 'SATTR') attribute | 'PA' (attribute | '(' attribute {',' attribute} ')')
     amount    = number [unit] | 'text' | name of a parameter
-    attribute = [stream '.'] column | 'row-num' | 'rank' '(' attribute ')'
+    attribute = [stream '.'] column | 'row-num' | 'local-row-num' | 'rank' '(' attribute ')'
 
 Loaded when the first query is parsed.
 """
@@ -154,7 +154,7 @@ class _Windows(parser.Parser):
         if self._match(TokenType.DOT):
             names.insert(0, self._name(word))
             names.reverse()
-        elif first.text.lower() in ("row", "arrival") and self._match(TokenType.DASH):
+        while first.text.lower() in ("row", "local") and self._match(TokenType.DASH):
             names = [f"{names[0]}-{self._name(word)}"]
         return Attribute(_place(first, self._prev), names[-1], names[0] if len(names) == 2 else "")
 

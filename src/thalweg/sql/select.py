@@ -147,9 +147,11 @@ class _Grouping:
 def _groups(context: Context, select: exp.Expr, relation: Relation, clause: WindowClause | None) -> Relation:
     grouping = _grouping(context, select, relation, clause)
     window = grouping.window
-    names: dict[str, Expr] = {WINDOW_START: Column(START)}
-    if window.window_end is not None:
-        names[WINDOW_END] = window.window_end
+    names: dict[str, Expr] = {START: Column(START)}
+    if window.has_start:
+        names[WINDOW_START] = Column(START)
+    if window.end is not None:
+        names[WINDOW_END] = window.end
     reader = GroupReader(context, grouping.relation, grouping.keys, names)
     wanted: list[tuple[str, str, Expr]] = []
     for number, item in enumerate(select.expressions, 1):
@@ -260,10 +262,10 @@ def _window(context: Context, select: exp.Expr, relation: Relation, clause: Wind
 
 def _aggregate(context: Context, select: exp.Expr, grouping: _Grouping, reader: GroupReader) -> Relation:
     window, stream = grouping.window, grouping.relation.stream
-    if window.by_start and stream.properties.constant_duration != 1:
+    if window.as_points and stream.properties.constant_duration != 1:
         stream = stream.points()
     calls = dict(reader.calls)
-    if window.helper is not None and any(window.helper[0] in str(item) for item in (window.window_end,)):
+    if window.helper is not None:
         calls[window.helper[0]] = window.helper[1]
     place = select.args.get("group") or select.expressions[0]
     if not calls:

@@ -6,7 +6,7 @@ In FROM, with the columns `window_start` and `window_end` added:
     HOP(TABLE s, DESCRIPTOR(ts), slide, size [, offset])
     SESSION(TABLE s [PARTITION BY key], DESCRIPTOR(ts), gap)
     SNAPSHOT(TABLE s [PARTITION BY key])
-    COUNT(TABLE s [PARTITION BY key], rows [, slide])
+    COUNT(TABLE s [PARTITION BY key], rows [, slide])         windows of so many rows, in the order of their time
 
 In GROUP BY: TUMBLE(ts, size), HOP(ts, slide, size), SESSION(ts, gap), and Spark's window(ts, size [, slide [, offset]]) and
 session_window(ts, gap). Arguments may be named (`SIZE => INTERVAL '1' MINUTE`); a duration is an INTERVAL, text such as
@@ -24,10 +24,11 @@ from thalweg.errors import did_you_mean
 from thalweg.expr import Call, Column, Expr, Literal, lit
 from thalweg.model.time import duration_us
 from thalweg.plan.rules.substitution import START
-from thalweg.sql.assigned import AssignedWindow, hop, session, snapshot
+from thalweg.sql.assigned import AssignedWindow, hop, rows, session, snapshot
 from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.relations import Field, Relation
 from thalweg.sql.syntax import TableFunction
+from thalweg.windows.specification import Rank
 
 __all__ = ["GROUP_FUNCTIONS", "WINDOW_END", "WINDOW_START", "is_window_function", "window_of_call", "window_of_function"]
 
@@ -76,8 +77,7 @@ def window_of_function(context: Context, relation: Relation, node: TableFunction
     partition = tuple(reader.column(column) for column in node.args.get("partition") or ())
     if partition and node.this in ("TUMBLE", "HOP"):
         context.text.refuse_node(node, f"{node.this} needs no PARTITION BY; put the columns into GROUP BY.")
-    window = reader.window(node.this, _TABLE_SHAPES[node.this], node.expressions, node.args["names"])
-    window = replace(window, partition=partition)
+    window = reader.window(node.this, _TABLE_SHAPES[node.this], node.expressions, node.args["names"], partition)
     return replace(relation, window=window, fields=(*relation.fields, *_window_columns(window, relation)))
 
 
@@ -98,16 +98,18 @@ class _Reader:
     def __init__(self, context: Context, relation: Relation, node: exp.Expr, name: str) -> None:
         self.context, self.relation, self.node, self.name = context, relation, node, name
 
-    def window(self, kind: str, shape: _Shape, values: Sequence[exp.Expr], names: Sequence[str]) -> AssignedWindow:
+    def window(
+        self, kind: str, shape: _Shape, values: Sequence[exp.Expr], names: Sequence[str], partition: tuple[str, ...] = ()
+    ) -> AssignedWindow:
         given = self.named(shape, values, names)
         if "timecol" in given:
             self.time(given["timecol"])
         if kind == "SNAPSHOT":
-            return snapshot()
+            return replace(snapshot(), partition=partition)
         if kind == "COUNT":
-            self.context.text.refuse_node(self.node, "COUNT is not known here yet.")
+            return self.count(given, partition)
         if kind == "SESSION":
-            return session(self.duration(given["gap"]))
+            return replace(session(self.duration(given["gap"])), partition=partition)
         size = self.duration(given["size"])
         step = self.duration(given["slide"]) if "slide" in given else size
         if step > size:
@@ -115,6 +117,21 @@ class _Reader:
                 given["slide"], f"{self.name}: the slide is longer than the window: rows between two windows would not be counted."
             )
         return hop(size, step, self.duration(given["offset"], any_sign=True) if "offset" in given else 0)
+
+    def count(self, given: dict[str, exp.Expr], partition: tuple[str, ...]) -> AssignedWindow:
+        size = self.number(given["rows"])
+        step = self.number(given["slide"]) if "slide" in given else size
+        if step > size:
+            self.context.text.refuse_node(
+                given["slide"], "COUNT: the slide is longer than the window: rows between two windows would be lost."
+            )
+        return rows(size, step, Rank(), partition)
+
+    def number(self, node: exp.Expr) -> int:
+        value = RowReader(self.context, self.relation).convert(node) if isinstance(node, (exp.Literal, exp.Placeholder)) else None
+        if not isinstance(value, Literal) or not isinstance(value.value, int) or value.value < 1:
+            self.context.text.refuse_node(node, "COUNT takes whole numbers of rows, at least one.")
+        return value.value
 
     def named(self, shape: _Shape, values: Sequence[exp.Expr], names: Sequence[str]) -> dict[str, exp.Expr]:
         given: dict[str, exp.Expr] = {}
