@@ -26,7 +26,9 @@ from thalweg.model import (
 from thalweg.plan.aggregates import arg_max, arg_min, avg, count, first, last, max_, min_, percentile, stddev, sum_, variance
 from thalweg.plan.join_windows import band, ranges, same_window, widjoin
 from thalweg.run import Engine, changes, events, run, table
+from thalweg.sql import sql
 from thalweg.stream import Stream, join_all, source
+from thalweg.windows.specification import rank, rows
 
 if TYPE_CHECKING:
     from thalweg.spark import from_files, from_spark
@@ -68,10 +70,13 @@ __all__ = [
     "percentile",
     "point",
     "ranges",
+    "rank",
     "remove",
+    "rows",
     "run",
     "same_window",
     "source",
+    "sql",
     "stddev",
     "sum_",
     "table",

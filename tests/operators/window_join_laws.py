@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 import thalweg as tw
 from thalweg.expr import Expr
+from thalweg.plan.join_windows import JoinWindow
 from thalweg.plan.nodes import JOIN_KINDS, Node, Source
 from thalweg.stream import Stream
 
 __all__ = ["window_joins"]
 
-WINDOWS = {
+WINDOWS: dict[str, JoinWindow] = {
     "band": tw.band(before=4, after=3),
     "band after": tw.band(before=-2, after=6),
     "ranges": tw.ranges(left=5, right=3),

@@ -109,6 +109,8 @@ _STATE: dict[type[Node], str] = {
     nodes.Join: "the rows of both sides that the CTI of the other has not passed",
     nodes.ClipBy: "the rows of both sides that the CTI has not passed",
     nodes.Chop: "the rows without an end",
+    nodes.WidAggregate: "the rows that windows which are not settled need, or one partial result a group",
+    nodes.NumberRows: "the last number of each partition, and the numbers of rows that may still be adjusted",
 }
 
 
@@ -171,6 +173,8 @@ class _Cutter:
         if isinstance(node, Source):
             return self._exact(node) if _needs_order(node) else _Placed(node, free=True)
         below = [self.place(child) for child in node.inputs]
+        if isinstance(node, Panes):
+            return self._panes(node, below[0])
         if isinstance(node, _KEYLESS):
             return self._over(node, below[0], _through(node, below[0].keys))
         if isinstance(node, nodes.Union):
@@ -191,6 +195,14 @@ class _Cutter:
 
     def _over(self, node: Node, below: _Placed, keys: Keys | None) -> _Placed:
         return replace(below, plan=_rebuilt(node, [below]), keys=keys if not below.free else ())
+
+    def _panes(self, node: Panes, below: _Placed) -> _Placed:
+        """Partial sums that the query itself asks for: before the exchange where nothing forbids it, by the batch alone."""
+        if below.free and _can_pre_aggregate(below.plan):
+            return _Placed(replace(node, input=below.plan, table=None), free=True)
+        if below.free or (not below.single and not _within(below.keys, node.keys)):
+            below = self.exchange(below, tuple(map(col, node.keys)))
+        return self._over(node, below, below.keys)
 
     # -------------------------------------------------------------------------------------------------- two inputs
 
@@ -283,6 +295,10 @@ class _Cutter:
 def _own_keys(node: Node) -> tuple[str, ...]:
     if isinstance(node, (nodes.Distinct, nodes.Stitch)):
         return tuple(node.schema.names)
+    if isinstance(node, nodes.WidAggregate):
+        return node.divided_by
+    if isinstance(node, nodes.NumberRows):
+        return node.partition
     if isinstance(node, (WindowAggregate, CombinePanes, nodes.TopK, nodes.SessionLifetime)):
         # Filling needs to see all groups at once: a silence of one is known from the others.
         return () if isinstance(node, WindowAggregate) and node.fill is not None else node.keys

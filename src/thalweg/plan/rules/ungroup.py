@@ -15,19 +15,24 @@ from thalweg.errors import PlanError
 from thalweg.expr import Expr, col
 from thalweg.plan.nodes import (
     ClipBy,
+    CombinePanes,
     GroupApply,
     GroupInput,
     Join,
     Named,
     Node,
+    NumberRows,
+    Panes,
     Select,
     SelectMany,
     SessionLifetime,
     TopK,
     Union,
+    WidAggregate,
     WindowAggregate,
     walk,
 )
+from thalweg.windows import SlidingRows, SlidingTime
 
 __all__ = ["apply", "name"]
 
@@ -93,8 +98,12 @@ class _Ungroup:
         carried: Named = tuple((k, col(k)) for k in keys)
         if isinstance(node, (Select, SelectMany)):
             return {"columns": (*node.columns, *carried)}
-        if isinstance(node, (SessionLifetime, TopK, WindowAggregate)):
+        if isinstance(node, (SessionLifetime, TopK, WindowAggregate, Panes, CombinePanes)):
             return {"keys": (*keys, *node.keys)}
+        if isinstance(node, WidAggregate):
+            return _partitioned(node, keys)
+        if isinstance(node, NumberRows):
+            return {"partition": (*keys, *node.partition)}
         if isinstance(node, Union) and partitions[0] != partitions[1]:
             raise PlanError("group_apply: a union inside a group needs both sides to come from the group.")
         if isinstance(node, (Join, ClipBy)):
@@ -118,6 +127,14 @@ class _Ungroup:
         if node.how in ("right", "full"):
             changes["right_only"] = (*node.right_only, *((k, col(k)) for k in keys))
         return changes
+
+
+def _partitioned(node: WidAggregate, keys: Partition) -> dict[str, Any]:
+    """The windows of a group are those of a partition."""
+    if isinstance(node.kind, SlidingTime) and node.kind.origin is None:
+        raise PlanError("group_apply: windows that begin with the first row cannot differ from group to group; give origin=.")
+    kind = replace(node.kind, partitioned=True) if isinstance(node.kind, SlidingRows) else node.kind
+    return {"partition": (*keys, *node.partition), "kind": kind}
 
 
 def _all(node: Node) -> Named:
