@@ -14,6 +14,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +24,7 @@ from thalweg.errors import LateEventError, StateError
 from thalweg.graph.build import build_graph
 from thalweg.graph.query_graph import QueryGraph
 from thalweg.model.batch import Batch
+from thalweg.model.boxes import Boxes
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MIN_TIME, floor_to_grid
@@ -30,7 +33,7 @@ from thalweg.operators.consistency import Consistency
 from thalweg.operators.ingress import IngressKernel
 from thalweg.plan.explain import describe, operator_ids
 from thalweg.spark.fragments import Exchange, Fragment
-from thalweg.spark.wire import UNORDERED, Chunk, batch_of_blob
+from thalweg.spark.wire import UNORDERED, Chunk, Header, batch_of_blob
 
 __all__ = ["Answer", "FragmentRunner"]
 
@@ -50,6 +53,8 @@ class _Input:
     """By part of the source: where the last chunk ended."""
     seen: dict[str, float] = field(default_factory=dict)
     """By part of the source: when it last had rows."""
+    boxes: dict[str, list[list[list[Any]]]] = field(default_factory=dict)
+    """By part of the source: its latest promises over columns."""
     cti: int = MIN_TIME
     woken: int = MIN_TIME
     """How far it was taken along while it was idle; promises of its own before that are out of date."""
@@ -128,7 +133,7 @@ class FragmentRunner:
         if entry.panes is not None:
             batch = self._drop_late_panes(entry, known, batch)
         known.cti = max(known.cti, self._promise(entry, known, now))
-        yield batch.with_progress(Progress(known.cti))
+        yield batch.with_progress(Progress(known.cti, boxes=self._boxes(entry, known)))
 
     def _in_sequence(self, entry: Exchange) -> bool:
         """Whether promises come in the data itself, so that the order of the chunks is the order of the stream."""
@@ -149,6 +154,8 @@ class FragmentRunner:
             known.position[part] = header.end
         if header.newest is not None:
             known.newest[part] = max(header.newest, known.newest.get(part, MIN_TIME))
+        if header.boxes:
+            known.boxes[part] = header.boxes
         if header.cti is not None:
             known.promised[part] = max(header.cti, known.promised.get(part, MIN_TIME))
 
@@ -169,6 +176,13 @@ class FragmentRunner:
             window = entry.panes.window
             promise = int(floor_to_grid(np.array([promise]), window.hop, window.offset)[0])
         return promise
+
+    def _boxes(self, entry: Exchange, known: _Input) -> Boxes:
+        """The promises over columns that every bucket of the fragment upstream makes."""
+        if not known.boxes or len(known.promised) < self._parts.get(entry.leaf.name, 0):
+            return {}
+        headers = [Header(cti=cti, boxes=known.boxes.get(part, [])) for part, cti in known.promised.items()]
+        return reduce(Progress.meet, (header.progress for header in headers)).boxes
 
     def _drop_late_panes(self, entry: Exchange, known: _Input, batch: Batch) -> Batch:
         late = batch.start < known.cti
@@ -234,6 +248,7 @@ class FragmentRunner:
                 "newest": known.newest,
                 "promised": known.promised,
                 "position": known.position,
+                "boxes": known.boxes,
                 "seen": known.seen,
                 "cti": known.cti,
                 "woken": known.woken,
