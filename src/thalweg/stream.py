@@ -12,7 +12,7 @@ nobody has, a sum of text, a window of no length) is refused on the line that sa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -24,8 +24,10 @@ from thalweg.plan import nodes
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.explain import explain
 from thalweg.plan.nodes import Ingress, Named, Node
+from thalweg.plan.nodes.panes import Table, in_panes
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.rules.substitution import START, substitute
+from thalweg.plan.strategies import Volume
 from thalweg.plan.wid_windows import by_tuple_windows, kind_windows, landmark_windows, sliding_windows
 from thalweg.windows import SessionWindow, SnapshotWindow, Window, WindowKind
 from thalweg.windows.kinds import hopping, positive_ticks, session
@@ -477,16 +479,38 @@ class WindowedStream:
     keys: tuple[str, ...]
     window: Window | WindowKind
     partition: tuple[str, ...] = ()
+    expected: Volume | None = None
+    table: Table | None = None
 
     def __repr__(self) -> str:
         grouped = f" by {', '.join(self.keys)}" if self.keys else ""
         return f"<WindowedStream {self.window}{grouped} of ({_show(self.node.schema)})>"
 
-    def aggregate(self, *, fill: bool | Iterable[Any] | None = None, wid: str | None = None, **aggregates: AggregateCall) -> Stream:
+    def expecting(self, *, tuples: float, groups: float = 1) -> WindowedStream:
+        """The same windows, with the number of tuples a window and groups a pane to expect: what the choice of an evaluation rests on."""
+        return replace(self, expected=Volume(tuples, groups))
+
+    def two_level(self, slots: int, *, flush: str = "lazy", every: int = 160, late: int = 2) -> WindowedStream:
+        """The same windows, summed in a table of fixed size first, then rolled up.
+
+        A sum leaves the table when its place is needed, and at most `late` windows after its own is over: `flush` "lazy" leaves it
+        at that, "slow" sends one such sum for every `every` rows, "at end" all of them when a window ends.
+        """
+        return replace(self, table=Table(slots, flush, every, late))
+
+    def aggregate(
+        self,
+        *,
+        fill: bool | Iterable[Any] | None = None,
+        wid: str | None = None,
+        strategy: str | None = None,
+        **aggregates: AggregateCall,
+    ) -> Stream:
         """One row for each window that has rows: the keys and the aggregates, `n=count(), total=sum_("x")`.
 
         `fill` lists the groups that get a row for empty windows too (values, or tuples for several keys); without
-        groups it is just `True`. `wid` names a column for the window's id, where windows have one.
+        groups it is just `True`. `wid` names a column for the window's id, where windows have one. `strategy` says how
+        hopping windows are to be evaluated; without it the cheapest way is taken (see `explain`).
         """
         for name, call in aggregates.items():
             if not isinstance(call, AggregateCall):
@@ -494,11 +518,22 @@ class WindowedStream:
         if isinstance(self.window, WindowKind):
             if fill is not None and fill is not False:
                 raise WindowError(f"fill: only hopping and tumbling windows have empty windows to fill, not {self.window}.")
+            if strategy is not None:
+                raise WindowError(f"strategy: {self.window} is evaluated in one way only.")
             return Stream(nodes.WidAggregate(self.node, self.window, tuple(aggregates.items()), self.keys, self.partition, wid))
         if wid is not None:
             raise WindowError(f"wid: the id of a window of {self.window} is its start; read `_start` of the answers.")
         filled = _filled(self.node.schema, self.keys, fill=fill)
-        return Stream(nodes.WindowAggregate(self.node, self.window, tuple(aggregates.items()), self.keys, filled))
+        calls = tuple(aggregates.items())
+        whole = nodes.WindowAggregate(self.node, self.window, calls, self.keys, filled, strategy, self.expected)
+        if self.table is None:
+            return Stream(whole)
+        halves = in_panes(whole, self.table)
+        if halves is None:
+            raise WindowError(
+                "two_level: partial sums need counts or sums of whole numbers, windows whose size is a multiple of their hop, and no fill."
+            )
+        return Stream(halves)
 
     def top_k(self, k: int, *, by: ExprLike, descending: bool = True, rank: str | None = None) -> Stream:
         """The rows of each window with the k best values of `by`; ties are kept whole."""

@@ -8,6 +8,7 @@ from typing import Any
 from thalweg.errors import PlanError
 from thalweg.operators.alter_lifetime import AlterLifetimeKernel
 from thalweg.operators.base import Operator
+from thalweg.operators.bucket_aggregate import BucketAggregateKernel
 from thalweg.operators.chop import ChopKernel
 from thalweg.operators.clip_by import ClipByKernel
 from thalweg.operators.clip_duration import ClipDurationKernel
@@ -34,13 +35,13 @@ from thalweg.operators.set_duration import SetDurationKernel
 from thalweg.operators.shift import ShiftKernel
 from thalweg.operators.snapshot_aggregate import SnapshotAggregateKernel
 from thalweg.operators.stitch import StitchKernel
+from thalweg.operators.table_panes import TablePanesKernel
 from thalweg.operators.top_k import TopKKernel
 from thalweg.operators.union import UnionKernel
 from thalweg.operators.where import WhereKernel
 from thalweg.operators.wid_aggregate import WidAggregateKernel
 from thalweg.plan import nodes
-from thalweg.plan.nodes import Join, Node, TopK, WindowAggregate, lifetime_schema
-from thalweg.plan.nodes.panes import adds_up
+from thalweg.plan.nodes import Join, Node, TopK, WindowAggregate
 from thalweg.windows import HoppingWindow, LandmarkTime, SlideByTuple, SlidingRows, SlidingTime, SnapshotWindow
 
 __all__ = ["kernel_for"]
@@ -64,7 +65,6 @@ _KERNELS: dict[type[Node], Callable[[Any], Operator]] = {
     nodes.ClipBy: ClipByKernel,
     nodes.Stitch: StitchKernel,
     nodes.Distinct: DistinctKernel,
-    nodes.Panes: PanesKernel,
     nodes.NumberRows: NumberRowsKernel,
 }
 
@@ -75,6 +75,8 @@ def kernel_for(node: Node, consistency: Consistency) -> Operator:
         return _aggregate(node, consistency)
     if isinstance(node, nodes.WidAggregate):
         return _wid_aggregate(node, consistency)
+    if isinstance(node, nodes.Panes):
+        return PanesKernel(node) if node.table is None else TablePanesKernel(node)
     if isinstance(node, nodes.CombinePanes):
         return CombinePanesKernel(node, consistency)
     if isinstance(node, TopK):
@@ -100,6 +102,9 @@ def _aggregate(node: WindowAggregate, consistency: Consistency) -> Operator:
         return SnapshotAggregateKernel(node, consistency)
     if not isinstance(node.window, HoppingWindow):
         return SessionAggregateKernel(node, consistency)
-    if all(adds_up(call, lifetime_schema(node.input.schema)) for _, call in node.aggregates):
+    strategy = node.decide().strategy
+    if strategy == "differential":
         return HoppingAggregateKernel(node, consistency)
-    return HoppingRowsAggregateKernel(node, consistency)
+    if strategy == "rows":
+        return HoppingRowsAggregateKernel(node, consistency)
+    return BucketAggregateKernel(node, consistency, by_pane=strategy == "panes", adaptive=strategy == "adaptive")

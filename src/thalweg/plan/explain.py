@@ -22,6 +22,7 @@ from thalweg.errors import PlanError, did_you_mean
 from thalweg.model.time import INFINITY
 from thalweg.plan import nodes
 from thalweg.plan.nodes import Named, Node, walk
+from thalweg.plan.remarks import remarks
 from thalweg.plan.rules import Applied, optimize
 
 __all__ = ["describe", "explain", "operator_ids", "plan_text"]
@@ -91,6 +92,8 @@ def _tree(root: Node, *, facts: bool) -> Iterator[str]:
         if facts:
             yield f"{margin}  : {_schema(node.schema)}"
             yield f"{margin}  : {node.properties}"
+            for line in remarks(node):
+                yield f"{margin}  : {line}"
         below = (*node.inputs, node.inner) if isinstance(node, nodes.GroupApply) else node.inputs
         stack.extend((child, depth + 1) for child in reversed(below))
 
@@ -157,8 +160,10 @@ def describe(node: Node) -> str:
             return _wid(node)
         case nodes.NumberRows(partition=partition):
             return _by(partition).strip()
-        case nodes.Panes(window=window, keys=keys) | nodes.CombinePanes(window=window, keys=keys):
-            return f"{window}{_by(keys)}"
+        case nodes.Panes(window=window, keys=keys, table=table):
+            return f"{window}{_by(keys)}{'' if table is None else f', {table}'}"
+        case nodes.CombinePanes(window=window, keys=keys, aggregates=aggregates):
+            return f"{window}{_by(keys)}: {', '.join(f'{name} = {call}' for name, call in aggregates)}"
         case nodes.GroupApply(keys=columns, result=result):
             return f"by {_columns(columns)}{f': {_columns(result)}' if result is not None else ''}"
     return _lifetime(node)

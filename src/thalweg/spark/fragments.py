@@ -172,6 +172,8 @@ class _Cutter:
         if isinstance(node, Source):
             return self._exact(node) if _needs_order(node) else _Placed(node, free=True)
         below = [self.place(child) for child in node.inputs]
+        if isinstance(node, Panes):
+            return self._panes(node, below[0])
         if isinstance(node, _KEYLESS):
             return self._over(node, below[0], _through(node, below[0].keys))
         if isinstance(node, nodes.Union):
@@ -192,6 +194,14 @@ class _Cutter:
 
     def _over(self, node: Node, below: _Placed, keys: Keys | None) -> _Placed:
         return replace(below, plan=_rebuilt(node, [below]), keys=keys if not below.free else ())
+
+    def _panes(self, node: Panes, below: _Placed) -> _Placed:
+        """Partial sums that the query itself asks for: before the exchange where nothing forbids it, by the batch alone."""
+        if below.free and _can_pre_aggregate(below.plan):
+            return _Placed(replace(node, input=below.plan, table=None), free=True)
+        if below.free or (not below.single and not _within(below.keys, node.keys)):
+            below = self.exchange(below, tuple(map(col, node.keys)))
+        return self._over(node, below, below.keys)
 
     # -------------------------------------------------------------------------------------------------- two inputs
 

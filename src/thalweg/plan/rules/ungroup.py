@@ -15,12 +15,14 @@ from thalweg.errors import PlanError
 from thalweg.expr import Expr, col
 from thalweg.plan.nodes import (
     ClipBy,
+    CombinePanes,
     GroupApply,
     GroupInput,
     Join,
     Named,
     Node,
     NumberRows,
+    Panes,
     Select,
     SelectMany,
     SessionLifetime,
@@ -96,7 +98,7 @@ class _Ungroup:
         carried: Named = tuple((k, col(k)) for k in keys)
         if isinstance(node, (Select, SelectMany)):
             return {"columns": (*node.columns, *carried)}
-        if isinstance(node, (SessionLifetime, TopK, WindowAggregate)):
+        if isinstance(node, (SessionLifetime, TopK, WindowAggregate, Panes, CombinePanes)):
             return {"keys": (*keys, *node.keys)}
         if isinstance(node, WidAggregate):
             return _partitioned(node, keys)
