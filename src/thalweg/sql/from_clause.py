@@ -182,7 +182,7 @@ _UNDERSTOOD = {
 def _unnamed(context: Context, node: exp.Expr, query: Query) -> Relation:
     said = {key for key, value in node.args.items() if value not in (None, False, [])}
     if not said <= _UNDERSTOOD.get(type(node).__name__, set()):
-        context.text.refuse_node(node, f"{node.sql()} is not a stream.")
+        context.text.refuse_node(node, f"{context.text.said(node)} is not a stream.")
     if isinstance(node, exp.Table):
         return _named(context, node)
     if isinstance(node, StreamUnion):
@@ -190,6 +190,8 @@ def _unnamed(context: Context, node: exp.Expr, query: Query) -> Relation:
     if isinstance(node, TableFunction):
         return _windowed(context, node, query)
     inner = node.this
+    if inner is None:
+        context.text.refuse_node(node.parent or node, "a stream, or a query between parentheses, is expected in FROM.")
     streams = isinstance(inner, (exp.Table, StreamUnion, TableFunction))
     return _stream(context, inner, query)[0] if streams else query(context, inner)
 
@@ -199,7 +201,9 @@ def _named(context: Context, node: exp.Expr) -> Relation:
     known = context.relations
     if name not in known:
         listed = ", ".join(known) or "none"
-        context.text.refuse_node(node, f"unknown stream {name or node.sql()!r}{did_you_mean(name, known)} Streams here: {listed}.")
+        context.text.refuse_node(
+            node, f"unknown stream {name or context.text.said(node)!r}{did_you_mean(name, known)} Streams here: {listed}."
+        )
     return known[name].called(name)
 
 

@@ -61,8 +61,10 @@ class Relation:
     def resolve(self, text: SqlText, node: exp.Expr) -> Field:
         """The column that a name stands for."""
         name, table = node.this.this, node.text("table")
+        if not isinstance(name, str):
+            text.refuse_node(node, f"{text.said(node)} names several columns; it stands alone in SELECT.")
         if node.args.get("db"):
-            text.refuse_node(node, f"{node.sql()}: a column has at most one name in front of it, that of its stream.")
+            text.refuse_node(node, f"{text.said(node)}: a column has at most one name in front of it, that of its stream.")
         if table and table not in self.tables:
             text.refuse_node(node, f"unknown stream {table!r}{did_you_mean(table, self.tables)} Streams here: {_listed(self.tables)}.")
         found = self.find(name, table)

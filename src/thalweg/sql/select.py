@@ -32,6 +32,8 @@ _UNDERSTOOD = {"expressions", "from_", "joins", "where", "group", "having", "dis
 def compile_select(context: Context, select: exp.Expr, query: Query) -> Relation:
     """One SELECT as a relation."""
     _refuse_unknown(context, select)
+    if not select.expressions:
+        context.text.refuse_node(select, "SELECT names nothing; say which columns, or *.")
     clause = _take_clause(context, select)
     wa = clause.wa if clause is not None else None
     relation = read_from(context, select, query, wa.table if wa is not None else "")
