@@ -50,6 +50,10 @@ class Band:
     def right(self) -> Lifetime:
         return _TIME, _TIME + lit(1)
 
+    def condition(self, left: Expr, right: Expr) -> Expr | None:
+        """What must hold of the times of a pair besides."""
+        return None
+
     def __str__(self) -> str:
         return f"band({self.before} before, {self.after} after)"
 
@@ -71,6 +75,16 @@ class WindowPairs:
         first, last = wids(self.right_windows)
         return first, last + lit(1)
 
+    def condition(self, left: Expr, right: Expr) -> Expr | None:
+        """Where there is time between windows: both rows are in a window at all."""
+        found: Expr | None = None
+        for window, time in ((self.left_windows, left), (self.right_windows, right)):
+            if window.hop > window.size:
+                since = time - lit(window.offset)
+                inside = since - since // lit(window.hop) * lit(window.hop) < lit(window.size)
+                found = inside if found is None else found & inside
+        return found
+
     def __str__(self) -> str:
         return f"{self.left_windows} i with {self.right_windows} {self.first} to {self.last}"
 
@@ -79,9 +93,13 @@ JoinWindow: TypeAlias = Band | WindowPairs
 
 
 def wids(window: HoppingWindow) -> tuple[Expr, Expr]:
-    """The first and the last window that a row is in; window k is [offset + k * hop, offset + k * hop + size)."""
+    """The first and the last window that a row is in; window k is [offset + k * hop, offset + k * hop + size).
+
+    A row between two windows is given the second of them, so that it is there; `condition` says that it is in none.
+    """
     since = _TIME - lit(window.offset)
-    return (since - lit(window.size)) // lit(window.hop) + lit(1), since // lit(window.hop)
+    first, last = (since - lit(window.size)) // lit(window.hop) + lit(1), since // lit(window.hop)
+    return first, last if window.hop <= window.size else first
 
 
 def band(*, before: Duration, after: Duration) -> Band:

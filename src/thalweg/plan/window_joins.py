@@ -46,6 +46,9 @@ def window_join(
     left_keys = tuple(substitute(key, {START: Column(names[0])}) for key in keys[0])
     right_keys = tuple(substitute(key, {START: Column(names[1])}) for key in keys[1])
     where = None if predicate is None else substitute(predicate, known)
+    inside = window.condition(Column(f"l.{names[0]}"), Column(f"r.{names[1]}"))
+    if inside is not None:
+        where = inside if where is None else where & inside
     left, right = Retime(left, *window.left()), Retime(right, *window.right())
     if how in ("semi", "anti"):
         matched = Join(left, right, left_keys, right_keys, where, how, whole=True)
