@@ -24,9 +24,10 @@ from thalweg.model import (
     remove,
 )
 from thalweg.plan.aggregates import arg_max, arg_min, avg, count, first, last, max_, min_, percentile, stddev, sum_, variance
+from thalweg.plan.join_windows import band, ranges, same_window, widjoin
 from thalweg.run import Engine, changes, events, run, table
 from thalweg.sql import sql
-from thalweg.stream import Stream, source
+from thalweg.stream import Stream, join_all, source
 from thalweg.windows.specification import rank, rows
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ __all__ = [
     "arg_max",
     "arg_min",
     "avg",
+    "band",
     "call",
     "changes",
     "cht",
@@ -60,22 +62,26 @@ __all__ = [
     "from_files",
     "from_spark",
     "insert",
+    "join_all",
     "last",
     "lit",
     "max_",
     "min_",
     "percentile",
     "point",
+    "ranges",
     "rank",
     "remove",
     "rows",
     "run",
+    "same_window",
     "source",
     "sql",
     "stddev",
     "sum_",
     "table",
     "variance",
+    "widjoin",
 ]
 
 

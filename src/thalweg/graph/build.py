@@ -29,6 +29,7 @@ _ROW_BY_ROW = (
     nodes.SelectMany,
     nodes.SetDuration,
     nodes.AlterLifetime,
+    nodes.Retime,
     nodes.Shift,
     nodes.Extend,
     nodes.ClipDuration,

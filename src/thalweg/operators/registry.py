@@ -23,10 +23,12 @@ from thalweg.operators.ingress import IngressKernel
 from thalweg.operators.join import JoinKernel
 from thalweg.operators.kind_aggregate import KindAggregateKernel
 from thalweg.operators.landmark_aggregate import LandmarkAggregateKernel
+from thalweg.operators.match_join import MatchJoinKernel
 from thalweg.operators.number_rows import NumberRowsKernel
 from thalweg.operators.panes import CombinePanesKernel, PanesKernel
 from thalweg.operators.point_at_end import PointAtEndKernel
 from thalweg.operators.quantize import QuantizeKernel
+from thalweg.operators.retime import RetimeKernel
 from thalweg.operators.select import SelectKernel
 from thalweg.operators.select_many import SelectManyKernel
 from thalweg.operators.session_aggregate import SessionAggregateKernel
@@ -53,6 +55,7 @@ _KERNELS: dict[type[Node], Callable[[Any], Operator]] = {
     nodes.SelectMany: SelectManyKernel,
     nodes.SetDuration: SetDurationKernel,
     nodes.AlterLifetime: AlterLifetimeKernel,
+    nodes.Retime: RetimeKernel,
     nodes.Shift: ShiftKernel,
     nodes.Extend: ExtendKernel,
     nodes.ClipDuration: ClipDurationKernel,
@@ -81,8 +84,10 @@ def kernel_for(node: Node, consistency: Consistency) -> Operator:
         return CombinePanesKernel(node, consistency)
     if isinstance(node, TopK):
         return HoppingTopKKernel(node, consistency) if isinstance(node.window, HoppingWindow) else TopKKernel(node, consistency)
-    if isinstance(node, Join) and node.how in ("inner", "semi", "anti"):
-        return JoinKernel(node) if node.how == "inner" else CoverageKernel(node)
+    if isinstance(node, Join) and node.how == "inner":
+        return JoinKernel(node)
+    if isinstance(node, Join) and (node.whole or node.how in ("semi", "anti")):
+        return MatchJoinKernel(node) if node.whole else CoverageKernel(node)
     make = _KERNELS.get(type(node))
     if make is None:
         raise PlanError(f"no kernel runs {node.label}; was the plan rewritten?")

@@ -182,6 +182,8 @@ def _lifetime(node: Node) -> str:
             return _ticks(ticks)
         case nodes.AlterLifetime(start=start, ticks=ticks):
             return f"start {start}, duration {_ticks(ticks)}"
+        case nodes.Retime(start=start, end=end):
+            return f"from {start} to {end}"
         case nodes.Shift(by=by) | nodes.Extend(by=by):
             return f"by {by}"
         case nodes.ClipDuration(limit=limit):
@@ -219,7 +221,7 @@ def _equal(left: tuple[object, ...], right: tuple[object, ...]) -> str:
 
 
 def _join(node: nodes.Join) -> str:
-    text = f"{node.how} {_equal(node.left_keys, node.right_keys)}"
+    text = f"{node.how}{' of whole rows' if node.whole else ''} {_equal(node.left_keys, node.right_keys)}"
     if node.predicate is not None:
         text += f" where {node.predicate}"
     return f"{text}: {_columns(node.result)}" if node.result else text

@@ -34,6 +34,7 @@ _KEYLESS = (
     *_ROW_OPERATORS,
     nodes.SetDuration,
     nodes.AlterLifetime,
+    nodes.Retime,
     nodes.Shift,
     nodes.Extend,
     nodes.ClipDuration,

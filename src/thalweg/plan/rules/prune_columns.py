@@ -2,8 +2,8 @@
 
     G(R) = G(select(columns that G reads, R))
 
-for a window aggregate (keys and arguments; a rank breaks ties by all columns, so that it keeps them), the sides of an inner
-join (keys, predicate, result), the right side of a semi or anti join (keys, predicate; the left rows are the result), and the
+for a window aggregate (keys and arguments; a rank breaks ties by all columns, so that it keeps them), the sides of a join
+that makes pairs (keys, predicate, result), the right side of a semi or anti join (keys, predicate; the left rows are the result), and the
 right side of a clip (keys). Projection keeps the bag: rows that
 become equal stay as many as they were, and an adjust of one is an adjust of any. A group's promise survives whenever it
 could serve the operator: its columns are then keys or part of the result, and those are read.
@@ -45,13 +45,15 @@ def apply(node: Node) -> Node | None:
 
 
 def _join(node: Join) -> Node | None:
-    if node.how not in ("inner", "semi", "anti"):
+    if node.how not in ("inner", "semi", "anti") and not node.whole:
         return None
     pair = _read([node.predicate, *(expr for _, expr in node.result)])
-    right = _narrow(node.right, {*node.same, *_read(node.right_keys)} | _side(pair, "r.", node.right, node.left))
+    alone = _read(expr for _, expr in node.right_only)
+    right = _narrow(node.right, {*node.same, *_read(node.right_keys), *alone} | _side(pair, "r.", node.right, node.left))
     left = node.left
-    if node.how == "inner":
-        left = _narrow(node.left, {*node.same, *_read(node.left_keys)} | _side(pair, "l.", node.left, node.right))
+    if node.how not in ("semi", "anti"):
+        alone = _read(expr for _, expr in node.left_only)
+        left = _narrow(node.left, {*node.same, *_read(node.left_keys), *alone} | _side(pair, "l.", node.left, node.right))
     return None if left is node.left and right is node.right else replace(node, left=left, right=right)
 
 

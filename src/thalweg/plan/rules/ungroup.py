@@ -119,11 +119,12 @@ class _Ungroup:
             return changes
         from_side: dict[str, Expr] = {k: col(f"l.{k}" if k in left else f"r.{k}") for k in keys}
         changes["result"] = (*node.result, *from_side.items())
+        preserved = {"left": [left], "right": [right], "full": [left, right]}.get(node.how, [])
+        if not all(side >= set(keys) for side in preserved):
+            raise PlanError(f"group_apply: a {node.how} join inside a group needs its preserved sides to come from the group.")
         if node.how in ("left", "full"):
-            if not left >= set(keys) or (node.how == "full" and not right >= set(keys)):
-                raise PlanError(f"group_apply: a {node.how} join inside a group needs its preserved sides to come from the group.")
             changes["left_only"] = (*node.left_only, *((k, col(k)) for k in keys))
-        if node.how == "full":
+        if node.how in ("right", "full"):
             changes["right_only"] = (*node.right_only, *((k, col(k)) for k in keys))
         return changes
 
