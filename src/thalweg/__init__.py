@@ -24,6 +24,7 @@ from thalweg.model import (
     remove,
 )
 from thalweg.plan.aggregates import arg_max, arg_min, avg, count, first, last, max_, min_, percentile, stddev, sum_, variance
+from thalweg.plan.policies import estimated, late_by, late_by_rows, on_demand, ordered, quarantine, timer
 from thalweg.run import Engine, changes, events, run, table
 from thalweg.stream import Stream, source
 
@@ -53,23 +54,30 @@ __all__ = [
     "cti",
     "elements_of",
     "equivalent",
+    "estimated",
     "events",
     "first",
     "from_files",
     "from_spark",
     "insert",
     "last",
+    "late_by",
+    "late_by_rows",
     "lit",
     "max_",
     "min_",
+    "on_demand",
+    "ordered",
     "percentile",
     "point",
+    "quarantine",
     "remove",
     "run",
     "source",
     "stddev",
     "sum_",
     "table",
+    "timer",
     "variance",
 ]
 

@@ -18,6 +18,8 @@
     ├── SoundnessError            an output that breaks a promise made before it (a bug in an operator)
     └── StateError                a snapshot that does not belong to this query, or state that a failure has spoilt
 
+    EstimateWarning               more events were late than the percentile of an estimated slack allows
+
 A message says where, what was wrong, and what to do. `PlanError` also knows the user's file and line.
 """
 
@@ -28,6 +30,7 @@ import sys
 from collections.abc import Iterable
 
 __all__ = [
+    "EstimateWarning",
     "EvaluationError",
     "ExpressionError",
     "InputError",
@@ -144,6 +147,10 @@ class SoundnessError(ThalwegError):
 
 class StateError(ThalwegError):
     """A snapshot that does not fit the query it is restored into, or a query that failed and cannot go on."""
+
+
+class EstimateWarning(UserWarning):
+    """Reality has broken an estimate of disorder."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -89,6 +89,9 @@ class HoppingAggregateKernel(Operator):
             self._entries.clear()
         return Delta.concat(changes, self.schema).to_batch(Progress(release.promise()))
 
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (self._release.needs(time),)
+
     # ---------------------------------------------------------------------------------------------- taking rows in
 
     def _apply(self, batch: Batch) -> Delta:

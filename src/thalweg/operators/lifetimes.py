@@ -19,7 +19,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Rows
 from thalweg.model.time import Times
-from thalweg.operators.base import Operator, map_progress
+from thalweg.operators.base import Operator, least_promise, map_progress
 
 __all__ = ["LifetimeKernel"]
 
@@ -37,6 +37,9 @@ class LifetimeKernel(Operator):
     @abstractmethod
     def promise(self, cti: int) -> int:
         """The promise that a finite promise of the input becomes."""
+
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (least_promise(self.promise, time),)
 
     def process(self, port: int, batch: Batch) -> Batch:
         progress = map_progress(batch.progress, self.promise)

@@ -101,6 +101,9 @@ class SnapshotKernel(Operator):
         leaving, promise = self._gate.release(changes, self._watermark, self._scoped(progress))
         return leaving.to_batch(promise)
 
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (self._gate.needs(time),)
+
     def _scoped(self, progress: Progress) -> Progress:
         return progress if set(progress.scope_columns) <= set(self._keys) else progress.without_scopes()
 

@@ -41,6 +41,7 @@ _KEYLESS = (
     nodes.Chop,
     nodes.HoppingLifetime,
     nodes.Quantize,
+    nodes.Describe,
 )
 
 

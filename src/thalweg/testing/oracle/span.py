@@ -11,6 +11,7 @@ from thalweg.plan.nodes import (
     AlterLifetime,
     Chop,
     ClipDuration,
+    Describe,
     Extend,
     HoppingLifetime,
     Node,
@@ -75,6 +76,11 @@ def set_duration(node: SetDuration, scene: Scene) -> list[Row]:
 def alter_lifetime(node: AlterLifetime, scene: Scene) -> list[Row]:
     starts = [(ticks_of(node.start, seen, _schema(node.input)), p) for _, _, p, seen in _seen(scene.rows(node.input))]
     return [(start, later(start, node.ticks), p) for start, p in starts]
+
+
+@meaning(Describe)
+def describe(node: Describe, scene: Scene) -> list[Row]:
+    return scene.rows(node.input)
 
 
 @meaning(Shift)
