@@ -26,7 +26,9 @@ from thalweg.model import (
 from thalweg.plan.aggregates import arg_max, arg_min, avg, count, first, last, max_, min_, percentile, stddev, sum_, variance
 from thalweg.plan.policies import estimated, late_by, late_by_rows, on_demand, ordered, quarantine, timer
 from thalweg.run import Engine, changes, events, run, table
+from thalweg.sql import sql
 from thalweg.stream import Stream, source
+from thalweg.windows.specification import rank, rows
 
 if TYPE_CHECKING:
     from thalweg.spark import from_files, from_spark
@@ -71,9 +73,12 @@ __all__ = [
     "percentile",
     "point",
     "quarantine",
+    "rank",
     "remove",
+    "rows",
     "run",
     "source",
+    "sql",
     "stddev",
     "sum_",
     "table",

@@ -27,8 +27,10 @@ from thalweg.plan.nodes import Ingress, Named, Node
 from thalweg.plan.policies import Estimated, LateBy, LateByRows, Policy, Quarantine, policies_of
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.rules.substitution import START, substitute
-from thalweg.windows import SessionWindow, SnapshotWindow, Window
+from thalweg.plan.wid_windows import by_tuple_windows, kind_windows, landmark_windows, sliding_windows
+from thalweg.windows import SessionWindow, SnapshotWindow, Window, WindowKind
 from thalweg.windows.kinds import hopping, positive_ticks, session
+from thalweg.windows.specification import Rank, Rows, Size
 
 __all__ = ["GroupedStream", "Keys", "On", "Stream", "WindowedStream", "source"]
 
@@ -356,6 +358,47 @@ class Stream:
         """Windows of activity, closed by a pause of `gap`."""
         return GroupedStream(self.node, ()).session(gap)
 
+    def sliding(
+        self,
+        range: Size,  # noqa: A002
+        slide: Size = None,
+        *,
+        over: str | Rows | Rank = "ts",
+        partition_by: str | Sequence[str] = (),
+        origin: Duration | None = 0,
+    ) -> WindowedStream:
+        """Windows of the last `range`, a new one every `slide` (default: tumbling). A row belongs to them by its start.
+
+        `over` is the time of the stream, `rows()` or `rank("ts")`; then range and slide count rows. `partition_by` divides the
+        stream first, each part having windows of its own. `origin` is where windows over time begin; None: at the first row of all.
+        """
+        return GroupedStream(self.node, ()).sliding(range, slide, over=over, partition_by=partition_by, origin=origin)
+
+    def landmark(
+        self, slide: Size, *, over: str | Rows | Rank = "ts", partition_by: str | Sequence[str] = (), origin: Duration = 0
+    ) -> WindowedStream:
+        """Windows of everything so far, a new one every `slide`."""
+        return GroupedStream(self.node, ()).landmark(slide, over=over, partition_by=partition_by, origin=origin)
+
+    def slide_by_tuple(
+        self,
+        range: Duration,  # noqa: A002
+        *,
+        every: int = 1,
+        order: Rows | Rank | None = None,
+        partition_by: str | Sequence[str] = (),
+    ) -> WindowedStream:
+        """Windows of the last `range` of time, a new one at every tuple, or at every n-th in the order of `rows()` or `rank("ts")`."""
+        return GroupedStream(self.node, ()).slide_by_tuple(range, every=every, order=order, partition_by=partition_by)
+
+    def windows(self, kind: WindowKind) -> WindowedStream:
+        """Windows of a kind of your own: its three functions and `time_range`."""
+        return GroupedStream(self.node, ()).windows(kind)
+
+    def number_rows(self, *, partition_by: str | Sequence[str] = ()) -> Stream:
+        """Each row with the number `_row` under which it arrives here, from 1; row windows after it count by that number."""
+        return Stream(nodes.NumberRows(self.node, _names(partition_by)))
+
     def top_k(self, k: int, *, by: ExprLike, descending: bool = True, rank: str | None = None) -> Stream:
         """At every instant, the rows with the k best values of `by`; ties are kept whole. `rank` names a column for the rank."""
         return self.snapshot().top_k(k, by=by, descending=descending, rank=rank)
@@ -387,6 +430,48 @@ class GroupedStream:
         """Windows of activity of the group, closed by a pause of `gap`."""
         return WindowedStream(self.node, self.keys, session(gap))
 
+    def sliding(
+        self,
+        range: Size,  # noqa: A002
+        slide: Size = None,
+        *,
+        over: str | Rows | Rank = "ts",
+        partition_by: str | Sequence[str] = (),
+        origin: Duration | None = 0,
+    ) -> WindowedStream:
+        """Windows of the whole stream, in each of them the groups; `partition_by` instead gives every part windows of its own."""
+        node, window = sliding_windows(self.node, range, slide, over, _names(partition_by), origin)
+        return self._windowed(node, window, _names(partition_by))
+
+    def landmark(
+        self, slide: Size, *, over: str | Rows | Rank = "ts", partition_by: str | Sequence[str] = (), origin: Duration = 0
+    ) -> WindowedStream:
+        """Windows of everything so far, in each of them the groups."""
+        node, window = landmark_windows(self.node, slide, over, _names(partition_by), origin)
+        return self._windowed(node, window, _names(partition_by))
+
+    def slide_by_tuple(
+        self,
+        range: Duration,  # noqa: A002
+        *,
+        every: int = 1,
+        order: Rows | Rank | None = None,
+        partition_by: str | Sequence[str] = (),
+    ) -> WindowedStream:
+        """Windows that end at tuples of the whole stream, in each of them the groups."""
+        node, window = by_tuple_windows(self.node, range, every, order, _names(partition_by))
+        return self._windowed(node, window, _names(partition_by))
+
+    def windows(self, kind: WindowKind) -> WindowedStream:
+        """Windows of a kind of your own, in each of them the groups."""
+        node, window = kind_windows(self.node, kind)
+        return self._windowed(node, window, ())
+
+    def _windowed(self, node: Node, window: Window | WindowKind, partition: tuple[str, ...]) -> WindowedStream:
+        if isinstance(window, WindowKind):
+            return WindowedStream(node, self.keys, window, partition)
+        return WindowedStream(node, (*partition, *(key for key in self.keys if key not in partition)), window)
+
     def session_lifetime(self, timeout: Duration, *, max_duration: Duration | None = None) -> Stream:
         """Each row lasts until the session of its group closes."""
         longest = None if max_duration is None else positive_ticks(max_duration, "session_lifetime max_duration")
@@ -411,21 +496,28 @@ class WindowedStream:
 
     node: Node
     keys: tuple[str, ...]
-    window: Window
+    window: Window | WindowKind
+    partition: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         grouped = f" by {', '.join(self.keys)}" if self.keys else ""
         return f"<WindowedStream {self.window}{grouped} of ({_show(self.node.schema)})>"
 
-    def aggregate(self, *, fill: bool | Iterable[Any] | None = None, **aggregates: AggregateCall) -> Stream:
+    def aggregate(self, *, fill: bool | Iterable[Any] | None = None, wid: str | None = None, **aggregates: AggregateCall) -> Stream:
         """One row for each window that has rows: the keys and the aggregates, `n=count(), total=sum_("x")`.
 
         `fill` lists the groups that get a row for empty windows too (values, or tuples for several keys); without
-        groups it is just `True`.
+        groups it is just `True`. `wid` names a column for the window's id, where windows have one.
         """
         for name, call in aggregates.items():
             if not isinstance(call, AggregateCall):
                 raise PlanError(f"aggregate: {name}={call!r} is not an aggregate; write {name}=count() or {name}=sum_('column').")
+        if isinstance(self.window, WindowKind):
+            if fill is not None and fill is not False:
+                raise WindowError(f"fill: only hopping and tumbling windows have empty windows to fill, not {self.window}.")
+            return Stream(nodes.WidAggregate(self.node, self.window, tuple(aggregates.items()), self.keys, self.partition, wid))
+        if wid is not None:
+            raise WindowError(f"wid: the id of a window of {self.window} is its start; read `_start` of the answers.")
         filled = _filled(self.node.schema, self.keys, fill=fill)
         return Stream(nodes.WindowAggregate(self.node, self.window, tuple(aggregates.items()), self.keys, filled))
 
@@ -435,6 +527,8 @@ class WindowedStream:
             raise WindowError(f"top_k: k must be a whole number; got {k!r}.")
         if isinstance(self.window, SessionWindow):
             raise WindowError("top_k: sessions have no ranking; use snapshot, tumbling or hopping windows.")
+        if isinstance(self.window, WindowKind):
+            raise WindowError(f"top_k: {self.window} has no ranking; use snapshot, tumbling or hopping windows.")
         return Stream(nodes.TopK(self.node, k, as_expr(by), descending, rank, self.keys, self.window))
 
 
@@ -443,6 +537,10 @@ class WindowedStream:
 
 def _show(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
+
+
+def _names(columns: str | Sequence[str]) -> tuple[str, ...]:
+    return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
 def _known(name: str, schema: pa.Schema, what: str) -> None:

@@ -48,6 +48,8 @@ def never_revises(node: Node) -> bool:
         return node.declared.insert_only
     if isinstance(node, (WindowAggregate, nodes.CombinePanes, nodes.TopK)):
         return True
+    if isinstance(node, nodes.WidAggregate):
+        return node.properties.firm_ends
     if isinstance(node, _ROW_BY_ROW) or (isinstance(node, Join) and node.how == "inner"):
         return all(never_revises(child) for child in node.inputs)
     return False

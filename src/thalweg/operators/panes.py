@@ -12,11 +12,12 @@ import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Rows
+from thalweg.model.rows import Codes, Rows, encode
 from thalweg.model.time import INFINITY, floor_to_grid
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, least_promise, map_progress
-from thalweg.operators.hopping_aggregate import HoppingAggregateKernel, Numbers, sum_alike
+from thalweg.operators.cells import Numbers, sum_by
+from thalweg.operators.hopping_aggregate import HoppingAggregateKernel
 from thalweg.operators.hopping_grid import FOREVER, Grid
 from thalweg.operators.partials import Partials
 from thalweg.plan.nodes import Panes
@@ -54,7 +55,7 @@ class PanesKernel(Operator):
         rows = self._arguments.project(delta.payload, delta.start)
         keys = [rows.column(name) for name in self._keys]
         first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
-        cells, first, beyond = sum_alike(keys, first, beyond, self._partials.of_rows(rows, delta.weight), self._cells)
+        cells, first, beyond = _sum_alike(keys, first, beyond, self._partials.of_rows(rows, delta.weight), self._cells)
         start = (first - 1) * self._grid.hop + self._grid.offset + self._grid.size
         end = np.where(beyond == FOREVER, INFINITY, np.where(beyond == FOREVER, 0, beyond) * self._grid.hop + self._grid.offset)
         return Batch(self._payload(cells), start, end, progress=progress)
@@ -77,3 +78,15 @@ class CombinePanesKernel(HoppingAggregateKernel):
         keys = [delta.payload.column(name) for name in self._keys]
         sums: list[Numbers] = [delta.payload.column(name).to_numpy() for name in self._partials.names]
         return keys, sums if (delta.weight == 1).all() else [column * delta.weight for column in sums]
+
+
+def _sum_alike(keys: list[pa.Array], first: Codes, beyond: Codes, partials: list[Numbers], schema: pa.Schema) -> tuple[Rows, Codes, Codes]:
+    """Rows of equal keys and windows become one cell (keys, `_k`, partial sums); and the windows of each cell."""
+    length = beyond - first
+    even = bool(len(length)) and bool((length == length[0]).all())
+    cell, cells = encode([*keys, first, *([] if even else [beyond])], len(first))
+    someone, totals = sum_by(cell, cells, np.array(partials, np.int64))
+    at = pa.array(someone)
+    first, beyond = first[someone], beyond[someone]
+    columns = [*(key.take(at) for key in keys), pa.array(first), *map(pa.array, totals)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema), first, beyond

@@ -21,6 +21,9 @@ from thalweg.operators.hopping_lifetime import HoppingLifetimeKernel
 from thalweg.operators.hopping_rows import HoppingRowsAggregateKernel, HoppingTopKKernel
 from thalweg.operators.ingress import IngressKernel
 from thalweg.operators.join import JoinKernel
+from thalweg.operators.kind_aggregate import KindAggregateKernel
+from thalweg.operators.landmark_aggregate import LandmarkAggregateKernel
+from thalweg.operators.number_rows import NumberRowsKernel
 from thalweg.operators.panes import CombinePanesKernel, PanesKernel
 from thalweg.operators.point_at_end import PointAtEndKernel
 from thalweg.operators.quantize import QuantizeKernel
@@ -35,10 +38,11 @@ from thalweg.operators.stitch import StitchKernel
 from thalweg.operators.top_k import TopKKernel
 from thalweg.operators.union import UnionKernel
 from thalweg.operators.where import WhereKernel
+from thalweg.operators.wid_aggregate import WidAggregateKernel
 from thalweg.plan import nodes
 from thalweg.plan.nodes import Join, Node, TopK, WindowAggregate, lifetime_schema
 from thalweg.plan.nodes.panes import adds_up
-from thalweg.windows import HoppingWindow, SnapshotWindow
+from thalweg.windows import HoppingWindow, LandmarkTime, SlideByTuple, SlidingRows, SlidingTime, SnapshotWindow
 
 __all__ = ["kernel_for"]
 
@@ -63,6 +67,7 @@ _KERNELS: dict[type[Node], Callable[[Any], Operator]] = {
     nodes.Distinct: DistinctKernel,
     nodes.Panes: PanesKernel,
     nodes.Describe: DescribeKernel,
+    nodes.NumberRows: NumberRowsKernel,
 }
 
 
@@ -70,6 +75,8 @@ def kernel_for(node: Node, consistency: Consistency) -> Operator:
     """A new kernel for a node of a rewritten plan (no groups, no outer joins)."""
     if isinstance(node, WindowAggregate):
         return _aggregate(node, consistency)
+    if isinstance(node, nodes.WidAggregate):
+        return _wid_aggregate(node, consistency)
     if isinstance(node, nodes.CombinePanes):
         return CombinePanesKernel(node, consistency)
     if isinstance(node, TopK):
@@ -80,6 +87,14 @@ def kernel_for(node: Node, consistency: Consistency) -> Operator:
     if make is None:
         raise PlanError(f"no kernel runs {node.label}; was the plan rewritten?")
     return make(node)
+
+
+def _wid_aggregate(node: nodes.WidAggregate, consistency: Consistency) -> Operator:
+    if isinstance(node.kind, LandmarkTime):
+        return LandmarkAggregateKernel(node, consistency)
+    if isinstance(node.kind, SlideByTuple | SlidingRows) or (isinstance(node.kind, SlidingTime) and node.kind.origin is None):
+        return WidAggregateKernel(node, consistency)
+    return KindAggregateKernel(node, consistency)
 
 
 def _aggregate(node: WindowAggregate, consistency: Consistency) -> Operator:

@@ -77,6 +77,11 @@ class AggregateCall:
             return pa.float64()
         return of
 
+    @property
+    def bounded(self) -> bool:
+        """Whether partial results have a fixed size, however many rows there are; the others are holistic."""
+        return not self.function.startswith("percentile")
+
     def __str__(self) -> str:
         inside = ", ".join(str(part) for part in (self.of, self.by, self.p) if part is not None)
         return f"{self.function}({inside})" + (f" where {self.where}" if self.where is not None else "")

@@ -153,11 +153,22 @@ def describe(node: Node) -> str:
         case nodes.WindowAggregate(window=window, aggregates=aggregates, keys=keys, fill=fill):
             calls = ", ".join(f"{name} = {call}" for name, call in aggregates)
             return f"{window}{_by(keys)}: {calls}{f', {len(fill)} groups filled' if fill is not None else ''}"
+        case nodes.WidAggregate():
+            return _wid(node)
+        case nodes.NumberRows(partition=partition):
+            return _by(partition).strip()
         case nodes.Panes(window=window, keys=keys) | nodes.CombinePanes(window=window, keys=keys):
             return f"{window}{_by(keys)}"
         case nodes.GroupApply(keys=columns, result=result):
             return f"by {_columns(columns)}{f': {_columns(result)}' if result is not None else ''}"
     return _lifetime(node)
+
+
+def _wid(node: nodes.WidAggregate) -> str:
+    calls = ", ".join(f"{name} = {call}" for name, call in node.aggregates)
+    parts = f", partitions {', '.join(node.partition)}" if node.partition else ""
+    named = f", id as {node.wid}" if node.wid is not None else ""
+    return f"{node.kind}{parts}{_by(node.keys)}: {calls}{named}; {node.kind.category}"
 
 
 def _lifetime(node: Node) -> str:

@@ -109,6 +109,8 @@ _STATE: dict[type[Node], str] = {
     nodes.Join: "the rows of both sides that the CTI of the other has not passed",
     nodes.ClipBy: "the rows of both sides that the CTI has not passed",
     nodes.Chop: "the rows without an end",
+    nodes.WidAggregate: "the rows that windows which are not settled need, or one partial result a group",
+    nodes.NumberRows: "the last number of each partition, and the numbers of rows that may still be adjusted",
 }
 
 
@@ -283,6 +285,10 @@ class _Cutter:
 def _own_keys(node: Node) -> tuple[str, ...]:
     if isinstance(node, (nodes.Distinct, nodes.Stitch)):
         return tuple(node.schema.names)
+    if isinstance(node, nodes.WidAggregate):
+        return node.divided_by
+    if isinstance(node, nodes.NumberRows):
+        return node.partition
     if isinstance(node, (WindowAggregate, CombinePanes, nodes.TopK, nodes.SessionLifetime)):
         # Filling needs to see all groups at once: a silence of one is known from the others.
         return () if isinstance(node, WindowAggregate) and node.fill is not None else node.keys

@@ -18,6 +18,7 @@ from thalweg.plan.nodes.panes import CombinePanes, Panes
 from thalweg.plan.nodes.progress import Describe
 from thalweg.plan.nodes.rows import Select, SelectMany, Where
 from thalweg.plan.nodes.sources import GroupInput, Ingress, Source
+from thalweg.plan.nodes.wid import NumberRows, WidAggregate
 
 __all__ = [
     "JOIN_KINDS",
@@ -36,6 +37,7 @@ __all__ = [
     "Join",
     "Named",
     "Node",
+    "NumberRows",
     "Panes",
     "PointAtEnd",
     "Quantize",
@@ -49,6 +51,7 @@ __all__ = [
     "TopK",
     "Union",
     "Where",
+    "WidAggregate",
     "WindowAggregate",
     "lifetime_schema",
     "walk",

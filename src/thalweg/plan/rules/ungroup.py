@@ -20,14 +20,17 @@ from thalweg.plan.nodes import (
     Join,
     Named,
     Node,
+    NumberRows,
     Select,
     SelectMany,
     SessionLifetime,
     TopK,
     Union,
+    WidAggregate,
     WindowAggregate,
     walk,
 )
+from thalweg.windows import SlidingRows, SlidingTime
 
 __all__ = ["apply", "name"]
 
@@ -95,6 +98,10 @@ class _Ungroup:
             return {"columns": (*node.columns, *carried)}
         if isinstance(node, (SessionLifetime, TopK, WindowAggregate)):
             return {"keys": (*keys, *node.keys)}
+        if isinstance(node, WidAggregate):
+            return _partitioned(node, keys)
+        if isinstance(node, NumberRows):
+            return {"partition": (*keys, *node.partition)}
         if isinstance(node, Union) and partitions[0] != partitions[1]:
             raise PlanError("group_apply: a union inside a group needs both sides to come from the group.")
         if isinstance(node, (Join, ClipBy)):
@@ -117,6 +124,14 @@ class _Ungroup:
         if node.how == "full":
             changes["right_only"] = (*node.right_only, *((k, col(k)) for k in keys))
         return changes
+
+
+def _partitioned(node: WidAggregate, keys: Partition) -> dict[str, Any]:
+    """The windows of a group are those of a partition."""
+    if isinstance(node.kind, SlidingTime) and node.kind.origin is None:
+        raise PlanError("group_apply: windows that begin with the first row cannot differ from group to group; give origin=.")
+    kind = replace(node.kind, partitioned=True) if isinstance(node.kind, SlidingRows) else node.kind
+    return {"partition": (*keys, *node.partition), "kind": kind}
 
 
 def _all(node: Node) -> Named:
