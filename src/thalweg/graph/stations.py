@@ -91,6 +91,11 @@ class Station:
         for out in self.outputs:
             out.buffer.append(answer)
 
+    def count_anew(self) -> None:
+        """Forget what was counted; figures are then of what comes."""
+        self.batches = self.elements_in = self.elements_out = self.retractions = 0
+        self.seconds = 0.0
+
     def figures(self) -> OperatorFigures:
         size = self.operator.state_size()
         return OperatorFigures(self.batches, self.elements_in, self.elements_out, self.retractions, self.seconds, size.rows, size.bytes)

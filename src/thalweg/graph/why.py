@@ -54,7 +54,11 @@ class Wait:
     @property
     def operator(self) -> str:
         """The operator that waits for the source: the last one on the way where inputs meet or windows close."""
-        return self.path[-1].operator if self.path else self.source
+        for at in range(len(self.path) - 1, -1, -1):
+            step = self.path[at]
+            if step.ports > 1 or at == 0 or step.needs != self.path[at - 1].needs:
+                return step.operator
+        return self.source
 
     def lines(self) -> Iterator[str]:
         yield from map(str, self.path)
@@ -121,6 +125,12 @@ def waits_of(
             if wait.source not in named:
                 named.add(wait.source)
                 yield wait
+    if not named:  # the operator knows no better than that it waits for more
+        for port, reader in enumerate(station.before):
+            has = promise_for(station.received.get(port, NO_PROGRESS), group)
+            step = Step(station.id, port, station.operator.ports, has + 1, has)
+            if has < INFINITY:
+                yield from waits_of(graph, reader, has + 1, None, (*path, step))
 
 
 def _same_columns(station: Station, port: int, group: Mapping[str, Any] | None) -> bool:

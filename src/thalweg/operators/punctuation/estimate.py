@@ -137,7 +137,7 @@ class EstimateTracker:
         if len(sync):
             tracker = self._counted(np.maximum(before, self.newest), sync, np.full(len(sync), self.promised), weight)
         tracker = replace(tracker, newest=max(tracker.newest, newest))
-        if tracker.seen >= tracker.warmup and tracker.counts.any():
+        if tracker.seen >= max(tracker.warmup, _FIRST) and tracker.counts.any():
             tracker = replace(tracker, slack=classes_quantile(tracker.counts, tracker.percentile))
         return tracker._advanced()
 
