@@ -44,7 +44,9 @@ class BufferedRows:
             begin = np.maximum(end - self._range, 0)  # the first extents are partial
             cell, member = ranges(begin - self._first, end - begin)
             extents = self._buffer.take(pa.array(member))
-            answers.append(reduce_cells(self._arguments, 0, extents, np.zeros(len(member), np.int64), np.arange(len(member)), cell, many, self._kind))
+            answers.append(
+                reduce_cells(self._arguments, 0, extents, np.zeros(len(member), np.int64), np.arange(len(member)), cell, many, self._kind)
+            )
             self._window += many
         needed = max((self._window + 1) * self._slide - self._range - self._first, 0)
         self._buffer, self._first = self._buffer.slice(needed), self._first + min(needed, self._buffer.num_rows)

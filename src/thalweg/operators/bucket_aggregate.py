@@ -368,7 +368,11 @@ class BucketAggregateKernel(Operator):
         return Items(self._groups_of(rows), rows.column("_at").to_numpy(), parts)
 
     def snapshot(self) -> Slices:
-        slices = {"release": slice_of_release(self._release), "buffer": self._write(self._gather_buffer()), "cells": self._write(self._gather_cells())}
+        slices = {
+            "release": slice_of_release(self._release),
+            "buffer": self._write(self._gather_buffer()),
+            "cells": self._write(self._gather_cells()),
+        }
         if self._adaptive:
             flags = {"_eager": pa.array(self._is_eager), "_volume": pa.array(self._volume)}
             slices["groups"] = self._written(np.arange(len(self._is_eager)), **flags)
