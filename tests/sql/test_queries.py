@@ -98,9 +98,27 @@ QUERIES = {
     "join of three": (
         """SELECT M1.len AS a, M2.len AS b, C.len AS c FROM M1 [RANGE 30 sec], M2 [RANGE 30 sec], C [RANGE 30 sec]
         WHERE M1.srcIP = M2.srcIP AND M2.srcIP = C.srcIP AND M1.len > 400""",
-        f"""SELECT greatest(M1.ts, M2.ts, C.ts), least(M1.ts, M2.ts, C.ts) + {30 * SECOND}, M1.len AS a, M2.len AS b, C.len AS c
+        f"""SELECT greatest(M1.ts, M2.ts, C.ts), greatest(M1.ts, M2.ts, C.ts) + 1, M1.len AS a, M2.len AS b, C.len AS c
         FROM M1, M2, C WHERE M1.srcIP = M2.srcIP AND M2.srcIP = C.srcIP AND M1.len > 400
         AND greatest(M1.ts, M2.ts, C.ts) < least(M1.ts, M2.ts, C.ts) + {30 * SECOND}""",
+    ),
+    "tumbling join of three, and a window over the time of one": (
+        """SELECT count(*) AS n [RANGE TUMBLING 2 minutes, WA C.ts] FROM M1, M2, C [RANGE TUMBLING 1 minute, WA ts]
+        WHERE M1.srcIP = M2.srcIP AND M2.srcIP = C.srcIP""",
+        f"""SELECT C.ts // {2 * MINUTE} * {2 * MINUTE}, C.ts // {2 * MINUTE} * {2 * MINUTE} + {2 * MINUTE}, count(*) AS n FROM M1, M2, C
+        WHERE M1.srcIP = M2.srcIP AND M2.srcIP = C.srcIP AND M1.ts // {MINUTE} = M2.ts // {MINUTE} AND M2.ts // {MINUTE} = C.ts // {MINUTE}
+        GROUP BY ALL""",
+    ),
+    "group by the time of one side": (
+        "SELECT M1.ts, count(*) AS n FROM M1 [RANGE 20 sec], M2 [RANGE 20 sec] WHERE M1.srcIP = M2.srcIP GROUP BY M1.ts",
+        f"""SELECT M1.ts, M1.ts + 1, M1.ts, count(*) AS n FROM M1, M2
+        WHERE M1.srcIP = M2.srcIP AND abs(M1.ts - M2.ts) < {20 * SECOND} GROUP BY M1.ts""",
+    ),
+    "a window over the time that a subquery passes on": (
+        """SELECT count(*) AS n [RANGE TUMBLING 1 minute, WA sent]
+        FROM (SELECT M1.ts AS sent, M2.len FROM M1 [RANGE 20 sec], M2 [RANGE 20 sec] WHERE M1.srcIP = M2.srcIP) AS pairs""",
+        f"""SELECT M1.ts // {MINUTE} * {MINUTE}, M1.ts // {MINUTE} * {MINUTE} + {MINUTE}, count(*) AS n FROM M1, M2
+        WHERE M1.srcIP = M2.srcIP AND abs(M1.ts - M2.ts) < {20 * SECOND} GROUP BY ALL""",
     ),
     "aggregate over a tumbling join, timed by one side": (
         """SELECT count(*) AS n [RANGE TUMBLING 1 minute, WA M2.ts] FROM M1, M2 [RANGE TUMBLING 5 minutes, WA ts]
@@ -124,15 +142,25 @@ def test_query_has_the_table_that_duckdb_has(name: str, packets: dict[str, pa.Ta
     assert_same_table(expected, answers(tw.sql(text, streams()), packets))
 
 
-@pytest.mark.parametrize("how", ["LEFT", "FULL", "SEMI", "ANTI"])
-def test_outer_joins_are_the_fluent_ones(how: str, packets: dict[str, pa.Table]) -> None:
-    shown = "M1.len AS mine" if how in ("SEMI", "ANTI") else "M1.len AS mine, M2.len AS yours"
-    query = tw.sql(f"SELECT {shown} FROM M1 [RANGE 20 sec] {how} JOIN M2 [RANGE 10 sec] ON M1.srcPort = M2.srcPort", streams())
-    given = streams()
-    one, two = given["M1"].set_duration("20 s"), given["M2"].set_duration("10 s")
-    select = None if how in ("SEMI", "ANTI") else {"mine": "l.len", "yours": "r.len"}
-    same = one.join(two, "srcPort", how=how.lower(), select=select)
-    same = same.select(mine="len") if select is None else same
+@pytest.mark.parametrize("how", ["LEFT", "RIGHT", "FULL", "SEMI", "ANTI"])
+@pytest.mark.parametrize("window", ["M1 [RANGE 20 sec] {} JOIN M2 [RANGE 10 sec]", "M1 {} JOIN M2 [RANGE TUMBLING 20 sec, WA ts]"])
+def test_outer_joins_with_windows_are_those_of_duckdb(how: str, window: str, packets: dict[str, pa.Table]) -> None:
+    """A row is alone when nothing matches it at all, as in a database."""
+    one_sided = how in ("SEMI", "ANTI")
+    shown = "M1.len AS mine" if one_sided else "M1.len AS mine, M2.len AS yours"
+    query = tw.sql(f"SELECT {shown} FROM {window.format(how)} ON M1.srcPort = M2.srcPort AND M1.len < M2.len", streams())
+    band = f"M2.ts < M1.ts + {20 * SECOND} AND M1.ts < M2.ts + {10 * SECOND}"
+    tumbling = f"M1.ts // {20 * SECOND} = M2.ts // {20 * SECOND}"
+    at = "M1.ts" if one_sided else "greatest(M1.ts, M2.ts)"
+    expected = f"""SELECT {at}, {at} + 1, {shown} FROM M1 {how} JOIN M2
+        ON M1.srcPort = M2.srcPort AND M1.len < M2.len AND {tumbling if "TUMBLING" in window else band}"""
+    assert_same_table(ask_duckdb(expected, packets), answers(query, packets))
+
+
+def test_joins_without_windows_go_by_lifetimes(packets: dict[str, pa.Table]) -> None:
+    given = {name: stream.set_duration("20 s") for name, stream in streams().items()}
+    query = tw.sql("SELECT M1.len AS mine, M2.len AS yours FROM M1 LEFT JOIN M2 ON M1.srcPort = M2.srcPort", given)
+    same = given["M1"].left_join(given["M2"], "srcPort", select={"mine": "l.len", "yours": "r.len"})
     assert_same_table(answers(same, packets), answers(query, packets))
 
 

@@ -107,9 +107,9 @@ MISTAKES = [
     ("SELECT len FROM Main ORDER BY len", "len", "ORDER BY has no meaning for a stream here."),
     ("SELECT rank() OVER (PARTITION BY srcIP) FROM Main", "rank() OVER (PARTITION BY srcIP)", "a window stands in brackets"),
     (
-        "SELECT Main.len FROM Main RIGHT JOIN Other ON Main.len = Other.len",
-        "Other ON Main.len = Other.len",
-        "Swap the streams and write LEFT JOIN.",
+        "SELECT Main.len FROM Main [RANGE 5] LEFT JOIN Other [RANGE 5] ON Main.len = Other.len LEFT JOIN Other AS o ON o.len = Main.len",
+        "Other AS o ON o.len = Main.len",
+        "outer joins with windows take two streams at a time",
     ),
     ("", "", "a query is expected; the text is empty."),
 ]

@@ -47,18 +47,18 @@ def together(*names: str) -> str:
 
 
 def band(left: str, stays: int, right: str, other: int, columns: str, condition: str) -> str:
-    """Pairs that are in their windows at the same time, for as long as both are."""
+    """Pairs that are in each other's windows, at the later of their times."""
     return (
-        f"SELECT greatest({left}.ts, {right}.ts), least({left}.ts + {stays}, {right}.ts + {other}), {columns} FROM {left}, {right} "
+        f"SELECT greatest({left}.ts, {right}.ts), greatest({left}.ts, {right}.ts) + 1, {columns} FROM {left}, {right} "
         f"WHERE {right}.ts < {left}.ts + {stays} AND {left}.ts < {right}.ts + {other} AND {condition}"
     )
 
 
 def tumbling(left: str, right: str, size: int, columns: str, condition: str, names: tuple[str, str] | None = None) -> str:
-    """Pairs in the same window of `size`."""
+    """Pairs in the same window of `size`, at the later of their times."""
     one, two = names or (left, right)
     return (
-        f"SELECT {one}.ts // {size} * {size}, {one}.ts // {size} * {size} + {size}, {columns} FROM {left} AS {one}, {right} AS {two} "
+        f"SELECT greatest({one}.ts, {two}.ts), greatest({one}.ts, {two}.ts) + 1, {columns} FROM {left} AS {one}, {right} AS {two} "
         f"WHERE {one}.ts // {size} = {two}.ts // {size} AND {condition}"
     )
 

@@ -97,9 +97,13 @@ class ExpressionReader:
             if not -(2**63) <= int(digits) < 2**63:
                 self.source.refuse_node(node, f"{digits} does not fit in a bigint; write {digits}.0 for a double.")
             return Literal(int(digits))
-        if float(digits) in (float("inf"), float("-inf")):
+        try:
+            value = float(digits)
+        except ValueError:
+            self.source.refuse_node(node, f"{digits} is not a number.")
+        if value in (float("inf"), float("-inf")):
             self.source.refuse_node(node, f"{digits} is too large for a double.")
-        return Literal(float(digits))
+        return Literal(value)
 
     def read_negation(self, node: exp.Expr) -> Expr:
         inner = node.this

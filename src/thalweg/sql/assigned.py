@@ -36,6 +36,8 @@ class AssignedWindow:
     """The end of the window, over an answer and its start."""
     helper: tuple[str, AggregateCall] | None = None
     """An aggregate that `end` needs."""
+    time: Column | None = None
+    """The column by which the window goes, where that is not the start of the rows but progresses too."""
     size: int | None = None
     hop: int | None = None
     offset: int = 0

@@ -83,7 +83,7 @@ def window_of_function(context: Context, relation: Relation, node: TableFunction
 
 def _window_columns(window: AssignedWindow, relation: Relation) -> list[Field]:
     """Of a tumbling window a row knows start and end by itself; of others only a group does."""
-    if window.size is None or window.size != window.hop:
+    if window.size is None or window.size != window.hop or window.time is not None:
         return []
     table = relation.tables[0] if relation.tables else ""
     shifted: Expr = Column(START) - lit(window.offset) if window.offset else Column(START)
@@ -102,8 +102,10 @@ class _Reader:
         self, kind: str, shape: _Shape, values: Sequence[exp.Expr], names: Sequence[str], partition: tuple[str, ...] = ()
     ) -> AssignedWindow:
         given = self.named(shape, values, names)
-        if "timecol" in given:
-            self.time(given["timecol"])
+        time = self.time(given["timecol"]) if "timecol" in given else None
+        return replace(self.kind(kind, given, partition), time=time)
+
+    def kind(self, kind: str, given: dict[str, exp.Expr], partition: tuple[str, ...]) -> AssignedWindow:
         if kind == "SNAPSHOT":
             return replace(snapshot(), partition=partition)
         if kind == "COUNT":
@@ -149,15 +151,16 @@ class _Reader:
             self.context.text.refuse_node(self.node, f"{self.name}: {missing[0]} is missing. Arguments: {', '.join(shape.arguments)}.")
         return given
 
-    def time(self, node: exp.Expr) -> None:
+    def time(self, node: exp.Expr) -> Column | None:
         if not isinstance(node, exp.Column):
             self.context.text.refuse_node(node, f"{self.name}: the column with the time is expected.")
         field = self.relation.resolve(self.context.text, node)
-        if not field.is_time:
+        if not self.relation.progresses(field):
             times = dict.fromkeys(field.name for field in self.relation.fields if field.is_time)
             self.context.text.refuse_node(
                 node, f"{field.name} does not progress: it is an ordinary column. The time of the rows is called {' or '.join(times)} here."
             )
+        return field.value if not field.is_time and isinstance(field.value, Column) else None
 
     def column(self, node: exp.Expr) -> str:
         value = self.relation.resolve(self.context.text, node).value

@@ -49,14 +49,14 @@ def assign(context: Context, relation: Relation, clause: WindowClause) -> Assign
     _refuse_attributes(context, clause)
     if clause.wa is not None and (clause.wa.counted_at or clause.wa.ranked):
         context.text.refuse_place(slide.place, f"{clause.wa} counts rows; RANGE and SLIDE must too: {slide.number or 10} rows.")
-    require_time(context, relation, clause.wa, clause)
+    time = require_time(context, relation, clause.wa, clause)
     step = _positive(context, slide, "SLIDE")
     if not isinstance(clause.range, Amount):
-        return replace(assigned.landmark(step), partition=partition)
+        return replace(assigned.landmark(step), partition=partition, time=time)
     size = _positive(context, clause.range, "RANGE")
     _refuse_gaps(context, clause.range, size, slide, step)
     warn_about_panes(size, step, "RANGE and SLIDE")
-    return replace(assigned.hop(size, step, (-size) % step), partition=partition)
+    return replace(assigned.hop(size, step, (-size) % step), partition=partition, time=time)
 
 
 def _over_rows(context: Context, relation: Relation, clause: WindowClause, slide: Amount, partition: tuple[str, ...]) -> AssignedWindow:
@@ -83,10 +83,9 @@ def _by_tuple(context: Context, relation: Relation, clause: WindowClause, slide:
         context.text.refuse_place(clause.wa.place, "RANGE and SLIDE are of different kinds: say RATTR ts and SATTR row-num instead of WA.")
     if clause.sattr is None:
         context.text.refuse_place(clause.place, "SLIDE counts rows: say in which order, SATTR row-num or SATTR rank(ts).")
-    require_time(context, relation, clause.rattr, clause, "RATTR")
-    return assigned.by_tuple(
-        _positive(context, clause.range, "RANGE"), _count(context, slide), _order(context, relation, clause.sattr), partition
-    )
+    time = require_time(context, relation, clause.rattr, clause, "RATTR")
+    size, every = _positive(context, clause.range, "RANGE"), _count(context, slide)
+    return replace(assigned.by_tuple(size, every, _order(context, relation, clause.sattr), partition), time=time)
 
 
 def _order(context: Context, relation: Relation, attribute: Attribute) -> Rows | Rank:
@@ -95,7 +94,7 @@ def _order(context: Context, relation: Relation, attribute: Attribute) -> Rows |
     if not attribute.ranked:
         context.text.refuse_place(attribute.place, f"{attribute} does not number rows; write row-num, local-row-num or rank(ts).")
     field = attribute_field(context, relation, replace(attribute, ranked=False))
-    if not field.is_time:
+    if not relation.progresses(field):
         context.text.refuse_place(attribute.place, f"{attribute}: rows are ranked by their time, which {attribute.name} is not.")
     return Rank()
 
@@ -113,17 +112,22 @@ def _count(context: Context, amount: Amount) -> int:
     return int(amount.number)
 
 
-def require_time(context: Context, relation: Relation, attribute: Attribute | None, clause: WindowClause, word: str = "WA") -> None:
-    """The attribute of a window must be the time of the rows: the one that progresses."""
+def require_time(
+    context: Context, relation: Relation, attribute: Attribute | None, clause: WindowClause, word: str = "WA"
+) -> Column | None:
+    """The attribute of a window must progress: it is the time of the rows, or a column over which the plan makes promises, which
+    is then returned."""
     times = list(dict.fromkeys(field.name for field in relation.fields if field.is_time))
     if attribute is None:
         context.text.refuse_place(clause.place, f"a window over time says on which column it is defined: {word} {times[0]}.")
-    if not attribute_field(context, relation, attribute).is_time:
+    field = attribute_field(context, relation, attribute)
+    if not relation.progresses(field):
         context.text.refuse_place(
             attribute.place,
             f"{attribute} does not progress: it is an ordinary column. A window is defined on the time of the rows,"
             f" which is called {' or '.join(times)} here.",
         )
+    return field.value if not field.is_time and isinstance(field.value, Column) else None
 
 
 def attribute_field(context: Context, relation: Relation, attribute: Attribute) -> Field:
