@@ -1,7 +1,7 @@
 """Windows for joins: which rows of two streams may meet, by the times of both.
 
-Every kind gives the rows of each side a lifetime, such that two rows may meet exactly when these overlap. What the
-lifetimes count is time for a band, and window ids for windows: two rows meet when they share one.
+Every kind gives the rows of each side a lifetime, such that two rows may meet exactly when these overlap. Of windows it is
+their ids that overlap; they are counted in hops of the right side, so that lifetimes stay close to the time they are about.
 
     band(before, after)   l - before <= r < l + after                 left [l - before, l + after), right [r, r + 1)
     ranges(left, right)   l - right < r < l + left                    each row lives as long as its window is
@@ -69,11 +69,14 @@ class WindowPairs:
 
     def left(self) -> Lifetime:
         first, last = wids(self.left_windows)
-        return substitute(self.first, {"i": first}), substitute(self.last, {"i": last}) + lit(1)
+        return self._hops(substitute(self.first, {"i": first})), self._hops(substitute(self.last, {"i": last}) + lit(1))
 
     def right(self) -> Lifetime:
         first, last = wids(self.right_windows)
-        return first, last + lit(1)
+        return self._hops(first), self._hops(last + lit(1))
+
+    def _hops(self, number: Expr) -> Expr:
+        return number * lit(self.right_windows.hop) + lit(self.right_windows.offset)
 
     def condition(self, left: Expr, right: Expr) -> Expr | None:
         """Where there is time between windows: both rows are in a window at all."""
