@@ -43,7 +43,7 @@ def never_revises(node: Node) -> bool:
     """Whether the output has no adjusts when every window holds its answers until they are final."""
     if isinstance(node, Source):
         return node.declared.insert_only
-    if isinstance(node, (WindowAggregate, nodes.CombinePanes, nodes.TopK)):
+    if isinstance(node, (WindowAggregate, nodes.WindowApply, nodes.CombinePanes, nodes.TopK)):
         return True
     if isinstance(node, _ROW_BY_ROW) or (isinstance(node, Join) and node.how == "inner"):
         return all(never_revises(child) for child in node.inputs)

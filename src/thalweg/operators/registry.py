@@ -34,6 +34,7 @@ from thalweg.operators.stitch import StitchKernel
 from thalweg.operators.top_k import TopKKernel
 from thalweg.operators.union import UnionKernel
 from thalweg.operators.where import WhereKernel
+from thalweg.operators.window_apply import WindowApplyKernel
 from thalweg.plan import nodes
 from thalweg.plan.nodes import Join, Node, TopK, WindowAggregate, lifetime_schema
 from thalweg.plan.nodes.panes import adds_up
@@ -70,6 +71,8 @@ def kernel_for(node: Node, consistency: Consistency) -> Operator:
         return _aggregate(node, consistency)
     if isinstance(node, nodes.CombinePanes):
         return CombinePanesKernel(node, consistency)
+    if isinstance(node, nodes.WindowApply):
+        return WindowApplyKernel(node, consistency)
     if isinstance(node, TopK):
         return HoppingTopKKernel(node, consistency) if isinstance(node.window, HoppingWindow) else TopKKernel(node, consistency)
     if isinstance(node, Join) and node.how in ("inner", "semi", "anti"):

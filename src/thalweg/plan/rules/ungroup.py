@@ -26,6 +26,7 @@ from thalweg.plan.nodes import (
     TopK,
     Union,
     WindowAggregate,
+    WindowApply,
     walk,
 )
 
@@ -93,7 +94,7 @@ class _Ungroup:
         carried: Named = tuple((k, col(k)) for k in keys)
         if isinstance(node, (Select, SelectMany)):
             return {"columns": (*node.columns, *carried)}
-        if isinstance(node, (SessionLifetime, TopK, WindowAggregate)):
+        if isinstance(node, (SessionLifetime, TopK, WindowAggregate, WindowApply)):
             return {"keys": (*keys, *node.keys)}
         if isinstance(node, Union) and partitions[0] != partitions[1]:
             raise PlanError("group_apply: a union inside a group needs both sides to come from the group.")

@@ -4,10 +4,11 @@
 shares no code with the kernels, so that where the two agree, both are likely right.
 
 One module per family: `span` (row by row), `joins`, `chains` (stitch, sessions, distinct), `windows` (aggregates and
-top-k per window), `groups`. Each holds one function per node, as close to the node's formula as Python allows.
+top-k per window), `modules` (users' modules per window), `groups`.
+Each holds one function per node, as close to the node's formula as Python allows.
 """
 
-from thalweg.testing.oracle import chains, groups, joins, span, windows
+from thalweg.testing.oracle import chains, groups, joins, modules, span, windows
 from thalweg.testing.oracle.scene import Scene, oracle
 
-__all__ = ["Scene", "chains", "groups", "joins", "oracle", "span", "windows"]
+__all__ = ["Scene", "chains", "groups", "joins", "modules", "oracle", "span", "windows"]
