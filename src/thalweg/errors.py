@@ -5,7 +5,8 @@
     │   ├── UnknownColumnError
     │   ├── TypeMismatchError
     │   ├── ExpressionError       text that cannot be parsed, or a function nobody knows
-    │   └── WindowError           a window or duration that makes no sense
+    │   ├── WindowError           a window or duration that makes no sense
+    │   └── SqlError              a query in SQL that cannot be understood; shows the line with a caret under the place
     ├── InputError                the data is wrong; what was pushed is refused whole, state is unharmed
     │   ├── MalformedElementError
     │   ├── LifetimeError         an end before its start
@@ -19,7 +20,8 @@
     ├── SoundnessError            an output that breaks a promise made before it (a bug in an operator)
     └── StateError                a snapshot that does not belong to this query, or state that a failure has spoilt
 
-A message says where, what was wrong, and what to do. `PlanError` also knows the user's file and line.
+A message says where, what was wrong, and what to do. `PlanError` also knows the user's file and line. What is legal but
+seldom meant is a `WindowWarning`; an `EstimateWarning` says that more events were late than an estimated slack allows.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ import sys
 from collections.abc import Iterable
 
 __all__ = [
+    "EstimateWarning",
     "EvaluationError",
     "ExpressionError",
     "InputError",
@@ -40,6 +43,7 @@ __all__ = [
     "ProgressError",
     "SchemaChangeError",
     "SoundnessError",
+    "SqlError",
     "StateError",
     "ThalwegError",
     "TimeRangeError",
@@ -47,7 +51,9 @@ __all__ = [
     "UnknownColumnError",
     "UnknownRowError",
     "WindowError",
+    "WindowWarning",
     "did_you_mean",
+    "user_stack_level",
 ]
 
 _PACKAGE = __name__.partition(".")[0]
@@ -71,6 +77,14 @@ def _user_frame() -> tuple[str, int] | None:
     return None
 
 
+def user_stack_level() -> int:
+    """The `stacklevel` with which the caller's `warnings.warn` blames the line the user wrote."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == _PACKAGE:
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 class PlanError(ThalwegError):
     """A query that cannot be built. `file` and `line` point at the user's own code."""
 
@@ -78,6 +92,7 @@ class PlanError(ThalwegError):
         place = _user_frame()
         self.file: str | None = place[0] if place else None
         self.line: int | None = place[1] if place else None
+        self.reason = message
         super().__init__(f"{message}\n  at {self.file}:{self.line}" if place else message)
 
 
@@ -102,6 +117,19 @@ class ExpressionError(PlanError):
 
 class WindowError(PlanError):
     """A window, duration or period that makes no sense."""
+
+
+class WindowWarning(UserWarning):
+    """A window that can be evaluated, but is hardly what was meant."""
+
+
+class SqlError(PlanError):
+    """A query in SQL that cannot be understood. `row` and `column` count from one, in the text of the query."""
+
+    def __init__(self, message: str, row: int, column: int) -> None:
+        super().__init__(message)
+        self.row = row
+        self.column = column
 
 
 class InputError(ThalwegError):
@@ -150,6 +178,10 @@ class SoundnessError(ThalwegError):
 
 class StateError(ThalwegError):
     """A snapshot that does not fit the query it is restored into, or a query that failed and cannot go on."""
+
+
+class EstimateWarning(UserWarning):
+    """Reality has broken an estimate of disorder."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -10,7 +10,7 @@
 DataType(double)
 """
 
-from thalweg.expr.analysis import is_monotone_in_start
+from thalweg.expr.analysis import is_monotone_in, is_monotone_in_start
 from thalweg.expr.case import Case
 from thalweg.expr.frame import Frame
 from thalweg.expr.nodes import Call, Cast, Column, Expr, Literal, call, col, lit
@@ -30,6 +30,7 @@ __all__ = [
     "as_expr",
     "call",
     "col",
+    "is_monotone_in",
     "is_monotone_in_start",
     "lit",
     "parse",

@@ -19,34 +19,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import Progress
-from thalweg.model.rows import Codes, Rows, concat_rows, empty_rows, encode
+from thalweg.model.rows import Codes, Rows, encode
 from thalweg.model.time import INFINITY
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, Slices, StateSize
+from thalweg.operators.cells import Cells, Numbers, sum_by
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import ranges
 from thalweg.operators.hopping_grid import FOREVER, Grid, Release
 from thalweg.operators.hopping_rows import restore_release, slice_of_release
+from thalweg.operators.key_book import KeyBook
 from thalweg.operators.partials import Partials
 from thalweg.operators.window_slices import WindowSlices
 from thalweg.plan.nodes import CombinePanes, WindowAggregate
 from thalweg.windows import HoppingWindow
 
-__all__ = ["HoppingAggregateKernel", "sum_alike"]
-
-Numbers = npt.NDArray[np.int64]
+__all__ = ["HoppingAggregateKernel"]
 
 _SLICES = 64
 """Slices in the length of a window: what a batch touches is written again by the slice, so slices must be a small part of it."""
 
 _DENSE_CELLS = 4_000_000
 """Up to this many (group, window) cells at a time are summed in a dense matrix."""
+
+_FEW = 64
+"""So few rows are not summed before they go to the state, which sums now and then itself."""
 
 
 class HoppingAggregateKernel(Operator):
@@ -64,34 +66,43 @@ class HoppingAggregateKernel(Operator):
         rows = node.rows if isinstance(node, CombinePanes) else node.input.schema
         self._arguments = ArgumentProjection(node.aggregates, node.keys, rows)
         self._partials = Partials(self._arguments, node.schema)
+        self._width = len(self._partials.names)
         self._grid = Grid(node.window)
         self._release = Release(self._grid, consistency)
         key_fields = [node.schema.field(name) for name in node.keys]
         partials = [pa.field(name, pa.int64()) for name in self._partials.names]
         self._cell_schema = pa.schema([*key_fields, pa.field("_k", pa.int64()), *partials])
-        self._running = empty_rows(self._cell_schema)
-        self._open = empty_rows(self._cell_schema)
-        self._entries = WindowSlices(self._cell_schema, width=max(1, node.window.size // node.window.hop // _SLICES), merge=self._sum)
+        self._book = KeyBook(key_fields)
+        self._running = self._open = self._none = Cells.none(self._width)
+        self._entries = WindowSlices(self._width, width=max(1, node.window.size // node.window.hop // _SLICES))
+        self._written: dict[str, tuple[Cells, Rows]] = {}
 
     def process(self, port: int, batch: Batch) -> Batch:
         release = self._release
-        changes = []
+        gone = came = answered = self._none
         if len(batch):
-            changes.append(self._apply(batch))
+            gone, came = self._apply(batch)
         closed, released = release.advance(batch.progress.cti)
         if released > release.released:
-            changes.append(self._answer(release.released, released, closed))
+            answered = self._answer(release.released, released, closed)
+        if closed > release.closed and len(self._open):
+            self._open = self._open.where(self._open.window > closed)
         release.closed, release.released = closed, released
-        if self._open.num_rows:
-            self._open = _where(self._open, _column(self._open, "_k") > closed)
+        progress = Progress(release.promise())
+        changes = self._changes(gone, came, answered, progress)
         if release.cti == INFINITY:
-            self._running = empty_rows(self._cell_schema)
-            self._entries.clear()
-        return Delta.concat(changes, self.schema).to_batch(Progress(release.promise()))
+            self._forget_all()
+        elif self._book.is_untidy:
+            self._tidy()
+        return changes
+
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (self._release.needs(time),)
 
     # ---------------------------------------------------------------------------------------------- taking rows in
 
-    def _apply(self, batch: Batch) -> Delta:
+    def _apply(self, batch: Batch) -> tuple[Cells, Cells]:
+        """Take rows in. The answers that are out and no longer hold, and what holds instead."""
         delta = Delta.of_batch(batch)
         self._release.see(delta.start, delta.end)
         first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
@@ -99,195 +110,217 @@ class HoppingAggregateKernel(Operator):
         if not inside.all():
             delta, first, beyond = delta.filter(inside), first[inside], beyond[inside]
         keys, partials = self._contributions(delta)
-        cells, first, beyond = sum_alike(keys, first, beyond, partials, self._cell_schema)
-        return self._enter(cells, first, beyond)
+        cells = Cells(self._book.numbers(keys, len(first)), first, np.array(partials, np.int64))
+        if len(first) > _FEW:
+            cells, beyond = _gather(cells, beyond)
+        return self._enter(cells, beyond)
 
     def _contributions(self, delta: Delta) -> tuple[list[pa.Array], list[Numbers]]:
         """The keys and the partial sums of each row."""
         rows = self._arguments.project(delta.payload, delta.start)
         return [rows.column(name) for name in self._keys], self._partials.of_rows(rows, delta.weight)
 
-    def _enter(self, cells: Rows, first: Codes, beyond: Codes) -> Delta:
+    def _enter(self, cells: Cells, beyond: Codes) -> tuple[Cells, Cells]:
         """Note where cells enter and leave; what has entered already goes to the running totals and the open windows."""
         out = self._release.released
-        late = first <= out
-        changes = Delta.empty(self.schema)
+        gone = came = self._none
+        late = cells.window <= out
+        entering = cells
         if late.any():
-            changes = self._revise(_where(cells, late), first[late], beyond[late])
+            gone, came = self._revise(cells.where(late), beyond[late])
             begun = late & (beyond > out)
-            if begun.any():
-                self._running = self._sum(concat_rows([self._running, _with_k(_where(cells, begun), out)], self._cell_schema))
-            self._entries.add(_where(cells, ~late))
-        else:
-            self._entries.add(cells)
+            self._running = Cells.concat([self._running, cells.where(begun)], self._width)
+            if len(self._running) > 2 * len(self._book) + _FEW:
+                self._running = self._running.at_window(0).summed()
+            entering = cells.where(~late)
         leaves = (beyond > out) & (beyond != FOREVER)
-        self._entries.add(self._negated(_with_k(_where(cells, leaves), beyond[leaves])))
-        return changes
+        leaving = cells.at_window(beyond).where(leaves).negated()
+        self._entries.add(Cells.concat([entering, leaving], self._width))
+        return gone, came
 
-    def _revise(self, cells: Rows, first: Codes, beyond: Codes) -> Delta:
-        """Add late cells to the windows that have answered but are not closed, and answer those again."""
-        low = np.maximum(first, self._release.closed + 1)
+    def _revise(self, cells: Cells, beyond: Codes) -> tuple[Cells, Cells]:
+        """Add late cells to the windows that have answered but are not closed: what they were, and what they are now."""
+        low = np.maximum(cells.window, self._release.closed + 1)
         length = np.maximum(np.minimum(beyond, self._release.released + 1) - low, 0)
         which, window = ranges(low, length)
         if not len(which):
-            return Delta.empty(self.schema)
-        late = _with_k(cells.take(pa.array(which)), window)
-        group, count = encode([concat_column(self._open, late, name) for name in (*self._keys, "_k")], self._open.num_rows + late.num_rows)
-        touched = np.zeros(count, np.bool_)
-        touched[group[self._open.num_rows :]] = True
-        hit = touched[group[: self._open.num_rows]]
-        before = _where(self._open, hit)
-        after = self._sum(concat_rows([before, late], self._cell_schema))
-        self._open = concat_rows([_where(self._open, ~hit), after], self._cell_schema)
-        return Delta.concat([self._results(after), self._results(before).negate()], self.schema)
+            return self._none, self._none
+        late = Cells(cells.group[which], window, cells.sums[:, which]).summed()
+        before, at = self._find_open(late)
+        after = before + late.sums
+        sums = self._open.sums.copy()
+        known = at >= 0
+        sums[:, at[known]] = after[:, known]
+        new = np.flatnonzero(~known)
+        opened = Cells(late.group[new], late.window[new], after[:, new])
+        self._open = Cells.concat([Cells(self._open.group, self._open.window, sums), opened], self._width)
+        if not after[0].all():
+            self._open = self._open.where(self._open.sums[0] != 0)
+        was, now = before[0] > 0, after[0] > 0
+        changed = (was != now) | self._partials.differ(before, after)
+        return Cells(late.group, late.window, before).where(changed & was), Cells(late.group, late.window, after).where(changed & now)
+
+    def _find_open(self, late: Cells) -> tuple[Numbers, Codes]:
+        """The sums of open windows before some late cells, zero where there was none; and where each stands in `_open`."""
+        before, at = np.zeros_like(late.sums), np.full(len(late), -1, np.int64)
+        low, high = int(late.window.min()), int(late.window.max())
+        near = np.flatnonzero((self._open.window >= low) & (self._open.window <= high))
+        if len(near):
+            span = high - low + 1
+            own = self._open.group[near] * span + (self._open.window[near] - low)
+            theirs = late.group * span + (late.window - low)
+            size = len(self._book) * span
+            if size > _DENSE_CELLS:
+                both, size = encode([np.concatenate([own, theirs])], len(own) + len(theirs))
+                own, theirs = both[: len(own)], both[len(own) :]
+            place = np.full(size, -1, np.int64)
+            place[own] = near
+            at = place[theirs]
+            known = np.flatnonzero(at >= 0)
+            before[:, known] = self._open.sums[:, at[known]]
+        return before, at
 
     # --------------------------------------------------------------------------------------------------- answering
 
-    def _answer(self, out: int, released: int, closed: int) -> Delta:
+    def _answer(self, out: int, released: int, closed: int) -> Cells:
         """The windows after `out` up to `released`: running totals moved on, entry by entry."""
         entries = self._entries.take_until(released)
-        cells = concat_rows([_with_k(self._running, out + 1), entries], self._cell_schema)
-        if not cells.num_rows:
-            return Delta.empty(self.schema)
-        group, groups = encode([cells.column(name) for name in self._keys], cells.num_rows)
-        window = _column(cells, "_k")
-        someone = np.empty(groups, np.int64)
-        someone[group] = np.arange(cells.num_rows)
-        low = int(window.min())
-        values = [_column(cells, name) for name in self._partials.names]
-        span = released - low + 1
-        if groups * span <= max(_DENSE_CELLS, 4 * cells.num_rows):
-            owner, at, totals, last = _dense_totals(group, window - low, values, groups, span)
-        else:
-            owner, at, totals, last = _sparse_totals(group, window - low, values, groups, span)
-        self._running = self._cells(cells, someone, np.arange(groups), np.full(groups, released), last)
-        self._running = _where(self._running, last[0] > 0)
-        answered = self._cells(cells, someone, owner, at + low, totals)
-        if closed < released:
-            self._open = concat_rows([self._open, _where(answered, at + low > closed)], self._cell_schema)
-        return self._results(answered)
-
-    def _cells(self, cells: Rows, someone: Codes, group: Codes, window: Codes, partials: list[Numbers]) -> Rows:
-        keys = cells.select(list(self._keys)).take(pa.array(someone[group])).columns if self._keys else []
-        return pa.RecordBatch.from_arrays([*keys, pa.array(window), *map(pa.array, partials)], schema=self._cell_schema)
-
-    def _results(self, cells: Rows) -> Delta:
-        alive = _column(cells, "n") > 0
-        cells = _where(cells, alive)
-        columns = [cells.column(name) for name in self._keys]
-        columns += self._partials.results([_column(cells, name) for name in self._partials.names])
-        start = self._grid.start(_column(cells, "_k"))
-        payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-        return Delta(payload, start, start + self._grid.size, np.ones(len(start), np.int64))
-
-    def _sum(self, cells: Rows) -> Rows:
-        """Cells of equal group and window become one."""
-        if cells.num_rows < 2:
+        cells = Cells.concat([self._running.at_window(out + 1), entries], self._width)
+        if not len(cells):
             return cells
-        window, keys = _column(cells, "_k"), [cells.column(name) for name in self._keys]
-        partials = [_column(cells, name) for name in self._partials.names]
-        return sum_alike(keys, window, window, partials, self._cell_schema)[0]
+        low = int(cells.window.min())
+        span = released - low + 1
+        numbers = None
+        group, groups = cells.group, len(self._book)
+        if groups * span > max(_FEW * _FEW, 4 * len(cells)):  # most of the book has no entry
+            group, groups = encode([group], len(group))
+            numbers = np.empty(groups, np.int64)
+            numbers[group] = cells.group
+        totals_of = _dense_totals if groups * span <= max(_DENSE_CELLS, 4 * len(cells)) else _sparse_totals
+        owner, at, totals, last = totals_of(group, cells.window - low, cells.sums, groups, span)
+        alive = np.flatnonzero(last[0] > 0)
+        self._running = Cells(alive if numbers is None else numbers[alive], np.full(len(alive), released), last[:, alive])
+        answered = Cells(owner if numbers is None else numbers[owner], at + low, totals)
+        if closed < released:
+            self._open = Cells.concat([self._open, answered.where(answered.window > closed)], self._width)
+        return answered
 
-    def _negated(self, cells: Rows) -> Rows:
-        width = len(self._keys) + 1
-        negative = [pa.array(-_column(cells, name)) for name in self._partials.names]
-        return pa.RecordBatch.from_arrays([*cells.columns[:width], *negative], schema=self._cell_schema)
+    def _changes(self, gone: Cells, came: Cells, answered: Cells, progress: Progress) -> Batch:
+        """Answers as elements: those that no longer hold are taken back whole."""
+        cells = Cells.concat([gone, came, answered], self._width)
+        if not len(cells):
+            return Batch.empty(self.schema, progress)
+        columns = [*self._book.columns(cells.group), *self._partials.results(cells.sums)]
+        payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        start = self._grid.start(cells.window)
+        end = start + self._grid.size
+        if not len(gone):
+            return Batch(payload, start, end, progress=progress)
+        new_end, adjusts = end.copy(), np.zeros(len(cells), np.bool_)
+        new_end[: len(gone)], adjusts[: len(gone)] = start[: len(gone)], True
+        return Batch(payload, start, end, new_end, adjusts, progress)
 
     # ------------------------------------------------------------------------------------------------------- state
 
-    def snapshot(self) -> Slices:
+    def _forget_all(self) -> None:
+        self._running = self._open = self._none
+        self._entries.clear()
+        self._book.clear()
+        self._written = {}
+
+    def _tables(self) -> dict[str, Cells]:
         return {
             "running": self._running,
             "open": self._open,
-            "release": slice_of_release(self._release),
             **{f"entries/{number}": cells for number, cells in self._entries.slices().items()},
         }
 
-    def restore(self, slices: Mapping[str, Rows]) -> None:
-        self._running, self._open = slices["running"], slices["open"]
-        self._entries.clear()
-        for name, cells in slices.items():
+    def _put(self, tables: Mapping[str, Cells]) -> None:
+        self._running, self._open = tables["running"], tables["open"]
+        for name, cells in tables.items():
             if name.startswith("entries/"):
                 self._entries.put(int(name.partition("/")[2]), cells)
+
+    def _tidy(self) -> None:
+        """Numbers of groups that nothing refers to are given to others."""
+        tables = self._tables()
+        moved = self._book.keep(np.unique(np.concatenate([cells.group for cells in tables.values()])))
+        fresh = {name: Cells(moved[cells.group], cells.window, cells.sums) for name, cells in tables.items()}
+        self._written = {name: (fresh[name], rows) for name, (cells, rows) in self._written.items() if tables.get(name) is cells}
+        self._put(fresh)
+
+    def snapshot(self) -> Slices:
+        """A table that has not changed is the same object as last time."""
+        written: dict[str, tuple[Cells, Rows]] = {}
+        for name, cells in self._tables().items():
+            known = self._written.get(name)
+            written[name] = known if known is not None and known[0] is cells else (cells, self._rows(cells))
+        self._written = written
+        return {"release": slice_of_release(self._release), **{name: rows for name, (_, rows) in written.items()}}
+
+    def _rows(self, cells: Cells) -> Rows:
+        columns = [*self._book.columns(cells.group), pa.array(cells.window), *map(pa.array, cells.sums)]
+        return pa.RecordBatch.from_arrays(columns, schema=self._cell_schema)
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        self._forget_all()
+        for name, rows in slices.items():
+            if name != "release":
+                width = len(self._keys)
+                window, *sums = (column.to_numpy() for column in rows.columns[width:])
+                cells = Cells(self._book.numbers(rows.columns[:width], rows.num_rows), window, np.array(sums, np.int64))
+                self._written[name] = cells, rows
+        self._put({name: cells for name, (cells, _) in self._written.items()})
         restore_release(self._release, slices["release"])
 
     def state_size(self) -> StateSize:
         tables = (self._running, self._open)
-        own = StateSize(sum(t.num_rows for t in tables), sum(t.nbytes for t in tables))
+        own = StateSize(sum(map(len, tables)), sum(table.nbytes for table in tables) + self._book.nbytes)
         return own + self._entries.size()
 
 
-def sum_alike(keys: list[pa.Array], first: Codes, beyond: Codes, partials: list[Numbers], schema: pa.Schema) -> tuple[Rows, Codes, Codes]:
-    """Rows of equal keys and windows become one cell (keys, `_k`, partial sums); and the windows of each cell."""
-    length = beyond - first
-    even = bool(len(length)) and bool((length == length[0]).all())
-    cell, cells = encode([*keys, first, *([] if even else [beyond])], len(first))
-    someone = np.empty(cells, np.int64)
-    someone[cell] = np.arange(len(first))
-    sums = []
-    for column in partials:
-        total = np.zeros(cells, np.int64)
-        np.add.at(total, cell, column)
-        sums.append(pa.array(total))
-    at = pa.array(someone)
-    first, beyond = first[someone], beyond[someone]
-    return pa.RecordBatch.from_arrays([*(key.take(at) for key in keys), pa.array(first), *sums], schema=schema), first, beyond
+def _gather(cells: Cells, beyond: Codes) -> tuple[Cells, Codes]:
+    """Rows of equal group and windows become one cell; and the window where each leaves."""
+    length = beyond - cells.window
+    if (length == length[0]).all():
+        cells = cells.summed()
+        return cells, cells.window + int(length[0])
+    cell, count = encode([cells.group, cells.window, beyond], len(cells))
+    someone, totals = sum_by(cell, count, cells.sums)
+    return Cells(cells.group[someone], cells.window[someone], totals), beyond[someone]
 
 
-def _column(cells: Rows, name: str) -> Numbers:
-    numbers: Numbers = cells.column(name).to_numpy()
-    return numbers
-
-
-def _where(cells: Rows, mask: npt.NDArray[np.bool_]) -> Rows:
-    return cells if mask.all() else cells.filter(pa.array(mask))
-
-
-def _with_k(cells: Rows, window: int | Codes) -> Rows:
-    values = np.full(cells.num_rows, window) if isinstance(window, int) else window
-    columns = list(cells.columns)
-    columns[cells.schema.names.index("_k")] = pa.array(values, pa.int64())
-    return pa.RecordBatch.from_arrays(columns, schema=cells.schema)
-
-
-def concat_column(one: Rows, two: Rows, name: str) -> pa.Array:
-    return pa.concat_arrays([one.column(name), two.column(name)])
-
-
-Totals = tuple[Codes, Codes, list[Numbers], list[Numbers]]
+Totals = tuple[Codes, Codes, Numbers, Numbers]
 """Group and window of each non-empty cell, its totals; and the totals of each group at the last window."""
 
 
-def _dense_totals(group: Codes, window: Codes, values: list[Numbers], groups: int, span: int) -> Totals:
+def _dense_totals(group: Codes, window: Codes, sums: Numbers, groups: int, span: int) -> Totals:
     """Running totals of every group over every window, in a matrix."""
     place = group * span + window
-    matrices = []
-    for column in values:
-        matrix = np.zeros(groups * span, np.int64)
-        np.add.at(matrix, place, column)
-        matrices.append(np.cumsum(matrix.reshape(groups, span), axis=1))
-    cells = np.flatnonzero(matrices[0].ravel() > 0)
+    matrix = np.zeros((len(sums), groups * span), np.int64)
+    for row, column in zip(matrix, sums, strict=True):
+        np.add.at(row, place, column)
+    running = matrix if span == 1 else matrix.reshape(len(sums), groups, span).cumsum(axis=2).reshape(len(sums), -1)
+    cells = np.flatnonzero(running[0] > 0)
     owner, at = np.divmod(cells, span)
-    return owner, at, [matrix.ravel()[cells] for matrix in matrices], [matrix[:, -1] for matrix in matrices]
+    return owner, at, running[:, cells], running[:, span - 1 :: span]
 
 
-def _sparse_totals(group: Codes, window: Codes, values: list[Numbers], groups: int, span: int) -> Totals:
+def _sparse_totals(group: Codes, window: Codes, sums: Numbers, groups: int, span: int) -> Totals:
     """The same by sorting, for many groups or long silences: between entries totals stay, and are repeated."""
     order = np.lexsort((window, group))
     owner, at = group[order], window[order]
     new_group = np.ones(len(order), np.bool_)
     new_group[1:] = owner[1:] != owner[:-1]
     base_at = np.maximum.accumulate(np.where(new_group, np.arange(len(order)), 0))
-    totals = []
-    for column in values:
-        running = np.cumsum(column[order])  # wrap-around cancels out in the difference
-        totals.append(running - (running - column[order])[base_at])
+    entering = sums[:, order]
+    running = np.cumsum(entering, axis=1)  # wrap-around cancels out in the difference
+    totals = running - (running - entering)[:, base_at]
     until = np.full(len(order), span)
     until[:-1] = np.where(new_group[1:], span, at[1:])
     length = np.where(totals[0] > 0, until - at, 0)
     which, window_at = ranges(at, length)
     last = np.append(np.flatnonzero(new_group)[1:] - 1, len(order) - 1)
-    ends = [np.zeros(groups, np.int64) for _ in values]
-    for column, end in zip(totals, ends, strict=True):
-        end[owner[last]] = column[last]
-    return owner[which], window_at, [column[which] for column in totals], ends
+    ends = np.zeros((len(sums), groups), np.int64)
+    ends[:, owner[last]] = totals[:, last]
+    return owner[which], window_at, totals[:, which], ends

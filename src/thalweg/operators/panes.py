@@ -12,14 +12,16 @@ import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Rows
+from thalweg.model.rows import Codes, Rows, encode
 from thalweg.model.time import INFINITY, floor_to_grid
 from thalweg.operators.arguments import ArgumentProjection
-from thalweg.operators.base import Operator, map_progress
-from thalweg.operators.hopping_aggregate import HoppingAggregateKernel, Numbers, sum_alike
+from thalweg.operators.base import Operator, least_promise, map_progress
+from thalweg.operators.cells import Numbers, sum_by
+from thalweg.operators.consistency import Consistency
+from thalweg.operators.hopping_aggregate import HoppingAggregateKernel
 from thalweg.operators.hopping_grid import FOREVER, Grid
 from thalweg.operators.partials import Partials
-from thalweg.plan.nodes import Panes
+from thalweg.plan.nodes import CombinePanes, Panes
 
 __all__ = ["CombinePanesKernel", "PanesKernel"]
 
@@ -54,10 +56,13 @@ class PanesKernel(Operator):
         rows = self._arguments.project(delta.payload, delta.start)
         keys = [rows.column(name) for name in self._keys]
         first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
-        cells, first, beyond = sum_alike(keys, first, beyond, self._partials.of_rows(rows, delta.weight), self._cells)
+        cells, first, beyond = _sum_alike(keys, first, beyond, self._partials.of_rows(rows, delta.weight), self._cells)
         start = (first - 1) * self._grid.hop + self._grid.offset + self._grid.size
         end = np.where(beyond == FOREVER, INFINITY, np.where(beyond == FOREVER, 0, beyond) * self._grid.hop + self._grid.offset)
         return Batch(self._payload(cells), start, end, progress=progress)
+
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (least_promise(self._floor, time),)
 
     def _floor(self, time: int) -> int:
         return int(floor_to_grid(np.array([time]), self._grid.hop, self._grid.offset)[0])
@@ -70,7 +75,25 @@ class PanesKernel(Operator):
 class CombinePanesKernel(HoppingAggregateKernel):
     """The hopping aggregate over partial sums."""
 
+    def __init__(self, node: CombinePanes, consistency: Consistency) -> None:
+        super().__init__(node, consistency)
+        which = range(len(node.aggregates)) if node.calls is None else node.calls
+        renamed = {f"{letter}{mine}": f"{letter}{theirs}" for mine, theirs in enumerate(which) for letter in "cs"}
+        self._columns = [renamed.get(name, name) for name in self._partials.names]
+
     def _contributions(self, delta: Delta) -> tuple[list[pa.Array], list[Numbers]]:
         keys = [delta.payload.column(name) for name in self._keys]
-        sums: list[Numbers] = [delta.payload.column(name).to_numpy() for name in self._partials.names]
+        sums: list[Numbers] = [delta.payload.column(name).to_numpy() for name in self._columns]
         return keys, sums if (delta.weight == 1).all() else [column * delta.weight for column in sums]
+
+
+def _sum_alike(keys: list[pa.Array], first: Codes, beyond: Codes, partials: list[Numbers], schema: pa.Schema) -> tuple[Rows, Codes, Codes]:
+    """Rows of equal keys and windows become one cell (keys, `_k`, partial sums); and the windows of each cell."""
+    length = beyond - first
+    even = bool(len(length)) and bool((length == length[0]).all())
+    cell, cells = encode([*keys, first, *([] if even else [beyond])], len(first))
+    someone, totals = sum_by(cell, cells, np.array(partials, np.int64))
+    at = pa.array(someone)
+    first, beyond = first[someone], beyond[someone]
+    columns = [*(key.take(at) for key in keys), pa.array(first), *map(pa.array, totals)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema), first, beyond

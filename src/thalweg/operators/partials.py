@@ -7,12 +7,15 @@ adds its values times its weight.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from thalweg.errors import EvaluationError
-from thalweg.model.rows import Rows
+from thalweg.model.rows import Bools, Rows
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.nodes.panes import partial_names
@@ -32,6 +35,7 @@ class Partials:
         self._arguments = arguments
         self._schema = schema
         self.names = partial_names(arguments.calls)
+        self._at = {name: row for row, name in enumerate(self.names)}
 
     def of_rows(self, rows: Rows, weight: Numbers) -> list[Numbers]:
         """The contribution of each row, in the order of `names`."""
@@ -62,20 +66,33 @@ class Partials:
         if float(np.abs(numbers.astype(np.float64)).sum()) >= 2.0**62:
             raise EvaluationError(f"{call}: a sum of these values does not fit 64 bits; cast the column to double first.")
 
-    def results(self, columns: list[Numbers]) -> list[pa.Array]:
-        """The aggregates of some cells from their partials."""
-        by_name = dict(zip(self.names, columns, strict=True))
-        results = []
+    def results(self, sums: Numbers) -> list[pa.Array]:
+        """The aggregates of some cells; `sums` has a row for each of `names`."""
+        return [pa.array(values, mask=missing) for values, missing in self._values(sums)]
+
+    def differ(self, before: Numbers, after: Numbers) -> Bools:
+        """Where two rows of cells have other aggregates."""
+        differ = np.zeros(before.shape[1], np.bool_)
+        for (old, old_missing), (new, new_missing) in zip(self._values(before), self._values(after), strict=True):
+            changed = old != new
+            if old_missing is not None or new_missing is not None:
+                none = np.zeros(len(changed), np.bool_)
+                old_missing, new_missing = (none if mask is None else mask for mask in (old_missing, new_missing))
+                changed = (old_missing != new_missing) | (changed & ~old_missing)
+            differ |= changed
+        return differ
+
+    def _values(self, sums: Numbers) -> Iterator[tuple[npt.NDArray[Any], Bools | None]]:
+        """The values of each aggregate, and which of them are null."""
         for index, call in enumerate(self._arguments.calls):
-            counts = by_name.get(f"c{index}", by_name["n"])
+            counts = sums[self._at.get(f"c{index}", 0)]
             if call.function == "count":
-                results.append(pa.array(counts))
+                yield counts, None
                 continue
-            sums, none = by_name[f"s{index}"], counts == 0
+            none = counts == 0
             missing = none if none.any() else None
+            total = sums[self._at[f"s{index}"]]
             if call.function == "sum":
-                results.append(pa.array(sums, mask=missing))
+                yield total, missing
             else:
-                with np.errstate(invalid="ignore", divide="ignore"):
-                    results.append(pa.array(sums / counts, mask=missing))
-        return results
+                yield total / (counts if missing is None else np.maximum(counts, 1)), missing

@@ -77,6 +77,20 @@ class AggregateCall:
             return pa.float64()
         return of
 
+    def adds_up(self, schema: pa.Schema) -> bool:
+        """Whether the aggregate is the sum of exact integer contributions of its rows."""
+        if self.function == "count":
+            return True
+        if self.function not in ("sum", "avg") or self.of is None:
+            return False
+        kind = self.of.type_in(schema)
+        return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
+
+    @property
+    def bounded(self) -> bool:
+        """Whether partial results have a fixed size, however many rows there are; the others are holistic."""
+        return not self.function.startswith("percentile")
+
     def __str__(self) -> str:
         inside = ", ".join(str(part) for part in (self.of, self.by, self.p) if part is not None)
         return f"{self.function}({inside})" + (f" where {self.where}" if self.where is not None else "")

@@ -11,14 +11,14 @@ from thalweg.model.time import Duration, duration_us
 from thalweg.plan.nodes import Named, Node, WindowApply
 from thalweg.udm import DEFAULT
 from thalweg.udm.module import Module
-from thalweg.windows import Window
+from thalweg.windows import Window, WindowKind
 
 __all__ = ["apply_node"]
 
 
 def apply_node(
     node: Node,
-    window: Window,
+    window: Window | WindowKind,
     keys: tuple[str, ...],
     name: str,
     columns: Sequence[ExprLike],
@@ -33,6 +33,8 @@ def apply_node(
     """The node for `window.apply(name, ...)`."""
     if not isinstance(name, str):
         raise PlanError(f"apply: a module is used by its name; got {name!r}. Register it with udm.aggregate or udm.operator.")
+    if not isinstance(window, Window):
+        raise PlanError(f"apply: modules run over snapshot, hopping, tumbling, session and count windows; this one is {window}.")
     module = DEFAULT.find(name)
     limit = None if time_limit is None else duration_us(time_limit, what="time_limit") / 1_000_000
     return WindowApply(

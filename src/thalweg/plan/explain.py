@@ -22,6 +22,7 @@ from thalweg.errors import PlanError, did_you_mean
 from thalweg.model.time import INFINITY
 from thalweg.plan import nodes
 from thalweg.plan.nodes import Named, Node, walk
+from thalweg.plan.remarks import remarks
 from thalweg.plan.rules import Applied, optimize
 
 __all__ = ["describe", "explain", "operator_ids", "plan_text"]
@@ -93,6 +94,8 @@ def _tree(root: Node, *, facts: bool) -> Iterator[str]:
             yield f"{margin}  : {node.properties}"
             if isinstance(node, nodes.WindowApply):
                 yield from (f"{margin}  : {gain}" for gain in node.gains())
+            for line in remarks(node):
+                yield f"{margin}  : {line}"
         below = (*node.inputs, node.inner) if isinstance(node, nodes.GroupApply) else node.inputs
         stack.extend((child, depth + 1) for child in reversed(below))
 
@@ -157,11 +160,24 @@ def describe(node: Node) -> str:
             return f"{window}{_by(keys)}: {calls}{f', {len(fill)} groups filled' if fill is not None else ''}"
         case nodes.WindowApply():
             return _apply(node)
-        case nodes.Panes(window=window, keys=keys) | nodes.CombinePanes(window=window, keys=keys):
-            return f"{window}{_by(keys)}"
+        case nodes.WidAggregate():
+            return _wid(node)
+        case nodes.NumberRows(partition=partition):
+            return _by(partition).strip()
+        case nodes.Panes(window=window, keys=keys, table=table):
+            return f"{window}{_by(keys)}{'' if table is None else f', {table}'}"
+        case nodes.CombinePanes(window=window, keys=keys, aggregates=aggregates):
+            return f"{window}{_by(keys)}: {', '.join(f'{name} = {call}' for name, call in aggregates)}"
         case nodes.GroupApply(keys=columns, result=result):
             return f"by {_columns(columns)}{f': {_columns(result)}' if result is not None else ''}"
     return _lifetime(node)
+
+
+def _wid(node: nodes.WidAggregate) -> str:
+    calls = ", ".join(f"{name} = {call}" for name, call in node.aggregates)
+    parts = f", partitions {', '.join(node.partition)}" if node.partition else ""
+    named = f", id as {node.wid}" if node.wid is not None else ""
+    return f"{node.kind}{parts}{_by(node.keys)}: {calls}{named}; {node.kind.category}"
 
 
 def _lifetime(node: Node) -> str:
@@ -170,10 +186,15 @@ def _lifetime(node: Node) -> str:
             return _ticks(ticks)
         case nodes.AlterLifetime(start=start, ticks=ticks):
             return f"start {start}, duration {_ticks(ticks)}"
+        case nodes.Retime(start=start, end=end):
+            return f"from {start} to {end}"
         case nodes.Shift(by=by) | nodes.Extend(by=by):
             return f"by {by}"
         case nodes.ClipDuration(limit=limit):
             return f"to {limit}"
+        case nodes.Describe(period=every, offset=offset, groups=groups):
+            grid = "" if every is None else f"every {every}{_offset(offset)}"
+            return " ".join([grid, *([] if groups is None else [f"for {', '.join(groups)}"])]).strip()
         case nodes.Chop(period=period, offset=offset):
             return f"every {period}{_offset(offset)}"
         case nodes.HoppingLifetime(size=size, hop=hop, offset=offset):
@@ -196,6 +217,9 @@ def _source(node: nodes.Source) -> str:
         facts.append(f"partitions {entry.partition}")
     if entry.low_watermark is not None:
         facts.append(f"low watermark every {entry.low_watermark[0]} lagging {entry.low_watermark[1]}")
+    facts += map(str, entry.progress)
+    if entry.quarantine is not None:
+        facts.append(f"quarantine: {entry.quarantine}")
     if entry.late != "error":
         facts.append(f"late events: {entry.late}")
     return ", ".join(facts)
@@ -217,7 +241,7 @@ def _equal(left: tuple[object, ...], right: tuple[object, ...]) -> str:
 
 
 def _join(node: nodes.Join) -> str:
-    text = f"{node.how} {_equal(node.left_keys, node.right_keys)}"
+    text = f"{node.how}{' of whole rows' if node.whole else ''} {_equal(node.left_keys, node.right_keys)}"
     if node.predicate is not None:
         text += f" where {node.predicate}"
     return f"{text}: {_columns(node.result)}" if node.result else text

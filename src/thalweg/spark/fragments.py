@@ -34,6 +34,7 @@ _KEYLESS = (
     *_ROW_OPERATORS,
     nodes.SetDuration,
     nodes.AlterLifetime,
+    nodes.Retime,
     nodes.Shift,
     nodes.Extend,
     nodes.ClipDuration,
@@ -41,6 +42,7 @@ _KEYLESS = (
     nodes.Chop,
     nodes.HoppingLifetime,
     nodes.Quantize,
+    nodes.Describe,
 )
 
 
@@ -109,6 +111,8 @@ _STATE: dict[type[Node], str] = {
     nodes.Join: "the rows of both sides that the CTI of the other has not passed",
     nodes.ClipBy: "the rows of both sides that the CTI has not passed",
     nodes.Chop: "the rows without an end",
+    nodes.WidAggregate: "the rows that windows which are not settled need, or one partial result a group",
+    nodes.NumberRows: "the last number of each partition, and the numbers of rows that may still be adjusted",
 }
 
 
@@ -171,6 +175,8 @@ class _Cutter:
         if isinstance(node, Source):
             return self._exact(node) if _needs_order(node) else _Placed(node, free=True)
         below = [self.place(child) for child in node.inputs]
+        if isinstance(node, Panes):
+            return self._panes(node, below[0])
         if isinstance(node, _KEYLESS):
             return self._over(node, below[0], _through(node, below[0].keys))
         if isinstance(node, nodes.Union):
@@ -186,11 +192,20 @@ class _Cutter:
 
     def _exact(self, source: Source) -> _Placed:
         """A source whose promises follow from the order of its rows: one bucket sees them all."""
-        leaf = Source(source.name, source.columns, source.ingress, source.declared)
+        kept = replace(source.ingress, progress=source.ingress.observed)  # clocks are read where the chunks come in
+        leaf = Source(source.name, source.columns, kept, source.declared)
         return _Placed(leaf, False, (), {leaf.name: Exchange(leaf, (), source, source)})
 
     def _over(self, node: Node, below: _Placed, keys: Keys | None) -> _Placed:
         return replace(below, plan=_rebuilt(node, [below]), keys=keys if not below.free else ())
+
+    def _panes(self, node: Panes, below: _Placed) -> _Placed:
+        """Partial sums that the query itself asks for: before the exchange where nothing forbids it, by the batch alone."""
+        if below.free and _can_pre_aggregate(below.plan):
+            return _Placed(replace(node, input=below.plan, table=None), free=True)
+        if below.free or (not below.single and not _within(below.keys, node.keys)):
+            below = self.exchange(below, tuple(map(col, node.keys)))
+        return self._over(node, below, below.keys)
 
     # -------------------------------------------------------------------------------------------------- two inputs
 
@@ -262,7 +277,7 @@ class _Cutter:
             same = sum(1 for entry in self._exchanged.values() if entry.source is not None and entry.source.name == source.name)
             name = source.name if not same else f"{source.name}#{same + 1}"
             panes = isinstance(ingest, Panes)
-            policy = Ingress(trusted=True) if panes else replace(source.ingress, disorder=None, period=None)
+            policy = Ingress(trusted=True) if panes else replace(source.ingress, disorder=None, period=None, progress=())
             leaf = Source(name, ingest.schema, policy, ingest.properties.but(ordered=False))
             self._exchanged[mark] = Exchange(leaf, keys, source, ingest)
         return self._exchanged[mark]
@@ -283,6 +298,10 @@ class _Cutter:
 def _own_keys(node: Node) -> tuple[str, ...]:
     if isinstance(node, (nodes.Distinct, nodes.Stitch)):
         return tuple(node.schema.names)
+    if isinstance(node, nodes.WidAggregate):
+        return node.divided_by
+    if isinstance(node, nodes.NumberRows):
+        return node.partition
     if isinstance(node, (WindowAggregate, nodes.WindowApply, CombinePanes, nodes.TopK, nodes.SessionLifetime)):
         # Filling needs to see all groups at once: a silence of one is known from the others.
         return () if isinstance(node, WindowAggregate) and node.fill is not None else node.keys
@@ -386,8 +405,9 @@ def _source_of(node: Node) -> Source:
 
 
 def _needs_order(source: Source) -> bool:
-    """Promises per partition, or from observed times of rows that may be adjusted, need the rows in one order."""
-    return source.ingress.partition is not None or (source.ingress.disorder is not None and not source.declared.insert_only)
+    """Promises per partition, or from observed times of rows that may be adjusted, and quarantine need the rows in one order."""
+    policy = source.ingress
+    return policy.partition is not None or policy.quarantine is not None or (policy.observes and not source.declared.insert_only)
 
 
 def _can_pre_aggregate(plan: Node) -> bool:

@@ -63,7 +63,9 @@ def from_files(
     stream ends with the files that are there when a query with the trigger `"available now"` starts.
     """
     schema = columns if columns is not None else _schema_of(Path(folder), format)
-    feed = Files(str(folder), format, _times(schema, time, end, duration, punctuation), files_per_batch, tasks, finish, columns)
+    feed = Files(
+        str(Path(folder).absolute()), format, _times(schema, time, end, duration, punctuation), files_per_batch, tasks, finish, columns
+    )
     return _bound(name or Path(folder).name, schema, feed, late, facts)
 
 
@@ -81,6 +83,8 @@ def _bound(name: str, schema: pa.Schema, feed: Files | Frame, late: str, facts: 
     times = feed.times
     assert times is not None
     payload = pa.schema([entry for entry in schema if entry.name not in (times.start, times.end)])
+    if times.end is None and (late != "adjust" or times.duration == 1):  # an event that is moved keeps its end
+        facts = {"constant_duration": times.duration, **facts}
     made = source(name, payload, late=late, insert_only=True, **facts).node
     assert isinstance(made, Source)
     return Stream(Source(made.name, made.columns, made.ingress, made.declared, feed))

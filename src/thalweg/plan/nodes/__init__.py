@@ -16,8 +16,11 @@ from thalweg.plan.nodes.lifetimes import (
 )
 from thalweg.plan.nodes.pairs import JOIN_KINDS, ClipBy, Join, Union
 from thalweg.plan.nodes.panes import CombinePanes, Panes
+from thalweg.plan.nodes.progress import Describe
+from thalweg.plan.nodes.retime import Retime
 from thalweg.plan.nodes.rows import Select, SelectMany, Where
 from thalweg.plan.nodes.sources import GroupInput, Ingress, Source
+from thalweg.plan.nodes.wid import NumberRows, WidAggregate
 
 __all__ = [
     "JOIN_KINDS",
@@ -26,6 +29,7 @@ __all__ = [
     "ClipBy",
     "ClipDuration",
     "CombinePanes",
+    "Describe",
     "Distinct",
     "Extend",
     "GroupApply",
@@ -35,9 +39,11 @@ __all__ = [
     "Join",
     "Named",
     "Node",
+    "NumberRows",
     "Panes",
     "PointAtEnd",
     "Quantize",
+    "Retime",
     "Select",
     "SelectMany",
     "SessionLifetime",
@@ -48,6 +54,7 @@ __all__ = [
     "TopK",
     "Union",
     "Where",
+    "WidAggregate",
     "WindowAggregate",
     "WindowApply",
     "lifetime_schema",

@@ -15,20 +15,25 @@ from thalweg.errors import PlanError
 from thalweg.expr import Expr, col
 from thalweg.plan.nodes import (
     ClipBy,
+    CombinePanes,
     GroupApply,
     GroupInput,
     Join,
     Named,
     Node,
+    NumberRows,
+    Panes,
     Select,
     SelectMany,
     SessionLifetime,
     TopK,
     Union,
+    WidAggregate,
     WindowAggregate,
     WindowApply,
     walk,
 )
+from thalweg.windows import SlidingRows, SlidingTime
 
 __all__ = ["apply", "name"]
 
@@ -94,8 +99,12 @@ class _Ungroup:
         carried: Named = tuple((k, col(k)) for k in keys)
         if isinstance(node, (Select, SelectMany)):
             return {"columns": (*node.columns, *carried)}
-        if isinstance(node, (SessionLifetime, TopK, WindowAggregate, WindowApply)):
+        if isinstance(node, (SessionLifetime, TopK, WindowAggregate, WindowApply, Panes, CombinePanes)):
             return {"keys": (*keys, *node.keys)}
+        if isinstance(node, WidAggregate):
+            return _partitioned(node, keys)
+        if isinstance(node, NumberRows):
+            return {"partition": (*keys, *node.partition)}
         if isinstance(node, Union) and partitions[0] != partitions[1]:
             raise PlanError("group_apply: a union inside a group needs both sides to come from the group.")
         if isinstance(node, (Join, ClipBy)):
@@ -111,13 +120,22 @@ class _Ungroup:
             return changes
         from_side: dict[str, Expr] = {k: col(f"l.{k}" if k in left else f"r.{k}") for k in keys}
         changes["result"] = (*node.result, *from_side.items())
+        preserved = {"left": [left], "right": [right], "full": [left, right]}.get(node.how, [])
+        if not all(side >= set(keys) for side in preserved):
+            raise PlanError(f"group_apply: a {node.how} join inside a group needs its preserved sides to come from the group.")
         if node.how in ("left", "full"):
-            if not left >= set(keys) or (node.how == "full" and not right >= set(keys)):
-                raise PlanError(f"group_apply: a {node.how} join inside a group needs its preserved sides to come from the group.")
             changes["left_only"] = (*node.left_only, *((k, col(k)) for k in keys))
-        if node.how == "full":
+        if node.how in ("right", "full"):
             changes["right_only"] = (*node.right_only, *((k, col(k)) for k in keys))
         return changes
+
+
+def _partitioned(node: WidAggregate, keys: Partition) -> dict[str, Any]:
+    """The windows of a group are those of a partition."""
+    if isinstance(node.kind, SlidingTime) and node.kind.origin is None:
+        raise PlanError("group_apply: windows that begin with the first row cannot differ from group to group; give origin=.")
+    kind = replace(node.kind, partitioned=True) if isinstance(node.kind, SlidingRows) else node.kind
+    return {"partition": (*keys, *node.partition), "kind": kind}
 
 
 def _all(node: Node) -> Named:

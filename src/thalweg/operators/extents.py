@@ -1,0 +1,80 @@
+"""Windows as intervals over an order of rows: which groups have rows in which windows, and where those rows stand.
+
+A window of a partition covers the rows whose coordinate lies in [lo, hi): a time, or a number of rows. In each partition lo and hi
+never go back from one window to the next, so that the windows of a row are neighbours, and the rows of a window of a group, sorted
+by coordinate, are neighbours too. Then everything about a window is a range.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from thalweg.model.rows import Bools, Codes
+from thalweg.model.time import Times
+from thalweg.operators.groups import ranges
+
+__all__ = ["Frames", "Occupied", "occupied"]
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """Windows by partition and in order: the interval each covers, the lifetime of its answer, and its id."""
+
+    partition: Codes
+    lo: Codes
+    hi: Codes
+    start: Times
+    end: Times
+    wid: Codes
+
+    def __len__(self) -> int:
+        return len(self.wid)
+
+    def filter(self, mask: Bools) -> Frames:
+        if mask.all():
+            return self
+        return Frames(self.partition[mask], self.lo[mask], self.hi[mask], self.start[mask], self.end[mask], self.wid[mask])
+
+    def between(self, low: int, high: int) -> Frames:
+        """The windows that end after `low` and not after `high`."""
+        return self.filter((self.end > low) & (self.end <= high))
+
+
+@dataclass(frozen=True, slots=True)
+class Occupied:
+    """Pairs of a group and a window that has rows of it: `someone` is a row of the group, [lo, hi) its rows in the order `rows`."""
+
+    rows: Codes
+    someone: Codes
+    frame: Codes
+    lo: Codes
+    hi: Codes
+
+
+def occupied(frames: Frames, partition: Codes, group: Codes, coordinate: Codes) -> Occupied:
+    """All pairs, in time that grows with the rows and the pairs alone."""
+    _, rank = np.unique(np.concatenate([coordinate, frames.lo, frames.hi]), return_inverse=True)
+    span = int(rank.max(initial=0)) + 1
+    at, lo, hi = np.split(rank, [len(coordinate), len(coordinate) + len(frames)])
+    order = np.lexsort((at, group))
+    at, group, partition = at[order], group[order], partition[order]
+    base = frames.partition * span
+    first = np.searchsorted(base + hi, partition * span + at, side="right")
+    beyond = np.searchsorted(base + lo, partition * span + at, side="right")
+    inside = np.flatnonzero(first < beyond)
+    if not len(inside):
+        none = np.empty(0, np.int64)
+        return Occupied(order, none, none, none, none)
+    some, first, beyond = group[inside], first[inside], beyond[inside]
+    new = np.ones(len(inside), np.bool_)
+    new[1:] = (some[1:] != some[:-1]) | (first[1:] > beyond[:-1])
+    begins = np.flatnonzero(new)
+    ends = np.append(begins[1:], len(inside)) - 1
+    run, frame = ranges(first[begins], beyond[ends] - first[begins])
+    owner = some[begins][run]
+    key = group * span + at
+    low = np.searchsorted(key, owner * span + lo[frame], side="left")
+    high = np.searchsorted(key, owner * span + hi[frame], side="left")
+    return Occupied(order, order[inside[begins][run]], frame, low, high)

@@ -1,0 +1,145 @@
+"""Aggregates over a user's kind of window: the WID implementation as it is written down, a bucket step and an aggregation.
+
+Meaning: per window w of the kind, and group with rows in it, the aggregates of the rows t with w in wids(t), over time_range(w).
+
+The bucket step asks the kind for the windows of the rows; the aggregation groups by group and window; the CTI closes windows. The
+kind is asked about whole columns, with the rows' times and the payload columns it reads. Nulls in keys are a group; what
+nulls in the columns that the kind reads mean is up to it. A window must contain the times of its rows: that is how it is
+known to be closed.
+
+State: the rows of windows that are not closed. The promise lags behind the CTI by the kind's `longest` window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.errors import EvaluationError
+from thalweg.model.batch import Batch
+from thalweg.model.delta import Delta
+from thalweg.model.progress import Progress
+from thalweg.model.rows import Codes, Rows, encode
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.arguments import ArgumentProjection
+from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, slice_of_delta
+from thalweg.operators.consistency import Consistency
+from thalweg.operators.groups import keyed_in, refuse_negative, units
+from thalweg.operators.reduce import reduce_cells
+from thalweg.operators.regroup import only_starts
+from thalweg.plan.nodes import WidAggregate
+from thalweg.windows import Tuples
+
+__all__ = ["KindAggregateKernel"]
+
+
+class KindAggregateKernel(Operator):
+    """
+    >>> import thalweg as tw
+    >>> from thalweg.windows import SlidingTime
+    >>> query = tw.source("s", {"v": "int64"}).windows(SlidingTime(10, 5)).aggregate(n=tw.count())
+    >>> tw.table(query, {"s": [tw.point({"v": 1}, 2), tw.point({"v": 3}, 7)]})
+    [(-5, 5, {'n': 1}), (0, 10, {'n': 2}), (5, 15, {'n': 1})]
+    """
+
+    def __init__(self, node: WidAggregate, consistency: Consistency) -> None:
+        self.schema = node.schema
+        self._node, self._kind, self._consistency = node, node.kind, consistency
+        self._arguments = ArgumentProjection(node.aggregates, node.columns, node.input.schema)
+        read = [pa.field(f"_read{i}", node.input.schema.field(name).type) for i, name in enumerate(node.kind.reads)]
+        self._held = Delta.empty(pa.schema([*self._arguments.schema, *read]))
+        self._cti, self._watermark, self._out = MIN_TIME, MIN_TIME, MIN_TIME
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        changes = []
+        if len(batch):
+            changes.append(self._apply(self._project(batch)))
+            self._watermark = max(self._watermark, int(batch.start.max()))
+        self._cti = max(self._cti, batch.progress.cti)
+        self._watermark = max(self._watermark, self._cti)
+        due = max(self._consistency.threshold(self._watermark, self._cti), self._out)
+        if due > self._out:
+            changes.append(self._evaluate(self._held, self._out, due))
+            self._out = due
+        return Delta.concat(changes, self.schema).to_batch(Progress(self._forget()))
+
+    def _project(self, batch: Batch) -> Delta:
+        delta = Delta.of_batch(batch)
+        rows = self._arguments.project(delta.payload, delta.start)
+        columns = [*rows.columns, *(delta.payload.column(name) for name in self._kind.reads)]
+        return only_starts(Delta(pa.RecordBatch.from_arrays(columns, schema=self._held.schema), delta.start, delta.end, delta.weight))
+
+    def _apply(self, delta: Delta) -> Delta:
+        touched = keyed_in(self._held.payload, delta.payload, self._node.columns)
+        before = self._held.filter(touched)
+        after = Delta.concat([before, delta], self._held.schema)
+        if (delta.weight < 0).any():
+            after = after.consolidate()
+            refuse_negative(after, "KindAggregate")
+        self._held = Delta.concat([self._held.filter(~touched), after], self._held.schema)
+        if not len(delta) or self._out <= int(delta.start.min()):  # windows end after the rows they contain
+            return Delta.empty(self.schema)
+        low = int(delta.start.min())
+        return Delta.concat([self._evaluate(after, low, self._out), self._evaluate(before, low, self._out).negate()], self.schema)
+
+    def _bucket(self, rows: Delta) -> tuple[Codes, Codes, Times, Times]:
+        """Row and window, and the lifetime of the window, for every membership."""
+        columns = {name: rows.payload.column(f"_read{i}") for i, name in enumerate(self._kind.reads)}
+        tuples = Tuples(rows.start, np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64), columns)
+        found = self._kind.wids(tuples)
+        start, end = self._kind.time_range(found.window)
+        wrong = np.flatnonzero((rows.start[found.member] < start) | (rows.start[found.member] >= end) | (end - start > self._kind.longest))
+        if len(wrong):
+            at = int(wrong[0])
+            raise EvaluationError(
+                f"{self._kind}: window {found.window[at]} lasts from {start[at]} to {end[at]}, but must contain the time "
+                f"{rows.start[found.member[at]]} of its tuple and be no longer than longest = {self._kind.longest}."
+            )
+        return found.member, found.window, start, end
+
+    def _evaluate(self, rows: Delta, low: int, high: int) -> Delta:
+        rows = units(rows)
+        if not len(rows):
+            return Delta.empty(self.schema)
+        member, window, start, end = self._bucket(rows)
+        due = (end > low) & (end <= high)
+        member, window, start, end = member[due], window[due], start[due], end[due]
+        if not len(member):
+            return Delta.empty(self.schema)
+        group, _ = encode([rows.payload.column(name) for name in self._node.columns], len(rows))
+        cell, cells = encode([group[member], window], len(member))
+        someone = np.empty(cells, np.int64)
+        someone[cell] = np.arange(len(member))
+        keys = rows.payload.take(pa.array(member[someone]))
+        columns = [keys.column(name) for name in self._node.columns]
+        columns += [] if self._node.wid is None else [pa.array(window[someone])]
+        for index in range(len(self._arguments.calls)):
+            kind = self.schema.field(len(self.schema) - len(self._arguments.calls) + index).type
+            columns.append(reduce_cells(self._arguments, index, rows.payload, rows.start, member, cell, cells, kind))
+        payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        return Delta(payload, start[someone], end[someone], np.ones(cells, np.int64))
+
+    def _forget(self) -> int:
+        if self._cti in (INFINITY, MIN_TIME):
+            if self._cti == INFINITY:
+                self._held = Delta.empty(self._held.schema)
+            return self._cti
+        if len(self._held):
+            member, _, _, end = self._bucket(self._held)
+            last = np.full(len(self._held), MIN_TIME)
+            np.maximum.at(last, member, end)
+            self._held = self._held.filter((last > self._cti) | (self._held.start >= self._cti))
+        return max(self._cti - self._kind.longest + 1, MIN_TIME)
+
+    def snapshot(self) -> Slices:
+        marks = pa.RecordBatch.from_arrays([pa.array([self._cti, self._watermark, self._out], pa.int64())], names=["marks"])
+        return {"rows": slice_of_delta(self._held), "marks": marks}
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        self._held = delta_of_slice(slices["rows"])
+        self._cti, self._watermark, self._out = slices["marks"].column(0).to_pylist()
+
+    def state_size(self) -> StateSize:
+        return StateSize(len(self._held), self._held.nbytes)

@@ -1,0 +1,277 @@
+"""Aggregates over windows of the WID framework, from rows or partial results that are held.
+
+Meaning: see `plan.nodes.WidAggregate`. Each batch touches some partitions; the windows of theirs that are out and that the change
+can reach are evaluated before and after it, and the difference is the answer. Then the windows answer that have become due.
+
+Nulls are a partition or group of their own. A late row is a row like any other. Duplicates count. An empty window has no row.
+
+State: the rows that windows which are not settled need (see `wid_framing`), as partial results where all aggregates are
+bounded; how many rows of a partition are gone, where rows are ranked; for windows over all rows, one partial result a group. A CTI
+drops what no later window needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from thalweg.model.batch import Batch
+from thalweg.model.delta import Delta
+from thalweg.model.progress import Progress
+from thalweg.model.rows import Codes, Rows, concat_rows, empty_rows, encode, encode_together
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.accumulators import Accumulators
+from thalweg.operators.arguments import ArgumentProjection
+from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, slice_of_delta
+from thalweg.operators.consistency import Consistency
+from thalweg.operators.extents import Frames, Occupied, occupied
+from thalweg.operators.groups import group_codes, keyed_in, ranges, refuse_negative, units
+from thalweg.operators.reduce import reduce_cells
+from thalweg.operators.regroup import only_starts
+from thalweg.operators.wid_framing import Ordered, framing_of
+from thalweg.plan.nodes import WidAggregate
+from thalweg.plan.nodes.wid import ARRIVED_AT, ROW_NUMBER
+from thalweg.windows import SlideByTuple, SlidingRows, SlidingTime
+
+__all__ = ["WidAggregateKernel"]
+
+_UNKNOWN = INFINITY
+"""The anchor of windows that begin with the first row, before there is one."""
+
+
+class WidAggregateKernel(Operator):
+    """
+    >>> import thalweg as tw
+    >>> query = tw.source("s", {"v": "int64"}).slide_by_tuple(5).aggregate(n=tw.count(), most=tw.max_("v"))
+    >>> tw.table(query, {"s": [tw.point({"v": 7}, 2), tw.point({"v": 3}, 4), tw.point({"v": 1}, 8)]})
+    [(-2, 3, {'n': 1, 'most': 7}), (0, 5, {'n': 2, 'most': 7}), (4, 9, {'n': 2, 'most': 3})]
+    """
+
+    def __init__(self, node: WidAggregate, consistency: Consistency) -> None:
+        assert isinstance(node.kind, SlideByTuple | SlidingRows | SlidingTime)
+        self.schema = node.schema
+        self._node, self._kind, self._consistency = node, node.kind, consistency
+        self._framing = framing_of(node.kind)
+        self._arguments = ArgumentProjection(node.aggregates, node.columns, node.input.schema)
+        bounded = all(call.bounded for _, call in node.aggregates)
+        self._sums = Accumulators(self._arguments, node.schema) if bounded else None
+        fields = [node.input.schema.field(name) for name in node.columns]
+        values = list(self._sums.schema) if self._sums else [f for f in self._arguments.schema if f.name not in node.columns]
+        self._numbered = node.by_number
+        self._ranked = isinstance(node.kind, SlidingRows | SlideByTuple) and (node.kind.ranked or getattr(node.kind, "partitioned", False))
+        self._ties = tuple(node.input.schema.names) if isinstance(node.kind, SlidingRows) and node.kind.ranked else ()
+        order = [pa.field(name, pa.int64()) for name in (ROW_NUMBER, ARRIVED_AT)] if self._numbered else []
+        order += [pa.field(f"_tie{i}", node.input.schema.field(name).type) for i, name in enumerate(self._ties)]
+        self._part_schema = pa.schema([*fields, *values])
+        self._held = Delta.empty(pa.schema([*self._part_schema, *order]))
+        self._gone = empty_rows(pa.schema([*(node.input.schema.field(n) for n in node.partition), pa.field("_count", pa.int64())]))
+        self._base = empty_rows(self._part_schema)
+        self._anchor = _UNKNOWN
+        self._cti, self._watermark, self._out = MIN_TIME, MIN_TIME, MIN_TIME
+
+    # -------------------------------------------------------------------------------------------------------- flow
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        changes = []
+        if len(batch):
+            changes.append(self._apply(self._project(batch)))
+            self._watermark = max(self._watermark, int(batch.start.max()))
+        self._cti = max(self._cti, batch.progress.cti)
+        self._watermark = max(self._watermark, self._cti)
+        due = max(self._consistency.threshold(self._watermark, self._cti), self._out)
+        if due > self._out:
+            changes.append(self._evaluate(self._held, self._base, self._out, due, self._first(self._held)))
+            self._out = due
+        return Delta.concat(changes, self.schema).to_batch(Progress(self._forget()))
+
+    def _project(self, batch: Batch) -> Delta:
+        delta = Delta.of_batch(batch)
+        rows = self._arguments.project(delta.payload, delta.start)
+        values = self._sums.of_rows(rows, delta.start) if self._sums else rows
+        columns = [rows.column(name) for name in self._node.columns]
+        columns += [values.column(field.name) for field in self._part_schema if field.name not in self._node.columns]
+        if self._numbered:
+            columns += [delta.payload.column(name) for name in (ROW_NUMBER, ARRIVED_AT)]
+        columns += [delta.payload.column(name) for name in self._ties]
+        held = pa.RecordBatch.from_arrays(columns, schema=self._held.schema)
+        return only_starts(Delta(held, delta.start, delta.end, delta.weight))
+
+    def _apply(self, delta: Delta) -> Delta:
+        """Take the changes in; revise the answers that are out."""
+        if not len(delta):
+            return Delta.empty(self.schema)
+        touched = keyed_in(self._held.payload, delta.payload, self._node.partition)
+        before = self._held.filter(touched)
+        after = Delta.concat([before, delta], self._held.schema)
+        if (delta.weight < 0).any():
+            after = after.consolidate()
+            refuse_negative(after, "WidAggregate")
+        rest = self._held.filter(~touched)
+        first = self._first(self._held)
+        self._held = Delta.concat([rest, after], self._held.schema)
+        now = self._first(self._held)
+        reach = int(delta.start.min())
+        if now != first and isinstance(self._kind, SlidingTime):
+            before, after, reach = Delta.concat([rest, before], rest.schema), self._held, MIN_TIME
+        if self._out <= reach:
+            return Delta.empty(self.schema)
+        base = self._base.filter(pa.array(keyed_in(self._base, delta.payload, self._node.partition))) if self._base.num_rows else self._base
+        new = self._evaluate(after, base, reach, self._out, now)
+        return Delta.concat([new, self._evaluate(before, base, reach, self._out, first).negate()], self.schema)
+
+    def _first(self, rows: Delta) -> int:
+        """Where windows that begin with the first row begin."""
+        if self._anchor != _UNKNOWN or not len(rows):
+            return self._anchor
+        return int(rows.start.min())
+
+    def _forget(self) -> int:
+        if self._cti == INFINITY:
+            self._held, self._base = Delta.empty(self._held.schema), empty_rows(self._part_schema)
+            return INFINITY
+        if self._cti == MIN_TIME:
+            return MIN_TIME
+        ordered, rows = self._ordered(units(self._held))
+        anchor = self._first(rows)
+        settled = self._framing.settle(ordered, self._cti, anchor)
+        if anchor < self._cti:
+            self._anchor = anchor
+        if settled.keep.all():
+            return settled.promise
+        gone = rows.filter(~settled.keep)
+        if self._ranked:
+            self._count(gone)
+        if isinstance(self._kind, SlidingRows) and self._kind.range is None:
+            assert self._sums is not None
+            self._base = self._merged(concat_rows([self._base, self._parts(gone)], self._part_schema))
+        self._held = rows.filter(settled.keep)
+        return settled.promise
+
+    def _count(self, gone: Delta) -> None:
+        names = self._node.partition
+        columns = [gone.payload.column(name) for name in names]
+        more = pa.RecordBatch.from_arrays([*columns, pa.array(np.ones(len(gone), np.int64))], schema=self._gone.schema)
+        both = concat_rows([self._gone, more], self._gone.schema)
+        code, size = encode([both.column(name) for name in names], both.num_rows)
+        counts = np.zeros(size, np.int64)
+        np.add.at(counts, code, both.column("_count").to_numpy())
+        someone = np.empty(size, np.int64)
+        someone[code] = np.arange(both.num_rows)
+        kept = both.take(pa.array(someone))
+        self._gone = pa.RecordBatch.from_arrays([*kept.columns[:-1], pa.array(counts)], schema=self._gone.schema)
+
+    def _parts(self, rows: Delta) -> Rows:
+        return pa.RecordBatch.from_arrays(rows.payload.columns[: len(self._part_schema)], schema=self._part_schema)
+
+    def _merged(self, parts: Rows) -> Rows:
+        """Partial results of equal group become one."""
+        assert self._sums is not None
+        code, size = encode([parts.column(name) for name in self._node.columns], parts.num_rows)
+        someone = np.empty(size, np.int64)
+        someone[code] = np.arange(parts.num_rows)
+        keys = parts.take(pa.array(someone))
+        merged = self._sums.merge(parts, code, size)
+        return pa.RecordBatch.from_arrays([*(keys.column(name) for name in self._node.columns), *merged.columns], schema=self._part_schema)
+
+    # --------------------------------------------------------------------------------------------------- answering
+
+    def _ordered(self, rows: Delta) -> tuple[Ordered, Delta]:
+        """Rows of weight one, sorted by partition and position."""
+        partition, count = group_codes(rows.payload, self._node.partition)
+        if self._numbered:
+            number = rows.payload.column(ROW_NUMBER).to_numpy()
+            at = rows.payload.column(ARRIVED_AT).to_numpy()
+            order = np.lexsort((number, partition))
+        else:
+            number, at = np.zeros(len(rows), np.int64), rows.start
+            ties = [_ranks(rows.payload.column(f"_tie{i}")) for i in reversed(range(len(self._ties)))]
+            order = np.lexsort((*ties, rows.start, partition))
+        rows, partition, number, at = rows.take(order), partition[order], number[order], at[order]
+        if self._ranked:
+            begins = np.searchsorted(partition, partition, side="left")
+            number = np.arange(len(partition)) - begins + 1 + self._gone_before(rows, partition, count)
+        return Ordered(partition, rows.start, number, at), rows
+
+    def _gone_before(self, rows: Delta, partition: Codes, count: int) -> Codes:
+        """How many rows of each row's partition are no longer held."""
+        if not self._gone.num_rows:
+            return np.zeros(len(rows), np.int64)
+        counts = self._gone.column("_count").to_numpy()
+        names = self._node.partition
+        if not names:
+            return np.full(len(rows), counts[0])
+        held = [rows.payload.column(name) for name in names]
+        own, theirs, size = encode_together(held, [self._gone.column(name) for name in names], (len(rows), self._gone.num_rows))
+        known = np.zeros(size, np.int64)
+        known[theirs] = counts
+        return known[own]
+
+    def _evaluate(self, rows: Delta, base: Rows, low: int, high: int, anchor: int) -> Delta:
+        """Answers of the windows that end after `low` and not after `high`."""
+        if not len(rows):
+            return Delta.empty(self.schema)
+        ordered, rows = self._ordered(units(rows))
+        frames = self._framing.frames(ordered, anchor).between(low, high)
+        if not len(frames):
+            return Delta.empty(self.schema)
+        parts, coordinate = self._parts(rows), self._framing.coordinate(ordered)
+        partition = np.zeros(len(rows), np.int64) if isinstance(self._kind, SlidingTime) else ordered.partition
+        if base.num_rows:
+            own, more, _ = encode_together(
+                [parts.column(n) for n in self._node.partition], [base.column(n) for n in self._node.partition], (len(rows), base.num_rows)
+            )
+            known = np.full(int(max(own.max(initial=0), more.max(initial=0))) + 1, -1)
+            known[own] = partition
+            there = known[more] >= 0
+            parts = concat_rows([parts, base.filter(pa.array(there))], self._part_schema)
+            partition = np.concatenate([partition, known[more][there]])
+            coordinate = np.concatenate([coordinate, np.zeros(int(there.sum()), np.int64)])
+        group, _ = encode([parts.column(name) for name in self._node.columns], parts.num_rows)
+        found = occupied(frames, partition, group, coordinate)
+        if not len(found.frame):
+            return Delta.empty(self.schema)
+        return self._answers(parts, rows.start, frames, found)
+
+    def _answers(self, parts: Rows, start: Times, frames: Frames, found: Occupied) -> Delta:
+        keys = parts.select(list(self._node.columns)).take(pa.array(found.someone)).columns if self._node.columns else []
+        columns = [*keys, *([] if self._node.wid is None else [pa.array(frames.wid[found.frame])])]
+        if self._sums is not None:
+            columns += self._sums.results(self._sums.over_ranges(parts.take(pa.array(found.rows)), found.lo, found.hi))
+        else:
+            cell, member = ranges(found.lo, found.hi - found.lo)
+            width = len(columns)
+            for index in range(len(self._arguments.calls)):
+                kind = self.schema.field(width + index).type
+                columns.append(reduce_cells(self._arguments, index, parts, start, found.rows[member], cell, len(found.lo), kind))
+        payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        return Delta(payload, frames.start[found.frame], frames.end[found.frame], np.ones(len(found.frame), np.int64))
+
+    # ------------------------------------------------------------------------------------------------------- state
+
+    def snapshot(self) -> Slices:
+        marks = [self._anchor, self._cti, self._watermark, self._out]
+        return {
+            "rows": slice_of_delta(self._held),
+            "gone": self._gone,
+            "base": self._base,
+            "marks": pa.RecordBatch.from_arrays([pa.array(marks, pa.int64())], names=["marks"]),
+        }
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        self._held, self._gone, self._base = delta_of_slice(slices["rows"]), slices["gone"], slices["base"]
+        self._anchor, self._cti, self._watermark, self._out = slices["marks"].column(0).to_pylist()
+
+    def state_size(self) -> StateSize:
+        tables = (self._gone, self._base)
+        return StateSize(len(self._held), self._held.nbytes) + StateSize(sum(t.num_rows for t in tables), sum(t.nbytes for t in tables))
+
+
+def _ranks(values: pa.Array) -> Codes:
+    if pa.types.is_nested(values.type):
+        values = pa.array([repr(value) for value in values.to_pylist()], pa.string())
+    plain = values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values
+    ranks: Codes = pc.rank(plain, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+    return ranks
