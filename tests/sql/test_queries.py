@@ -157,6 +157,19 @@ def test_outer_joins_with_windows_are_those_of_duckdb(how: str, window: str, pac
     assert_same_table(ask_duckdb(expected, packets), answers(query, packets))
 
 
+@pytest.mark.parametrize("how", ["", "LEFT "])
+@pytest.mark.parametrize("within", [None, 20])
+def test_asof_joins_are_those_of_duckdb(how: str, within: int | None, packets: dict[str, pa.Table]) -> None:
+    window = "" if within is None else f" [RANGE {within} seconds, WA ts]"
+    shown, on = "M1.ts AS at, M1.len AS mine, M2.len AS yours", "ON M1.srcPort = M2.srcPort AND M1.ts >= M2.ts"
+    text = f"SELECT {shown} FROM M1 ASOF {how}JOIN M2{window} {on}"
+    expected = f"SELECT M1.ts, M1.ts + 1, {shown} FROM M1 ASOF {how}JOIN M2 {on}"
+    if within is not None:
+        near = f"M1.ts - M2.ts <= {within * SECOND}"
+        expected = expected.replace("M2.len AS yours", f"CASE WHEN {near} THEN M2.len END AS yours") + ("" if how else f" WHERE {near}")
+    assert_same_table(ask_duckdb(expected, packets), answers(tw.sql(text, streams()), packets))
+
+
 def test_joins_without_windows_go_by_lifetimes(packets: dict[str, pa.Table]) -> None:
     given = {name: stream.set_duration("20 s") for name, stream in streams().items()}
     query = tw.sql("SELECT M1.len AS mine, M2.len AS yours FROM M1 LEFT JOIN M2 ON M1.srcPort = M2.srcPort", given)

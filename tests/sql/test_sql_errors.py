@@ -111,6 +111,12 @@ MISTAKES = [
         "Other AS o ON o.len = Main.len",
         "outer joins with windows take two streams at a time",
     ),
+    ("SELECT Main.len FROM Main ASOF JOIN Other ON Main.len = Other.len", "Other", "ASOF JOIN compares the times once"),
+    (
+        "SELECT Main.len FROM Main ASOF FULL JOIN Other ON Main.ts >= Other.ts",
+        "Other ON Main.ts >= Other.ts",
+        "FULL JOIN is not known here",
+    ),
     ("", "", "a query is expected; the text is empty."),
 ]
 
