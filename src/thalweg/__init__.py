@@ -25,6 +25,7 @@ from thalweg.model import (
 )
 from thalweg.plan.aggregates import arg_max, arg_min, avg, count, first, last, max_, min_, percentile, stddev, sum_, variance
 from thalweg.plan.join_windows import band, ranges, same_window, widjoin
+from thalweg.plan.policies import estimated, late_by, late_by_rows, on_demand, ordered, quarantine, timer
 from thalweg.run import Engine, changes, events, run, table
 from thalweg.sql import sql
 from thalweg.stream import Stream, join_all, source
@@ -57,6 +58,7 @@ __all__ = [
     "cti",
     "elements_of",
     "equivalent",
+    "estimated",
     "events",
     "first",
     "from_files",
@@ -64,11 +66,16 @@ __all__ = [
     "insert",
     "join_all",
     "last",
+    "late_by",
+    "late_by_rows",
     "lit",
     "max_",
     "min_",
+    "on_demand",
+    "ordered",
     "percentile",
     "point",
+    "quarantine",
     "ranges",
     "rank",
     "remove",
@@ -80,6 +87,7 @@ __all__ = [
     "stddev",
     "sum_",
     "table",
+    "timer",
     "variance",
     "widjoin",
 ]

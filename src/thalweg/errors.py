@@ -20,7 +20,7 @@
     └── StateError                a snapshot that does not belong to this query, or state that a failure has spoilt
 
 A message says where, what was wrong, and what to do. `PlanError` also knows the user's file and line. What is legal but
-seldom meant is a `WindowWarning`.
+seldom meant is a `WindowWarning`; an `EstimateWarning` says that more events were late than an estimated slack allows.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ import sys
 from collections.abc import Iterable
 
 __all__ = [
+    "EstimateWarning",
     "EvaluationError",
     "ExpressionError",
     "InputError",
@@ -171,6 +172,10 @@ class SoundnessError(ThalwegError):
 
 class StateError(ThalwegError):
     """A snapshot that does not fit the query it is restored into, or a query that failed and cannot go on."""
+
+
+class EstimateWarning(UserWarning):
+    """Reality has broken an estimate of disorder."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -26,6 +26,7 @@ from thalweg.plan.explain import explain
 from thalweg.plan.join_windows import JoinWindow
 from thalweg.plan.nodes import Ingress, Named, Node
 from thalweg.plan.nodes.panes import Table, in_panes
+from thalweg.plan.policies import Estimated, LateBy, LateByRows, Policy, Quarantine, policies_of
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.rules.substitution import START
 from thalweg.plan.strategies import Volume
@@ -56,6 +57,8 @@ def source(
     period: Duration | None = None,
     partition: str | None = None,
     low_watermark: tuple[Duration, Duration] | None = None,
+    progress: Policy | Sequence[Policy] | None = None,
+    quarantine: Quarantine | None = None,
     ordered: bool = False,
     insert_only: bool = False,
     unique_start: bool = False,
@@ -66,7 +69,8 @@ def source(
 ) -> Stream:
     """A stream from outside.
 
-    `late` and the four arguments after it say how events are admitted (see `Ingress`); the rest declares facts that
+    `late` and the six arguments after it say how events are admitted (see `Ingress`): `disorder=d` is `progress=late_by(d)`, and
+    `progress` takes more policies, such as `late_by_rows`, `estimated` and `timer`. The rest declares facts that
     hold for every form in which this stream arrives. `group_ctis` names the columns for whose values promises may
     come separately; a partition is one of them by itself.
 
@@ -75,7 +79,14 @@ def source(
     """
     groups = tuple(dict.fromkeys([*([partition] if partition else []), *([group_ctis] if isinstance(group_ctis, str) else group_ctis)]))
     where = f"source {name!r}"
-    if period is not None and disorder is None:
+    policies = policies_of(progress, where)
+    for one in policies:
+        if isinstance(one, LateBy):
+            if disorder is not None:
+                raise PlanError(f"{where}: disorder= and late_by() say the same; give one of them.")
+            disorder = one.ticks
+    observed = tuple(one for one in policies if not isinstance(one, LateBy))
+    if period is not None and disorder is None and not any(isinstance(one, (LateByRows, Estimated)) for one in observed):
         raise PlanError(f"{where}: period= rounds the promises that disorder= makes; give disorder= too (0 when events come in order).")
     if low_watermark is not None and partition is None:
         raise PlanError(f"{where}: low_watermark= is the common promise of partitions; give partition= too, or use disorder=.")
@@ -89,6 +100,8 @@ def source(
         period=None if period is None else positive_ticks(period, f"{where}, period"),
         partition=partition,
         low_watermark=lag,
+        progress=observed,
+        quarantine=quarantine,
     )
     declared = StreamProperties(
         ordered=ordered,
@@ -234,6 +247,14 @@ class Stream:
     def session_lifetime(self, timeout: Duration, *, max_duration: Duration | None = None) -> Stream:
         """Trill's session as a lifetime: each row lasts until its session closes."""
         return GroupedStream(self.node, ()).session_lifetime(timeout, max_duration=max_duration)
+
+    # ---------------------------------------------------------------------------------------------------- progress
+
+    def describe(self, *, every: Duration | None = None, offset: Duration = 0, groups: str | Sequence[str] | None = None) -> Stream:
+        """The same rows; of the promises only those that are of use above: on the grid `offset + k * every`, for these groups."""
+        period = None if every is None else positive_ticks(every, "describe, every")
+        columns = (groups,) if isinstance(groups, str) else None if groups is None else tuple(groups)
+        return Stream(nodes.Describe(self.node, period, duration_us(offset, what="describe, offset"), columns))
 
     # ------------------------------------------------------------------------------------------- several streams
 

@@ -45,6 +45,10 @@ from thalweg.windows import HoppingWindow
 __all__ = ["BucketAggregateKernel", "Items"]
 
 
+_PARTS = 8
+"""Batches whose cells are kept apart before they are put together."""
+
+
 @dataclass(frozen=True, slots=True)
 class Items:
     """Of groups, each at a window or a time: partial results, or rows of the buffer."""
@@ -87,7 +91,7 @@ class BucketAggregateKernel(Operator):
         fields = [node.schema.field(name) for name in node.keys]
         self._book = KeyBook(fields)
         nothing = np.empty(0, np.int64)
-        self._cells: dict[int, list[Items]] = {}
+        self._cells: list[Items] = []
         self._none = Items(nothing, nothing, empty_rows(self._sums.schema))
         # A buffered row is its arguments, which are fewer than the columns of a partial result; Arrow cannot count rows of none.
         arguments = [f for f in self._arguments.schema if f.name not in node.keys]
@@ -175,18 +179,18 @@ class BucketAggregateKernel(Operator):
             items = Items(items.group[which], window, items.parts.take(pa.array(which)))
         if not len(items):
             return
-        items = self._merged(items)
-        order = np.argsort(items.at, kind="stable")
-        group, at, parts = items.group[order], items.at[order], items.parts.take(pa.array(order))
-        cuts = (np.flatnonzero(at[1:] != at[:-1]) + 1).tolist()
-        for begin, end in zip([0, *cuts], [*cuts, len(at)], strict=True):
-            cell = self._cells.setdefault(int(at[begin]), [])
-            cell.append(Items(group[begin:end], at[begin:end], parts.slice(begin, end - begin)))
-            if len(cell) >= 8:
-                self._cells[int(at[begin])] = [self._merged(self._together(cell))]
+        self._cells.append(self._merged(items))
+        if len(self._cells) >= _PARTS:
+            self._gather_cells()
 
     def _pane(self, start: Times) -> Codes:
         return (start - self._grid.offset) // self._window.pane
+
+    def _gather_cells(self) -> Items:
+        """All cells, those of equal group and place as one."""
+        if len(self._cells) != 1:
+            self._cells = [self._merged(self._together(self._cells))]
+        return self._cells[0]
 
     def _gather_buffer(self) -> Items:
         """The whole buffer."""
@@ -223,21 +227,17 @@ class BucketAggregateKernel(Operator):
         inside = (buffer.at >= low * self._grid.hop + self._grid.offset) & (buffer.at < self._end(high))
         timed = [self._as_parts(buffer.where(inside if touched is None else inside & touched[buffer.group]))]
         found: list[Items] = []
-        for at, cell in self._cells.items():
-            if self._by_pane:
-                timed += [Items(part.group, self._pane_start(part.at), part.parts) for part in cell if self._pane_in(at, low, high)]
-            elif low <= at <= high:
-                found += cell
+        cells = self._gather_cells()
+        if self._by_pane:
+            timed.append(Items(cells.group, self._pane_start(cells.at), cells.parts))
+        else:
+            found.append(cells.where((cells.at >= low) & (cells.at <= high)))
         found.append(self._expanded(self._together(timed), low, high, touched))
         items = self._together(found)
         return self._merged(items if touched is None or not len(items) else items.where(touched[items.group]))
 
     def _pane_start(self, pane: Codes) -> Times:
         return pane * self._window.pane + self._grid.offset
-
-    def _pane_in(self, pane: int, low: int, high: int) -> bool:
-        start = pane * self._window.pane + self._grid.offset
-        return start + self._window.pane > low * self._grid.hop + self._grid.offset and start < self._end(high)
 
     def _end(self, window: int) -> int:
         return window * self._grid.hop + self._grid.offset + self._grid.size
@@ -321,33 +321,29 @@ class BucketAggregateKernel(Operator):
                     np.subtract.at(self._volume, group, count)
         if over.any():
             self._buffer = self._buffer.where(~over)
-        for at in [at for at in self._cells if self._is_over(at, closed)]:
-            cell = self._cells.pop(at)
-            if self._adaptive and (self._by_pane or self._window.hop == self._window.size):
-                for part in cell:
-                    np.subtract.at(self._volume, part.group, part.parts.column("n").to_numpy().astype(np.int32))
+        cells = self._gather_cells()
+        over = self._pane_start(cells.at) < self._grid.start(np.array([closed + 1]))[0] if self._by_pane else cells.at <= closed
+        if self._adaptive and (self._by_pane or self._window.hop == self._window.size):
+            gone = cells.where(over)
+            np.subtract.at(self._volume, gone.group, gone.parts.column("n").to_numpy().astype(np.int32))
+        self._cells = [cells.where(~over)]
         if self._adaptive:
             self._turn_lazy()
         if self._book.is_untidy:
             self._tidy()
 
-    def _is_over(self, at: int, closed: int) -> bool:
-        if not self._by_pane:
-            return at <= closed
-        return at * self._window.pane + self._grid.offset < (closed + 1) * self._grid.hop + self._grid.offset
-
     def _forget_all(self) -> None:
-        self._cells, self._buffer, self._waiting, self._expiry = {}, self._empty_buffer, [], {}
+        self._cells, self._buffer, self._waiting, self._expiry = [], self._empty_buffer, [], {}
         self._is_eager, self._volume = np.empty(0, np.bool_), np.empty(0, np.int32)
         self._book.clear()
 
     def _tidy(self) -> None:
         """Numbers for the groups in use only."""
-        kept = [self._buffer.group, *(part.group for cell in self._cells.values() for part in cell)]
+        kept = [self._buffer.group, *(part.group for part in self._cells)]
         used = np.unique(np.concatenate(kept))
         moved = self._book.keep(used)
         self._buffer = Items(moved[self._buffer.group], self._buffer.at, self._buffer.parts)
-        self._cells = {at: [Items(moved[part.group], part.at, part.parts) for part in cell] for at, cell in self._cells.items()}
+        self._cells = [Items(moved[part.group], part.at, part.parts) for part in self._cells]
         if self._adaptive:
             self._is_eager, self._volume = self._is_eager[used], self._volume[used]
             self._expiry = {
@@ -372,8 +368,11 @@ class BucketAggregateKernel(Operator):
         return Items(self._groups_of(rows), rows.column("_at").to_numpy(), parts)
 
     def snapshot(self) -> Slices:
-        slices = {"release": slice_of_release(self._release), "buffer": self._write(self._gather_buffer())}
-        slices |= {f"cells/{at}": self._write(self._merged(self._together(cell))) for at, cell in self._cells.items()}
+        slices = {
+            "release": slice_of_release(self._release),
+            "buffer": self._write(self._gather_buffer()),
+            "cells": self._write(self._gather_cells()),
+        }
         if self._adaptive:
             flags = {"_eager": pa.array(self._is_eager), "_volume": pa.array(self._volume)}
             slices["groups"] = self._written(np.arange(len(self._is_eager)), **flags)
@@ -394,17 +393,16 @@ class BucketAggregateKernel(Operator):
             self._volume = np.array(slices["groups"].column("_volume").to_numpy())
             self._monitor.high, self._monitor.extent = slices["monitor"].column(0).to_pylist()
         self._buffer = self._read(slices["buffer"], self._row_schema)
+        self._cells = [self._read(slices["cells"], self._sums.schema)]
         for name, rows in slices.items():
             kind, _, at = name.partition("/")
-            if kind == "cells":
-                self._cells[int(at)] = [self._read(rows, self._sums.schema)]
-            elif kind == "expiry":
+            if kind == "expiry":
                 self._expiry[int(at)] = [(self._groups_of(rows).astype(np.int32), rows.column("_count").to_numpy())]
         if self._adaptive:
             self._grow()
 
     def state_size(self) -> StateSize:
-        items = [self._buffer, *self._waiting, *(part for cell in self._cells.values() for part in cell)]
+        items = [self._buffer, *self._waiting, *self._cells]
         counts = sum(group.nbytes + count.nbytes for parts in self._expiry.values() for group, count in parts)
         flags = self._is_eager.nbytes + self._volume.nbytes
         return StateSize(sum(map(len, items)), sum(item.nbytes for item in items) + counts + flags + self._book.nbytes)

@@ -116,6 +116,22 @@ class Gate:
         scoped = {s: min(progress.of(s), earliest.get(s, INFINITY)) for s in progress.scoped}
         return Progress(cti, progress.scope_columns, {s: t for s, t in scoped.items() if t > cti}, progress.boxes)
 
+    def needs(self, time: int) -> int:
+        """The promise after which nothing that starts before a time is held any more."""
+        first = self._held.filter(self._held.start < time) if len(self._held) else self._held
+        if not len(first) or time <= MIN_TIME or self._consistency.mode == "eager":
+            return time
+        if self._settled == "start":
+            return time
+        latest = int(first.end.max())
+        if latest == INFINITY:
+            return INFINITY
+        return max(time, latest + (1 if self._settled == "past end" and self._consistency.is_final else 0))
+
+    def leaves_by(self, end: int) -> int:
+        """The watermark that lets an answer with this end leave; infinity where only a promise does."""
+        return end + self._consistency.hold if self._consistency.mode == "speculative" and end != INFINITY else INFINITY
+
     def snapshot(self) -> dict[str, Rows]:
         return {"gate": slice_of_delta(self._held), "gate_progress": slice_of_progress([self._passed])}
 

@@ -20,7 +20,7 @@ from thalweg.model.delta import Delta
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Rows
 from thalweg.model.time import Times
-from thalweg.operators.base import Operator, map_progress
+from thalweg.operators.base import Operator, least_promise, map_progress
 
 __all__ = ["LifetimeKernel"]
 
@@ -42,6 +42,9 @@ class LifetimeKernel(Operator):
     def progress(self, before: Progress) -> Progress:
         """The progress that progress of the input becomes."""
         return map_progress(before, self.promise)
+
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (least_promise(self.promise, time),)
 
     def process(self, port: int, batch: Batch) -> Batch:
         progress = self.progress(batch.progress)

@@ -14,6 +14,7 @@ from thalweg.operators.clip_by import ClipByKernel
 from thalweg.operators.clip_duration import ClipDurationKernel
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.coverage import CoverageKernel
+from thalweg.operators.describe import DescribeKernel
 from thalweg.operators.distinct import DistinctKernel
 from thalweg.operators.extend import ExtendKernel
 from thalweg.operators.hopping_aggregate import HoppingAggregateKernel
@@ -68,6 +69,7 @@ _KERNELS: dict[type[Node], Callable[[Any], Operator]] = {
     nodes.ClipBy: ClipByKernel,
     nodes.Stitch: StitchKernel,
     nodes.Distinct: DistinctKernel,
+    nodes.Describe: DescribeKernel,
     nodes.NumberRows: NumberRowsKernel,
 }
 

@@ -102,6 +102,9 @@ class SnapshotKernel(Operator):
         leaving, promise = self._gate.release(changes, self._watermark, self._scoped(progress))
         return leaving.to_batch(promise)
 
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (self._gate.needs(time),)
+
     def _scoped(self, progress: Progress) -> Progress:
         """What a promise says about groups: its scopes and boxes, where they are made of the keys."""
         boxes = rename_boxes(progress.boxes, {key: key for key in self._keys})

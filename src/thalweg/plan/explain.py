@@ -188,6 +188,9 @@ def _lifetime(node: Node) -> str:
             return f"by {by}"
         case nodes.ClipDuration(limit=limit):
             return f"to {limit}"
+        case nodes.Describe(period=every, offset=offset, groups=groups):
+            grid = "" if every is None else f"every {every}{_offset(offset)}"
+            return " ".join([grid, *([] if groups is None else [f"for {', '.join(groups)}"])]).strip()
         case nodes.Chop(period=period, offset=offset):
             return f"every {period}{_offset(offset)}"
         case nodes.HoppingLifetime(size=size, hop=hop, offset=offset):
@@ -210,6 +213,9 @@ def _source(node: nodes.Source) -> str:
         facts.append(f"partitions {entry.partition}")
     if entry.low_watermark is not None:
         facts.append(f"low watermark every {entry.low_watermark[0]} lagging {entry.low_watermark[1]}")
+    facts += map(str, entry.progress)
+    if entry.quarantine is not None:
+        facts.append(f"quarantine: {entry.quarantine}")
     if entry.late != "error":
         facts.append(f"late events: {entry.late}")
     return ", ".join(facts)

@@ -42,6 +42,7 @@ _KEYLESS = (
     nodes.Chop,
     nodes.HoppingLifetime,
     nodes.Quantize,
+    nodes.Describe,
 )
 
 
@@ -190,7 +191,8 @@ class _Cutter:
 
     def _exact(self, source: Source) -> _Placed:
         """A source whose promises follow from the order of its rows: one bucket sees them all."""
-        leaf = Source(source.name, source.columns, source.ingress, source.declared)
+        kept = replace(source.ingress, progress=source.ingress.observed)  # clocks are read where the chunks come in
+        leaf = Source(source.name, source.columns, kept, source.declared)
         return _Placed(leaf, False, (), {leaf.name: Exchange(leaf, (), source, source)})
 
     def _over(self, node: Node, below: _Placed, keys: Keys | None) -> _Placed:
@@ -274,7 +276,7 @@ class _Cutter:
             same = sum(1 for entry in self._exchanged.values() if entry.source is not None and entry.source.name == source.name)
             name = source.name if not same else f"{source.name}#{same + 1}"
             panes = isinstance(ingest, Panes)
-            policy = Ingress(trusted=True) if panes else replace(source.ingress, disorder=None, period=None)
+            policy = Ingress(trusted=True) if panes else replace(source.ingress, disorder=None, period=None, progress=())
             leaf = Source(name, ingest.schema, policy, ingest.properties.but(ordered=False))
             self._exchanged[mark] = Exchange(leaf, keys, source, ingest)
         return self._exchanged[mark]
@@ -402,8 +404,9 @@ def _source_of(node: Node) -> Source:
 
 
 def _needs_order(source: Source) -> bool:
-    """Promises per partition, or from observed times of rows that may be adjusted, need the rows in one order."""
-    return source.ingress.partition is not None or (source.ingress.disorder is not None and not source.declared.insert_only)
+    """Promises per partition, or from observed times of rows that may be adjusted, and quarantine need the rows in one order."""
+    policy = source.ingress
+    return policy.partition is not None or policy.quarantine is not None or (policy.observes and not source.declared.insert_only)
 
 
 def _can_pre_aggregate(plan: Node) -> bool:

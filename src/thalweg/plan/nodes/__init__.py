@@ -15,6 +15,7 @@ from thalweg.plan.nodes.lifetimes import (
 )
 from thalweg.plan.nodes.pairs import JOIN_KINDS, ClipBy, Join, Union
 from thalweg.plan.nodes.panes import CombinePanes, Panes
+from thalweg.plan.nodes.progress import Describe
 from thalweg.plan.nodes.retime import Retime
 from thalweg.plan.nodes.rows import Select, SelectMany, Where
 from thalweg.plan.nodes.sources import GroupInput, Ingress, Source
@@ -27,6 +28,7 @@ __all__ = [
     "ClipBy",
     "ClipDuration",
     "CombinePanes",
+    "Describe",
     "Distinct",
     "Extend",
     "GroupApply",

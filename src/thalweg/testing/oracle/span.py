@@ -11,6 +11,7 @@ from thalweg.plan.nodes import (
     AlterLifetime,
     Chop,
     ClipDuration,
+    Describe,
     Extend,
     HoppingLifetime,
     Node,
@@ -86,6 +87,11 @@ def retime(node: Retime, scene: Scene) -> list[Row]:
         if start is not None and end is not None:
             result.append((start, end, p))
     return result
+
+
+@meaning(Describe)
+def describe(node: Describe, scene: Scene) -> list[Row]:
+    return scene.rows(node.input)
 
 
 @meaning(Shift)
