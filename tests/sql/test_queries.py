@@ -42,6 +42,16 @@ QUERIES = {
             shown="",
         ),
     ),
+    "the best of each window": (
+        """SELECT destIP, sum(len) AS bytes [RANGE 3 minutes, SLIDE 1 minute, WA ts] FROM Main GROUP BY destIP
+        ORDER BY max(len) + count(*) DESC LIMIT 2""",
+        f"""SELECT s, e, destIP, bytes FROM (SELECT *, rank() OVER (PARTITION BY s ORDER BY best DESC) AS r FROM (
+            {
+            sliding(3 * MINUTE, MINUTE, "Main", "destIP", "sum(len)::bigint AS bytes, max(len) + count(*) AS best").replace(
+                f"s + {3 * MINUTE}, destIP", f"s + {3 * MINUTE} AS e, destIP"
+            )
+        })) WHERE r <= 2""",
+    ),
     "group by an alias": (
         "SELECT len // 500 AS size, count(*) AS n [RANGE TUMBLING 2 minutes, WA ts] FROM Main GROUP BY size",
         sliding(2 * MINUTE, 2 * MINUTE, "Main", "len // 500", "len // 500 AS size, count(*) AS n", shown=""),

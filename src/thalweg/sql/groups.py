@@ -87,7 +87,7 @@ class GroupReader(RowReader):
         for known, other in self.calls.items():
             if str(other) == str(call):
                 return Column(known)
-        taken = {"fill", "wid", *(str(key.result) for key in self.keys), *self.calls}  # arguments of aggregate
+        taken = {"self", "fill", "wid", *(str(key.result) for key in self.keys), *self.calls}  # arguments of aggregate
         base = self.wanted if self.wanted and self.wanted not in taken else name
         number, candidate = 1, base
         while candidate in taken:

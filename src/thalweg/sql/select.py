@@ -11,8 +11,11 @@ from dataclasses import replace
 from sqlglot import exp
 
 from thalweg.expr import Column, Expr
+from thalweg.plan import nodes
+from thalweg.plan.aggregates import count
 from thalweg.plan.rules.substitution import START
 from thalweg.sql.aggregates import is_aggregate
+from thalweg.sql.assigned import AssignedWindow
 from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.from_clause import Query, read_from
 from thalweg.sql.grouping import Grouping, grouping_of
@@ -20,11 +23,11 @@ from thalweg.sql.groups import GroupReader
 from thalweg.sql.relations import Field, Relation, unique_names
 from thalweg.sql.syntax import WindowClause, Windowed
 from thalweg.sql.table_functions import WINDOW_END, WINDOW_START
-from thalweg.stream import GroupedStream
+from thalweg.stream import GroupedStream, Stream
 
 __all__ = ["compile_select"]
 
-_UNDERSTOOD = {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_"}
+_UNDERSTOOD = {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_", "order", "limit"}
 
 
 def compile_select(context: Context, select: exp.Expr, query: Query) -> Relation:
@@ -34,7 +37,8 @@ def compile_select(context: Context, select: exp.Expr, query: Query) -> Relation
         context.text.refuse_node(select, "SELECT names nothing; say which columns, or *.")
     clause = _take_clause(context, select)
     relation = read_from(context, select, query, clause)
-    grouped = clause is not None or select.args.get("group") or select.args.get("having") or _has_aggregates(select)
+    grouped = bool(clause is not None or select.args.get("group") or select.args.get("having") or _has_aggregates(select))
+    _refuse_order(context, select, grouped=grouped)
     result = _groups(context, select, relation, clause) if grouped else _rows(context, select, relation)
     if select.args.get("distinct"):
         if select.args["distinct"].args.get("on"):
@@ -48,9 +52,20 @@ def _refuse_unknown(context: Context, select: exp.Expr) -> None:
     for key in sorted(said - _UNDERSTOOD):
         part = select.args[key]
         node = part if isinstance(part, exp.Expr) else select
-        word = {"order": "ORDER BY", "limit": "LIMIT"}.get(key, key.rstrip("_").upper())
-        hint = " A stream has no end to be sorted; its rows have times." if key == "order" else ""
-        context.text.refuse_node(node, f"{word} has no meaning for a stream here.{hint}")
+        context.text.refuse_node(node, f"{key.rstrip('_').upper()} has no meaning for a stream here.")
+
+
+def _refuse_order(context: Context, select: exp.Expr, *, grouped: bool) -> None:
+    """ORDER BY and LIMIT rank the groups of a window, together."""
+    order, limit = select.args.get("order"), select.args.get("limit")
+    if order is None and limit is None:
+        return
+    if order is None or limit is None or not grouped:
+        node = limit if order is None else order
+        assert node is not None
+        context.text.refuse_node(
+            node, "a stream has no end to be sorted. The best groups of each window are ORDER BY ... LIMIT n, with a window."
+        )
 
 
 def _take_clause(context: Context, select: exp.Expr) -> WindowClause | None:
@@ -121,7 +136,7 @@ def _project(context: Context, select: exp.Expr, relation: Relation, wanted: lis
     plain = [value.name for value in columns.values() if isinstance(value, Column)]
     if plain != stream.schema.names or list(columns) != plain:
         with context.text.at(select.expressions[0]):
-            stream = stream.select(**columns)
+            stream = Stream(nodes.Select(stream.node, tuple(columns.items())))
     fields = [Field(name, Column(name), is_time=_is(value, START)) for name, value in columns.items()]
     return Relation(stream, (*fields, Field(START, Column(START), is_time=True, shown=False)))
 
@@ -154,33 +169,54 @@ def _groups(context: Context, select: exp.Expr, relation: Relation, clause: Wind
     reader.wanted = ""
     reader.names = {name: value for _, name, value in wanted} | names  # HAVING may say what is selected
     having = select.args.get("having")
+    if select.args.get("order") is not None:
+        for ranked in select.args["order"].expressions:
+            reader.convert(ranked.this)
     kept = reader.convert(having.this) if having is not None else None
-    made = _aggregate(context, select, grouping, reader)
+    needed = frozenset[str]().union(*(value.columns() for _, _, value in wanted), kept.columns() if kept is not None else ())
+    made = _aggregate(context, select, grouping, reader, needed)
     if having is not None and kept is not None:
         with context.text.at(having):
             made = replace(made, stream=made.stream.where(kept))
+    if select.args.get("order") is not None:
+        made = _best(context, select, made, window, reader)
     result = _project(context, select, made, wanted)
     hidden = [Field(name, value, is_time=name == WINDOW_START, shown=False) for name, value in names.items() if _over_start(value)]
     return replace(result, fields=(*result.fields, *(field for field in hidden if field.name not in result.stream.schema.names)))
+
+
+def _best(context: Context, select: exp.Expr, made: Relation, window: AssignedWindow, reader: GroupReader) -> Relation:
+    """The best groups of each window; ties are kept whole."""
+    order, limit = select.args["order"], select.args["limit"]
+    if window.end is None or window.helper is not None:
+        context.text.refuse_node(order, "groups are ranked in windows over time, which all of them share.")
+    if len(order.expressions) != 1:
+        context.text.refuse_node(order, "ORDER BY ranks groups by one value here.")
+    number = limit.expression
+    if not isinstance(number, exp.Literal) or not number.name.isdigit() or int(number.name) < 1:
+        context.text.refuse_node(limit, "LIMIT takes a whole number, at least one.")
+    ranked = order.expressions[0]
+    by = reader.convert(ranked.this)
+    with context.text.at(order):
+        together = made.stream.with_columns(_window=Column(START)).group_by("_window")
+        return replace(made, stream=together.top_k(int(number.name), by=by, descending=bool(ranked.args.get("desc"))))
 
 
 def _over_start(value: Expr) -> bool:
     return value.columns() <= {START}
 
 
-def _aggregate(context: Context, select: exp.Expr, grouping: Grouping, reader: GroupReader) -> Relation:
+def _aggregate(context: Context, select: exp.Expr, grouping: Grouping, reader: GroupReader, needed: frozenset[str]) -> Relation:
     window, stream = grouping.window, grouping.relation.stream
     if window.time is not None:
         stream = stream.alter_lifetime(start=window.time, duration=1)
     elif window.as_points and stream.properties.constant_duration != 1:
         stream = stream.points()
     calls = dict(reader.calls)
-    if window.helper is not None:
+    if window.helper is not None and window.helper[0] in needed:
         calls[window.helper[0]] = window.helper[1]
     place = select.args.get("group") or select.expressions[0]
     if not calls:
-        from thalweg.plan.aggregates import count
-
         calls["count"] = count()
     with context.text.at(place):
         made = window.apply(GroupedStream(stream.node, grouping.columns)).aggregate(**calls)  # type: ignore[arg-type]  # none is called fill
