@@ -43,6 +43,7 @@ from thalweg.operators.top_k import TopKKernel
 from thalweg.operators.union import UnionKernel
 from thalweg.operators.where import WhereKernel
 from thalweg.operators.wid_aggregate import WidAggregateKernel
+from thalweg.operators.window_apply import WindowApplyKernel
 from thalweg.plan import nodes
 from thalweg.plan.nodes import Join, Node, TopK, WindowAggregate
 from thalweg.windows import HoppingWindow, LandmarkTime, SlideByTuple, SlidingRows, SlidingTime, SnapshotWindow
@@ -84,6 +85,8 @@ def kernel_for(node: Node, consistency: Consistency) -> Operator:
         return PanesKernel(node) if node.table is None else TablePanesKernel(node)
     if isinstance(node, nodes.CombinePanes):
         return CombinePanesKernel(node, consistency)
+    if isinstance(node, nodes.WindowApply):
+        return WindowApplyKernel(node, consistency)
     if isinstance(node, TopK):
         return HoppingTopKKernel(node, consistency) if isinstance(node.window, HoppingWindow) else TopKKernel(node, consistency)
     if isinstance(node, Join) and node.how == "inner":
