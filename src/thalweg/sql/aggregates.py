@@ -1,4 +1,4 @@
-"""Aggregates by their SQL names."""
+"""Aggregates by their SQL names, and those that a user registered."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from sqlglot import exp
 
 from thalweg.errors import PlanError
 from thalweg.expr import Expr, Literal
+from thalweg.expr.functions import ALIASES, FUNCTIONS
 from thalweg.plan import aggregates
 from thalweg.plan.aggregates import AggregateCall
+from thalweg.udm import DEFAULT, Module
 
-__all__ = ["AGGREGATES", "is_aggregate"]
+__all__ = ["AGGREGATES", "is_aggregate", "module_named"]
 
 Builder = Callable[..., AggregateCall]
 
@@ -66,6 +68,19 @@ AGGREGATES: dict[str, tuple[Builder, int]] = {
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    """Whether a node of the tree is an aggregate, perhaps with a FILTER."""
+    """Whether a node of the tree is an aggregate, of ours or of a user, perhaps with a FILTER."""
     call = node.this if isinstance(node, exp.Filter) else node
-    return isinstance(call, exp.Anonymous) and isinstance(call.this, str) and call.this.lower() in AGGREGATES
+    if not isinstance(call, exp.Anonymous) or not isinstance(call.this, str):
+        return False
+    return call.this.lower() in AGGREGATES or module_named(call.this) is not None
+
+
+def module_named(name: str) -> Module | None:
+    """The aggregate that somebody registered under a name."""
+    if ALIASES.get(name.lower(), name.lower()) in FUNCTIONS:
+        return None
+    try:
+        found = DEFAULT.find(name)
+    except PlanError:
+        return None
+    return found if found.kind == "aggregate" else None

@@ -11,8 +11,9 @@ from thalweg.expr import Column, Expr, Literal
 from thalweg.plan import aggregates
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.nodes import lifetime_schema
-from thalweg.sql.aggregates import AGGREGATES, is_aggregate
+from thalweg.sql.aggregates import AGGREGATES, is_aggregate, module_named
 from thalweg.sql.expressions import Context, RowReader
+from thalweg.sql.modules import ModuleCall, read_module
 from thalweg.sql.relations import Field, Relation
 
 __all__ = ["GroupReader", "Key"]
@@ -36,6 +37,7 @@ class GroupReader(RowReader):
         self.names = names
         """What may be said of a group besides its keys: the start and the end of its window."""
         self.calls: dict[str, AggregateCall] = {}
+        self.modules: dict[str, ModuleCall] = {}
         self.wanted = ""
         """What the next aggregate would be called by the author of the query."""
 
@@ -69,6 +71,8 @@ class GroupReader(RowReader):
         if isinstance(node, exp.Filter):
             condition, call = rows.convert(node.expression.this), node.this
         name = call.this.lower()
+        if name not in AGGREGATES:
+            return self.module(call, rows, filtered=condition is not None)
         build, arity = AGGREGATES[name]
         args = call.expressions
         if name == "count" and (not args or isinstance(args[0], exp.Star)) and len(args) <= 1:
@@ -83,15 +87,28 @@ class GroupReader(RowReader):
             made.type_in(lifetime_schema(self.relation.stream.schema))
             return self.named(name, made)
 
-    def named(self, name: str, call: AggregateCall) -> Expr:
-        for known, other in self.calls.items():
+    def module(self, node: exp.Expr, rows: RowReader, *, filtered: bool) -> Expr:
+        """An aggregate of a user's own."""
+        found = module_named(node.this)
+        assert found is not None
+        if filtered:
+            self.source.refuse_node(node, f"{node.this} takes no FILTER; say which rows in WHERE, or null for the others in its argument.")
+        return self.named(found.short_name, read_module(rows, found, node))
+
+    def named(self, name: str, call: AggregateCall | ModuleCall) -> Expr:
+        """The column of an aggregate; what is said twice is computed once."""
+        known: dict[str, AggregateCall | ModuleCall] = {**self.calls, **self.modules}
+        for column, other in known.items():
             if str(other) == str(call):
-                return Column(known)
-        taken = {"self", "fill", "wid", *(str(key.result) for key in self.keys), *self.calls}  # arguments of aggregate
+                return Column(column)
+        taken = {"self", "fill", "wid", *(str(key.result) for key in self.keys), *known}  # arguments of aggregate
         base = self.wanted if self.wanted and self.wanted not in taken else name
         number, candidate = 1, base
         while candidate in taken:
             number += 1
             candidate = f"{base}_{number}"
-        self.calls[candidate] = call
+        if isinstance(call, ModuleCall):
+            self.modules[candidate] = call
+        else:
+            self.calls[candidate] = call
         return Column(candidate)

@@ -20,6 +20,7 @@ from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.from_clause import Query, read_from
 from thalweg.sql.grouping import Grouping, grouping_of
 from thalweg.sql.groups import GroupReader
+from thalweg.sql.modules import answer, together
 from thalweg.sql.relations import Field, Relation, unique_names
 from thalweg.sql.syntax import WindowClause, Windowed
 from thalweg.sql.table_functions import WINDOW_END, WINDOW_START
@@ -215,9 +216,11 @@ def _aggregate(context: Context, select: exp.Expr, grouping: Grouping, reader: G
     calls = dict(reader.calls)
     if window.helper is not None and window.helper[0] in needed:
         calls[window.helper[0]] = window.helper[1]
-    place = select.args.get("group") or select.expressions[0]
-    if not calls:
+    if not calls and not reader.modules:
         calls["count"] = count()
-    with context.text.at(place):
-        made = window.apply(GroupedStream(stream.node, grouping.columns)).aggregate(**calls)  # type: ignore[arg-type]  # none is called fill
+    with context.text.at(select.args.get("group") or select.expressions[0]):
+        windowed = window.apply(GroupedStream(stream.node, grouping.columns))
+        parts = [windowed.aggregate(**calls)] if calls else []  # type: ignore[arg-type]  # none is called fill
+        parts += [answer(windowed, call, name) for name, call in reader.modules.items()]
+        made = together(parts, grouping.columns)
     return Relation(made, tuple(Field(name, Column(name)) for name in made.schema.names))
