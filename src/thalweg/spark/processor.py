@@ -139,7 +139,7 @@ class FragmentProcessor(StatefulProcessor):
 
     def _to_fragments(self, bucket: int, batch: Batch, read: int) -> Iterator[Row]:
         for fragment, entry, ids in self._spec.targets:
-            header = Header.of_progress(batch.progress.without_scopes(), partition=str(bucket), rows=read).to_json()
+            header = Header.of_progress(batch.progress.without_groups(), partition=str(bucket), rows=read).to_json()
             for target, part in divide(batch, entry.keys, ids):
                 yield _exchange_row(target, fragment, entry.leaf.name, 0, header, blob_of_batch(part) if len(part) else None)
 
