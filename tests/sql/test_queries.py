@@ -42,6 +42,16 @@ QUERIES = {
             shown="",
         ),
     ),
+    "the best of each window": (
+        """SELECT destIP, sum(len) AS bytes [RANGE 3 minutes, SLIDE 1 minute, WA ts] FROM Main GROUP BY destIP
+        ORDER BY max(len) + count(*) DESC LIMIT 2""",
+        f"""SELECT s, e, destIP, bytes FROM (SELECT *, rank() OVER (PARTITION BY s ORDER BY best DESC) AS r FROM (
+            {
+            sliding(3 * MINUTE, MINUTE, "Main", "destIP", "sum(len)::bigint AS bytes, max(len) + count(*) AS best").replace(
+                f"s + {3 * MINUTE}, destIP", f"s + {3 * MINUTE} AS e, destIP"
+            )
+        })) WHERE r <= 2""",
+    ),
     "group by an alias": (
         "SELECT len // 500 AS size, count(*) AS n [RANGE TUMBLING 2 minutes, WA ts] FROM Main GROUP BY size",
         sliding(2 * MINUTE, 2 * MINUTE, "Main", "len // 500", "len // 500 AS size, count(*) AS n", shown=""),
@@ -155,6 +165,19 @@ def test_outer_joins_with_windows_are_those_of_duckdb(how: str, window: str, pac
     expected = f"""SELECT {at}, {at} + 1, {shown} FROM M1 {how} JOIN M2
         ON M1.srcPort = M2.srcPort AND M1.len < M2.len AND {tumbling if "TUMBLING" in window else band}"""
     assert_same_table(ask_duckdb(expected, packets), answers(query, packets))
+
+
+@pytest.mark.parametrize("how", ["", "LEFT "])
+@pytest.mark.parametrize("within", [None, 20])
+def test_asof_joins_are_those_of_duckdb(how: str, within: int | None, packets: dict[str, pa.Table]) -> None:
+    window = "" if within is None else f" [RANGE {within} seconds, WA ts]"
+    shown, on = "M1.ts AS at, M1.len AS mine, M2.len AS yours", "ON M1.srcPort = M2.srcPort AND M1.ts >= M2.ts"
+    text = f"SELECT {shown} FROM M1 ASOF {how}JOIN M2{window} {on}"
+    expected = f"SELECT M1.ts, M1.ts + 1, {shown} FROM M1 ASOF {how}JOIN M2 {on}"
+    if within is not None:
+        near = f"M1.ts - M2.ts <= {within * SECOND}"
+        expected = expected.replace("M2.len AS yours", f"CASE WHEN {near} THEN M2.len END AS yours") + ("" if how else f" WHERE {near}")
+    assert_same_table(ask_duckdb(expected, packets), answers(tw.sql(text, streams()), packets))
 
 
 def test_joins_without_windows_go_by_lifetimes(packets: dict[str, pa.Table]) -> None:

@@ -104,12 +104,25 @@ MISTAKES = [
     ("SELECT len FROM Main; SELECT len FROM Main", ";", "one query is expected"),
     ("SELECT len FROM Main WHERE 'open", "'", "a quote is opened and never closed."),
     ("SELECT len FRM Main", "Main", "'Main' is not expected here."),
-    ("SELECT len FROM Main ORDER BY len", "len", "ORDER BY has no meaning for a stream here."),
+    ("SELECT len FROM Main ORDER BY len", "len", "a stream has no end to be sorted"),
+    (f"SELECT srcIP, count(*) {WINDOW} FROM Main GROUP BY srcIP LIMIT 4", "4", "The best groups of each window are ORDER BY"),
+    (f"SELECT srcIP, count(*) {WINDOW} FROM Main GROUP BY srcIP ORDER BY count(*) LIMIT 0", "0", "LIMIT takes a whole number"),
+    (
+        "SELECT srcIP, count(*) FROM Main GROUP BY SESSION(ts, 4), srcIP ORDER BY srcIP LIMIT 1",
+        "srcIP",
+        "windows over time, which all of them",
+    ),
     ("SELECT rank() OVER (PARTITION BY srcIP) FROM Main", "rank() OVER (PARTITION BY srcIP)", "a window stands in brackets"),
     (
         "SELECT Main.len FROM Main [RANGE 5] LEFT JOIN Other [RANGE 5] ON Main.len = Other.len LEFT JOIN Other AS o ON o.len = Main.len",
         "Other AS o ON o.len = Main.len",
         "outer joins with windows take two streams at a time",
+    ),
+    ("SELECT Main.len FROM Main ASOF JOIN Other ON Main.len = Other.len", "Other", "ASOF JOIN compares the times once"),
+    (
+        "SELECT Main.len FROM Main ASOF FULL JOIN Other ON Main.ts >= Other.ts",
+        "Other ON Main.ts >= Other.ts",
+        "FULL JOIN is not known here",
     ),
     ("", "", "a query is expected; the text is empty."),
 ]

@@ -17,7 +17,7 @@ from thalweg.windows.specification import Rank, Rows
 
 __all__ = ["AssignedWindow", "by_tuple", "hop", "landmark", "row_landmark", "rows", "session", "snapshot"]
 
-_LAST_START = "last_start"
+_LAST_START = "_last_start"
 
 
 @dataclass(frozen=True, slots=True)
