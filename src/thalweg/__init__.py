@@ -25,7 +25,7 @@ from thalweg.model import (
 )
 from thalweg.plan.aggregates import arg_max, arg_min, avg, count, first, last, max_, min_, percentile, stddev, sum_, variance
 from thalweg.plan.policies import estimated, late_by, late_by_rows, on_demand, ordered, quarantine, timer
-from thalweg.run import Engine, changes, events, run, table
+from thalweg.run import Engine, changes, events, records, run, table
 from thalweg.sql import sql
 from thalweg.stream import Stream, source
 from thalweg.windows.specification import rank, rows
@@ -74,6 +74,7 @@ __all__ = [
     "point",
     "quarantine",
     "rank",
+    "records",
     "remove",
     "rows",
     "run",
