@@ -24,10 +24,11 @@ from thalweg.model import (
     remove,
 )
 from thalweg.plan.aggregates import arg_max, arg_min, avg, count, first, last, max_, min_, percentile, stddev, sum_, variance
+from thalweg.plan.join_windows import band, ranges, same_window, widjoin
 from thalweg.plan.policies import estimated, late_by, late_by_rows, on_demand, ordered, quarantine, timer
 from thalweg.run import Engine, changes, events, records, run, table
 from thalweg.sql import sql
-from thalweg.stream import Stream, source
+from thalweg.stream import Stream, join_all, source
 from thalweg.windows.specification import rank, rows
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ __all__ = [
     "arg_max",
     "arg_min",
     "avg",
+    "band",
     "call",
     "changes",
     "cht",
@@ -62,6 +64,7 @@ __all__ = [
     "from_files",
     "from_spark",
     "insert",
+    "join_all",
     "last",
     "late_by",
     "late_by_rows",
@@ -73,11 +76,13 @@ __all__ = [
     "percentile",
     "point",
     "quarantine",
+    "ranges",
     "rank",
     "records",
     "remove",
     "rows",
     "run",
+    "same_window",
     "source",
     "sql",
     "stddev",
@@ -85,6 +90,7 @@ __all__ = [
     "table",
     "timer",
     "variance",
+    "widjoin",
 ]
 
 

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.operators.window_join_laws import window_joins
 from thalweg.expr import col, lit
 from thalweg.model import INFINITY, Element, Row, cti, insert
 from thalweg.plan import aggregates as agg
@@ -201,6 +202,8 @@ LAWS |= {
     "distinct": Law(lambda: Distinct(Select(A, (("v", col("v") % 2),))), endless),
     "distinct with nulls": Law(lambda: Distinct(A), nulls),
 }
+
+LAWS |= {name: Law(build, nulls if " left" in name else finite) for name, build in window_joins(A, B).items()}
 
 # ------------------------------------------------------------------------------------------------- windows, aggregates
 

@@ -51,14 +51,15 @@ def make_link(name: str, count: int = 90) -> pa.Table:
 
 
 def links() -> dict[str, pa.Table]:
-    return {name: make_link(name, 9 if name == "Control" else 90) for name in LINKS}
+    """A few packets on each link, and more than a thousand on the one whose queries ask for the last thousand."""
+    return {name: make_link(name, {"Control": 9, "Main": 1_200}.get(name, 90)) for name in LINKS}
 
 
 def streams() -> dict[str, tw.Stream]:
     return {name: tw.source(name, COLUMNS, disorder=DISORDER) for name in LINKS}
 
 
-def answers(query: tw.Stream, tables: Mapping[str, pa.Table], *, consistency: str = "speculative", batch: int = 7) -> list[Row]:
+def answers(query: tw.Stream, tables: Mapping[str, pa.Table], *, consistency: str = "speculative", batch: int = 31) -> list[Row]:
     """The final table of a query that is fed the packets as they arrive, a few at a time."""
     names = [node.name for node in _sources(query)]
     feeds = {

@@ -18,7 +18,19 @@ SESSIONS = f"""
     ), numbered AS (SELECT *, sum(opens::int) OVER (PARTITION BY srcIP ORDER BY ts) AS session FROM cut)
     SELECT min(ts), max(ts) + {20 * SECOND}, srcIP, sum(len)::bigint AS bytes FROM numbered GROUP BY srcIP, session"""
 
+RANKED = """WITH ranked AS (SELECT *, rank() OVER ({}ORDER BY ts) AS r FROM Control) SELECT w.ts, w.ts + 1, {}sum(p.len)::bigint AS bytes
+    FROM ranked AS w JOIN ranked AS p ON {}p.r <= w.r AND p.r > w.r - 4 WHERE w.r % 2 = 0 GROUP BY ALL"""
+
 FORMS = {
+    "count": ("SELECT sum(len) AS bytes FROM COUNT(TABLE Control, 4, 2)", RANKED.format("", "", "")),
+    "count, partitioned": (
+        "SELECT srcIP, sum(len) AS bytes FROM COUNT(TABLE Main2 PARTITION BY srcIP, ROWS => 4, SLIDE => 2)",
+        RANKED.format("PARTITION BY srcIP ", "w.srcIP, ", "w.srcIP = p.srcIP AND ").replace("Control", "Main2"),
+    ),
+    "brackets, ranked": (
+        "SELECT sum(len) AS bytes [RANGE 4 rows, SLIDE 2 rows, WA rank(ts)] FROM Control",
+        RANKED.format("", "", ""),
+    ),
     "tumble, Flink": (
         (
             "SELECT srcIP, sum(len) AS bytes FROM TABLE(TUMBLE(TABLE Main, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) "

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.sql.packets import COLUMNS, MINUTE, SECOND
+from thalweg import INFINITY
 
 __all__ = ["PARAMETERS", "THESIS", "Query"]
 
@@ -46,18 +47,18 @@ def together(*names: str) -> str:
 
 
 def band(left: str, stays: int, right: str, other: int, columns: str, condition: str) -> str:
-    """Pairs that are in their windows at the same time, for as long as both are."""
+    """Pairs that are in each other's windows, at the later of their times."""
     return (
-        f"SELECT greatest({left}.ts, {right}.ts), least({left}.ts + {stays}, {right}.ts + {other}), {columns} FROM {left}, {right} "
+        f"SELECT greatest({left}.ts, {right}.ts), greatest({left}.ts, {right}.ts) + 1, {columns} FROM {left}, {right} "
         f"WHERE {right}.ts < {left}.ts + {stays} AND {left}.ts < {right}.ts + {other} AND {condition}"
     )
 
 
 def tumbling(left: str, right: str, size: int, columns: str, condition: str, names: tuple[str, str] | None = None) -> str:
-    """Pairs in the same window of `size`."""
+    """Pairs in the same window of `size`, at the later of their times."""
     one, two = names or (left, right)
     return (
-        f"SELECT {one}.ts // {size} * {size}, {one}.ts // {size} * {size} + {size}, {columns} FROM {left} AS {one}, {right} AS {two} "
+        f"SELECT greatest({one}.ts, {two}.ts), greatest({one}.ts, {two}.ts) + 1, {columns} FROM {left} AS {one}, {right} AS {two} "
         f"WHERE {one}.ts // {size} = {two}.ts // {size} AND {condition}"
     )
 
@@ -102,6 +103,38 @@ THESIS: dict[str, Query] = {
     "Q5-1": Query(
         "Select srcIP, count(*) [RANGE 10 minutes, SLIDE 1 minute, WATTR ts] From Main Group By srcIP",
         TEN_BY_ONE.format("Main"),
+    ),
+    "Q5-2": Query(
+        "SELECT srcIP, max(length) [RANGE 1000 rows, SLIDE 10 rows, WA row-num, PA srcIP] FROM Main",
+        """WITH numbered AS (
+            SELECT *, row_number() OVER (PARTITION BY srcIP ORDER BY row_num) AS n, max(ts) OVER (ORDER BY row_num) AS so_far FROM Main
+        ) SELECT w.so_far, w.so_far + 1, w.srcIP, max(p.length) AS max FROM numbered AS w JOIN numbered AS p
+        ON p.srcIP = w.srcIP AND p.n <= w.n AND p.n > w.n - 1000 WHERE w.n % 10 = 0 GROUP BY w.srcIP, w.n, w.so_far""",
+    ),
+    "Q5-3": Query(
+        "SELECT srcIP, max(length) [RANGE 1000 rows, SLIDE 10 rows, WA row-num] FROM Main GROUP-BY srcIP",
+        """WITH numbered AS (SELECT *, max(ts) OVER (ORDER BY row_num) AS so_far FROM Main)
+        SELECT w.so_far, w.so_far + 1, p.srcIP, max(p.length) AS max FROM numbered AS w JOIN numbered AS p
+        ON p.row_num <= w.row_num AND p.row_num > w.row_num - 1000 WHERE w.row_num % 10 = 0 GROUP BY p.srcIP, w.row_num, w.so_far""",
+    ),
+    "Q5-4": Query(
+        """SELECT srcIP, count(*) [RANGE ALL, SLIDE 1 minute, WA ts]
+        FROM Main1 GROUP BY srcIP""",
+        f"""WITH minutes AS (SELECT DISTINCT srcIP, ts // {MINUTE} AS w FROM Main1)
+        SELECT m.w * {MINUTE}, coalesce(lead(m.w) OVER (PARTITION BY m.srcIP ORDER BY m.w) * {MINUTE}, {INFINITY}), m.srcIP,
+        (SELECT count(*) FROM Main1 AS p WHERE p.srcIP = m.srcIP AND p.ts < (m.w + 1) * {MINUTE}) AS count FROM minutes AS m""",
+    ),
+    "Q5-5": Query(
+        """SELECT max(length)
+        [RANGE 5 minutes, RATTR ts, SLIDE 1 row, SATTR row-num] FROM Main""",
+        f"""SELECT ts - {5 * MINUTE} + 1, ts + 1, max(length) OVER (ORDER BY ts RANGE {5 * MINUTE - 1} PRECEDING) AS max FROM Main""",
+    ),
+    "Q5-6": Query(
+        """SELECT count(*)
+        [RANGE 5 minutes, RATTR ts, SLIDE 5 rows, SATTR rank(ts)] FROM Main""",
+        f"""WITH ranked AS (
+            SELECT ts, rank() OVER (ORDER BY ts) AS r, count(*) OVER (ORDER BY ts RANGE {5 * MINUTE - 1} PRECEDING) AS count FROM Main
+        ) SELECT ts - {5 * MINUTE} + 1, ts + 1, count FROM ranked WHERE r % 5 = 0""",
     ),
     "Q5-7": Query(
         """SELECT Main1.srcIP, Main1.destIP, Main2.srcIP, Main2.destIP, Main2.ts FROM Main1, Main2

@@ -17,6 +17,7 @@ from thalweg.expr.case import Case
 from thalweg.expr.casts import TYPE_NAMES
 from thalweg.expr.functions import ALIASES, FUNCTIONS
 from thalweg.expr.nodes import Call, Cast, Column, Expr, Literal
+from thalweg.expr.user_calls import find_user_function, user_call
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -97,9 +98,13 @@ class ExpressionReader:
             if not -(2**63) <= int(digits) < 2**63:
                 self.source.refuse_node(node, f"{digits} does not fit in a bigint; write {digits}.0 for a double.")
             return Literal(int(digits))
-        if float(digits) in (float("inf"), float("-inf")):
+        try:
+            value = float(digits)
+        except ValueError:
+            self.source.refuse_node(node, f"{digits} is not a number.")
+        if value in (float("inf"), float("-inf")):
             self.source.refuse_node(node, f"{digits} is too large for a double.")
-        return Literal(float(digits))
+        return Literal(value)
 
     def read_negation(self, node: exp.Expr) -> Expr:
         inner = node.this
@@ -166,6 +171,9 @@ class ExpressionReader:
                 self.source.refuse_node(node, f"if takes a condition and one or two values; got {len(args)} arguments.")
             return Case(((args[0], args[1]),), args[2] if len(args) == 3 else None)
         function = FUNCTIONS.get(ALIASES.get(name, name))
+        own = find_user_function(node.this) if function is None else None
+        if own is not None:
+            return user_call(own, args)
         if function is None:
             self.source.refuse(
                 f"unknown function {node.this!r}{did_you_mean(name, [*FUNCTIONS, *ALIASES, 'if', 'cast'])}", node.meta["start"]

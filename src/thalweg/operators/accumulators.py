@@ -20,6 +20,8 @@ Only sums can also be taken away again.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -29,7 +31,7 @@ from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import Times
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.doubled import rounded, square, variance_of
-from thalweg.operators.range_tree import DOUBLED, MINIMUM, range_query
+from thalweg.operators.range_tree import DOUBLED, MINIMUM, MINIMUM_FLOAT, range_query
 from thalweg.plan.aggregates import AggregateCall
 
 __all__ = ["Accumulators"]
@@ -119,7 +121,11 @@ class Accumulators:
         """Parts of equal code become one; the result is in the order of the codes 0 .. size - 1."""
         columns: Columns = {"n": _sums(parts.column("n"), code, size)}
         for i, call in enumerate(self._arguments.calls):
-            if call.function in _ORDERED:
+            if (keys := self._plain_keys(i, parts)) is not None:
+                best = np.full(size, np.inf if keys.dtype.kind == "f" else _ABSENT, keys.dtype)
+                np.minimum.at(best, code, keys)
+                columns[f"x{i}"] = self._plain_values(i, best)
+            elif call.function in _ORDERED:
                 order = self._order(i, parts)
                 best = np.full(size, _ABSENT)
                 np.minimum.at(best, code, order[0])
@@ -149,7 +155,10 @@ class Accumulators:
         """The parts of each range [lo, hi) as one."""
         columns: Columns = {"n": _range_sums(parts.column("n"), lo, hi)}
         for i, call in enumerate(self._arguments.calls):
-            if call.function in _ORDERED:
+            if (keys := self._plain_keys(i, parts)) is not None:
+                (least,) = range_query([keys], lo, hi, MINIMUM_FLOAT if keys.dtype.kind == "f" else MINIMUM)
+                columns[f"x{i}"] = self._plain_values(i, least)
+            elif call.function in _ORDERED:
                 order = self._order(i, parts)
                 (best,) = range_query([order[0]], lo, hi, MINIMUM)
                 columns |= self._picked(i, parts, best, order[1])
@@ -157,6 +166,32 @@ class Accumulators:
                 columns |= {f.name: _range_sums(parts.column(f.name), lo, hi) for f in self._fields(i) if pa.types.is_int64(f.type)}
         columns |= self._doubled_sums(parts, lo, hi)
         return pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
+
+    def _plain_keys(self, i: int, parts: Rows) -> npt.NDArray[Any] | None:
+        """The values of a minimum or maximum as numbers of which the smallest is wanted; None where they are not so plain."""
+        call = self._arguments.calls[i]
+        if call.function not in ("min", "max"):
+            return None
+        values = parts.column(f"x{i}")
+        whole = pa.types.is_integer(values.type) and not pa.types.is_uint64(values.type)
+        if not whole and not pa.types.is_floating(values.type):
+            return None
+        numbers = values.cast(pa.int64() if whole else pa.float64())
+        keys: npt.NDArray[Any] = (numbers.fill_null(0) if numbers.null_count else numbers).to_numpy(zero_copy_only=False)
+        if whole and len(keys) and (int(keys.max()) >= _ABSENT or int(keys.min()) <= -_ABSENT):
+            return None
+        if not whole and not np.isfinite(keys).all():
+            return None
+        keys = -keys if call.function == "max" else keys
+        if not numbers.null_count:
+            return keys
+        absent = numbers.is_null().to_numpy(zero_copy_only=False)
+        return np.where(absent, _ABSENT if whole else np.inf, keys)
+
+    def _plain_values(self, i: int, keys: npt.NDArray[Any]) -> pa.Array:
+        absent = keys >= (np.inf if keys.dtype.kind == "f" else _ABSENT)
+        values = np.where(absent, 0, -keys if self._arguments.calls[i].function == "max" else keys)
+        return pa.array(values, mask=absent if absent.any() else None).cast(self.schema.field(f"x{i}").type)
 
     def _order(self, i: int, parts: Rows) -> tuple[Codes, Codes]:
         """Each part's place among all in the order of the call, the best first; and which part stands at each place."""

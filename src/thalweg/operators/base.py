@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from thalweg.errors import StateError
 from thalweg.model.batch import Batch
+from thalweg.model.boxes import rename_boxes
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress, progress_of_text, progress_text
 from thalweg.model.rows import Rows
@@ -74,12 +75,12 @@ class Operator(ABC):
 
 
 def map_progress(progress: Progress, move: Callable[[int], int]) -> Progress:
-    """Progress moved by a function of time; the two ends of time stay where they are."""
+    """Progress moved by a function of time; the two ends of time stay where they are, and so do promises over columns."""
 
     def moved(time: int) -> int:
         return time if time in (INFINITY, MIN_TIME) else max(MIN_TIME, min(move(time), INFINITY))
 
-    return Progress(moved(progress.cti), progress.scope_columns, {s: moved(t) for s, t in progress.scoped.items()})
+    return Progress(moved(progress.cti), progress.scope_columns, {s: moved(t) for s, t in progress.scoped.items()}, progress.boxes)
 
 
 def least_promise(promise: Callable[[int], int], time: int) -> int:
@@ -98,12 +99,13 @@ def least_promise(promise: Callable[[int], int], time: int) -> int:
 
 
 def rename_scopes(progress: Progress, names: Mapping[str, str]) -> Progress:
-    """Progress whose scope columns got new names; promises for groups that can no longer be told apart are dropped."""
-    if not progress.scoped:
+    """Progress whose columns got new names; promises for groups or boxes that can no longer be told apart are dropped."""
+    if not progress.scoped and not progress.boxes:
         return progress
+    boxes = rename_boxes(progress.boxes, names)
     if not all(column in names for column in progress.scope_columns):
-        return progress.without_scopes()
-    return Progress(progress.cti, tuple(names[column] for column in progress.scope_columns), progress.scoped)
+        return Progress(progress.cti, boxes=boxes)
+    return Progress(progress.cti, tuple(names[column] for column in progress.scope_columns), progress.scoped, boxes)
 
 
 def slice_of_delta(delta: Delta) -> Rows:

@@ -74,8 +74,10 @@ class KindAggregateKernel(Operator):
     def _apply(self, delta: Delta) -> Delta:
         touched = keyed_in(self._held.payload, delta.payload, self._node.columns)
         before = self._held.filter(touched)
-        after = Delta.concat([before, delta], self._held.schema).consolidate()
-        refuse_negative(after, "KindAggregate")
+        after = Delta.concat([before, delta], self._held.schema)
+        if (delta.weight < 0).any():
+            after = after.consolidate()
+            refuse_negative(after, "KindAggregate")
         self._held = Delta.concat([self._held.filter(~touched), after], self._held.schema)
         if not len(delta) or self._out <= int(delta.start.min()):  # windows end after the rows they contain
             return Delta.empty(self.schema)

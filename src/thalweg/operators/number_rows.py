@@ -57,6 +57,8 @@ class NumberRowsKernel(Operator):
         return out.to_batch(self._progress)
 
     def _number(self, delta: Delta) -> Delta:
+        if (delta.weight == 1).all():
+            return self._with(delta, *self._next(delta), delta.weight)
         net = delta.consolidate() if (delta.weight < 0).any() else delta
         unit = np.repeat(np.arange(len(net)), np.abs(net.weight))
         leaves = net.weight[unit] < 0

@@ -17,10 +17,11 @@ from thalweg.model.time import INFINITY, floor_to_grid
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, least_promise, map_progress
 from thalweg.operators.cells import Numbers, sum_by
+from thalweg.operators.consistency import Consistency
 from thalweg.operators.hopping_aggregate import HoppingAggregateKernel
 from thalweg.operators.hopping_grid import FOREVER, Grid
 from thalweg.operators.partials import Partials
-from thalweg.plan.nodes import Panes
+from thalweg.plan.nodes import CombinePanes, Panes
 
 __all__ = ["CombinePanesKernel", "PanesKernel"]
 
@@ -74,9 +75,15 @@ class PanesKernel(Operator):
 class CombinePanesKernel(HoppingAggregateKernel):
     """The hopping aggregate over partial sums."""
 
+    def __init__(self, node: CombinePanes, consistency: Consistency) -> None:
+        super().__init__(node, consistency)
+        which = range(len(node.aggregates)) if node.calls is None else node.calls
+        renamed = {f"{letter}{mine}": f"{letter}{theirs}" for mine, theirs in enumerate(which) for letter in "cs"}
+        self._columns = [renamed.get(name, name) for name in self._partials.names]
+
     def _contributions(self, delta: Delta) -> tuple[list[pa.Array], list[Numbers]]:
         keys = [delta.payload.column(name) for name in self._keys]
-        sums: list[Numbers] = [delta.payload.column(name).to_numpy() for name in self._partials.names]
+        sums: list[Numbers] = [delta.payload.column(name).to_numpy() for name in self._columns]
         return keys, sums if (delta.weight == 1).all() else [column * delta.weight for column in sums]
 
 

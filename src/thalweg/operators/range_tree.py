@@ -18,7 +18,7 @@ import numpy.typing as npt
 from thalweg.model.rows import Codes
 from thalweg.operators.doubled import add_doubled
 
-__all__ = ["DOUBLED", "MINIMUM", "Monoid", "range_query"]
+__all__ = ["DOUBLED", "MINIMUM", "MINIMUM_FLOAT", "Monoid", "range_query"]
 
 Column = npt.NDArray[Any]
 
@@ -40,6 +40,7 @@ def _add_exactly(one: Sequence[Column], two: Sequence[Column]) -> list[Column]:
 
 
 MINIMUM = Monoid(_least, (float(2**62),))
+MINIMUM_FLOAT = Monoid(_least, (float("inf"),))
 DOUBLED = Monoid(_add_exactly, (0.0, 0.0))
 """Sums of floats with twice the digits, as pairs (see `doubled`)."""
 

@@ -8,6 +8,7 @@ from typing import Any
 from thalweg.errors import PlanError
 from thalweg.operators.alter_lifetime import AlterLifetimeKernel
 from thalweg.operators.base import Operator
+from thalweg.operators.bucket_aggregate import BucketAggregateKernel
 from thalweg.operators.chop import ChopKernel
 from thalweg.operators.clip_by import ClipByKernel
 from thalweg.operators.clip_duration import ClipDurationKernel
@@ -23,10 +24,12 @@ from thalweg.operators.ingress import IngressKernel
 from thalweg.operators.join import JoinKernel
 from thalweg.operators.kind_aggregate import KindAggregateKernel
 from thalweg.operators.landmark_aggregate import LandmarkAggregateKernel
+from thalweg.operators.match_join import MatchJoinKernel
 from thalweg.operators.number_rows import NumberRowsKernel
 from thalweg.operators.panes import CombinePanesKernel, PanesKernel
 from thalweg.operators.point_at_end import PointAtEndKernel
 from thalweg.operators.quantize import QuantizeKernel
+from thalweg.operators.retime import RetimeKernel
 from thalweg.operators.select import SelectKernel
 from thalweg.operators.select_many import SelectManyKernel
 from thalweg.operators.session_aggregate import SessionAggregateKernel
@@ -35,13 +38,14 @@ from thalweg.operators.set_duration import SetDurationKernel
 from thalweg.operators.shift import ShiftKernel
 from thalweg.operators.snapshot_aggregate import SnapshotAggregateKernel
 from thalweg.operators.stitch import StitchKernel
+from thalweg.operators.table_panes import TablePanesKernel
 from thalweg.operators.top_k import TopKKernel
 from thalweg.operators.union import UnionKernel
 from thalweg.operators.where import WhereKernel
 from thalweg.operators.wid_aggregate import WidAggregateKernel
+from thalweg.operators.window_apply import WindowApplyKernel
 from thalweg.plan import nodes
-from thalweg.plan.nodes import Join, Node, TopK, WindowAggregate, lifetime_schema
-from thalweg.plan.nodes.panes import adds_up
+from thalweg.plan.nodes import Join, Node, TopK, WindowAggregate
 from thalweg.windows import HoppingWindow, LandmarkTime, SlideByTuple, SlidingRows, SlidingTime, SnapshotWindow
 
 __all__ = ["kernel_for"]
@@ -53,6 +57,7 @@ _KERNELS: dict[type[Node], Callable[[Any], Operator]] = {
     nodes.SelectMany: SelectManyKernel,
     nodes.SetDuration: SetDurationKernel,
     nodes.AlterLifetime: AlterLifetimeKernel,
+    nodes.Retime: RetimeKernel,
     nodes.Shift: ShiftKernel,
     nodes.Extend: ExtendKernel,
     nodes.ClipDuration: ClipDurationKernel,
@@ -65,7 +70,6 @@ _KERNELS: dict[type[Node], Callable[[Any], Operator]] = {
     nodes.ClipBy: ClipByKernel,
     nodes.Stitch: StitchKernel,
     nodes.Distinct: DistinctKernel,
-    nodes.Panes: PanesKernel,
     nodes.Describe: DescribeKernel,
     nodes.NumberRows: NumberRowsKernel,
 }
@@ -77,12 +81,18 @@ def kernel_for(node: Node, consistency: Consistency) -> Operator:
         return _aggregate(node, consistency)
     if isinstance(node, nodes.WidAggregate):
         return _wid_aggregate(node, consistency)
+    if isinstance(node, nodes.Panes):
+        return PanesKernel(node) if node.table is None else TablePanesKernel(node)
     if isinstance(node, nodes.CombinePanes):
         return CombinePanesKernel(node, consistency)
+    if isinstance(node, nodes.WindowApply):
+        return WindowApplyKernel(node, consistency)
     if isinstance(node, TopK):
         return HoppingTopKKernel(node, consistency) if isinstance(node.window, HoppingWindow) else TopKKernel(node, consistency)
-    if isinstance(node, Join) and node.how in ("inner", "semi", "anti"):
-        return JoinKernel(node) if node.how == "inner" else CoverageKernel(node)
+    if isinstance(node, Join) and node.how == "inner":
+        return JoinKernel(node)
+    if isinstance(node, Join) and (node.whole or node.how in ("semi", "anti")):
+        return MatchJoinKernel(node) if node.whole else CoverageKernel(node)
     make = _KERNELS.get(type(node))
     if make is None:
         raise PlanError(f"no kernel runs {node.label}; was the plan rewritten?")
@@ -102,6 +112,9 @@ def _aggregate(node: WindowAggregate, consistency: Consistency) -> Operator:
         return SnapshotAggregateKernel(node, consistency)
     if not isinstance(node.window, HoppingWindow):
         return SessionAggregateKernel(node, consistency)
-    if all(adds_up(call, lifetime_schema(node.input.schema)) for _, call in node.aggregates):
+    strategy = node.decide().strategy
+    if strategy == "differential":
         return HoppingAggregateKernel(node, consistency)
-    return HoppingRowsAggregateKernel(node, consistency)
+    if strategy == "rows":
+        return HoppingRowsAggregateKernel(node, consistency)
+    return BucketAggregateKernel(node, consistency, by_pane=strategy == "panes", adaptive=strategy == "adaptive")

@@ -123,4 +123,5 @@ def with_marks(rows: Delta, marks: Times) -> Delta:
 
 def only_starts(delta: Delta) -> Delta:
     """Rows whose end does not matter: a change of an end is no change."""
-    return Delta(delta.payload, delta.start, np.full(len(delta), INFINITY), delta.weight).consolidate()
+    starts = Delta(delta.payload, delta.start, np.full(len(delta), INFINITY), delta.weight)
+    return starts if (delta.weight > 0).all() else starts.consolidate()

@@ -105,8 +105,10 @@ class WidAggregateKernel(Operator):
             return Delta.empty(self.schema)
         touched = keyed_in(self._held.payload, delta.payload, self._node.partition)
         before = self._held.filter(touched)
-        after = Delta.concat([before, delta], self._held.schema).consolidate()
-        refuse_negative(after, "WidAggregate")
+        after = Delta.concat([before, delta], self._held.schema)
+        if (delta.weight < 0).any():
+            after = after.consolidate()
+            refuse_negative(after, "WidAggregate")
         rest = self._held.filter(~touched)
         first = self._first(self._held)
         self._held = Delta.concat([rest, after], self._held.schema)

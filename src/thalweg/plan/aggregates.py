@@ -77,6 +77,15 @@ class AggregateCall:
             return pa.float64()
         return of
 
+    def adds_up(self, schema: pa.Schema) -> bool:
+        """Whether the aggregate is the sum of exact integer contributions of its rows."""
+        if self.function == "count":
+            return True
+        if self.function not in ("sum", "avg") or self.of is None:
+            return False
+        kind = self.of.type_in(schema)
+        return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
+
     @property
     def bounded(self) -> bool:
         """Whether partial results have a fixed size, however many rows there are; the others are holistic."""

@@ -22,6 +22,7 @@ from thalweg.errors import PlanError, did_you_mean
 from thalweg.model.time import INFINITY
 from thalweg.plan import nodes
 from thalweg.plan.nodes import Named, Node, walk
+from thalweg.plan.remarks import remarks
 from thalweg.plan.rules import Applied, optimize
 
 __all__ = ["describe", "explain", "operator_ids", "plan_text"]
@@ -91,6 +92,10 @@ def _tree(root: Node, *, facts: bool) -> Iterator[str]:
         if facts:
             yield f"{margin}  : {_schema(node.schema)}"
             yield f"{margin}  : {node.properties}"
+            if isinstance(node, nodes.WindowApply):
+                yield from (f"{margin}  : {gain}" for gain in node.gains())
+            for line in remarks(node):
+                yield f"{margin}  : {line}"
         below = (*node.inputs, node.inner) if isinstance(node, nodes.GroupApply) else node.inputs
         stack.extend((child, depth + 1) for child in reversed(below))
 
@@ -153,12 +158,16 @@ def describe(node: Node) -> str:
         case nodes.WindowAggregate(window=window, aggregates=aggregates, keys=keys, fill=fill):
             calls = ", ".join(f"{name} = {call}" for name, call in aggregates)
             return f"{window}{_by(keys)}: {calls}{f', {len(fill)} groups filled' if fill is not None else ''}"
+        case nodes.WindowApply():
+            return _apply(node)
         case nodes.WidAggregate():
             return _wid(node)
         case nodes.NumberRows(partition=partition):
             return _by(partition).strip()
-        case nodes.Panes(window=window, keys=keys) | nodes.CombinePanes(window=window, keys=keys):
-            return f"{window}{_by(keys)}"
+        case nodes.Panes(window=window, keys=keys, table=table):
+            return f"{window}{_by(keys)}{'' if table is None else f', {table}'}"
+        case nodes.CombinePanes(window=window, keys=keys, aggregates=aggregates):
+            return f"{window}{_by(keys)}: {', '.join(f'{name} = {call}' for name, call in aggregates)}"
         case nodes.GroupApply(keys=columns, result=result):
             return f"by {_columns(columns)}{f': {_columns(result)}' if result is not None else ''}"
     return _lifetime(node)
@@ -177,6 +186,8 @@ def _lifetime(node: Node) -> str:
             return _ticks(ticks)
         case nodes.AlterLifetime(start=start, ticks=ticks):
             return f"start {start}, duration {_ticks(ticks)}"
+        case nodes.Retime(start=start, end=end):
+            return f"from {start} to {end}"
         case nodes.Shift(by=by) | nodes.Extend(by=by):
             return f"by {by}"
         case nodes.ClipDuration(limit=limit):
@@ -214,13 +225,23 @@ def _source(node: nodes.Source) -> str:
     return ", ".join(facts)
 
 
+def _apply(node: nodes.WindowApply) -> str:
+    """Everything that decides what state means: a snapshot fits only the same module with the same choices."""
+    args = ", ".join(str(expr) if str(expr) == name else f"{name} = {expr}" for name, expr in node.arguments)
+    params = "".join(f"; {name} = {value!r}" for name, value in node.params)
+    text = f"{node.window}{_by(node.keys)}: {node.module.label}({args}{params})"
+    text += f", clip {node.clip}" if node.clip != "none" else ""
+    text += f", stamp {node.stamp}" if node.stamp != "align" else ""
+    return text + (f", errors {node.on_error}" if node.on_error != "fail" else "")
+
+
 def _equal(left: tuple[object, ...], right: tuple[object, ...]) -> str:
     pairs = [str(one) if str(one) == str(two) else f"{one} = {two}" for one, two in zip(left, right, strict=True)]
     return f"on {', '.join(pairs)}" if pairs else "on any"
 
 
 def _join(node: nodes.Join) -> str:
-    text = f"{node.how} {_equal(node.left_keys, node.right_keys)}"
+    text = f"{node.how}{' of whole rows' if node.whole else ''} {_equal(node.left_keys, node.right_keys)}"
     if node.predicate is not None:
         text += f" where {node.predicate}"
     return f"{text}: {_columns(node.result)}" if node.result else text

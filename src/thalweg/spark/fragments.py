@@ -34,6 +34,7 @@ _KEYLESS = (
     *_ROW_OPERATORS,
     nodes.SetDuration,
     nodes.AlterLifetime,
+    nodes.Retime,
     nodes.Shift,
     nodes.Extend,
     nodes.ClipDuration,
@@ -102,6 +103,7 @@ class FragmentPlan:
 _STATE: dict[type[Node], str] = {
     nodes.WindowAggregate: "what windows that are not closed need: sums by key and pane, or their rows",
     nodes.CombinePanes: "sums by key and pane, for the length of a window and the disorder",
+    nodes.WindowApply: "windows that are not closed, their rows, and what they have answered",
     nodes.TopK: "the rows of windows that are not closed",
     nodes.SessionLifetime: "the rows of sessions that are not closed",
     nodes.Distinct: "the rows that the CTI has not passed",
@@ -173,6 +175,8 @@ class _Cutter:
         if isinstance(node, Source):
             return self._exact(node) if _needs_order(node) else _Placed(node, free=True)
         below = [self.place(child) for child in node.inputs]
+        if isinstance(node, Panes):
+            return self._panes(node, below[0])
         if isinstance(node, _KEYLESS):
             return self._over(node, below[0], _through(node, below[0].keys))
         if isinstance(node, nodes.Union):
@@ -194,6 +198,14 @@ class _Cutter:
 
     def _over(self, node: Node, below: _Placed, keys: Keys | None) -> _Placed:
         return replace(below, plan=_rebuilt(node, [below]), keys=keys if not below.free else ())
+
+    def _panes(self, node: Panes, below: _Placed) -> _Placed:
+        """Partial sums that the query itself asks for: before the exchange where nothing forbids it, by the batch alone."""
+        if below.free and _can_pre_aggregate(below.plan):
+            return _Placed(replace(node, input=below.plan, table=None), free=True)
+        if below.free or (not below.single and not _within(below.keys, node.keys)):
+            below = self.exchange(below, tuple(map(col, node.keys)))
+        return self._over(node, below, below.keys)
 
     # -------------------------------------------------------------------------------------------------- two inputs
 
@@ -290,7 +302,7 @@ def _own_keys(node: Node) -> tuple[str, ...]:
         return node.divided_by
     if isinstance(node, nodes.NumberRows):
         return node.partition
-    if isinstance(node, (WindowAggregate, CombinePanes, nodes.TopK, nodes.SessionLifetime)):
+    if isinstance(node, (WindowAggregate, nodes.WindowApply, CombinePanes, nodes.TopK, nodes.SessionLifetime)):
         # Filling needs to see all groups at once: a silence of one is known from the others.
         return () if isinstance(node, WindowAggregate) and node.fill is not None else node.keys
     raise PlanError(f"{node.label} cannot run on Spark yet.")

@@ -20,7 +20,7 @@ from thalweg.plan import aggregates
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.nodes import lifetime_schema
 from thalweg.sql.relations import Field, Relation
-from thalweg.sql.syntax import Amount, Place
+from thalweg.sql.syntax import Amount, Place, Windowed
 from thalweg.sql.text import SqlText
 
 __all__ = ["AGGREGATES", "Context", "GroupReader", "RowReader", "conjuncts", "is_aggregate", "ticks"]
@@ -81,8 +81,10 @@ class RowReader(ExpressionReader):
             return self.interval(node)
         if isinstance(node, exp.Window):
             self.source.refuse_node(node, "OVER is not part of this dialect; a window stands in brackets: [RANGE ..., SLIDE ..., WA ts].")
+        if isinstance(node, (Windowed, exp.Select, exp.Subquery)):
+            self.source.refuse_node(node, "a window or a query has no place inside this expression.")
         if is_aggregate(node):
-            self.source.refuse_node(node, f"{node.sql()}: an aggregate has no place here; it stands in SELECT or HAVING.")
+            self.source.refuse_node(node, f"{self.source.said(node)}: an aggregate has no place here; it stands in SELECT or HAVING.")
         with self.source.at(node):
             return super().convert(node)
 

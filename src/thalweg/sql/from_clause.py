@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from thalweg.errors import did_you_mean
 from thalweg.sql.expressions import Context, RowReader, conjuncts
-from thalweg.sql.joins import Input, JoinKind, join, on_conditions, stay_of, using_conditions
+from thalweg.sql.joins import Input, JoinKind, at_the_latest, join, on_conditions, stay_of, staying, using_conditions
 from thalweg.sql.relations import Relation
 from thalweg.sql.syntax import StreamUnion, TableFunction, WindowClause
 from thalweg.sql.table_functions import window_of_function
@@ -26,6 +26,8 @@ _JOINS: dict[tuple[str, str], JoinKind] = {
     ("", "CROSS"): "inner",
     ("LEFT", ""): "left",
     ("LEFT", "OUTER"): "left",
+    ("RIGHT", ""): "right",
+    ("RIGHT", "OUTER"): "right",
     ("FULL", ""): "full",
     ("FULL", "OUTER"): "full",
     ("", "SEMI"): "semi",
@@ -35,32 +37,32 @@ _JOINS: dict[tuple[str, str], JoinKind] = {
 }
 
 
-def read_from(context: Context, select: exp.Expr, query: Query, timed_by: str) -> Relation:
-    """The relation that SELECT works on: everything in FROM, with WHERE applied."""
+def read_from(context: Context, select: exp.Expr, query: Query, clause: WindowClause | None) -> Relation:
+    """The relation that SELECT works on: everything in FROM, with WHERE applied. `clause` is the window of the aggregates."""
     first = select.args.get("from_")
     if first is None:
         context.text.refuse_node(select, "a query reads streams; FROM is missing.")
     joins = select.args.get("joins") or []
     conditions = conjuncts(select.args["where"].this) if select.args.get("where") else []
     if not joins:
-        relation, clause = _stream(context, first.this, query)
-        if clause is not None:
+        relation, behind = _stream(context, first.this, query)
+        if behind is not None:
             context.text.refuse_place(
-                clause.place, "a window behind a stream is for a join; that of an aggregate stands behind the aggregate."
+                behind.place, "a window behind a stream is for a join; that of an aggregate stands behind the aggregate."
             )
         return _where(context, relation, conditions)
-    return _joined(context, first.this, joins, conditions, query, _used(select), timed_by)
+    return _joined(context, first.this, joins, conditions, query, _used(select, clause))
 
 
-def _used(select: exp.Expr) -> frozenset[str] | None:
+def _used(select: exp.Expr, clause: WindowClause | None) -> frozenset[str] | None:
     """The columns that a query names; None where a star names all."""
     stars = [
         item
         for item in select.expressions
         if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
     ]
-    windows = [found for node in select.walk() for found in (node.args.get("clause"),) if isinstance(found, WindowClause)]
-    attributes = [part.name for clause in windows for part in (clause.wa, clause.rattr, clause.sattr, *clause.pa) if part is not None]
+    parts = () if clause is None else (clause.wa, clause.rattr, clause.sattr, *clause.pa)
+    attributes = [part.name for part in parts if part is not None]
     return None if stars else frozenset({*attributes, *(column.name for column in select.find_all(exp.Column))})
 
 
@@ -71,7 +73,6 @@ def _joined(
     conditions: list[exp.Expr],
     query: Query,
     used: frozenset[str] | None,
-    timed_by: str,
 ) -> Relation:
     kinds = [_kind(context, node) for node in joins]
     inputs = _inputs(context, [first, *(node.this for node in joins)], query)
@@ -80,10 +81,6 @@ def _joined(
         twice = [table for table in item.relation.tables if tables.count(table) > 1]
         if twice:
             context.text.refuse_node(item.node, f"two streams are called {twice[0]!r}; name them with AS.")
-    if timed_by and timed_by not in tables:
-        timed_by = ""
-    if timed_by and len(inputs) > 2:
-        context.text.refuse_node(joins[1], f"a window on {timed_by} takes two streams; join the others in a subquery.")
     pooled = all(kind == "inner" for kind in kinds)
     waiting = conditions if pooled else []
     if pooled:
@@ -91,6 +88,13 @@ def _joined(
             waiting = [*waiting, *on_conditions(node)]
         inputs = [_filtered(context, item, waiting) for item in inputs]
         waiting = [condition for condition in waiting if len(_tables(condition, inputs)) != 1]
+    times: list[str] = []
+    if len(inputs) > 2 and any(item.stay is not None for item in inputs):
+        if not pooled:
+            context.text.refuse_node(joins[1], "outer joins with windows take two streams at a time; join the others in a subquery.")
+        made = [staying(item, number) for number, item in enumerate(inputs, 1)]
+        inputs, times = [item for item, _ in made], [name for _, name in made]
+        used = None if used is None else used | set(times)
     result = inputs[0]
     for node, kind, item in zip(joins, kinds, inputs[1:], strict=True):
         there = [result, item]
@@ -100,8 +104,9 @@ def _joined(
             waiting = [condition for condition in waiting if not any(condition is one for one in ready)]
         else:
             ready += on_conditions(node)
-        result = Input(join(context, result, item, ready, kind, used, timed_by), None, item.node)
-    return _where(context, result.relation, waiting if pooled else conditions)
+        result = Input(join(context, result, item, ready, kind, used), None, item.node)
+    relation = at_the_latest(result.relation, times) if times else result.relation
+    return _where(context, relation, waiting if pooled else conditions)
 
 
 def _inputs(context: Context, nodes: list[exp.Expr], query: Query) -> list[Input]:
@@ -120,8 +125,7 @@ def _kind(context: Context, node: exp.Expr) -> JoinKind:
     side, kind = str(node.args.get("side") or "").upper(), str(node.args.get("kind") or "").upper()
     if node.args.get("method") or (side, kind) not in _JOINS:
         said = " ".join(word for word in (str(node.args.get("method") or ""), side, kind) if word)
-        hint = " Swap the streams and write LEFT JOIN." if side == "RIGHT" else ""
-        context.text.refuse_node(node, f"{said} JOIN is not known here; there are JOIN, LEFT, FULL, SEMI and ANTI JOIN.{hint}")
+        context.text.refuse_node(node, f"{said} JOIN is not known here; there are JOIN, LEFT, RIGHT, FULL, SEMI and ANTI JOIN.")
     return _JOINS[side, kind]
 
 
@@ -182,7 +186,7 @@ _UNDERSTOOD = {
 def _unnamed(context: Context, node: exp.Expr, query: Query) -> Relation:
     said = {key for key, value in node.args.items() if value not in (None, False, [])}
     if not said <= _UNDERSTOOD.get(type(node).__name__, set()):
-        context.text.refuse_node(node, f"{node.sql()} is not a stream.")
+        context.text.refuse_node(node, f"{context.text.said(node)} is not a stream.")
     if isinstance(node, exp.Table):
         return _named(context, node)
     if isinstance(node, StreamUnion):
@@ -190,6 +194,8 @@ def _unnamed(context: Context, node: exp.Expr, query: Query) -> Relation:
     if isinstance(node, TableFunction):
         return _windowed(context, node, query)
     inner = node.this
+    if inner is None:
+        context.text.refuse_node(node.parent or node, "a stream, or a query between parentheses, is expected in FROM.")
     streams = isinstance(inner, (exp.Table, StreamUnion, TableFunction))
     return _stream(context, inner, query)[0] if streams else query(context, inner)
 
@@ -199,7 +205,9 @@ def _named(context: Context, node: exp.Expr) -> Relation:
     known = context.relations
     if name not in known:
         listed = ", ".join(known) or "none"
-        context.text.refuse_node(node, f"unknown stream {name or node.sql()!r}{did_you_mean(name, known)} Streams here: {listed}.")
+        context.text.refuse_node(
+            node, f"unknown stream {name or context.text.said(node)!r}{did_you_mean(name, known)} Streams here: {listed}."
+        )
     return known[name].called(name)
 
 

@@ -7,7 +7,7 @@ through. Functions parse as plain calls by name. The words of a window are words
     part      = 'RANGE' ('ALL' | ['TUMBLING'] amount) | 'SLIDE' amount
               | ('WA' | 'WATTR' | 'RATTR' | 'SATTR') attribute | 'PA' (attribute | '(' attribute {',' attribute} ')')
     amount    = number [unit] | 'text' | name of a parameter
-    attribute = [stream '.'] column | 'row-num' | 'rank' '(' attribute ')'
+    attribute = [stream '.'] column | 'row-num' | 'local-row-num' | 'rank' '(' attribute ')'
 
 Loaded when the first query is parsed.
 """
@@ -154,7 +154,7 @@ class _Windows(parser.Parser):
         if self._match(TokenType.DOT):
             names.insert(0, self._name(word))
             names.reverse()
-        elif first.text.lower() in ("row", "arrival") and self._match(TokenType.DASH):
+        while first.text.lower() in ("row", "local") and self._match(TokenType.DASH):
             names = [f"{names[0]}-{self._name(word)}"]
         return Attribute(_place(first, self._prev), names[-1], names[0] if len(names) == 2 else "")
 
@@ -214,8 +214,10 @@ class _Streams(_Windows):
 
     def _table_function(self) -> exp.Expr | None:
         wrapped = self._curr.text.upper() == "TABLE" and self._next.token_type == TokenType.L_PAREN
-        name = self._tokens[self._index + 2] if wrapped and self._index + 2 < len(self._tokens) else self._curr
-        after = self._tokens[self._index + 3] if wrapped and self._index + 3 < len(self._tokens) else self._next
+        ahead = self._tokens[self._index + 2 : self._index + 4] if wrapped else [self._curr, self._next]
+        if len(ahead) < 2:
+            return None
+        name, after = ahead
         if name.text.upper() not in TABLE_FUNCTIONS or after.token_type != TokenType.L_PAREN:
             return None
         self._advance(4 if wrapped else 2)
@@ -242,12 +244,20 @@ class _Streams(_Windows):
             call.set("table", self._parse_table())
             if self._match(TokenType.PARTITION_BY):
                 several = self._curr.token_type == TokenType.L_PAREN
-                call.set("partition", self._parse_wrapped_csv(self._parse_column) if several else [self._parse_column()])
+                call.set("partition", self._parse_wrapped_csv(self._some_column) if several else [self._some_column()])
             return
         described = self._match_text_seq("DESCRIPTOR")
-        argument = self._parse_wrapped(self._parse_column) if described else self._parse_assignment()
+        argument = self._parse_wrapped(self._some_column) if described else self._parse_assignment()
+        if argument is None:
+            self.raise_error(f"an argument of {call.this} is missing", self._curr)
         call.append("expressions", argument)
         call.args["names"].append(name)
+
+    def _some_column(self) -> exp.Column:
+        found = self._parse_column()
+        if not isinstance(found, exp.Column):
+            self.raise_error(f"the name of a column is expected; {self._shown()} is none", self._curr)
+        return found  # type: ignore[return-value]  # anything else was refused
 
     def _names_a_stream(self) -> bool:
         plain = self._curr.token_type in (TokenType.VAR, TokenType.IDENTIFIER) and self._next.token_type in (

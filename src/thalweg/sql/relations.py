@@ -15,6 +15,7 @@ from sqlglot import exp
 from thalweg.errors import did_you_mean
 from thalweg.expr import Column, Expr
 from thalweg.plan.nodes import Source, walk
+from thalweg.plan.progressing import progressing_columns
 from thalweg.plan.rules.substitution import START
 from thalweg.sql.assigned import AssignedWindow
 from thalweg.sql.text import SqlText
@@ -61,8 +62,10 @@ class Relation:
     def resolve(self, text: SqlText, node: exp.Expr) -> Field:
         """The column that a name stands for."""
         name, table = node.this.this, node.text("table")
+        if not isinstance(name, str):
+            text.refuse_node(node, f"{text.said(node)} names several columns; it stands alone in SELECT.")
         if node.args.get("db"):
-            text.refuse_node(node, f"{node.sql()}: a column has at most one name in front of it, that of its stream.")
+            text.refuse_node(node, f"{text.said(node)}: a column has at most one name in front of it, that of its stream.")
         if table and table not in self.tables:
             text.refuse_node(node, f"unknown stream {table!r}{did_you_mean(table, self.tables)} Streams here: {_listed(self.tables)}.")
         found = self.find(name, table)
@@ -73,6 +76,10 @@ class Relation:
             known = self.names(table)
             text.refuse_node(node, f"unknown column {name!r}{did_you_mean(name, known)} Columns here: {_listed(known)}.")
         return found[0]
+
+    def progresses(self, field: Field) -> bool:
+        """Whether a column is the time of the rows, or one over which the plan makes promises."""
+        return field.is_time or (isinstance(field.value, Column) and field.value.name in progressing_columns(self.stream.node))
 
     def names(self, table: str = "") -> list[str]:
         return list(dict.fromkeys(field.name for field in self.fields if field.shown and (not table or field.table == table)))

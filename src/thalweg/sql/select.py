@@ -32,9 +32,10 @@ _UNDERSTOOD = {"expressions", "from_", "joins", "where", "group", "having", "dis
 def compile_select(context: Context, select: exp.Expr, query: Query) -> Relation:
     """One SELECT as a relation."""
     _refuse_unknown(context, select)
+    if not select.expressions:
+        context.text.refuse_node(select, "SELECT names nothing; say which columns, or *.")
     clause = _take_clause(context, select)
-    wa = clause.wa if clause is not None else None
-    relation = read_from(context, select, query, wa.table if wa is not None else "")
+    relation = read_from(context, select, query, clause)
     grouped = clause is not None or select.args.get("group") or select.args.get("having") or _has_aggregates(select)
     result = _groups(context, select, relation, clause) if grouped else _rows(context, select, relation)
     if select.args.get("distinct"):
@@ -147,9 +148,11 @@ class _Grouping:
 def _groups(context: Context, select: exp.Expr, relation: Relation, clause: WindowClause | None) -> Relation:
     grouping = _grouping(context, select, relation, clause)
     window = grouping.window
-    names: dict[str, Expr] = {WINDOW_START: Column(START)}
-    if window.window_end is not None:
-        names[WINDOW_END] = window.window_end
+    names: dict[str, Expr] = {START: Column(START)}
+    if window.has_start:
+        names[WINDOW_START] = Column(START)
+    if window.end is not None:
+        names[WINDOW_END] = window.end
     reader = GroupReader(context, grouping.relation, grouping.keys, names)
     wanted: list[tuple[str, str, Expr]] = []
     for number, item in enumerate(select.expressions, 1):
@@ -248,22 +251,26 @@ def _window(context: Context, select: exp.Expr, relation: Relation, clause: Wind
         return relation.window
     fields = [relation.resolve(context.text, node) for node in nodes if isinstance(node, exp.Column)]
     grouped = {field.value.name for field in fields if isinstance(field.value, Column)}
-    ends = any(field.is_time for field in fields) or (relation.determine_start and set(relation.determine_start) <= grouped)
-    if not ends:
+    if any(field.is_time for field in fields) or (relation.determine_start and set(relation.determine_start) <= grouped):
+        return hop(1, 1)
+    progressing = [field.value for field in fields if relation.progresses(field) and isinstance(field.value, Column)]
+    if not progressing:
         found = (node for item in select.expressions for node in item.walk() if is_aggregate(node))
         context.text.refuse_node(
             next(found, select.args.get("group") or select),
             "these groups never end: say over which window, [RANGE 10 minutes, SLIDE 1 minute, WA ts], or group by the time too.",
         )
-    return hop(1, 1)
+    return replace(hop(1, 1), time=progressing[0])
 
 
 def _aggregate(context: Context, select: exp.Expr, grouping: _Grouping, reader: GroupReader) -> Relation:
     window, stream = grouping.window, grouping.relation.stream
-    if window.by_start and stream.properties.constant_duration != 1:
+    if window.time is not None:
+        stream = stream.alter_lifetime(start=window.time, duration=1)
+    elif window.as_points and stream.properties.constant_duration != 1:
         stream = stream.points()
     calls = dict(reader.calls)
-    if window.helper is not None and any(window.helper[0] in str(item) for item in (window.window_end,)):
+    if window.helper is not None:
         calls[window.helper[0]] = window.helper[1]
     place = select.args.get("group") or select.expressions[0]
     if not calls:

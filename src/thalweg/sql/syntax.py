@@ -43,7 +43,10 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """What a window is defined on: a column, `row-num` (the number of the row as it arrived), or `rank(ts)`."""
+    """What a window is defined on: a column, the number of a row as it arrived, or `rank(ts)`.
+
+    `row-num` is the number at the system, before anything is filtered; `local-row-num` the number at the window.
+    """
 
     place: Place
     name: str
@@ -51,8 +54,10 @@ class Attribute:
     ranked: bool = False
 
     @property
-    def is_row_number(self) -> bool:
-        return not self.table and not self.ranked and self.name.lower().replace("-", "_") in ("row_num", "row_number")
+    def counted_at(self) -> str:
+        """Where rows are numbered, if that is what it says: at the system or at the operator."""
+        name = self.name.lower() if not self.table and not self.ranked else ""
+        return {"row-num": "system", "local-row-num": "operator"}.get(name, "")
 
     def __str__(self) -> str:
         name = f"{self.table}.{self.name}" if self.table else self.name

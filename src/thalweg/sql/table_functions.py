@@ -6,7 +6,7 @@ In FROM, with the columns `window_start` and `window_end` added:
     HOP(TABLE s, DESCRIPTOR(ts), slide, size [, offset])
     SESSION(TABLE s [PARTITION BY key], DESCRIPTOR(ts), gap)
     SNAPSHOT(TABLE s [PARTITION BY key])
-    COUNT(TABLE s [PARTITION BY key], rows [, slide])
+    COUNT(TABLE s [PARTITION BY key], rows [, slide])         windows of so many rows, in the order of their time
 
 In GROUP BY: TUMBLE(ts, size), HOP(ts, slide, size), SESSION(ts, gap), and Spark's window(ts, size [, slide [, offset]]) and
 session_window(ts, gap). Arguments may be named (`SIZE => INTERVAL '1' MINUTE`); a duration is an INTERVAL, text such as
@@ -24,10 +24,11 @@ from thalweg.errors import did_you_mean
 from thalweg.expr import Call, Column, Expr, Literal, lit
 from thalweg.model.time import duration_us
 from thalweg.plan.rules.substitution import START
-from thalweg.sql.assigned import AssignedWindow, hop, session, snapshot
+from thalweg.sql.assigned import AssignedWindow, hop, rows, session, snapshot
 from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.relations import Field, Relation
 from thalweg.sql.syntax import TableFunction
+from thalweg.windows.specification import Rank
 
 __all__ = ["GROUP_FUNCTIONS", "WINDOW_END", "WINDOW_START", "is_window_function", "window_of_call", "window_of_function"]
 
@@ -76,14 +77,13 @@ def window_of_function(context: Context, relation: Relation, node: TableFunction
     partition = tuple(reader.column(column) for column in node.args.get("partition") or ())
     if partition and node.this in ("TUMBLE", "HOP"):
         context.text.refuse_node(node, f"{node.this} needs no PARTITION BY; put the columns into GROUP BY.")
-    window = reader.window(node.this, _TABLE_SHAPES[node.this], node.expressions, node.args["names"])
-    window = replace(window, partition=partition)
+    window = reader.window(node.this, _TABLE_SHAPES[node.this], node.expressions, node.args["names"], partition)
     return replace(relation, window=window, fields=(*relation.fields, *_window_columns(window, relation)))
 
 
 def _window_columns(window: AssignedWindow, relation: Relation) -> list[Field]:
     """Of a tumbling window a row knows start and end by itself; of others only a group does."""
-    if window.size is None or window.size != window.hop:
+    if window.size is None or window.size != window.hop or window.time is not None:
         return []
     table = relation.tables[0] if relation.tables else ""
     shifted: Expr = Column(START) - lit(window.offset) if window.offset else Column(START)
@@ -98,16 +98,20 @@ class _Reader:
     def __init__(self, context: Context, relation: Relation, node: exp.Expr, name: str) -> None:
         self.context, self.relation, self.node, self.name = context, relation, node, name
 
-    def window(self, kind: str, shape: _Shape, values: Sequence[exp.Expr], names: Sequence[str]) -> AssignedWindow:
+    def window(
+        self, kind: str, shape: _Shape, values: Sequence[exp.Expr], names: Sequence[str], partition: tuple[str, ...] = ()
+    ) -> AssignedWindow:
         given = self.named(shape, values, names)
-        if "timecol" in given:
-            self.time(given["timecol"])
+        time = self.time(given["timecol"]) if "timecol" in given else None
+        return replace(self.kind(kind, given, partition), time=time)
+
+    def kind(self, kind: str, given: dict[str, exp.Expr], partition: tuple[str, ...]) -> AssignedWindow:
         if kind == "SNAPSHOT":
-            return snapshot()
+            return replace(snapshot(), partition=partition)
         if kind == "COUNT":
-            self.context.text.refuse_node(self.node, "COUNT is not known here yet.")
+            return self.count(given, partition)
         if kind == "SESSION":
-            return session(self.duration(given["gap"]))
+            return replace(session(self.duration(given["gap"])), partition=partition)
         size = self.duration(given["size"])
         step = self.duration(given["slide"]) if "slide" in given else size
         if step > size:
@@ -115,6 +119,21 @@ class _Reader:
                 given["slide"], f"{self.name}: the slide is longer than the window: rows between two windows would not be counted."
             )
         return hop(size, step, self.duration(given["offset"], any_sign=True) if "offset" in given else 0)
+
+    def count(self, given: dict[str, exp.Expr], partition: tuple[str, ...]) -> AssignedWindow:
+        size = self.number(given["rows"])
+        step = self.number(given["slide"]) if "slide" in given else size
+        if step > size:
+            self.context.text.refuse_node(
+                given["slide"], "COUNT: the slide is longer than the window: rows between two windows would be lost."
+            )
+        return rows(size, step, Rank(), partition)
+
+    def number(self, node: exp.Expr) -> int:
+        value = RowReader(self.context, self.relation).convert(node) if isinstance(node, (exp.Literal, exp.Placeholder)) else None
+        if not isinstance(value, Literal) or not isinstance(value.value, int) or value.value < 1:
+            self.context.text.refuse_node(node, "COUNT takes whole numbers of rows, at least one.")
+        return value.value
 
     def named(self, shape: _Shape, values: Sequence[exp.Expr], names: Sequence[str]) -> dict[str, exp.Expr]:
         given: dict[str, exp.Expr] = {}
@@ -132,15 +151,16 @@ class _Reader:
             self.context.text.refuse_node(self.node, f"{self.name}: {missing[0]} is missing. Arguments: {', '.join(shape.arguments)}.")
         return given
 
-    def time(self, node: exp.Expr) -> None:
+    def time(self, node: exp.Expr) -> Column | None:
         if not isinstance(node, exp.Column):
             self.context.text.refuse_node(node, f"{self.name}: the column with the time is expected.")
         field = self.relation.resolve(self.context.text, node)
-        if not field.is_time:
+        if not self.relation.progresses(field):
             times = dict.fromkeys(field.name for field in self.relation.fields if field.is_time)
             self.context.text.refuse_node(
                 node, f"{field.name} does not progress: it is an ordinary column. The time of the rows is called {' or '.join(times)} here."
             )
+        return field.value if not field.is_time and isinstance(field.value, Column) else None
 
     def column(self, node: exp.Expr) -> str:
         value = self.relation.resolve(self.context.text, node).value

@@ -68,6 +68,11 @@ class SqlText(Source):
             end = closing.end() - 1
         return Place(start, end)
 
+    def said(self, node: exp.Expr) -> str:
+        """A part of the tree as it was written."""
+        place = self.place(node)
+        return " ".join(self.text[place.start : place.end + 1].split())
+
     def at(self, where: exp.Expr | Place) -> _At:
         """Within it, what the plan refuses is shown at a place of the query."""
         return _At(self, where)

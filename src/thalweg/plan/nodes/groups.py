@@ -13,7 +13,8 @@ from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.nodes.base import Named, Node, columns_schema, lifetime_schema, require_known, walk
 from thalweg.plan.nodes.sources import GroupInput
 from thalweg.plan.properties import StreamProperties
-from thalweg.windows import HoppingWindow, SessionWindow, SnapshotWindow, Window
+from thalweg.plan.strategies import Decision, Volume, choose
+from thalweg.windows import CountWindow, HoppingWindow, SessionWindow, SnapshotWindow, Window
 
 __all__ = ["Distinct", "GroupApply", "SessionLifetime", "Stitch", "TopK", "WindowAggregate"]
 
@@ -94,6 +95,8 @@ class TopK(Node):
     def __post_init__(self) -> None:
         if self.k <= 0:
             raise WindowError(f"top_k: k must be positive; got {self.k}.")
+        if isinstance(self.window, CountWindow):
+            raise WindowError('top_k: count windows have no top-k of their own; write .apply("top_k", ...).')
         if isinstance(self.window, SessionWindow):
             raise WindowError("top_k: sessions have no top-k; use a snapshot, tumbling or hopping window.")
         self.by.type_in(lifetime_schema(self.input.schema))
@@ -117,13 +120,20 @@ class WindowAggregate(Node):
     aggregates: tuple[tuple[str, AggregateCall], ...]
     keys: tuple[str, ...] = ()
     fill: tuple[tuple[Any, ...], ...] | None = None
+    strategy: str | None = None
+    """How hopping windows are evaluated (see `plan.strategies`); None: the cheapest that is possible."""
+    expected: Volume | None = None
 
     def __post_init__(self) -> None:
         require_known(self.keys, self.input.schema, "aggregate")
         if not self.aggregates:
             raise PlanError("aggregate: name at least one aggregate, such as n=count().")
+        if isinstance(self.window, CountWindow):
+            raise WindowError('aggregate: count windows take modules, as in .apply("average", "price").')
         if self.fill is not None and not isinstance(self.window, HoppingWindow):
             raise WindowError("fill: only hopping and tumbling windows have empty windows to fill.")
+        if self.strategy is not None and not isinstance(self.window, HoppingWindow):
+            raise WindowError(f"strategy: {self.window} windows are evaluated in one way only.")
         seen = lifetime_schema(self.input.schema)
         key_fields = [self.input.schema.field(name) for name in self.keys]
         results = [pa.field(name, call.type_in(seen)) for name, call in self.aggregates]
@@ -139,6 +149,22 @@ class WindowAggregate(Node):
                 group_keys=self.keys,
                 group_ctis=self.input.properties.group_ctis and not isinstance(self.window, SessionWindow) and self.fill is None,
             ),
+        )
+        if hop:
+            self.decide()
+
+    def decide(self) -> Decision:
+        """How the windows of a hopping aggregate are evaluated."""
+        assert isinstance(self.window, HoppingWindow)
+        seen, facts = lifetime_schema(self.input.schema), self.input.properties
+        calls = [call for _, call in self.aggregates]
+        return choose(
+            self.window,
+            differential=all(call.adds_up(seen) for call in calls),
+            bounded=all(call.bounded for call in calls),
+            mergeable=facts.insert_only and facts.constant_duration == 1,
+            volume=self.expected,
+            wanted=self.strategy,
         )
 
 

@@ -14,26 +14,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from thalweg.errors import WindowError
+from thalweg.errors import WindowError, did_you_mean
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.nodes.base import Node, lifetime_schema
 from thalweg.plan.nodes.groups import WindowAggregate
 from thalweg.plan.properties import StreamProperties
 from thalweg.windows import HoppingWindow
 
-__all__ = ["CombinePanes", "Panes", "adds_up", "in_panes", "partial_names"]
+__all__ = ["FLUSHES", "CombinePanes", "Panes", "Table", "in_panes", "partial_names"]
 
 Calls = tuple[tuple[str, AggregateCall], ...]
-
-
-def adds_up(call: AggregateCall, schema: pa.Schema) -> bool:
-    """Whether an aggregate is the sum of exact integer contributions of its rows."""
-    if call.function == "count":
-        return True
-    if call.function not in ("sum", "avg") or call.of is None:
-        return False
-    kind = call.of.type_in(schema)
-    return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
 
 
 def partial_names(calls: tuple[AggregateCall, ...]) -> list[str]:
@@ -47,14 +37,45 @@ def partial_names(calls: tuple[AggregateCall, ...]) -> list[str]:
     return names
 
 
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The fixed-size table of a pre-aggregation that sums across batches: a partial sum leaves when another needs its place.
+
+    `flush` says how sums of windows that are over leave: `at end`, all at once; `slow`, one for every `every` rows; `lazy`, when their
+    place is needed. No sum stays longer than `late` windows.
+    """
+
+    slots: int
+    flush: str = "lazy"
+    every: int = 160
+    late: int = 2
+
+    def __post_init__(self) -> None:
+        if self.flush not in FLUSHES:
+            raise WindowError(
+                f"two_level: flush must be one of {', '.join(FLUSHES)}{did_you_mean(self.flush, FLUSHES)} Got {self.flush!r}."
+            )
+        for name in ("slots", "every", "late"):
+            if getattr(self, name) < (0 if name == "late" else 1):
+                raise WindowError(f"two_level: {name} must be positive; got {getattr(self, name)}.")
+
+    def __str__(self) -> str:
+        pace = f", one in {self.every} rows" if self.flush == "slow" else ""
+        return f"table of {self.slots}, flushed {self.flush}{pace}, at most {self.late} windows late"
+
+
+FLUSHES = ("at end", "slow", "lazy")
+
+
 @dataclass(frozen=True, eq=False)
 class Panes(Node):
-    """Of each batch: (grid floor of s, grid ceiling of e, keys + partial sums); starts may move back to the grid, not beyond."""
+    """Of each batch, or of a table: (grid floor of s, grid ceiling of e, keys + partial sums); starts move back to the grid, not beyond."""
 
     input: Node
     window: HoppingWindow
     aggregates: Calls
     keys: tuple[str, ...] = ()
+    table: Table | None = None
 
     def __post_init__(self) -> None:
         if self.window.size % self.window.hop:
@@ -73,6 +94,8 @@ class CombinePanes(Node):
     aggregates: Calls
     keys: tuple[str, ...]
     rows: pa.Schema
+    calls: tuple[int, ...] | None = None
+    """Which of the calls that the panes sum each aggregate is; None: the same ones."""
 
     def __post_init__(self) -> None:
         seen = lifetime_schema(self.rows)
@@ -84,11 +107,11 @@ class CombinePanes(Node):
         self._settle(pa.schema([*fields, *results]), facts)
 
 
-def in_panes(node: Node) -> CombinePanes | None:
-    """A hopping aggregate as its two steps; None where it has no exact partial sums or its windows do not end on the grid."""
+def in_panes(node: Node, table: Table | None = None) -> CombinePanes | None:
+    """A hopping aggregate as its two steps, the first perhaps with a table; None without exact partial sums or off the grid."""
     if not isinstance(node, WindowAggregate) or not isinstance(node.window, HoppingWindow) or node.fill is not None:
         return None
-    if node.window.size % node.window.hop or not all(adds_up(call, lifetime_schema(node.input.schema)) for _, call in node.aggregates):
+    if node.window.size % node.window.hop or node.decide().strategy != "differential":
         return None
-    panes = Panes(node.input, node.window, node.aggregates, node.keys)
+    panes = Panes(node.input, node.window, node.aggregates, node.keys, table)
     return CombinePanes(panes, node.window, node.aggregates, node.keys, node.input.schema)

@@ -24,9 +24,11 @@ from thalweg.plan.rules import (
     merge_shifts,
     outer_joins,
     prune_columns,
+    share_panes,
     ungroup,
     where_below_groups,
     where_below_join,
+    where_below_module,
     where_below_select,
     where_below_union,
 )
@@ -44,10 +46,12 @@ class Rule(Protocol):
 
 RULES: tuple[Rule, ...] = (
     ungroup,
+    share_panes,
     outer_joins,
     where_below_union,
     where_below_select,
     where_below_groups,
+    where_below_module,
     where_below_join,
     merge_selects,
     merge_clip_durations,
@@ -55,7 +59,10 @@ RULES: tuple[Rule, ...] = (
     merge_shifts,
     prune_columns,
 )
-"""In the order in which they are tried; `ungroup` sees the whole plan, once, before the others."""
+"""In the order in which they are tried; `ungroup` and `share_panes` see the whole plan, once, before the others."""
+
+
+_WHOLE_PLAN: tuple[Rule, ...] = (ungroup, share_panes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +77,12 @@ class Applied:
 def optimize(root: Node) -> tuple[Node, list[Applied]]:
     """The plan after all rules, and what they did. A node that was read twice is still one node."""
     applied: list[Applied] = []
-    flat = ungroup.apply(root)
-    if flat is not None and flat is not root:
-        applied.append(Applied(ungroup.name, root, flat))
-        root = flat
-    local = tuple(rule for rule in RULES if rule is not ungroup)
+    for whole in _WHOLE_PLAN:
+        changed = whole.apply(root)
+        if changed is not None and changed is not root:
+            applied.append(Applied(whole.name, root, changed))
+            root = changed
+    local = tuple(rule for rule in RULES if rule not in _WHOLE_PLAN)
     while True:
         rewritten = _pass(root, local, applied)
         if rewritten is root:

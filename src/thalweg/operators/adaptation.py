@@ -1,0 +1,98 @@
+"""When a group should be eager and when lazy: the memory that each would take, from what is observed of the stream.
+
+    eager   aggr * wed / slide            a partial result for each open window
+    lazy    tup * (vol * wed - sum over the sources K of vol_K * offset_K)        the rows themselves
+
+`vol` is the number of rows of a group per unit of time, `wed` how long a window extent stays open (from the low watermark when its first
+row came to the high watermark when it closed), `offset_K` how far source K is behind the earliest. With winVol = vol * wed rows
+of the group in open windows, eager is better when
+
+    winVol > aggr * wed / (tup * slide) + sum of vol_K * offset_K
+
+A group turns eager above that threshold and lazy below a lower one, so that one near it does not go back and forth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from thalweg.model.rows import Codes
+from thalweg.model.time import MIN_TIME, Times
+
+__all__ = ["Monitor", "eager_bytes", "lazy_bytes", "lower_threshold", "threshold"]
+
+_BACK = 0.75
+"""The lower threshold as a part of the upper one."""
+
+
+def eager_bytes(aggregate_bytes: float, extent: float, slide: float) -> float:
+    """Eq. 6.5."""
+    return aggregate_bytes * extent / slide
+
+
+def lazy_bytes(tuple_bytes: float, volume: float, extent: float, behind: float = 0.0) -> float:
+    """Eq. 6.8; `behind` is the sum of vol_K * offset_K."""
+    return tuple_bytes * (volume * extent - behind)
+
+
+def threshold(aggregate_bytes: float, tuple_bytes: float, extent: float, slide: float, behind: float = 0.0) -> float:
+    """Cond. 6.9: rows in open windows above which a group should be eager.
+
+    >>> threshold(32, 16, extent=10, slide=1)
+    20.0
+    """
+    return aggregate_bytes * extent / (tuple_bytes * slide) + behind
+
+
+def lower_threshold(upper: float) -> float:
+    """Below this a group goes back to lazy."""
+    return upper * _BACK
+
+
+@dataclass(slots=True)
+class Monitor:
+    """What is observed of a stream: watermarks, how long extents stay open, how far sources lie apart."""
+
+    range: int
+    high: int = MIN_TIME
+    extent: float = 0.0
+    opened: dict[int, int] = field(default_factory=dict)
+    """The low watermark when the first row of a window came."""
+    source_high: dict[int, int] = field(default_factory=dict)
+    source_rows: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.extent = self.extent or float(self.range)
+
+    def see(self, start: Times, first: Codes, beyond: Codes, low: int, source: Codes | None = None) -> None:
+        """New rows, the windows they belong to, and the low watermark at which they came."""
+        if not len(start):
+            return
+        self.high = max(self.high, int(start.max()))
+        since = int(start.min()) if low == MIN_TIME else low
+        newest = max(self.opened, default=int(first.min()) - 1)
+        for window in range(max(int(first.min()), newest + 1), int(beyond.max())):
+            self.opened[window] = since
+        if source is not None:
+            for one in np.unique(source).tolist():
+                mine = source == one
+                self.source_high[one] = max(self.source_high.get(one, MIN_TIME), int(start[mine].max()))
+                self.source_rows[one] = self.source_rows.get(one, 0) + int(mine.sum())
+
+    def close(self, window: int) -> None:
+        """All windows up to one are closed."""
+        done = [k for k in self.opened if k <= window]
+        if done:
+            since = self.opened[max(done)]
+            self.extent = max(float(self.high - since), 1.0)
+            self.opened = {k: low for k, low in self.opened.items() if k > window}
+
+    def share_behind(self) -> float:
+        """The part of an extent's rows that have not come yet because their source is behind: sum of share_K * offset_K / extent."""
+        if len(self.source_high) < 2:
+            return 0.0
+        earliest, total = max(self.source_high.values()), sum(self.source_rows.values())
+        late = sum(self.source_rows[one] / total * (earliest - high) for one, high in self.source_high.items())
+        return min(late / self.extent, 1.0)

@@ -1,0 +1,413 @@
+"""Hopping windows over points, by buckets: WID, Paned-WID, buffering, and a choice between them for each group.
+
+Meaning: that of a hopping aggregate (`hopping_rows`). A row is tagged with the windows it belongs to, first .. beyond - 1, and becomes
+
+    eager, by window    a part of the partial result of each of its windows, at once          (WID)
+    eager, by pane      a part of the partial result of its pane, gcd(range, slide) long       (Paned-WID)
+    lazy                itself, in a buffer, until its last window has closed
+
+A window's answer puts together what there is of it in all three forms, so that a group may change from one to the other at
+any time and the answer is the same. An adaptive kernel does that by the rules of `adaptation`: every group begins lazy; it turns eager when
+rows come, by making partial results of its buffer; it turns lazy when windows close, and what partial results it has stay until
+their windows close too.
+
+Rows are never taken back. Null keys are a group. A late row adds to windows that are out, which answer
+again if their result changed. State: cells by window or pane, the buffer, and for an adaptive kernel a flag and a count a group; closing a
+window drops what only it needs. The promise is the start of the earliest window that is not closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.batch import Batch
+from thalweg.model.delta import Delta
+from thalweg.model.progress import Progress
+from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows, encode
+from thalweg.model.time import INFINITY, Times
+from thalweg.operators.accumulators import Accumulators
+from thalweg.operators.adaptation import Monitor, lower_threshold, threshold
+from thalweg.operators.arguments import ArgumentProjection
+from thalweg.operators.base import Operator, Slices, StateSize
+from thalweg.operators.consistency import Consistency
+from thalweg.operators.extents import Frames, occupied
+from thalweg.operators.groups import ranges
+from thalweg.operators.hopping_grid import Grid, Release
+from thalweg.operators.hopping_rows import restore_release, slice_of_release
+from thalweg.operators.key_book import KeyBook
+from thalweg.plan.nodes import WindowAggregate
+from thalweg.windows import HoppingWindow
+
+__all__ = ["BucketAggregateKernel", "Items"]
+
+
+_PARTS = 8
+"""Batches whose cells are kept apart before they are put together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Of groups, each at a window or a time: partial results, or rows of the buffer."""
+
+    group: Codes
+    at: Codes
+    parts: Rows
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    @property
+    def nbytes(self) -> int:
+        return self.group.nbytes + self.at.nbytes + int(self.parts.nbytes)
+
+    def where(self, mask: Bools) -> Items:
+        return self if mask.all() else Items(self.group[mask], self.at[mask], self.parts.filter(pa.array(mask)))
+
+
+class BucketAggregateKernel(Operator):
+    """
+    >>> import thalweg as tw
+    >>> events = tw.source("s", {"v": "int64"}, insert_only=True)
+    >>> query = events.sliding(10, 5).aggregate(most=tw.max_("v"), strategy="adaptive")
+    >>> tw.table(query, {"s": [tw.point({"v": 1}, 2), tw.point({"v": 3}, 7)]})
+    [(-5, 5, {'most': 1}), (0, 10, {'most': 3}), (5, 15, {'most': 3})]
+    """
+
+    def __init__(
+        self, node: WindowAggregate, consistency: Consistency, *, eager: bool = True, by_pane: bool = False, adaptive: bool = False
+    ) -> None:
+        assert isinstance(node.window, HoppingWindow)
+        self.schema = node.schema
+        self._keys, self._window = node.keys, node.window
+        self._eager, self._by_pane, self._adaptive = eager, by_pane, adaptive
+        self._arguments = ArgumentProjection(node.aggregates, node.keys, node.input.schema)
+        self._sums = Accumulators(self._arguments, node.schema)
+        self._grid = Grid(node.window)
+        self._release = Release(self._grid, consistency)
+        fields = [node.schema.field(name) for name in node.keys]
+        self._book = KeyBook(fields)
+        nothing = np.empty(0, np.int64)
+        self._cells: list[Items] = []
+        self._none = Items(nothing, nothing, empty_rows(self._sums.schema))
+        # A buffered row is its arguments, which are fewer than the columns of a partial result; Arrow cannot count rows of none.
+        arguments = [f for f in self._arguments.schema if f.name not in node.keys]
+        self._bare = not arguments
+        self._row_schema = pa.schema(arguments or [pa.field("_row", pa.bool_())])
+        self._empty_buffer = self._buffer = Items(nothing, nothing, empty_rows(self._row_schema))
+        self._waiting: list[Items] = []
+        self._is_eager = np.empty(0, np.bool_)
+        self._volume = np.empty(0, np.int32)
+        self._expiry: dict[int, list[tuple[Codes, Codes]]] = {}
+        self._monitor = Monitor(node.window.size)
+        self.switches = {"to eager": 0, "to lazy": 0}
+
+    # -------------------------------------------------------------------------------------------------------- flow
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        release = self._release
+        changes = [self._apply(Delta.of_batch(batch))] if len(batch) else []
+        closed, released = release.advance(batch.progress.cti)
+        if released > release.released:
+            changes.append(self._results(self._parts_of(max(release.released, release.closed) + 1, released)))
+        advanced = closed > release.closed
+        release.closed, release.released = closed, released
+        if release.cti == INFINITY:
+            self._forget_all()
+        elif advanced:
+            self._forget(closed)
+        return Delta.concat(changes, self.schema).to_batch(Progress(release.promise()))
+
+    def _apply(self, delta: Delta) -> Delta:
+        release = self._release
+        release.see(delta.start, delta.end)
+        rows = self._arguments.project(delta.payload, delta.start)
+        group = self._book.numbers([rows.column(name) for name in self._keys], len(delta))
+        first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
+        items = Items(group, delta.start, self._as_rows(rows))
+        if self._adaptive:
+            self._monitor.see(delta.start, first, beyond, release.cti)
+            self._grow()
+        low, high = np.maximum(first, release.closed + 1), np.minimum(beyond, release.released + 1)
+        late = low < high
+        if not late.any():
+            self._add(items, first, beyond)
+            return Delta.empty(self.schema)
+        touched = np.zeros(len(self._book), np.bool_)
+        touched[group[late]] = True
+        window = int(low[late].min()), int(high[late].max()) - 1
+        before = self._results(self._parts_of(*window, touched))
+        self._add(items, first, beyond)
+        after = self._results(self._parts_of(*window, touched))
+        return Delta.concat([after, before.negate()], self.schema)
+
+    def _as_rows(self, rows: Rows) -> Rows:
+        if self._bare:
+            return pa.RecordBatch.from_arrays([pa.array(np.ones(rows.num_rows, np.bool_))], schema=self._row_schema)
+        return rows.select(self._row_schema.names)
+
+    def _as_parts(self, items: Items) -> Items:
+        """What rows contribute."""
+        return Items(items.group, items.at, self._sums.of_rows(items.parts, items.at))
+
+    def _add(self, items: Items, first: Codes, beyond: Codes) -> None:
+        if self._adaptive:
+            np.add.at(self._volume, items.group, 1)
+            eager = self._is_eager[items.group]
+        else:
+            eager = np.full(len(items), self._eager)
+        if eager.any():
+            self._add_eager(items.where(eager), first[eager], beyond[eager])
+        if not eager.all():
+            self._waiting.append(items.where(~eager))
+            if self._adaptive:
+                self._turn_eager(items.group[~eager])
+
+    def _add_eager(self, items: Items, first: Codes, beyond: Codes) -> None:
+        """Rows into the cells of windows, or of panes."""
+        items = self._as_parts(items)
+        if self._adaptive and not self._by_pane and self._window.hop != self._window.size:
+            self._note_expiry(items.group, beyond - 1)
+        if self._by_pane:
+            items = Items(items.group, self._pane(items.at), items.parts)
+        else:
+            low = np.maximum(first, self._release.closed + 1)
+            which, window = ranges(low, np.maximum(beyond - low, 0))
+            items = Items(items.group[which], window, items.parts.take(pa.array(which)))
+        if not len(items):
+            return
+        self._cells.append(self._merged(items))
+        if len(self._cells) >= _PARTS:
+            self._gather_cells()
+
+    def _pane(self, start: Times) -> Codes:
+        return (start - self._grid.offset) // self._window.pane
+
+    def _gather_cells(self) -> Items:
+        """All cells, those of equal group and place as one."""
+        if len(self._cells) != 1:
+            self._cells = [self._merged(self._together(self._cells))]
+        return self._cells[0]
+
+    def _gather_buffer(self) -> Items:
+        """The whole buffer."""
+        if self._waiting:
+            self._buffer, self._waiting = self._together([self._buffer, *self._waiting], self._empty_buffer), []
+        return self._buffer
+
+    def _together(self, parts: list[Items], none: Items | None = None) -> Items:
+        full = [part for part in parts if len(part)]
+        if not full:
+            return self._none if none is None else none
+        if len(full) == 1:
+            return full[0]
+        group, at = np.concatenate([part.group for part in full]), np.concatenate([part.at for part in full])
+        return Items(group, at, concat_rows([part.parts for part in full], full[0].parts.schema))
+
+    def _merged(self, items: Items) -> Items:
+        """Partial results of equal group and place become one."""
+        if len(items) < 2:
+            return items
+        code, size = encode([items.group, items.at], len(items))
+        if size == len(items):
+            return items
+        someone = np.empty(size, np.int64)
+        someone[code] = np.arange(len(items))
+        return Items(items.group[someone], items.at[someone], self._sums.merge(items.parts, code, size))
+
+    # --------------------------------------------------------------------------------------------------- answering
+
+    def _parts_of(self, low: int, high: int, touched: Bools | None = None) -> Items:
+        """The partial results of the windows low .. high, of all groups or of some."""
+        low = max(low, self._release.closed + 1)
+        buffer = self._gather_buffer()
+        inside = (buffer.at >= low * self._grid.hop + self._grid.offset) & (buffer.at < self._end(high))
+        timed = [self._as_parts(buffer.where(inside if touched is None else inside & touched[buffer.group]))]
+        found: list[Items] = []
+        cells = self._gather_cells()
+        if self._by_pane:
+            timed.append(Items(cells.group, self._pane_start(cells.at), cells.parts))
+        else:
+            found.append(cells.where((cells.at >= low) & (cells.at <= high)))
+        found.append(self._expanded(self._together(timed), low, high, touched))
+        items = self._together(found)
+        return self._merged(items if touched is None or not len(items) else items.where(touched[items.group]))
+
+    def _pane_start(self, pane: Codes) -> Times:
+        return pane * self._window.pane + self._grid.offset
+
+    def _end(self, window: int) -> int:
+        return window * self._grid.hop + self._grid.offset + self._grid.size
+
+    def _expanded(self, items: Items, low: int, high: int, touched: Bools | None) -> Items:
+        """Rows and panes, put together to the windows they lie in."""
+        if not len(items):
+            return self._none
+        inside = (items.at >= low * self._grid.hop + self._grid.offset) & (items.at < self._end(high))
+        items = items.where(inside if touched is None else inside & touched[items.group])
+        if not len(items):
+            return self._none
+        first = max(low, int(self._grid.first(items.at).min()))
+        last = min(high, int(self._grid.beyond(items.at + 1).max()) - 1)
+        window = np.arange(first, last + 1)
+        start = self._grid.start(window)
+        frames = Frames(np.zeros(len(window), np.int64), start, start + self._grid.size, start, start + self._grid.size, window)
+        found = occupied(frames, np.zeros(len(items), np.int64), items.group, items.at)
+        merged = self._sums.over_ranges(items.parts.take(pa.array(found.rows)), found.lo, found.hi)
+        return Items(items.group[found.someone], window[found.frame], merged)
+
+    def _results(self, items: Items) -> Delta:
+        items = items.where(items.parts.column("n").to_numpy() != 0) if len(items) else items
+        columns = self._book.columns(items.group) if self._keys else []
+        payload = pa.RecordBatch.from_arrays([*columns, *self._sums.results(items.parts)], schema=self.schema)
+        start = self._grid.start(items.at)
+        return Delta(payload, start, start + self._grid.size, np.ones(len(items), np.int64))
+
+    # ---------------------------------------------------------------------------------------------------- adapting
+
+    def _grow(self) -> None:
+        more = len(self._book) - len(self._is_eager)
+        if more > 0:
+            self._is_eager = np.concatenate([self._is_eager, np.zeros(more, np.bool_)])
+            self._volume = np.concatenate([self._volume, np.zeros(more, np.int32)])
+
+    def _limit(self) -> float:
+        """Rows of a group in open windows above which it should be eager."""
+        step = self._window.pane if self._by_pane else self._window.hop
+        rows = threshold(_bytes_of(self._sums.schema), _bytes_of(self._row_schema), self._monitor.extent, step)
+        return rows / max(1.0 - self._monitor.share_behind(), 0.01)
+
+    def _turn_eager(self, group: Codes) -> None:
+        """Groups with many rows: their buffer becomes partial results."""
+        dense = np.zeros(len(self._book), np.bool_)
+        dense[group] = self._volume[group] > self._limit()
+        if not dense.any():
+            return
+        self.switches["to eager"] += int(dense.sum())
+        self._is_eager |= dense
+        buffer = self._gather_buffer()
+        mine = dense[buffer.group]
+        self._buffer = buffer.where(~mine)
+        moving = buffer.where(mine)
+        self._add_eager(moving, self._grid.first(moving.at), self._grid.beyond(moving.at + 1))
+
+    def _note_expiry(self, group: Codes, last: Codes) -> None:
+        cell, size = encode([group, last], len(group))
+        counts = np.bincount(cell, minlength=size).astype(np.int64)
+        someone = np.empty(size, np.int64)
+        someone[cell] = np.arange(len(group))
+        for window in np.unique(last[someone]).tolist():
+            mine = last[someone] == window
+            self._expiry.setdefault(window, []).append((group[someone[mine]].astype(np.int32), counts[mine].astype(np.int32)))
+
+    def _turn_lazy(self) -> None:
+        sparse = self._is_eager & (self._volume < lower_threshold(self._limit()))
+        self.switches["to lazy"] += int(sparse.sum())
+        self._is_eager &= ~sparse
+
+    # ----------------------------------------------------------------------------------------------------- forgetting
+
+    def _forget(self, closed: int) -> None:
+        self._gather_buffer()
+        over = self._grid.beyond(self._buffer.at + 1) <= closed + 1
+        if self._adaptive:
+            self._monitor.close(closed)
+            np.subtract.at(self._volume, self._buffer.group[over], 1)
+            for window in [w for w in self._expiry if w <= closed]:
+                for group, count in self._expiry.pop(window):
+                    np.subtract.at(self._volume, group, count)
+        if over.any():
+            self._buffer = self._buffer.where(~over)
+        cells = self._gather_cells()
+        over = self._pane_start(cells.at) < self._grid.start(np.array([closed + 1]))[0] if self._by_pane else cells.at <= closed
+        if self._adaptive and (self._by_pane or self._window.hop == self._window.size):
+            gone = cells.where(over)
+            np.subtract.at(self._volume, gone.group, gone.parts.column("n").to_numpy().astype(np.int32))
+        self._cells = [cells.where(~over)]
+        if self._adaptive:
+            self._turn_lazy()
+        if self._book.is_untidy:
+            self._tidy()
+
+    def _forget_all(self) -> None:
+        self._cells, self._buffer, self._waiting, self._expiry = [], self._empty_buffer, [], {}
+        self._is_eager, self._volume = np.empty(0, np.bool_), np.empty(0, np.int32)
+        self._book.clear()
+
+    def _tidy(self) -> None:
+        """Numbers for the groups in use only."""
+        kept = [self._buffer.group, *(part.group for part in self._cells)]
+        used = np.unique(np.concatenate(kept))
+        moved = self._book.keep(used)
+        self._buffer = Items(moved[self._buffer.group], self._buffer.at, self._buffer.parts)
+        self._cells = [Items(moved[part.group], part.at, part.parts) for part in self._cells]
+        if self._adaptive:
+            self._is_eager, self._volume = self._is_eager[used], self._volume[used]
+            self._expiry = {
+                window: [(moved[group][moved[group] >= 0], count[moved[group] >= 0]) for group, count in parts]
+                for window, parts in self._expiry.items()
+            }
+
+    # ------------------------------------------------------------------------------------------------------- state
+
+    def _written(self, group: Codes, **columns: pa.Array) -> Rows:
+        keys = self._book.columns(group) if self._keys else []
+        return pa.RecordBatch.from_arrays([*keys, *columns.values()], names=[*self._keys, *columns])
+
+    def _write(self, items: Items) -> Rows:
+        return self._written(items.group, _at=pa.array(items.at), **dict(zip(items.parts.schema.names, items.parts.columns, strict=True)))
+
+    def _groups_of(self, rows: Rows) -> Codes:
+        return self._book.numbers(rows.columns[: len(self._keys)], rows.num_rows)
+
+    def _read(self, rows: Rows, schema: pa.Schema) -> Items:
+        parts = pa.RecordBatch.from_arrays([rows.column(name) for name in schema.names], schema=schema)
+        return Items(self._groups_of(rows), rows.column("_at").to_numpy(), parts)
+
+    def snapshot(self) -> Slices:
+        slices = {
+            "release": slice_of_release(self._release),
+            "buffer": self._write(self._gather_buffer()),
+            "cells": self._write(self._gather_cells()),
+        }
+        if self._adaptive:
+            flags = {"_eager": pa.array(self._is_eager), "_volume": pa.array(self._volume)}
+            slices["groups"] = self._written(np.arange(len(self._is_eager)), **flags)
+            for window, parts in self._expiry.items():
+                group = np.concatenate([group for group, _ in parts] or [np.empty(0, np.int32)]).astype(np.int64)
+                count = np.concatenate([count for _, count in parts] or [np.empty(0, np.int32)])
+                slices[f"expiry/{window}"] = self._written(group, _count=pa.array(count))
+            seen = [self._monitor.high, int(self._monitor.extent)]
+            slices["monitor"] = pa.RecordBatch.from_arrays([pa.array(seen, pa.int64())], names=["monitor"])
+        return slices
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        self._forget_all()
+        restore_release(self._release, slices["release"])
+        if self._adaptive:
+            self._groups_of(slices["groups"])
+            self._is_eager = np.array(slices["groups"].column("_eager").to_numpy(zero_copy_only=False))
+            self._volume = np.array(slices["groups"].column("_volume").to_numpy())
+            self._monitor.high, self._monitor.extent = slices["monitor"].column(0).to_pylist()
+        self._buffer = self._read(slices["buffer"], self._row_schema)
+        self._cells = [self._read(slices["cells"], self._sums.schema)]
+        for name, rows in slices.items():
+            kind, _, at = name.partition("/")
+            if kind == "expiry":
+                self._expiry[int(at)] = [(self._groups_of(rows).astype(np.int32), rows.column("_count").to_numpy())]
+        if self._adaptive:
+            self._grow()
+
+    def state_size(self) -> StateSize:
+        items = [self._buffer, *self._waiting, *self._cells]
+        counts = sum(group.nbytes + count.nbytes for parts in self._expiry.values() for group, count in parts)
+        flags = self._is_eager.nbytes + self._volume.nbytes
+        return StateSize(sum(map(len, items)), sum(item.nbytes for item in items) + counts + flags + self._book.nbytes)
+
+
+def _bytes_of(schema: pa.Schema) -> float:
+    """What one item takes: group, place and columns."""
+    return 16.0 + sum(field.type.bit_width / 8 if pa.types.is_primitive(field.type) else 16.0 for field in schema)

@@ -1,0 +1,87 @@
+"""Windows of different ranges and slides over one stream share their panes.
+
+    W_i(R) = combine_i(panes(R))        for all windows i over R that have the same keys
+
+Law. Let g divide the range, the slide and the distance of the origins of all the windows. No window has an edge inside a pane of
+length g, so that rows of one group that lie in the same panes lie in the same windows, of every kind. What adds up may
+then be summed by pane once, for all of them, and each window sums the sums (`Panes`, `CombinePanes`). Rows that are taken back
+are negative sums. It is not done where a window would have too many panes for that to pay.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, replace
+from typing import Any
+
+from thalweg.plan.aggregates import AggregateCall
+from thalweg.plan.nodes import CombinePanes, Node, Panes, WindowAggregate, walk
+from thalweg.windows import HoppingWindow
+
+__all__ = ["apply", "name"]
+
+name = "share_panes"
+
+_MOST_PANES = 100_000
+"""In the largest of the windows."""
+
+
+def apply(root: Node) -> Node | None:
+    """The plan with shared panes; None when no two windows can share them."""
+    alike: dict[tuple[Node, tuple[str, ...]], list[WindowAggregate]] = {}
+    for node in walk(root):
+        if isinstance(node, WindowAggregate) and _can_share(node):
+            alike.setdefault((node.input, node.keys), []).append(node)
+    new: dict[Node, Node] = {}
+    for group in alike.values():
+        new |= _shared(group)
+    return _replaced(root, new) if new else None
+
+
+def _can_share(node: WindowAggregate) -> bool:
+    if not isinstance(node.window, HoppingWindow) or node.fill is not None or node.strategy is not None:
+        return False
+    return node.decide().strategy == "differential"
+
+
+def _shared(group: list[WindowAggregate]) -> dict[Node, Node]:
+    windows = [node.window for node in group if isinstance(node.window, HoppingWindow)]
+    if len(set(windows)) < 2:
+        return {}
+    origin = windows[0].offset
+    length = math.gcd(*(part for w in windows for part in (w.size, w.hop, w.offset - origin)))
+    if max(w.size for w in windows) > _MOST_PANES * length:
+        return {}
+    calls: dict[str, AggregateCall] = {}
+    for node in group:
+        calls |= {str(call): call for _, call in node.aggregates}
+    first, order = group[0], list(calls)
+    pane = HoppingWindow(length, length, origin % length)
+    panes = Panes(first.input, pane, tuple((f"call{i}", calls[text]) for i, text in enumerate(order)), first.keys)
+    found: dict[Node, Node] = {}
+    for node in group:
+        assert isinstance(node.window, HoppingWindow)
+        which = tuple(order.index(str(call)) for _, call in node.aggregates)
+        found[node] = CombinePanes(panes, node.window, node.aggregates, node.keys, node.input.schema, which)
+    return found
+
+
+def _replaced(root: Node, new: dict[Node, Node]) -> Node:
+    """The plan with some nodes in the place of others. Panes read what the windows read, rewritten too."""
+    done: dict[Node, Node] = {}
+    for node in walk(root):
+        target = new.get(node, node)
+        done[node] = _over(target, done)
+    return done[root]
+
+
+def _over(node: Node, done: dict[Node, Node]) -> Node:
+    changes: dict[str, Any] = {}
+    for entry in fields(node):
+        value = getattr(node, entry.name) if entry.init else None
+        if isinstance(value, Node):
+            if value not in done:  # panes, met by the first window that reads them
+                done[value] = _over(value, done)
+            if done[value] is not value:
+                changes[entry.name] = done[value]
+    return replace(node, **changes) if changes else node

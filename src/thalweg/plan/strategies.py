@@ -1,0 +1,134 @@
+"""How an overlapping time window is evaluated, and what that costs.
+
+    differential   sums enter and leave: each pane is added once and taken away once       what adds up exactly (counts, integer sums)
+    panes          sub-query: partial results of panes; super-query: those of a window's panes put together       what is bounded
+    wid            a partial result for each window of each tuple, at once                                         what is bounded
+    rows           rows are kept, and each window is computed from its own                                         everything
+    adaptive       per group wid or rows, whichever takes less memory now
+
+With a the cost of a tuple in the sub-query, b of a result of it, c of a step of the super-query, a' of a tuple in one window; T tuples and
+P panes a window, G groups a pane, the cost of one window is (Eq. 6.1 to 6.4 of Li, Window Queries over Data Streams):
+
+    panes          a T / P + b G + c P G
+    differential   a T / P + b G + 2 c' G slide / pane        c': a step that adds or subtracts
+    wid            a' T
+    rows           2 a' slide T / range          when rows can be taken away one by one; else as wid
+
+The costs are those of this engine, in nanoseconds, measured by `thalweg bench windows`; what matters is their ratio.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from thalweg.errors import WindowError, did_you_mean
+from thalweg.windows import HoppingWindow
+
+__all__ = ["STRATEGIES", "UNIT_COSTS", "Costs", "Decision", "UnitCosts", "Volume", "choose", "window_costs"]
+
+STRATEGIES = ("differential", "panes", "wid", "rows", "adaptive")
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCosts:
+    """Nanoseconds: a tuple into a pane, a pane's result, a pane put to a window, a pane added to or taken from a
+    sum, a tuple into a window."""
+
+    tuple_in: float = 60.0
+    pane_out: float = 90.0
+    pane_in: float = 110.0
+    pane_change: float = 55.0
+    tuple_in_window: float = 75.0
+
+
+UNIT_COSTS = UnitCosts()
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """What is expected of a stream: tuples a window, groups a pane."""
+
+    tuples: float
+    groups: float
+
+    def __str__(self) -> str:
+        return f"{self.tuples:,.0f} tuples a window, {self.groups:,.0f} groups a pane"
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """The cost of one window, by strategy, in nanoseconds."""
+
+    panes: float
+    differential: float
+    wid: float
+    rows: float
+
+
+def window_costs(window: HoppingWindow, volume: Volume, unit: UnitCosts = UNIT_COSTS) -> Costs:
+    """
+    >>> costs = window_costs(HoppingWindow(10, 1), Volume(tuples=1_000, groups=1))
+    >>> costs.panes < costs.wid, costs.differential < costs.panes
+    (True, True)
+    """
+    panes = window.size / window.pane
+    t, g = volume.tuples, volume.groups
+    below = unit.tuple_in * t / panes + unit.pane_out * g
+    return Costs(
+        panes=below + unit.pane_in * panes * g,
+        differential=below + 2 * unit.pane_change * g * window.hop / window.pane,
+        wid=unit.tuple_in_window * t,
+        rows=2 * unit.tuple_in_window * window.hop * t / window.size,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was chosen, among what was possible, and why."""
+
+    strategy: str
+    possible: tuple[str, ...]
+    reason: str
+    costs: Costs | None = None
+    volume: Volume | None = None
+
+
+def choose(
+    window: HoppingWindow, *, differential: bool, bounded: bool, mergeable: bool, volume: Volume | None, wanted: str | None
+) -> Decision:
+    """The strategy for a window.
+
+    `differential`: the aggregates can be taken away exactly. `bounded`: partial results have a fixed size. `mergeable`: rows are points
+    and none is taken back, so that partial results may replace them at once.
+    """
+    possible = ["rows"]
+    if bounded and mergeable:
+        possible += ["wid", "panes", "adaptive"]
+    if differential:
+        possible.insert(0, "differential")
+    if wanted is not None:
+        return _as_wanted(wanted, tuple(possible), window, volume)
+    if volume is None:
+        guess = Volume(tuples=window.size / window.pane * 100, groups=1)
+        return _cheapest(window, possible, guess, "no volume was given, so 100 tuples a pane of one group were assumed")
+    return _cheapest(window, possible, volume, "the cheapest for the volume given")
+
+
+def _as_wanted(wanted: str, possible: tuple[str, ...], window: HoppingWindow, volume: Volume | None) -> Decision:
+    if wanted not in STRATEGIES:
+        raise WindowError(f"strategy must be one of {', '.join(STRATEGIES)}{did_you_mean(wanted, STRATEGIES)} Got {wanted!r}.")
+    if wanted not in possible:
+        raise WindowError(
+            f"strategy={wanted!r} cannot evaluate this window; possible: {', '.join(possible)}. Partial results need bounded "
+            "aggregates over points (sliding(...), or points()) of a source that is declared insert_only; differential ones need "
+            "counts and integer sums."
+        )
+    return Decision(wanted, possible, "asked for", None if volume is None else window_costs(window, volume), volume)
+
+
+def _cheapest(window: HoppingWindow, possible: list[str], volume: Volume, reason: str) -> Decision:
+    costs = window_costs(window, volume)
+    by_name = {"differential": costs.differential, "panes": costs.panes, "wid": costs.wid, "rows": costs.wid * 1.5}
+    offered = [name for name in possible if name in by_name]
+    best = min(offered, key=lambda name: by_name[name])
+    return Decision(best, tuple(possible), reason, costs, volume)
