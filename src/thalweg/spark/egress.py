@@ -20,9 +20,10 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Rows, encode_together
 from thalweg.model.time import INFINITY, Times
+from thalweg.run.records import LETTERS
 from thalweg.spark.wire import batch_of_blob, read_rows
 
-__all__ = ["FORMS", "changelog_schema", "ledger_schema", "to_changelog", "unpack_ledger", "unpacker"]
+__all__ = ["DEAD_LETTERS", "FORMS", "changelog_schema", "ledger_schema", "to_changelog", "unpack_dead", "unpack_ledger", "unpacker"]
 
 FORMS = ("changelog", "final", "upserts")
 
@@ -118,6 +119,21 @@ def ledger_schema(payload: pa.Schema) -> pa.Schema:
     """A late element as it came, the promise it broke and what became of it."""
     control = [("_kind", pa.int8()), ("_start", pa.int64()), ("_end", pa.int64()), ("_new_end", pa.int64())]
     return pa.schema([*control, *payload, ("_promise", pa.int64()), ("_action", pa.string())])
+
+
+DEAD_LETTERS = pa.schema([("source", pa.string()), *LETTERS])
+"""A record that could not be read: its source, file, line and text, and the reason."""
+
+
+def unpack_dead(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For `mapInArrow` over the packed output: the records of all sources that could not be read."""
+    for rows in batches:
+        columns = (rows.column(name).to_pylist() for name in ("kind", "origin", "blob"))
+        for kind, origin, blob in zip(*columns, strict=True):
+            if kind == "dead" and blob is not None:
+                letters = read_rows(blob)
+                source = pa.array([origin] * letters.num_rows, pa.string())
+                yield pa.RecordBatch.from_arrays([source, *letters.columns], schema=DEAD_LETTERS)
 
 
 def unpack_ledger(origin: str) -> Unpack:
