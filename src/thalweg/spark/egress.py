@@ -20,9 +20,10 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Rows, encode_together
 from thalweg.model.time import INFINITY, Times
+from thalweg.spark.runner import LETTERS
 from thalweg.spark.wire import batch_of_blob, read_rows
 
-__all__ = ["FORMS", "changelog_schema", "ledger_schema", "to_changelog", "unpack_ledger", "unpacker"]
+__all__ = ["FORMS", "changelog_schema", "ledger_schema", "to_changelog", "unpack_dead_letters", "unpack_ledger", "unpacker"]
 
 FORMS = ("changelog", "final", "upserts")
 
@@ -122,12 +123,20 @@ def ledger_schema(payload: pa.Schema) -> pa.Schema:
 
 def unpack_ledger(origin: str) -> Unpack:
     """For `mapInArrow` over the packed output: the late rows of one source."""
+    return _ledgers(lambda found: found == origin)
 
+
+def unpack_dead_letters() -> Unpack:
+    """For `mapInArrow` over the packed output: the windows that modules failed on."""
+    return _ledgers(lambda found: found.startswith(LETTERS))
+
+
+def _ledgers(wanted: Callable[[str], bool]) -> Unpack:
     def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for rows in batches:
             columns = (rows.column(name).to_pylist() for name in ("kind", "origin", "blob"))
             for kind, found, blob in zip(*columns, strict=True):
-                if kind == "late" and found == origin and blob is not None:
+                if kind == "late" and wanted(found) and blob is not None:
                     yield read_rows(blob)
 
     return unpack

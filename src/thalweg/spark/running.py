@@ -191,6 +191,7 @@ def start(
     hold: Duration | None = None,
     trigger: str | Mapping[str, Any] = "at once",
     late: Each | None = None,
+    skipped: Each | None = None,
     feeds: Mapping[str, Feed] | None = None,
     idle: Mapping[str, float] | None = None,
     buckets: int | None = None,
@@ -202,7 +203,8 @@ def start(
 
     `to`: `"memory"` (see `RunningQuery.table`), `"noop"`, a file format such as `"parquet"` with `path`, where each
     micro-batch becomes a folder `batch=N` that is written again if the batch is, or a function of (DataFrame, batch number)
-    called once per micro-batch, which should do nothing twice for one number. `late` is such a function for late rows.
+    called once per micro-batch, which should do nothing twice for one number. `late` is such a function for late rows,
+    `skipped` for the windows that modules failed on (`on_error="skip"`).
     `trigger`: `"at once"` (one micro-batch after the other), `"available now"`, or Spark's own arguments.
     `progress` prints a line for each micro-batch; by default where standard error is a terminal.
     Without a checkpoint the query cannot be started again.
@@ -221,14 +223,17 @@ def start(
 
     def each(packed: DataFrame, batch: int) -> None:
         ready.record.note(batch)
-        if late is None:
+        if late is None and skipped is None:
             deliver(packed, batch)
             return
         packed = packed.persist()  # two readers, one run of the fragments
         try:
             deliver(packed, batch)
-            for source in _leaves(ready):
-                late(ready.ledger(source, packed), batch)
+            if late is not None:
+                for source in _leaves(ready):
+                    late(ready.ledger(source, packed), batch)
+            if skipped is not None:
+                skipped(ready.dead_letters(packed), batch)
         finally:
             packed.unpersist()
 
