@@ -1,7 +1,8 @@
 """Windows: many at once over one stream, slide by tuple, and what each kind keeps.
 
-    rows_per_second     1 to 80 windows of different sizes over one stream, as one query, in micro-batches of a million rows; each window costs
-                        a fixed time a batch, so that small batches feel it more. `slowdown`: the rate with one over the rate with all
+    rows_per_second     1 to 80 windows of different sizes over one stream, as one query, in micro-batches of a million rows; each
+                        window costs a fixed time a batch, so that small batches feel it more. `slowdown`: the rate with one over
+                        the rate with all
     seconds, growth     slide by tuple over a million tuples; growth: time for all / time for a tenth / 10, 1 is linear in tuples and output
     peak_state, bound   the largest state of each kind in rows, and what it may be: the rows that windows which are not settled need
     unit_cost           what the cost functions of `plan.strategies` rest on: nanoseconds for a tuple or a pane
@@ -12,7 +13,7 @@ Processor time throughout, so that other work on the machine counts little.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,7 @@ from benchmarks._data import SECOND
 from thalweg.cli.bench import Emit
 from thalweg.model.batch import Batch
 from thalweg.model.progress import Progress
+from thalweg.stream import WindowedStream
 
 __all__ = ["run"]
 
@@ -29,11 +31,11 @@ RATE = 10_000
 KEYS = 100
 
 
-def _batches(count: int, size: int, *, seed: int = 5) -> Iterator[Batch]:
+def _batches(count: int, size: int, *, rate: int = RATE, seed: int = 5) -> Iterator[Batch]:
     rng = np.random.default_rng(seed)
     for begin in range(0, count, size):
         rows = min(size, count - begin)
-        ts = (begin + np.arange(rows)) * SECOND // RATE
+        ts = (begin + np.arange(rows)) * SECOND // rate
         payload = pa.RecordBatch.from_pydict({"key": rng.integers(0, KEYS, rows), "value": rng.integers(0, 1_000, rows)})
         yield Batch(payload, ts, ts + 1, progress=Progress(int(ts[-1]) + 1))
 
@@ -56,9 +58,9 @@ def _play(query: tw.Stream, batches: list[Batch], *, consistency: str = "final")
 
 
 def _several(count: int) -> tw.Stream:
-    """So many windows of 10 s, 15 s, 20 s, ... over one stream."""
+    """So many windows of 1 s, 2 s, 3 s, ... over one stream."""
     events = _stream().group_by("key")
-    sizes = [(10 + 5 * number) * SECOND for number in range(count)]
+    sizes = [(1 + number) * SECOND for number in range(count)]
     queries = [events.tumbling(size).aggregate(n=tw.count(), total=tw.sum_("value")).with_columns(window=str(size)) for size in sizes]
     return queries[0].union(*queries[1:]) if len(queries) > 1 else queries[0]
 
@@ -71,7 +73,7 @@ def run(emit: Emit, rows: int = 4_000_000, batch: int = 1_000_000, most: int = 8
 
 
 def _concurrent(emit: Emit, rows: int, batch: int, most: int) -> None:
-    batches = list(_batches(rows, batch))
+    batches = list(_batches(rows, batch, rate=10 * RATE))
     rates = {}
     for count in [number for number in (1, 2, 5, 10, 20, 40, 80) if number <= most]:
         query = _several(count)
@@ -82,7 +84,7 @@ def _concurrent(emit: Emit, rows: int, batch: int, most: int) -> None:
 
 
 def _slide_by_tuple(emit: Emit, rows: int) -> None:
-    kinds = {
+    kinds: dict[str, Callable[[tw.Stream], WindowedStream]] = {
         "every tuple": lambda s: s.slide_by_tuple("100 ms"),
         "every 5th by arrival": lambda s: s.slide_by_tuple("100 ms", every=5, order=tw.rows()),
         "every 5th by time": lambda s: s.slide_by_tuple("100 ms", every=5, order=tw.rank("ts")),

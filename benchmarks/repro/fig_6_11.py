@@ -45,7 +45,8 @@ def with_punctuation(data: Arrivals, range_: int, slide: int) -> tuple[dict[int,
     stream = tw.source("s", {"value": "int64"}, insert_only=True)
     query = stream.sliding(range_, slide).aggregate(n=tw.count(), total=tw.sum_("value"))
     engine = tw.Engine(query, consistency="final")
-    found, seconds = {}, []
+    found: dict[int, tuple[int, int]] = {}
+    seconds = []
     for batch in data.batches(slide):
         rows, promise = batch.with_progress(tw.Progress()), tw.Batch.empty(batch.schema, batch.progress)
         engine.push("s", rows)

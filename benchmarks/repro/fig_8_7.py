@@ -1,8 +1,9 @@
 """Two-level aggregation at window ends: plain flush and in-order flush surge, slow and lazy flush do not.
 
-Q8-1 counts packets by source and destination every minute. The low level has a table of half, once or twice the number of groups. Where the thesis
-looked for the highest rate without loss, we look at the micro-batches: `surge` is the longest over the median, `rate` what the longest one
-allows: its rows over its processor time. Every micro-batch is run several times and its fastest run counts.
+Q8-1 counts packets by source and destination every minute. The low level has a table of half, once or twice the number of
+groups. Where the thesis looked for the highest rate without loss, we look at the micro-batches: `surge` is the longest over the
+median, `rate` what the longest one allows: its rows over its processor time. Every micro-batch is run several times and its
+fastest run counts.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import thalweg as tw
 from benchmarks.baselines.iop_flush import InOrderTable
 from benchmarks.repro import Line, draw_series, point
 from benchmarks.repro.streams import SECOND
+from thalweg.cli.bench import Value
 from thalweg.model.batch import Batch
 from thalweg.model.progress import Progress
 from thalweg.operators.table_panes import TablePanesKernel
@@ -87,7 +89,7 @@ def series(scale: float) -> Iterator[Line]:
             for name, flush in kinds.items():
                 kernel = InOrderTable if name == "in order" else TablePanesKernel
                 times = _times(kernel, _panes(int(many * share), flush), batches)
-                facts = {"groups": many, "table": label, "rows": len(batches[0])}
+                facts: dict[str, Value] = {"groups": many, "table": label, "rows": len(batches[0])}
                 series_name = f"{name}, table {label}"
                 yield point("8-7", series_name, groups, "surge", max(times) / median(times), "x", **facts)
                 yield point("8-7", series_name, groups, "rate", len(batches[0]) / max(times), "rows/s", **facts)

@@ -254,8 +254,8 @@ class BucketAggregateKernel(Operator):
         first = max(low, int(self._grid.first(items.at).min()))
         last = min(high, int(self._grid.beyond(items.at + 1).max()) - 1)
         if last - first < _FEW:
-            low, beyond = np.maximum(self._grid.first(items.at), first), np.minimum(self._grid.beyond(items.at + 1), last + 1)
-            which, at = ranges(low, np.maximum(beyond - low, 0))
+            begin, beyond = np.maximum(self._grid.first(items.at), first), np.minimum(self._grid.beyond(items.at + 1), last + 1)
+            which, at = ranges(begin, np.maximum(beyond - begin, 0))
             return self._merged(Items(items.group[which], at, items.parts.take(pa.array(which))))
         window = np.arange(first, last + 1)
         start = self._grid.start(window)
@@ -363,7 +363,11 @@ class BucketAggregateKernel(Operator):
         return Items(self._groups_of(rows), rows.column("_at").to_numpy(), parts)
 
     def snapshot(self) -> Slices:
-        slices = {"release": slice_of_release(self._release), "buffer": self._write(self._gather_buffer()), "cells": self._write(self._gather_cells())}
+        slices = {
+            "release": slice_of_release(self._release),
+            "buffer": self._write(self._gather_buffer()),
+            "cells": self._write(self._gather_cells()),
+        }
         if self._adaptive:
             flags = {"_eager": pa.array(self._is_eager), "_volume": pa.array(self._volume)}
             slices["groups"] = self._written(np.arange(len(self._is_eager)), **flags)
@@ -375,9 +379,10 @@ class BucketAggregateKernel(Operator):
         self._forget_all()
         restore_release(self._release, slices["release"])
         if self._adaptive:
-            self._groups_of(slices["groups"])
-            self._is_eager = np.array(slices["groups"].column("_eager").to_numpy(zero_copy_only=False))
-            self._volume = np.array(slices["groups"].column("_volume").to_numpy())
+            number = self._groups_of(slices["groups"])
+            self._is_eager, self._volume = np.zeros(len(number), np.bool_), np.zeros(len(number), np.int32)
+            self._is_eager[number] = slices["groups"].column("_eager").to_numpy(zero_copy_only=False)
+            self._volume[number] = slices["groups"].column("_volume").to_numpy()
             self._monitor.high, self._monitor.extent = slices["monitor"].column(0).to_pylist()
         self._buffer = self._read(slices["buffer"], self._row_schema)
         self._cells = [self._read(slices["cells"], self._sums.schema)]

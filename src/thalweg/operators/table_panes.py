@@ -139,7 +139,8 @@ class TablePanesKernel(Operator):
 
     def _old(self) -> Bools:
         """Sums of windows that are over, as far as the newest row tells."""
-        return (self._first != _FREE) & (self._first < self._newest)
+        old: Bools = (self._first != _FREE) & (self._first < self._newest)
+        return old
 
     def _pace(self, rows: int, newest: int) -> list[Sent]:
         """What leaves because time goes on, besides collisions."""
@@ -160,11 +161,12 @@ class TablePanesKernel(Operator):
 
     def _overdue(self) -> Bools:
         """Sums that may not wait any longer."""
+        there: Bools = self._first != _FREE
         if self._cti == INFINITY:
-            return self._first != _FREE
+            return there
         if self._cti == MIN_TIME:
             return np.zeros(self._table.slots, np.bool_)
-        return (self._first != _FREE) & (self._first < self._pane(self._cti) - self._table.late)
+        return there & (self._first < self._pane(self._cti) - self._table.late)
 
     def _pane(self, time: int) -> int:
         return int(self._grid.first(np.array([time]))[0])
@@ -189,7 +191,7 @@ class TablePanesKernel(Operator):
         if not sent:
             return Batch.empty(self.schema, Progress(promise))
         keys = [pa.concat_arrays([part[0][i] for part in sent]) for i in range(len(self._keys))]
-        first, beyond = (np.concatenate([part[i] for part in sent]) for i in (1, 2))  # type: ignore[misc]
+        first, beyond = (np.concatenate([part[i] for part in sent]) for i in (1, 2))
         sums = np.concatenate([part[3] for part in sent], axis=1)
         payload = pa.RecordBatch.from_arrays([*keys, *map(pa.array, sums)], schema=self.schema)
         start = (first - 1) * self._grid.hop + self._grid.offset + self._grid.size
@@ -209,7 +211,7 @@ class TablePanesKernel(Operator):
         self._place(*entries)
 
     def _place(self, identity: Numbers, first: Codes, beyond: Codes, sums: Numbers) -> None:
-        """Put back what was in the table; two that want one place both stay, one of them in a free place, where it is only found by time."""
+        """Put back what was in the table. Of two that want one place one goes to a free one, where only time finds it."""
         wanted = self._slots(identity)
         order = np.argsort(wanted, kind="stable")
         alone = np.ones(len(order), np.bool_)
