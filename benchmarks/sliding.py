@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import thalweg as tw
-from benchmarks._data import LATEST, make_events
+from benchmarks._data import LATEST, SECOND, make_events
 from thalweg import spark as ts
 from thalweg.cli.bench import Emit
 
@@ -36,35 +36,38 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 def run(
     emit: Emit,
     *,
-    batch_rows: int = 4_000_000,
-    batches: int = 14,
-    warm_up: int = 10,
+    batch_rows: int = 10_000_000,
+    batches: int = 13,
+    warm_up: int = 3,
     rate: int = 10_000,
     keys: str = "100,10000",
     ratios: str = "1,10,60,600",
     spark_budget_s: float = 120.0,
-    variants: str = "final,speculative,foreign,packed",
+    variants: str = "final,speculative,foreign",
 ) -> None:
     """Measure every combination of keys and RANGE/SLIDE; Spark's own gets at most `spark_budget_s` for each."""
     spark = ts.session(spark__driver__memory="6g")
     for count in map(int, str(keys).split(",")):
         folder = Path(tempfile.mkdtemp(prefix="thalweg-bench-"))
         try:
-            _write(folder / "events", count, batch_rows // FILES, batches * FILES, rate)
+            _write(folder / "events", count, batch_rows, batches, rate)
             for ratio in map(int, str(ratios).split(",")):
                 _compare(emit, spark, folder, count, ratio, batch_rows, warm_up, spark_budget_s, variants.split(","))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _write(folder: Path, keys: int, rows: int, files: int, rate: int) -> None:
-    """Files of equal size, in order of arrival."""
+def _write(folder: Path, keys: int, batch_rows: int, batches: int, rate: int) -> None:
+    """Files of equal size, in order of arrival: one micro-batch after the other, each later than the one before by its length."""
     folder.mkdir()
-    table = make_events(rows * files, keys=keys, rate=rate).table
-    times = table.column("_start").cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
-    table = pa.table({"ts": times, "key": table.column("key"), "value": table.column("value")})
-    for number in range(files):
-        pq.write_table(table.slice(number * rows, rows), folder / f"{number:05}.parquet", row_group_size=rows)
+    rows = batch_rows // FILES
+    for batch in range(batches):
+        table = make_events(rows * FILES, keys=keys, rate=rate, seed=batch).table
+        start = pa.array(table.column("_start").to_numpy() + batch * (batch_rows * SECOND // rate))
+        times = start.cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
+        table = pa.table({"ts": times, "key": table.column("key"), "value": table.column("value")})
+        for part in range(FILES):
+            pq.write_table(table.slice(part * rows, rows), folder / f"{batch * FILES + part:05}.parquet", row_group_size=rows)
 
 
 def _compare(

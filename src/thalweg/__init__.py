@@ -24,8 +24,11 @@ from thalweg.model import (
     remove,
 )
 from thalweg.plan.aggregates import arg_max, arg_min, avg, count, first, last, max_, min_, percentile, stddev, sum_, variance
+from thalweg.plan.join_windows import band, ranges, same_window, widjoin
+from thalweg.plan.policies import estimated, late_by, late_by_rows, on_demand, ordered, quarantine, timer
 from thalweg.run import Engine, changes, events, run, table
-from thalweg.stream import Stream, source
+from thalweg.sql import sql
+from thalweg.stream import Stream, join_all, source
 from thalweg.windows.specification import rank, rows
 
 if TYPE_CHECKING:
@@ -46,6 +49,7 @@ __all__ = [
     "arg_max",
     "arg_min",
     "avg",
+    "band",
     "call",
     "changes",
     "cht",
@@ -54,26 +58,38 @@ __all__ = [
     "cti",
     "elements_of",
     "equivalent",
+    "estimated",
     "events",
     "first",
     "from_files",
     "from_spark",
     "insert",
+    "join_all",
     "last",
+    "late_by",
+    "late_by_rows",
     "lit",
     "max_",
     "min_",
+    "on_demand",
+    "ordered",
     "percentile",
     "point",
+    "quarantine",
+    "ranges",
     "rank",
     "remove",
     "rows",
     "run",
+    "same_window",
     "source",
+    "sql",
     "stddev",
     "sum_",
     "table",
+    "timer",
     "variance",
+    "widjoin",
 ]
 
 

@@ -5,7 +5,8 @@
     │   ├── UnknownColumnError
     │   ├── TypeMismatchError
     │   ├── ExpressionError       text that cannot be parsed, or a function nobody knows
-    │   └── WindowError           a window or duration that makes no sense
+    │   ├── WindowError           a window or duration that makes no sense
+    │   └── SqlError              a query in SQL that cannot be understood; shows the line with a caret under the place
     ├── InputError                the data is wrong; what was pushed is refused whole, state is unharmed
     │   ├── MalformedElementError
     │   ├── LifetimeError         an end before its start
@@ -15,11 +16,12 @@
     │   ├── SchemaChangeError     columns that differ from the ones declared
     │   └── LateEventError        an event that breaks its source's promise, under the policy `error`
     ├── EvaluationError           an expression that failed on a row
+    ├── ModuleError               a user's module that failed on a window, under the policy `fail`
     ├── SoundnessError            an output that breaks a promise made before it (a bug in an operator)
     └── StateError                a snapshot that does not belong to this query, or state that a failure has spoilt
 
 A message says where, what was wrong, and what to do. `PlanError` also knows the user's file and line. What is legal but
-seldom meant is a `WindowWarning`.
+seldom meant is a `WindowWarning`; an `EstimateWarning` says that more events were late than an estimated slack allows.
 """
 
 from __future__ import annotations
@@ -29,16 +31,19 @@ import sys
 from collections.abc import Iterable
 
 __all__ = [
+    "EstimateWarning",
     "EvaluationError",
     "ExpressionError",
     "InputError",
     "LateEventError",
     "LifetimeError",
     "MalformedElementError",
+    "ModuleError",
     "PlanError",
     "ProgressError",
     "SchemaChangeError",
     "SoundnessError",
+    "SqlError",
     "StateError",
     "ThalwegError",
     "TimeRangeError",
@@ -87,6 +92,7 @@ class PlanError(ThalwegError):
         place = _user_frame()
         self.file: str | None = place[0] if place else None
         self.line: int | None = place[1] if place else None
+        self.reason = message
         super().__init__(f"{message}\n  at {self.file}:{self.line}" if place else message)
 
 
@@ -115,6 +121,15 @@ class WindowError(PlanError):
 
 class WindowWarning(UserWarning):
     """A window that can be evaluated, but is hardly what was meant."""
+
+
+class SqlError(PlanError):
+    """A query in SQL that cannot be understood. `row` and `column` count from one, in the text of the query."""
+
+    def __init__(self, message: str, row: int, column: int) -> None:
+        super().__init__(message)
+        self.row = row
+        self.column = column
 
 
 class InputError(ThalwegError):
@@ -153,12 +168,20 @@ class EvaluationError(ThalwegError):
     """An expression that failed on data."""
 
 
+class ModuleError(ThalwegError):
+    """A module of a user that failed: it raised, ran too long, returned what it did not declare, or was not deterministic."""
+
+
 class SoundnessError(ThalwegError):
     """An element that breaks an earlier CTI."""
 
 
 class StateError(ThalwegError):
     """A snapshot that does not fit the query it is restored into, or a query that failed and cannot go on."""
+
+
+class EstimateWarning(UserWarning):
+    """Reality has broken an estimate of disorder."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -18,22 +18,27 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from thalweg.errors import PlanError, TypeMismatchError, UnknownColumnError, WindowError, did_you_mean
-from thalweg.expr import Column, Expr, ExprLike, Literal, as_expr, lit
+from thalweg.expr import Column, Expr, ExprLike, as_expr, lit
 from thalweg.model.time import INFINITY, Duration, duration_us
 from thalweg.plan import nodes
 from thalweg.plan.aggregates import AggregateCall
+from thalweg.plan.applying import apply_node
 from thalweg.plan.explain import explain
+from thalweg.plan.join_windows import JoinWindow
 from thalweg.plan.nodes import Ingress, Named, Node
 from thalweg.plan.nodes.panes import Table, in_panes
+from thalweg.plan.policies import Estimated, LateBy, LateByRows, Policy, Quarantine, policies_of
 from thalweg.plan.properties import StreamProperties
-from thalweg.plan.rules.substitution import START, substitute
+from thalweg.plan.rules.substitution import START
 from thalweg.plan.strategies import Volume
 from thalweg.plan.wid_windows import by_tuple_windows, kind_windows, landmark_windows, sliding_windows
+from thalweg.plan.window_joins import asof_join, multi_join, one_side, window_join
 from thalweg.windows import SessionWindow, SnapshotWindow, Window, WindowKind
+from thalweg.windows.counts import count_window
 from thalweg.windows.kinds import hopping, positive_ticks, session
 from thalweg.windows.specification import Rank, Rows, Size
 
-__all__ = ["GroupedStream", "Keys", "On", "Stream", "WindowedStream", "source"]
+__all__ = ["GroupedStream", "Keys", "On", "Stream", "WindowedStream", "join_all", "source"]
 
 Keys: TypeAlias = "str | Sequence[str] | Mapping[str, ExprLike]"
 """Grouping keys: columns, or names with the expressions that give them."""
@@ -54,6 +59,8 @@ def source(
     period: Duration | None = None,
     partition: str | None = None,
     low_watermark: tuple[Duration, Duration] | None = None,
+    progress: Policy | Sequence[Policy] | None = None,
+    quarantine: Quarantine | None = None,
     ordered: bool = False,
     insert_only: bool = False,
     unique_start: bool = False,
@@ -64,7 +71,8 @@ def source(
 ) -> Stream:
     """A stream from outside.
 
-    `late` and the four arguments after it say how events are admitted (see `Ingress`); the rest declares facts that
+    `late` and the six arguments after it say how events are admitted (see `Ingress`): `disorder=d` is `progress=late_by(d)`, and
+    `progress` takes more policies, such as `late_by_rows`, `estimated` and `timer`. The rest declares facts that
     hold for every form in which this stream arrives. `group_ctis` names the columns for whose values promises may
     come separately; a partition is one of them by itself.
 
@@ -73,7 +81,14 @@ def source(
     """
     groups = tuple(dict.fromkeys([*([partition] if partition else []), *([group_ctis] if isinstance(group_ctis, str) else group_ctis)]))
     where = f"source {name!r}"
-    if period is not None and disorder is None:
+    policies = policies_of(progress, where)
+    for one in policies:
+        if isinstance(one, LateBy):
+            if disorder is not None:
+                raise PlanError(f"{where}: disorder= and late_by() say the same; give one of them.")
+            disorder = one.ticks
+    observed = tuple(one for one in policies if not isinstance(one, LateBy))
+    if period is not None and disorder is None and not any(isinstance(one, (LateByRows, Estimated)) for one in observed):
         raise PlanError(f"{where}: period= rounds the promises that disorder= makes; give disorder= too (0 when events come in order).")
     if low_watermark is not None and partition is None:
         raise PlanError(f"{where}: low_watermark= is the common promise of partitions; give partition= too, or use disorder=.")
@@ -87,6 +102,8 @@ def source(
         period=None if period is None else positive_ticks(period, f"{where}, period"),
         partition=partition,
         low_watermark=lag,
+        progress=observed,
+        quarantine=quarantine,
     )
     declared = StreamProperties(
         ordered=ordered,
@@ -233,6 +250,14 @@ class Stream:
         """Trill's session as a lifetime: each row lasts until its session closes."""
         return GroupedStream(self.node, ()).session_lifetime(timeout, max_duration=max_duration)
 
+    # ---------------------------------------------------------------------------------------------------- progress
+
+    def describe(self, *, every: Duration | None = None, offset: Duration = 0, groups: str | Sequence[str] | None = None) -> Stream:
+        """The same rows; of the promises only those that are of use above: on the grid `offset + k * every`, for these groups."""
+        period = None if every is None else positive_ticks(every, "describe, every")
+        columns = (groups,) if isinstance(groups, str) else None if groups is None else tuple(groups)
+        return Stream(nodes.Describe(self.node, period, duration_us(offset, what="describe, offset"), columns))
+
     # ------------------------------------------------------------------------------------------- several streams
 
     def union(self, *others: Stream) -> Stream:
@@ -253,14 +278,17 @@ class Stream:
         select: Columns | None = None,
         left_only: Columns | None = None,
         right_only: Columns | None = None,
+        endless: str | Sequence[str] = (),
     ) -> Stream:
         """Rows of both that match, while both last.
 
         `where` and `select` write `l.x` and `r.x` (or just `x` where only one side has it). Without `select` the result has
         the left columns, then the right ones without the keys, `_right` added to names that clash. In an outer join the
-        columns of the missing side are null, unless `left_only` or `right_only` says otherwise.
+        columns of the missing side are null, unless `left_only` or `right_only` says otherwise. A side whose rows never end is
+        refused, unless `endless` names it (`"left"`, `"right"`): it is then kept for ever, as a table of reference is.
         """
         right = _stream(other, "join")
+        kept = (endless,) if isinstance(endless, str) else tuple(endless)
         if how not in nodes.JOIN_KINDS:
             raise PlanError(f"join: how must be one of {', '.join(nodes.JOIN_KINDS)}{did_you_mean(how, nodes.JOIN_KINDS)} Got {how!r}.")
         left_keys, right_keys = _pairs(on)
@@ -268,22 +296,26 @@ class Stream:
         if how in ("semi", "anti"):
             if select is not None or left_only is not None or right_only is not None:
                 raise PlanError(f"join: a {how} join gives rows of the left side as they are; select afterwards.")
-            return Stream(nodes.Join(self.node, right.node, left_keys, right_keys, predicate, how))
-        if (left_only is not None and how == "inner") or (right_only is not None and how != "full"):
-            raise PlanError(f"join: left_only= is for left and full joins, right_only= for full joins; this one is {how!r}.")
+            return Stream(nodes.Join(self.node, right.node, left_keys, right_keys, predicate, how, endless=kept))
+        if (left_only is not None and how not in ("left", "full")) or (right_only is not None and how not in ("right", "full")):
+            raise PlanError(f"join: left_only= is for left and full joins, right_only= for right and full joins; this one is {how!r}.")
         shared = _shared_keys(left_keys, right_keys) if select is None else set()
         result = _default_result(self.schema, right.schema, shared) if select is None else _named(select)
         mine: Named = ()
         theirs: Named = ()
         if how in ("left", "full"):
-            mine = _one_side(result, self.schema, right.schema, "l") if left_only is None else _named(left_only)
-        if how == "full":
-            theirs = _one_side(result, right.schema, self.schema, "r", shared) if right_only is None else _named(right_only)
-        return Stream(nodes.Join(self.node, right.node, left_keys, right_keys, predicate, how, result, mine, theirs))
+            mine = one_side(result, self.schema, right.schema, "l") if left_only is None else _named(left_only)
+        if how in ("right", "full"):
+            theirs = one_side(result, right.schema, self.schema, "r", shared) if right_only is None else _named(right_only)
+        return Stream(nodes.Join(self.node, right.node, left_keys, right_keys, predicate, how, result, mine, theirs, endless=kept))
 
     def left_join(self, other: Stream, on: On = None, *, where: ExprLike | None = None, select: Columns | None = None) -> Stream:
         """The join, and the left rows while nothing matches them."""
         return self.join(other, on, where=where, how="left", select=select)
+
+    def right_join(self, other: Stream, on: On = None, *, where: ExprLike | None = None, select: Columns | None = None) -> Stream:
+        """The join, and the right rows while nothing matches them."""
+        return self.join(other, on, where=where, how="right", select=select)
 
     def full_join(self, other: Stream, on: On = None, *, where: ExprLike | None = None, select: Columns | None = None) -> Stream:
         """The join, and the rows of both sides while nothing matches them."""
@@ -296,6 +328,78 @@ class Stream:
     def anti_join(self, other: Stream, on: On = None, *, where: ExprLike | None = None) -> Stream:
         """The left rows while nothing matches them."""
         return self.join(other, on, where=where, how="anti")
+
+    def window_join(
+        self,
+        other: Stream,
+        on: On = None,
+        *,
+        window: JoinWindow,
+        where: ExprLike | None = None,
+        how: str = "inner",
+        select: Columns | None = None,
+        at: str = "later",
+        left_time: ExprLike = START,
+        right_time: ExprLike = START,
+        times: tuple[str, str] = ("left_time", "right_time"),
+    ) -> Stream:
+        """Rows of both whose times lie in a window together: `band`, `ranges`, `same_window` or `widjoin`.
+
+        Results are points and carry both times in the columns `times`; `at` says which of them a result starts at: the
+        `later` (the default) or `earlier` of both, `left` or `right`. The time of a stream is the start of its rows, or
+        a column that carries the time of an earlier join. In outer, semi and anti joins a row counts as one: it is matched
+        when it has a partner at all.
+        """
+        right = _stream(other, "window_join")
+        if not isinstance(window, JoinWindow):
+            raise PlanError(f"window_join: window must be band(...), ranges(...), same_window(...) or widjoin(...); got {window!r}.")
+        if how not in nodes.JOIN_KINDS:
+            raise PlanError(
+                f"window_join: how must be one of {', '.join(nodes.JOIN_KINDS)}{did_you_mean(how, nodes.JOIN_KINDS)} Got {how!r}."
+            )
+        if how in ("semi", "anti") and select is not None:
+            raise PlanError(f"window_join: a {how} join gives rows of the left side as they are; select afterwards.")
+        keys = _pairs(on)
+        shared = _shared_keys(*keys) if select is None else set()
+        return Stream(
+            window_join(
+                (self.node, right.node),
+                keys,
+                window,
+                times=(as_expr(left_time), as_expr(right_time)),
+                names=times,
+                predicate=None if where is None else as_expr(where),
+                how=how,
+                result=_default_result(self.schema, right.schema, shared) if select is None else _named(select),
+                shared=shared,
+                at=at,
+            )
+        )
+
+    def asof_join(
+        self,
+        other: Stream,
+        on: On = None,
+        *,
+        within: Duration | None = None,
+        exact: bool = True,
+        how: str = "inner",
+        select: Columns | None = None,
+        times: tuple[str, str] = ("left_time", "right_time"),
+    ) -> Stream:
+        """Each row with the latest row of the other stream that is not later, nor more than `within` earlier.
+
+        Without `exact` a row of the same time does not count. When a better row comes late, the answer is taken back and
+        given again. `how="left"` keeps rows without a match. Results are points at the left time.
+        """
+        right = _stream(other, "asof_join")
+        if how not in ("inner", "left"):
+            raise PlanError(f"asof_join: how must be inner or left{did_you_mean(how, ('inner', 'left'))} Got {how!r}.")
+        keys = _pairs(on)
+        shared = _shared_keys(*keys) if select is None else set()
+        result = _default_result(self.schema, right.schema, shared) if select is None else _named(select)
+        limit = None if within is None else positive_ticks(within, "asof_join within")
+        return Stream(asof_join((self.node, right.node), keys, within=limit, exact=exact, names=times, how=how, result=result))
 
     # ------------------------------------------------------------------------------------------ groups and windows
 
@@ -339,6 +443,14 @@ class Stream:
     def session(self, gap: Duration) -> WindowedStream:
         """Windows of activity, closed by a pause of `gap`."""
         return GroupedStream(self.node, ()).session(gap)
+
+    def count_by_start(self, count: int) -> WindowedStream:
+        """Windows of `count` distinct starts that follow each other."""
+        return GroupedStream(self.node, ()).count_by_start(count)
+
+    def count_by_end(self, count: int) -> WindowedStream:
+        """Windows of `count` distinct ends that follow each other."""
+        return GroupedStream(self.node, ()).count_by_end(count)
 
     def sliding(
         self,
@@ -386,6 +498,38 @@ class Stream:
         return self.snapshot().top_k(k, by=by, descending=descending, rank=rank)
 
 
+def join_all(
+    streams: Mapping[str, Stream],
+    on: Mapping[str, str | Sequence[str]] | str | Sequence[str] = (),
+    *,
+    sizes: Duration | Mapping[str, Duration],
+    where: ExprLike | None = None,
+    select: Columns | None = None,
+) -> Stream:
+    """Rows of several streams that are in each other's windows, each of its stream's size: a join of any number of inputs.
+
+    Columns are written `name.column` in `where` and `select`; keys are columns that all streams have, or given for each.
+    Without `select` the result has every column as `name_column`. Results are points at the latest of the times, which
+    stand in the columns `name_time`.
+
+    >>> a, b, c = (source(name, {"k": "int64"}) for name in "abc")
+    >>> join_all({"a": a, "b": b, "c": c}, "k", sizes="1 min")
+    <Stream select (a_k int64, b_k int64, c_k int64, a_time int64, b_time int64, c_time int64)>
+    """
+    if len(streams) < 2:
+        raise PlanError("join_all: give at least two streams by name: {'orders': orders, 'payments': payments, ...}.")
+    nodes_ = {name: _stream(stream, f"join_all: {name}").node for name, stream in streams.items()}
+    keys = {name: on.get(name, ()) for name in streams} if isinstance(on, Mapping) else dict.fromkeys(streams, on)
+    exprs = {name: tuple(as_expr(key) for key in ([given] if isinstance(given, str) else given)) for name, given in keys.items()}
+    if len({len(given) for given in exprs.values()}) > 1:
+        raise PlanError(f"join_all: every stream needs the same number of keys; got { ({n: len(k) for n, k in exprs.items()}) }.")
+    lengths = {name: sizes[name] if isinstance(sizes, Mapping) else sizes for name in streams}
+    ticks = {name: positive_ticks(size, f"join_all, size of {name}") for name, size in lengths.items()}
+    every: Named = tuple((f"{name}_{column}", Column(f"{name}.{column}")) for name, node in nodes_.items() for column in node.schema.names)
+    predicate = None if where is None else as_expr(where)
+    return Stream(multi_join(nodes_, exprs, ticks, predicate=predicate, result=every if select is None else _named(select)))
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class GroupedStream:
     """A stream in groups, waiting for what to do with each."""
@@ -411,6 +555,14 @@ class GroupedStream:
     def session(self, gap: Duration) -> WindowedStream:
         """Windows of activity of the group, closed by a pause of `gap`."""
         return WindowedStream(self.node, self.keys, session(gap))
+
+    def count_by_start(self, count: int) -> WindowedStream:
+        """Windows of `count` distinct starts of the group that follow each other."""
+        return WindowedStream(self.node, self.keys, count_window(count, "start"))
+
+    def count_by_end(self, count: int) -> WindowedStream:
+        """Windows of `count` distinct ends of the group that follow each other."""
+        return WindowedStream(self.node, self.keys, count_window(count, "end"))
 
     def sliding(
         self,
@@ -536,6 +688,29 @@ class WindowedStream:
             )
         return Stream(halves)
 
+    def apply(
+        self,
+        module: str,
+        *columns: ExprLike,
+        params: Mapping[str, Any] | None = None,
+        clip: str | None = None,
+        stamp: str | None = None,
+        on_error: str = "fail",
+        time_limit: Duration | None = "1 min",
+        name: str | None = None,
+        **named: ExprLike,
+    ) -> Stream:
+        """What a module, by its name, makes of each window.
+
+        `columns`, or `input=expression`, say what the module's inputs are; without any it gets the columns of the same names.
+        `params` initialise it. `clip` (none, left, right, full) cuts the lifetimes that it sees, `stamp` (align, keep, clip,
+        time-bound, unrestricted) says how long its output lives; both are the module's choice unless given. `on_error`
+        is `fail` or `skip`; a call that takes longer than `time_limit` is an error. `name` is the column of an aggregate.
+        """
+        return Stream(
+            apply_node(self.node, self.window, self.keys, module, columns, named, params, clip, stamp, on_error, time_limit, name)
+        )
+
     def top_k(self, k: int, *, by: ExprLike, descending: bool = True, rank: str | None = None) -> Stream:
         """The rows of each window with the k best values of `by`; ties are kept whole."""
         if isinstance(k, bool) or not isinstance(k, int):
@@ -625,19 +800,6 @@ def _default_result(left: pa.Schema, right: pa.Schema, shared: set[str]) -> Name
     mine = [(name, Column(f"l.{name}")) for name in left.names]
     theirs = [(f"{name}_right" if name in left.names else name, Column(f"r.{name}")) for name in right.names if name not in shared]
     return (*mine, *theirs)
-
-
-def _one_side(result: Named, present: pa.Schema, missing: pa.Schema, side: str, shared: Iterable[str] = ()) -> Named:
-    """The result columns for a row whose partner is missing: the other side's columns are null, equal keys are known."""
-    other = "r" if side == "l" else "l"
-    known: dict[str, Expr] = {f"{side}.{name}": Column(name) for name in (*present.names, START)}
-    known[f"{other}.{START}"] = Literal(None, pa.int64())
-    for field in missing:
-        null: Expr = Column(field.name) if field.name in shared else Literal(None, field.type)
-        known[f"{other}.{field.name}"] = null
-        if field.name not in present.names:
-            known[field.name] = null
-    return tuple((name, substitute(expr, known)) for name, expr in result)
 
 
 def _filled(schema: pa.Schema, keys: tuple[str, ...], *, fill: bool | Iterable[Any] | None) -> tuple[tuple[Any, ...], ...] | None:

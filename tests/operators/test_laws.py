@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.operators.window_join_laws import window_joins
 from thalweg.expr import col, lit
 from thalweg.model import INFINITY, Element, Row, cti, insert
 from thalweg.plan import aggregates as agg
@@ -27,6 +28,7 @@ from thalweg.plan.nodes import (
     Chop,
     ClipBy,
     ClipDuration,
+    Describe,
     Distinct,
     Extend,
     GroupApply,
@@ -138,6 +140,7 @@ LAWS: dict[str, Law] = {
     "alter_lifetime, monotone": Law(lambda: AlterLifetime(A, col("_start") * 2 + 3, 4), endless),
     "alter_lifetime, one instant": Law(lambda: AlterLifetime(A, lit(50), 1), endless),
     "alter_lifetime, any start": Law(lambda: AlterLifetime(A, col("_start") - col("v") * 4, 3), endless),
+    "describe": Law(lambda: Describe(A, 5, 2), endless),
     "shift": Law(lambda: Shift(A, 7), endless),
     "shift back": Law(lambda: Shift(A, -7), endless),
     "shift by an expression": Law(lambda: Shift(A, col("v") * 3 - 4), endless),
@@ -199,6 +202,8 @@ LAWS |= {
     "distinct": Law(lambda: Distinct(Select(A, (("v", col("v") % 2),))), endless),
     "distinct with nulls": Law(lambda: Distinct(A), nulls),
 }
+
+LAWS |= {name: Law(build, nulls if " left" in name else finite) for name, build in window_joins(A, B).items()}
 
 # ------------------------------------------------------------------------------------------------- windows, aggregates
 

@@ -14,7 +14,7 @@ from thalweg.model import Batch, Element, batches_of, elements_of
 from thalweg.operators.consistency import Consistency
 from thalweg.spark.fragments import fragments_of, parts_of, targets_of
 from thalweg.spark.ingest import Ingest
-from thalweg.spark.processor import FragmentProcessor, FragmentSpec
+from thalweg.spark.processor import REPORT, FragmentProcessor, FragmentSpec
 from thalweg.spark.simulation import DictStore
 from thalweg.spark.wire import Header, batch_of_blob, read_rows
 
@@ -161,6 +161,6 @@ def test_a_fragment_tells_the_next_one_how_far_it_is_even_without_rows() -> None
     query = COUNTS.top_k(1, by="n")
     first = Stage(query)
     rows = first.run(first.arrive(at(1), tw.cti(3)))
-    assert [(row["origin"], row["fragment"], row["blob"]) for row in rows] == [("fragment-0", 1, None)]
+    assert [(row["origin"], row["fragment"], row["blob"]) for row in rows] == [("fragment-0", 1, None), (REPORT, 1, None)]
     assert Header.from_json(rows[0]["header"]).cti == 0, "the window from 0 is open"
     assert Header.from_json(rows[0]["header"]).partition == "0"

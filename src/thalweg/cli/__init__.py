@@ -16,6 +16,7 @@ _COMMANDS = {
     "bench": "Run benchmarks of a source checkout.",
     "demo": "Late packets in; early, revised and final answers out.",
     "repro": "Repeat experiments of the literature.",
+    "sql": "A query in SQL over files, on Spark or in-process; without one, a shell.",
 }
 """Name and line of help; the command lives in the module `thalweg.cli.<name>` under its own name."""
 
@@ -40,7 +41,7 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except ThalwegError as error:
-            raise click.ClickException(str(error)) from error
+            raise click.ClickException(str(getattr(error, "reason", error))) from error  # no line of ours for a user to look at
 
 
 @click.group(cls=_Commands)

@@ -10,11 +10,12 @@
 DataType(double)
 """
 
-from thalweg.expr.analysis import is_monotone_in_start
+from thalweg.expr.analysis import is_monotone_in, is_monotone_in_start
 from thalweg.expr.case import Case
 from thalweg.expr.frame import Frame
 from thalweg.expr.nodes import Call, Cast, Column, Expr, Literal, call, col, lit
 from thalweg.expr.sql import ExprLike, as_expr, parse
+from thalweg.expr.user_calls import UserCall
 
 __all__ = [
     "Call",
@@ -25,9 +26,11 @@ __all__ = [
     "ExprLike",
     "Frame",
     "Literal",
+    "UserCall",
     "as_expr",
     "call",
     "col",
+    "is_monotone_in",
     "is_monotone_in_start",
     "lit",
     "parse",

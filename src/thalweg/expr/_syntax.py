@@ -18,7 +18,7 @@ from thalweg.errors import ExpressionError
 from thalweg.expr._grammar import ALLOWED_TOKENS, WORD_TOKENS, ThalwegExpressions
 from thalweg.expr._rendering import STATEMENT_WORDS
 
-__all__ = ["Source", "syntax_tree"]
+__all__ = ["Source", "open_quote", "syntax_tree"]
 
 _QUOTE_IT = "A name with odd characters goes between double quotes."
 
@@ -46,7 +46,7 @@ def syntax_tree(source: Source) -> exp.Expr:
     try:
         tokens = dialect.tokenize(source.text)
     except TokenError:
-        source.refuse("a quote is opened and never closed.", _open_quote(source.text))
+        source.refuse("a quote is opened and never closed.", open_quote(source.text))
     if not tokens:
         raise ExpressionError(f"an expression is expected; the text {source.text!r} is empty.")
     _check_tokens(source, tokens)
@@ -60,7 +60,7 @@ def syntax_tree(source: Source) -> exp.Expr:
     return trees[0]
 
 
-def _open_quote(text: str) -> int:
+def open_quote(text: str) -> int:
     """Where the quote stands that is never closed. (A doubled quote closes and opens again.)"""
     start, opened = 0, ""
     for place, character in enumerate(text):

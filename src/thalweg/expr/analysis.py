@@ -1,12 +1,14 @@
 """Facts about expressions that let a plan keep what it knows about its rows.
 
-`is_monotone_in_start(f)`: s <= t implies f(s) <= f(t). Found by following the direction of growth through the tree; an
-expression whose direction is not certain counts as unknown, so the answer errs towards no.
+`is_monotone_in_start(f)`: s <= t implies f(s) <= f(t); `is_monotone_in(f, columns)`: the same for each of several columns.
+Found by following the direction of growth through the tree; an expression whose direction is not certain counts as
+unknown, so the answer errs towards no.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from enum import Enum
 
 import pyarrow as pa
@@ -16,13 +18,13 @@ from thalweg.errors import ThalwegError
 from thalweg.expr.frame import Frame
 from thalweg.expr.nodes import Call, Cast, Column, Expr, Literal
 
-__all__ = ["is_monotone_in_start"]
+__all__ = ["is_monotone_in", "is_monotone_in_start"]
 
 _KEEPS_DIRECTION = {"floor", "ceil", "sign", "exp"}
 
 
 class _Growth(Enum):
-    """What an expression does while `_start` grows."""
+    """What an expression does while a column grows."""
 
     STAYS = 0
     RISES = 1
@@ -37,36 +39,46 @@ def is_monotone_in_start(expr: Expr) -> bool:
     >>> is_monotone_in_start(parse("_start // 10 * 10 + 5")), is_monotone_in_start(parse("100 - _start"))
     (True, False)
     """
-    return _growth(expr) in (_Growth.STAYS, _Growth.RISES)
+    return is_monotone_in(expr, {"_start"})
 
 
-def _growth(expr: Expr) -> _Growth:
+def is_monotone_in(expr: Expr, columns: Collection[str]) -> bool:
+    """Whether it depends on these columns alone and never falls while one of them grows.
+
+    >>> from thalweg.expr import parse
+    >>> is_monotone_in(parse("greatest(a, b) + 5"), {"a", "b"}), is_monotone_in(parse("a - b"), {"a", "b"})
+    (True, False)
+    """
+    return _growth(expr, columns) in (_Growth.STAYS, _Growth.RISES)
+
+
+def _growth(expr: Expr, rising: Collection[str]) -> _Growth:
     if isinstance(expr, Column):
-        return _Growth.RISES if expr.name == "_start" else _Growth.UNKNOWN
+        return _Growth.RISES if expr.name in rising else _Growth.UNKNOWN
     if not expr.columns():
         return _Growth.UNKNOWN if _number(expr) is None else _Growth.STAYS
     if isinstance(expr, Cast):
         numeric = types.is_integer(expr.type) or types.is_floating(expr.type)
-        return _growth(expr.expr) if numeric else _Growth.UNKNOWN
-    return _growth_of_call(expr) if isinstance(expr, Call) else _Growth.UNKNOWN
+        return _growth(expr.expr, rising) if numeric else _Growth.UNKNOWN
+    return _growth_of_call(expr, rising) if isinstance(expr, Call) else _Growth.UNKNOWN
 
 
-def _growth_of_call(expr: Call) -> _Growth:
+def _growth_of_call(expr: Call, rising: Collection[str]) -> _Growth:
     name, args = expr.function, expr.args
     if name in ("add", "least", "greatest"):
-        return _together(*(_growth(arg) for arg in args))
+        return _together(*(_growth(arg, rising) for arg in args))
     if name == "subtract":
-        return _together(_growth(args[0]), _reverse(_growth(args[1])))
+        return _together(_growth(args[0], rising), _reverse(_growth(args[1], rising)))
     if name == "negate":
-        return _reverse(_growth(args[0]))
+        return _reverse(_growth(args[0], rising))
     if name == "multiply":
         factor, other = (args[0], args[1]) if not args[0].columns() else (args[1], args[0])
-        return _scaled(_growth(other), _number(factor))
+        return _scaled(_growth(other, rising), _number(factor))
     if name in ("divide", "floor_div"):
         divisor = _number(args[1])
-        return _scaled(_growth(args[0]), divisor) if divisor else _Growth.UNKNOWN
+        return _scaled(_growth(args[0], rising), divisor) if divisor else _Growth.UNKNOWN
     if name in _KEEPS_DIRECTION or (name == "round" and all(isinstance(arg, Literal) for arg in args[1:])):
-        return _growth(args[0])
+        return _growth(args[0], rising)
     return _Growth.UNKNOWN
 
 

@@ -17,13 +17,14 @@ from thalweg.expr.case import Case
 from thalweg.expr.casts import TYPE_NAMES
 from thalweg.expr.functions import ALIASES, FUNCTIONS
 from thalweg.expr.nodes import Call, Cast, Column, Expr, Literal
+from thalweg.expr.user_calls import find_user_function, user_call
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
     from thalweg.expr._syntax import Source
 
-__all__ = ["ExprLike", "as_expr", "parse"]
+__all__ = ["ExprLike", "ExpressionReader", "as_expr", "parse"]
 
 ExprLike = Expr | str
 """An expression, or SQL text that says one."""
@@ -53,7 +54,7 @@ def parse(text: str) -> Expr:
 
     source = Source(text)
     try:
-        expr = _Reader(source).convert(syntax_tree(source))
+        expr = ExpressionReader(source).convert(syntax_tree(source))
     except RecursionError:
         expr = None
     if expr is None or expr.depth() > _DEEPEST:
@@ -61,7 +62,7 @@ def parse(text: str) -> Expr:
     return expr
 
 
-class _Reader:
+class ExpressionReader:
     """Turns sqlglot's tree into an expression, and what has no meaning here into an error at its place."""
 
     def __init__(self, source: Source) -> None:
@@ -70,7 +71,7 @@ class _Reader:
     def convert(self, node: exp.Expr) -> Expr:
         """An expression for a node of sqlglot's tree."""
         name = type(node).__name__
-        reader: Callable[[_Reader, exp.Expr], Expr] | None = _READERS.get(name)
+        reader: Callable[[ExpressionReader, exp.Expr], Expr] | None = _READERS.get(name)
         given = {key for key, value in node.args.items() if value not in (None, False, [])}
         if (reader is None and name not in _BINARY) or not given <= _UNDERSTOOD.get(name, _OPERANDS):
             self.source.refuse_node(node, f"{node.sql()} is not supported in an expression.")
@@ -97,9 +98,13 @@ class _Reader:
             if not -(2**63) <= int(digits) < 2**63:
                 self.source.refuse_node(node, f"{digits} does not fit in a bigint; write {digits}.0 for a double.")
             return Literal(int(digits))
-        if float(digits) in (float("inf"), float("-inf")):
+        try:
+            value = float(digits)
+        except ValueError:
+            self.source.refuse_node(node, f"{digits} is not a number.")
+        if value in (float("inf"), float("-inf")):
             self.source.refuse_node(node, f"{digits} is too large for a double.")
-        return Literal(float(digits))
+        return Literal(value)
 
     def read_negation(self, node: exp.Expr) -> Expr:
         inner = node.this
@@ -166,6 +171,9 @@ class _Reader:
                 self.source.refuse_node(node, f"if takes a condition and one or two values; got {len(args)} arguments.")
             return Case(((args[0], args[1]),), args[2] if len(args) == 3 else None)
         function = FUNCTIONS.get(ALIASES.get(name, name))
+        own = find_user_function(node.this) if function is None else None
+        if own is not None:
+            return user_call(own, args)
         if function is None:
             self.source.refuse(
                 f"unknown function {node.this!r}{did_you_mean(name, [*FUNCTIONS, *ALIASES, 'if', 'cast'])}", node.meta["start"]
@@ -206,19 +214,19 @@ _UNDERSTOOD = {
 }
 """What each kind of node may say; a node that says more is refused, so that nothing it says is dropped."""
 
-_READERS: dict[str, Callable[[_Reader, exp.Expr], Expr]] = {
+_READERS: dict[str, Callable[[ExpressionReader, exp.Expr], Expr]] = {
     "Paren": lambda reader, node: reader.convert(node.this),
-    "Column": _Reader.read_column,
-    "Literal": _Reader.read_literal,
+    "Column": ExpressionReader.read_column,
+    "Literal": ExpressionReader.read_literal,
     "Boolean": lambda _, node: Literal(value=bool(node.this)),
     "Null": lambda _reader, _node: Literal(None),
-    "Neg": _Reader.read_negation,
-    "Between": _Reader.read_between,
-    "In": _Reader.read_in,
-    "Like": _Reader.read_like,
-    "Not": _Reader.read_not,
-    "Is": _Reader.read_is,
-    "Case": _Reader.read_case,
-    "Cast": _Reader.read_cast,
-    "Anonymous": _Reader.read_call,
+    "Neg": ExpressionReader.read_negation,
+    "Between": ExpressionReader.read_between,
+    "In": ExpressionReader.read_in,
+    "Like": ExpressionReader.read_like,
+    "Not": ExpressionReader.read_not,
+    "Is": ExpressionReader.read_is,
+    "Case": ExpressionReader.read_case,
+    "Cast": ExpressionReader.read_cast,
+    "Anonymous": ExpressionReader.read_call,
 }

@@ -2,5 +2,7 @@
 
 from thalweg.graph.build import build_graph, never_revises
 from thalweg.graph.query_graph import QueryGraph
+from thalweg.graph.stations import OperatorFigures
+from thalweg.graph.why import Why
 
-__all__ = ["QueryGraph", "build_graph", "never_revises"]
+__all__ = ["OperatorFigures", "QueryGraph", "Why", "build_graph", "never_revises"]

@@ -15,11 +15,13 @@ from thalweg.graph.stations import Station
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.fill import FillKernel
 from thalweg.operators.final_gate import FinalGateKernel
+from thalweg.operators.ingress import IngressKernel
 from thalweg.operators.registry import kernel_for
 from thalweg.plan import nodes
 from thalweg.plan.explain import operator_ids
 from thalweg.plan.nodes import Join, Node, Source, WindowAggregate, walk
 from thalweg.plan.rules import optimize
+from thalweg.plan.usefulness import useful_grids
 
 __all__ = ["build_graph", "never_revises"]
 
@@ -29,6 +31,7 @@ _ROW_BY_ROW = (
     nodes.SelectMany,
     nodes.SetDuration,
     nodes.AlterLifetime,
+    nodes.Retime,
     nodes.Shift,
     nodes.Extend,
     nodes.ClipDuration,
@@ -36,6 +39,7 @@ _ROW_BY_ROW = (
     nodes.HoppingLifetime,
     nodes.Quantize,
     nodes.Union,
+    nodes.Describe,
 )
 
 
@@ -43,7 +47,7 @@ def never_revises(node: Node) -> bool:
     """Whether the output has no adjusts when every window holds its answers until they are final."""
     if isinstance(node, Source):
         return node.declared.insert_only
-    if isinstance(node, (WindowAggregate, nodes.CombinePanes, nodes.TopK)):
+    if isinstance(node, (WindowAggregate, nodes.WindowApply, nodes.CombinePanes, nodes.TopK)):
         return True
     if isinstance(node, nodes.WidAggregate):
         return node.properties.firm_ends
@@ -82,12 +86,16 @@ def build_graph(root: Node, consistency: Consistency, *, rewrite: bool = True) -
         last[node] = add(ids[node], kernel_for(node, consistency), before)
         if isinstance(node, Source):
             sources[node.name] = last[node]
+    for name, grid in useful_grids(plan).items():
+        kernel = sources[name].operator
+        if isinstance(kernel, IngressKernel):
+            kernel.use_grid(grid)
     end = last[plan]
     if consistency.is_final and not never_revises(plan):
         end = add("final-gate", FinalGateKernel(plan.schema, firm_ends=plan.properties.firm_ends), [end])
     outlet = Arc(None, 0)
     end.outputs.append(outlet)
-    return QueryGraph(stations, sources, outlet), plan
+    return QueryGraph(stations, sources, outlet, end), plan
 
 
 def _refuse_two_meanings(plan: Node) -> None:

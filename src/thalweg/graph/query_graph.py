@@ -12,13 +12,15 @@ Two ways in: `offer` and `run` take one batch after the other; `admit` lets a so
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 
 from thalweg.errors import PlanError, StateError, did_you_mean
 from thalweg.graph.arcs import Arc
 from thalweg.graph.selection import RULES
-from thalweg.graph.stations import Station
+from thalweg.graph.stations import OperatorFigures, Station
 from thalweg.model.batch import Batch
+from thalweg.model.progress import NO_PROGRESS, progress_of_text, progress_text
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.ingress import IngressKernel
 
@@ -28,11 +30,13 @@ __all__ = ["QueryGraph"]
 class QueryGraph:
     """Stations in an order where each comes after those it reads; `sources` by name; one arc leads out."""
 
-    def __init__(self, stations: list[Station], sources: dict[str, Station], outlet: Arc) -> None:
+    def __init__(self, stations: list[Station], sources: dict[str, Station], outlet: Arc, end: Station) -> None:
         self.stations = stations
         self._sources = sources
         self._inlets: dict[str, Arc] = {}
         self._outlet = outlet
+        self.end = end
+        """The station whose output is the answer."""
         for name, station in sources.items():
             arc = Arc(station, 0)
             station.inputs.append(arc)
@@ -64,17 +68,17 @@ class QueryGraph:
         """What a source makes of these batches. When it refuses one it refuses all, and nothing has changed."""
         station = self._sources[source]
         assert isinstance(station.operator, IngressKernel)
+        begin = time.perf_counter()
         admitted = station.operator.admit(batches)
+        station.seconds += time.perf_counter() - begin
         station.batches += len(batches)
         station.elements_in += sum(map(len, batches))
-        station.elements_out += sum(map(len, admitted))
         return admitted
 
     def send(self, source: str, admitted: Batch) -> list[Batch]:
         """Pass on a batch that its source has admitted, and work until every buffer is empty; the batches that came out."""
         station = self._sources[source]
-        for arc in station.outputs:
-            arc.buffer.append(admitted)
+        station.pass_on(admitted)
         self._work(RULES[station.rule](station))
         return self._answers()
 
@@ -99,6 +103,19 @@ class QueryGraph:
             )
         for station in self.stations:
             station.operator.restore(state[station.id])
+
+    def figures(self) -> dict[str, OperatorFigures]:
+        """What each operator has done and keeps, by id."""
+        return {station.id: station.figures() for station in self.stations}
+
+    def arcs(self) -> dict[str, list[str]]:
+        """The progress that has arrived at each port of each operator, as text; a part of what a snapshot needs for `why`."""
+        return {s.id: [progress_text(s.received.get(port, NO_PROGRESS)) for port in range(s.operator.ports)] for s in self.stations}
+
+    def restore_arcs(self, arcs: Mapping[str, Sequence[str]]) -> None:
+        """The inverse of `arcs`."""
+        for station in self.stations:
+            station.received = {port: progress_of_text(text) for port, text in enumerate(arcs.get(station.id, ()))}
 
     def state_size(self) -> dict[str, StateSize]:
         return {station.id: station.operator.state_size() for station in self.stations}

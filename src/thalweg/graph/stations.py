@@ -6,12 +6,31 @@ copied. `more` says that it has input, `yields` that a station after it has some
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 from thalweg.graph.arcs import Arc
+from thalweg.model.batch import Batch
+from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.operators.base import Operator
 
-__all__ = ["Station"]
+__all__ = ["OperatorFigures", "Station"]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorFigures:
+    """What an operator has done so far, and what it keeps."""
+
+    batches: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    retractions: int = 0
+    seconds: float = 0.0
+    state_rows: int = 0
+    state_bytes: int = 0
+
+    def __add__(self, other: OperatorFigures) -> OperatorFigures:
+        return OperatorFigures(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
 
 @dataclass(eq=False, slots=True)
@@ -27,6 +46,12 @@ class Station:
     batches: int = 0
     elements_in: int = 0
     elements_out: int = 0
+    retractions: int = 0
+    seconds: float = 0.0
+    received: dict[int, Progress] = field(default_factory=dict)
+    """By port: the progress that has arrived."""
+    passed: Progress = NO_PROGRESS
+    """The progress that was passed on."""
 
     @property
     def more(self) -> bool:
@@ -46,10 +71,31 @@ class Station:
         for arc in self.inputs:
             if arc.buffer:
                 batch = arc.buffer.popleft()
+                begin = time.perf_counter()
                 answer = self.operator.process(arc.port, batch)
+                self.seconds += time.perf_counter() - begin
                 self.batches += 1
                 self.elements_in += len(batch)
-                self.elements_out += len(answer)
-                for out in self.outputs:
-                    out.buffer.append(answer)
+                self.received[arc.port] = self.received.get(arc.port, NO_PROGRESS).merge(batch.progress)
+                self.pass_on(answer)
                 return
+
+    def pass_on(self, answer: Batch) -> None:
+        """Put an answer out, if it says something: rows, or a promise that was not made before."""
+        self.elements_out += len(answer)
+        self.retractions += 0 if answer.is_adjust is None else int(answer.is_adjust.sum())
+        advanced = self.passed.merge(answer.progress)
+        if not len(answer) and advanced == self.passed:
+            return
+        self.passed = advanced
+        for out in self.outputs:
+            out.buffer.append(answer)
+
+    def count_anew(self) -> None:
+        """Forget what was counted; figures are then of what comes."""
+        self.batches = self.elements_in = self.elements_out = self.retractions = 0
+        self.seconds = 0.0
+
+    def figures(self) -> OperatorFigures:
+        size = self.operator.state_size()
+        return OperatorFigures(self.batches, self.elements_in, self.elements_out, self.retractions, self.seconds, size.rows, size.bytes)

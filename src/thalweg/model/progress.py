@@ -1,7 +1,8 @@
 """Progress: how far a stream's table is settled.
 
 `cti` holds for the whole stream. `scoped` maps a group (a tuple of values of `scope_columns`) to a later promise that
-holds for that group alone; a group without an entry has only the common one. Progress never goes back.
+holds for that group alone; a group without an entry has only the common one. `boxes` are promises over columns (see
+`boxes`). Progress never goes back.
 
 `progress_text` writes it down for snapshots. Values that JSON has no word for (dates, timestamps, bytes, decimals) are
 written as an Arrow column inside the text.
@@ -18,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from thalweg.model.boxes import Boxes, meet_boxes, merge_boxes
 from thalweg.model.time import INFINITY, MIN_TIME
 
 __all__ = ["NO_PROGRESS", "Progress", "Scope", "pack_values", "progress_of_text", "progress_text", "unpack_values"]
@@ -35,6 +37,7 @@ class Progress:
     cti: int = MIN_TIME
     scope_columns: tuple[str, ...] = ()
     scoped: Mapping[Scope, int] = field(default_factory=dict)
+    boxes: Boxes = field(default_factory=dict)
 
     @property
     def ended(self) -> bool:
@@ -48,29 +51,32 @@ class Progress:
     def merge(self, later: Progress) -> Progress:
         """Both promises together: the later of the two, group by group."""
         cti = max(self.cti, later.cti)
+        boxes = merge_boxes(self.boxes, later.boxes)
         if not self.scoped and not later.scoped:
-            return self if cti == self.cti else Progress(cti)
+            return self if cti == self.cti and boxes is self.boxes else Progress(cti, boxes=boxes)
         columns = later.scope_columns or self.scope_columns
         if self.scope_columns and later.scope_columns and self.scope_columns != later.scope_columns:
-            return Progress(cti, later.scope_columns, _above(later.scoped, cti))
+            return Progress(cti, later.scope_columns, _above(later.scoped, cti), boxes)
         both = dict(self.scoped)
         for scope, time in later.scoped.items():
             both[scope] = max(time, both.get(scope, MIN_TIME))
-        return Progress(cti, columns, _above(both, cti))
+        return Progress(cti, columns, _above(both, cti), boxes)
 
     def meet(self, other: Progress) -> Progress:
         """What both promise: the earlier of the two, group by group."""
         cti = min(self.cti, other.cti)
+        boxes = self.boxes if other.ended else other.boxes if self.ended else meet_boxes(self.boxes, other.boxes)
         if not self.scoped and not other.scoped:
-            return Progress(cti)
+            return Progress(cti, boxes=boxes)
         if self.scoped and other.scoped and self.scope_columns != other.scope_columns:
-            return Progress(cti)
+            return Progress(cti, boxes=boxes)
         columns = self.scope_columns or other.scope_columns
         scopes = set(self.scoped) | set(other.scoped)
-        return Progress(cti, columns, _above({s: min(self.of(s), other.of(s)) for s in scopes}, cti))
+        return Progress(cti, columns, _above({s: min(self.of(s), other.of(s)) for s in scopes}, cti), boxes)
 
     def without_scopes(self) -> Progress:
-        return Progress(self.cti) if self.scoped else self
+        """The common promise alone."""
+        return Progress(self.cti) if self.scoped or self.boxes else self
 
 
 def _above(scoped: Mapping[Scope, int], cti: int) -> dict[Scope, int]:
@@ -87,11 +93,12 @@ def progress_text(progress: Progress) -> str:
     '[5, ["k"], [[["a"], 9]]]'
     """
     columns, scoped = list(progress.scope_columns), progress.scoped
+    boxes = [[[list(names), list(bounds)] for names, bounds in progress.boxes.items()]] if progress.boxes else []
     try:
-        return json.dumps([progress.cti, columns, [[list(scope), time] for scope, time in scoped.items()]])
+        return json.dumps([progress.cti, columns, [[list(scope), time] for scope, time in scoped.items()], *boxes])
     except TypeError:
         values = [pack_values(column) for column in zip(*scoped, strict=True)]
-        return json.dumps([progress.cti, columns, {"values": values, "times": list(scoped.values())}])
+        return json.dumps([progress.cti, columns, {"values": values, "times": list(scoped.values())}, *boxes])
 
 
 def progress_of_text(text: str) -> Progress:
@@ -101,13 +108,14 @@ def progress_of_text(text: str) -> Progress:
     >>> progress_of_text(progress_text(Progress(5, ("day",), {(date(2020, 2, 1),): 9}))).scoped
     {(datetime.date(2020, 2, 1),): 9}
     """
-    cti, columns, scoped = json.loads(text)
+    cti, columns, scoped, *more = json.loads(text)
+    boxes = {tuple(names): tuple(bounds) for names, bounds in more[0]} if more else {}
     if not scoped:
-        return Progress(cti)
+        return Progress(cti, boxes=boxes)
     if isinstance(scoped, dict):
         scopes = zip(*map(unpack_values, scoped["values"]), strict=True)
-        return Progress(cti, tuple(columns), dict(zip(scopes, scoped["times"], strict=True)))
-    return Progress(cti, tuple(columns), {tuple(unpack_values(scope)): time for scope, time in scoped})
+        return Progress(cti, tuple(columns), dict(zip(scopes, scoped["times"], strict=True)), boxes)
+    return Progress(cti, tuple(columns), {tuple(unpack_values(scope)): time for scope, time in scoped}, boxes)
 
 
 def pack_values(values: Sequence[Any]) -> Any:

@@ -1,7 +1,8 @@
 """The CTI soundness checker: does a sequence keep the promises it makes?
 
 After `cti(t)` no insert may start before `t`, and no adjust may have an `end` or `new_end` before `t`. After
-`cti(t, scope)` the same holds for the rows whose payload matches the scope.
+`cti(t, scope)` the same holds for the rows whose payload matches the scope. No row may change inside a box that was
+promised.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from thalweg.errors import SoundnessError
 from thalweg.model.batch import Batch
+from thalweg.model.boxes import inside
 from thalweg.model.elements import Adjust, Cti, Element, Insert
 from thalweg.model.progress import NO_PROGRESS
 from thalweg.model.time import MIN_TIME
@@ -75,6 +77,10 @@ def first_violation_in_batches(batches: Iterable[Batch]) -> str | None:
                 f"batch {number}, element {at}: {row} [{batch.start[at]}, {batch.end[at]}) new end {new_end} "
                 f"changes time before the CTI {promise[at]} that came earlier"
             )
+        settled = np.flatnonzero(inside(known.boxes, batch.payload)) if known.boxes else broken
+        if len(settled):
+            row = batch.payload.slice(int(settled[0]), 1).to_pylist()[0]
+            return f"batch {number}, element {settled[0]}: {row} changes inside one of the boxes {dict(known.boxes)} promised earlier"
         if batch.progress.cti != MIN_TIME and batch.progress.cti < known.cti:
             return f"batch {number}: progress goes back from {known.cti} to {batch.progress.cti}"
         known = known.merge(batch.progress)

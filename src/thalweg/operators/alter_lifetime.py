@@ -1,7 +1,8 @@
 """Alter lifetime: R' = {(f(s, p), f(s, p) + ticks, p)}.
 
-The end of the input is forgotten. A promise passes through f when f is a non-decreasing function of the start alone;
-otherwise a future row could land anywhere, and only the end of the stream is a promise. No state.
+The end of the input is forgotten. A promise passes through f when f is a non-decreasing function of the start, or of
+columns for which there are promises (see `attribute_promises`); otherwise a future row could land anywhere, and only the
+end of the stream is a promise. No state.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from thalweg.expr import Frame, is_monotone_in_start
+from thalweg.model.progress import Progress
 from thalweg.model.rows import Rows
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.time import INFINITY, Times
+from thalweg.operators.attribute_promises import move_progress
 from thalweg.operators.frames import frame_of
 from thalweg.operators.lifetimes import LifetimeKernel
 from thalweg.plan.nodes import AlterLifetime
@@ -30,13 +32,10 @@ class AlterLifetimeKernel(LifetimeKernel):
     def __init__(self, node: AlterLifetime) -> None:
         super().__init__(node.schema)
         self._start, self._ticks = node.start, node.ticks
-        self._monotone = is_monotone_in_start(node.start)
 
     def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
         moved = self._start.evaluate(frame_of(payload, start)).cast(pa.int64()).to_numpy(zero_copy_only=False)
         return moved, np.full(len(moved), INFINITY) if self._ticks == INFINITY else moved + self._ticks
 
-    def promise(self, cti: int) -> int:
-        if not self._monotone:
-            return MIN_TIME
-        return int(self._start.evaluate(Frame({"_start": pa.array([cti])}, 1))[0].as_py())
+    def progress(self, before: Progress) -> Progress:
+        return move_progress(self._start, before)

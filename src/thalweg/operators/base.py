@@ -15,16 +15,18 @@ import pyarrow as pa
 
 from thalweg.errors import StateError
 from thalweg.model.batch import Batch
+from thalweg.model.boxes import rename_boxes
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress, progress_of_text, progress_text
 from thalweg.model.rows import Rows
-from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME
 
 __all__ = [
     "Operator",
     "Slices",
     "StateSize",
     "delta_of_slice",
+    "least_promise",
     "map_progress",
     "progress_of_slice",
     "rename_scopes",
@@ -55,6 +57,10 @@ class Operator(ABC):
     def process(self, port: int, batch: Batch) -> Batch:
         """The elements and the progress that follow from one more batch."""
 
+    def needs(self, time: int) -> tuple[int, ...]:
+        """For each input the least promise that would let this operator promise `time`, as things stand: what holds it back."""
+        return (time,) * self.ports
+
     def snapshot(self) -> Slices:
         """All state, as Arrow."""
         return {}
@@ -69,21 +75,37 @@ class Operator(ABC):
 
 
 def map_progress(progress: Progress, move: Callable[[int], int]) -> Progress:
-    """Progress moved by a function of time; the two ends of time stay where they are."""
+    """Progress moved by a function of time; the two ends of time stay where they are, and so do promises over columns."""
 
     def moved(time: int) -> int:
         return time if time in (INFINITY, MIN_TIME) else max(MIN_TIME, min(move(time), INFINITY))
 
-    return Progress(moved(progress.cti), progress.scope_columns, {s: moved(t) for s, t in progress.scoped.items()})
+    return Progress(moved(progress.cti), progress.scope_columns, {s: moved(t) for s, t in progress.scoped.items()}, progress.boxes)
+
+
+def least_promise(promise: Callable[[int], int], time: int) -> int:
+    """The least promise of an input that becomes `time` or more; infinity where only the end of the input does.
+
+    >>> least_promise(lambda cti: cti // 10 * 10, 17)
+    20
+    """
+    if time <= MIN_TIME or time == INFINITY:
+        return time
+    low, high = MIN_TIME, MAX_TIME  # `promise` never goes back, so halving finds where it gets there
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if promise(middle) >= time else (middle, high)
+    return INFINITY if high == MAX_TIME else high
 
 
 def rename_scopes(progress: Progress, names: Mapping[str, str]) -> Progress:
-    """Progress whose scope columns got new names; promises for groups that can no longer be told apart are dropped."""
-    if not progress.scoped:
+    """Progress whose columns got new names; promises for groups or boxes that can no longer be told apart are dropped."""
+    if not progress.scoped and not progress.boxes:
         return progress
+    boxes = rename_boxes(progress.boxes, names)
     if not all(column in names for column in progress.scope_columns):
-        return progress.without_scopes()
-    return Progress(progress.cti, tuple(names[column] for column in progress.scope_columns), progress.scoped)
+        return Progress(progress.cti, boxes=boxes)
+    return Progress(progress.cti, tuple(names[column] for column in progress.scope_columns), progress.scoped, boxes)
 
 
 def slice_of_delta(delta: Delta) -> Rows:

@@ -7,7 +7,7 @@ With the watermark m = max(latest CTI, largest start seen) and the CTI c, an ans
 
 The final table is the same for all. The gate keeps exactly the rows that may not leave yet; a row that has left is
 revised at once. Rows that started before a promise the gate has passed on are already known downstream, so they pass
-whatever their end: taking them back would break that promise.
+whatever their end: taking them back would break that promise. Rows inside a box (see `boxes`) are final: they leave at once.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.errors import PlanError
+from thalweg.model.boxes import inside
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Bools, Rows
@@ -96,6 +97,8 @@ class Gate:
         leaves: Bools = (rows.end <= threshold) | (rows.start < _for_rows(self._passed, rows))
         if self._settled == "start":
             leaves |= rows.start < cti
+        if progress.boxes and len(rows):
+            leaves |= inside(progress.boxes, rows.payload)
         return leaves
 
     def _promise(self, progress: Progress) -> Progress:
@@ -105,13 +108,29 @@ class Gate:
         first = int(self._held.start.min())
         cti = min(progress.cti, first)
         if not progress.scoped:
-            return Progress(cti)
+            return Progress(cti, boxes=progress.boxes)
         columns = [self._held.payload.column(name).to_pylist() for name in progress.scope_columns]
         earliest: dict[tuple[object, ...], int] = {}
         for scope, start in zip(zip(*columns, strict=True), self._held.start.tolist(), strict=True):
             earliest[scope] = min(start, earliest.get(scope, INFINITY))
         scoped = {s: min(progress.of(s), earliest.get(s, INFINITY)) for s in progress.scoped}
-        return Progress(cti, progress.scope_columns, {s: t for s, t in scoped.items() if t > cti})
+        return Progress(cti, progress.scope_columns, {s: t for s, t in scoped.items() if t > cti}, progress.boxes)
+
+    def needs(self, time: int) -> int:
+        """The promise after which nothing that starts before a time is held any more."""
+        first = self._held.filter(self._held.start < time) if len(self._held) else self._held
+        if not len(first) or time <= MIN_TIME or self._consistency.mode == "eager":
+            return time
+        if self._settled == "start":
+            return time
+        latest = int(first.end.max())
+        if latest == INFINITY:
+            return INFINITY
+        return max(time, latest + (1 if self._settled == "past end" and self._consistency.is_final else 0))
+
+    def leaves_by(self, end: int) -> int:
+        """The watermark that lets an answer with this end leave; infinity where only a promise does."""
+        return end + self._consistency.hold if self._consistency.mode == "speculative" and end != INFINITY else INFINITY
 
     def snapshot(self) -> dict[str, Rows]:
         return {"gate": slice_of_delta(self._held), "gate_progress": slice_of_progress([self._passed])}

@@ -14,6 +14,7 @@ at that instant began. The CTI is the smaller of the two.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +27,9 @@ from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, progress_of_slice, slice_of_delta, slice_of_progress
 from thalweg.operators.frames import evaluate_mask
 from thalweg.operators.groups import append_column, refuse_negative, replace_column
-from thalweg.operators.join import overlapping_pairs, pair_frame, scoped_by_key
+from thalweg.operators.join import pair_frame, scoped_by_key
 from thalweg.operators.matching import KeyedSide, key_codes, shared_key_types, touched_by
+from thalweg.operators.overlaps import overlapping_pairs
 from thalweg.operators.snapshots import snapshots_of
 from thalweg.plan.nodes import Join
 
@@ -73,7 +75,7 @@ class CoverageKernel(Operator):
         return answer.to_batch(promise)
 
     def _promise(self) -> Progress:
-        both = self._progress[0].meet(self._progress[1])
+        both = replace(self._progress[0].meet(self._progress[1]), boxes={})
         return both if scoped_by_key(self._node, both) else both.without_scopes()
 
     def _change_left(self, delta: Delta) -> Delta:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Rows, encode_together
-from thalweg.model.time import Times
+from thalweg.model.time import INFINITY, Times
 from thalweg.operators.regroup import RegroupKernel
 from thalweg.plan.nodes import WindowAggregate
 from thalweg.windows import HoppingWindow
@@ -76,6 +76,15 @@ class FillKernel(RegroupKernel):
         blanks = [pa.array([zero] * size, f.type) for zero, f in zip(self._zeros, fields, strict=True)]
         payload = pa.RecordBatch.from_arrays([*groups.columns[: len(self._names)], *blanks], schema=self.schema)
         return Delta(payload, window, window + self._window.size, np.ones(size, np.int64))
+
+    def least(self, time: int) -> int:
+        if not len(self._held):
+            return time
+        starts = np.sort(self._held.start)
+        enough = starts[starts >= time - self._window.hop]  # an answer this late, once settled, shows that there is no silence before it
+        if len(enough):
+            return max(time, int(enough[0]) + 1)
+        return time if int(starts[0]) >= time else INFINITY
 
     def keep(self, rows: Delta, cti: int) -> tuple[Delta, int]:
         settled = rows.start[rows.start < cti]

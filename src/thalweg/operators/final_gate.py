@@ -42,6 +42,9 @@ class FinalGateKernel(Operator):
         leaving, promise = self._gate.release(Delta.of_batch(batch), MIN_TIME, self._progress)
         return leaving.to_batch(promise)
 
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (self._gate.needs(time),)
+
     def snapshot(self) -> Slices:
         return {"progress": slice_of_progress([self._progress]), **self._gate.snapshot()}
 

@@ -96,6 +96,9 @@ class HoppingAggregateKernel(Operator):
             self._tidy()
         return changes
 
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (self._release.needs(time),)
+
     # ---------------------------------------------------------------------------------------------- taking rows in
 
     def _apply(self, batch: Batch) -> tuple[Cells, Cells]:

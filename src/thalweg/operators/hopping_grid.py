@@ -87,6 +87,13 @@ class Release:
         released = max(min(released, last), closed)
         return max(closed, self.closed), max(released, self.released)
 
+    def needs(self, time: int) -> int:
+        """The end of the last window that starts before a time: once it is closed, `time` can be promised."""
+        if time <= MIN_TIME or time == INFINITY:
+            return time
+        last = -((self.grid.offset - time) // self.grid.hop) - 1
+        return max(last * self.grid.hop + self.grid.offset + self.grid.size, MIN_TIME + 1)
+
     def promise(self) -> int:
         """The start of the earliest window that is not closed: no answer before it changes any more."""
         if self.cti in (MIN_TIME, INFINITY):

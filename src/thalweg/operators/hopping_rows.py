@@ -65,6 +65,9 @@ class HoppingRowsKernel(Operator):
         self._forget()
         return Delta.concat(changes, self.schema).to_batch(Progress(release.promise()))
 
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (self._release.needs(time),)
+
     def _apply(self, delta: Delta) -> Delta:
         """Take the changes in; revise the answers that are out."""
         touched = keyed_in(self._held.payload, delta.payload, self._keys)

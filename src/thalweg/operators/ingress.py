@@ -4,25 +4,23 @@ A batch is checked whole before any of it is applied: a refused batch leaves no 
 none. Checks: columns as declared; times in range; lifetimes that end after they start; adjusts of rows that are there when
 their turn comes; CTIs that do not go back, for all rows or for a group.
 
-An element is late when its sync time lies before the promise made so far. The promise before an element is the largest of
-
-    the latest CTI in the data, for all rows or for its group
-    the largest sync time before it minus `disorder`                       (of its partition, if the source has one)
-    with low_watermark (period, lag): (largest sync time of all - lag), rounded down to the period
+An element is late when its sync time lies before the promise made so far: the latest CTI in the data, for all rows or for its
+group, or what the policies of the source make of the rows before it and of the clock (see `punctuation`).
 
 Policies: `error` refuses the batch; `drop` and `side` leave the element out; `adjust` moves it to the promise, or leaves
 it out when nothing of it remains. Every late element is written to the ledger with what became of it. A later adjust
 that speaks of a row that was moved is applied to the row as it is; of a row that was left out, it is left out too.
 
 State: rows that may still be adjusted (none for a source declared insert-only), rows that are not as their source
-believes, the newest time per partition, and the entries of the ledger that nobody has taken yet. All of it but the
-newest times and the ledger is made of values that are replaced, never changed.
+believes, what the policies remember of each partition, rows in quarantine, and the entries of the ledgers that nobody has taken
+yet. All of it but the ledgers is made of values that are replaced, never changed.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.errors import (
+    EstimateWarning,
     InputError,
     LateEventError,
     LifetimeError,
@@ -43,11 +42,14 @@ from thalweg.errors import (
 )
 from thalweg.model.batch import Batch, column_of
 from thalweg.model.delta import Delta, Weights
-from thalweg.model.progress import NO_PROGRESS, Progress, Scope, pack_values, progress_of_text, progress_text, unpack_values
+from thalweg.model.progress import NO_PROGRESS, Progress, Scope, progress_of_text, progress_text
 from thalweg.model.rows import Bools, Codes, Rows, encode
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
 from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, slice_of_delta
 from thalweg.operators.claims import Claims, Rewritten, rewrite_late
+from thalweg.operators.punctuation import QuarantineGate
+from thalweg.operators.punctuation.promises import Groups, SourcePromises, roll_down
+from thalweg.operators.punctuation.quarantine import Case
 from thalweg.plan.nodes import Source
 
 __all__ = ["IngressKernel", "LateLedger"]
@@ -81,10 +83,6 @@ class LateLedger:
         return pa.concat_tables([empty, *self.tables])
 
 
-Groups = tuple[list[Scope], Codes]
-"""The groups that a batch speaks of, and which of them each row is in."""
-
-
 class IngressKernel(Operator):
     """
     >>> import thalweg as tw
@@ -101,8 +99,22 @@ class IngressKernel(Operator):
         self._live = Delta.empty(node.schema)
         self._claims = Claims(node.schema)
         self._progress = NO_PROGRESS
-        self._newest: dict[Any, int] = {}
+        self._promises = SourcePromises(node.ingress)
+        self._gate = None if node.ingress.quarantine is None else QuarantineGate(node.ingress.quarantine, node.schema)
+        self.quarantined = LateLedger()
+        self._grid = None if node.ingress.period is None else (node.ingress.period, 0)
         self._batches = 0
+        self.now: int | None = None
+        """The time by the clock, as whoever runs the kernel tells it."""
+        self._heard: int | None = None
+        self._fired: int | None = None
+        self._since: int | None = None
+        self.warnings: dict[Any, str] = {}
+
+    def use_grid(self, grid: tuple[int, int] | None) -> None:
+        """Promises that follow from what was seen need be no finer than this; a period of the source's own comes first."""
+        if self._policy.period is None:
+            self._grid = grid
 
     # -------------------------------------------------------------------------------------------------------- flow
 
@@ -110,24 +122,27 @@ class IngressKernel(Operator):
         """What `process` makes of each of these batches; when one of them is refused, all are."""
         if len(batches) == 1:
             return [self.process(0, batches[0])]
-        before = self._live, self._claims, self._progress, self._batches, self.ledger.count
-        newest, noted = dict(self._newest), len(self.ledger.tables)
+        before = self._live, self._claims, self._progress, self._batches, self._promises, self._gate, self._heard, self._since
+        ledgers = [(ledger, ledger.count, len(ledger.tables)) for ledger in (self.ledger, self.quarantined)]
         try:
             return [self.process(0, batch) for batch in batches]
         except InputError:
-            self._live, self._claims, self._progress, self._batches, self.ledger.count = before
-            self._newest = newest
-            del self.ledger.tables[noted:]
+            self._live, self._claims, self._progress, self._batches, self._promises, self._gate, self._heard, self._since = before
+            for ledger, count, noted in ledgers:
+                ledger.count = count
+                del ledger.tables[noted:]
             raise
 
     def process(self, port: int, batch: Batch) -> Batch:
         if self._policy.trusted:
-            self._progress = self._progress.merge(batch.progress)
+            self._advance(batch.progress, len(batch))
             return batch.with_progress(self._progress)
         batch = self._checked(batch)
         given = self._given(batch.progress)
+        gated = None if self._gate is None else self._gate.gate(batch, given.cti, self.now)
+        arrived, batch = len(batch), batch if gated is None else gated.batch
         parts = self._parts(batch)
-        promise = self._promises(batch, parts)
+        promise, promises = self._promises.after(batch, parts, self._known(batch, parts))
         late = batch.sync < promise
         rewritten: Rewritten | None = None
         if late.any() or (batch.is_adjust is not None and len(self._claims)):
@@ -142,14 +157,27 @@ class IngressKernel(Operator):
         if rewritten is not None:
             self._claims = rewritten.claims
             self.ledger.note(*rewritten.notes)
+        if gated is not None:
+            self._gate = gated.gate
+            self.quarantined.note(gated.aside, gated.reference, ["quarantined"] * len(gated.aside))
         self._batches += 1
-        self._see(batch, parts)
-        self._progress = self._progress.merge(self._promise_now(given, parts))
+        self._promises = promises
+        self._advance(promises.now(given, parts, self._progress, self._grid), arrived)
         if len(self._live):
             self._live = self._live.filter((self._live.end >= self._progress.cti) & (self._progress.cti != INFINITY))
         if len(self._claims):
             self._claims = self._claims.still_open(self._progress.cti)
         return admitted.with_progress(self._progress)
+
+    def _advance(self, made: Progress, arrived: int) -> None:
+        before = self._progress
+        self._progress = before.merge(made)
+        if arrived:
+            self._heard = self.now
+        if self._progress.cti > before.cti:
+            self._since = self.now
+        if self._policy.observed:
+            self._warn()
 
     def _refuse_late(self, batch: Batch, promise: Times, at: int) -> None:
         raise LateEventError(
@@ -281,7 +309,7 @@ class IngressKernel(Operator):
         ticks = int(time)
         if not (MIN_TIME <= ticks < MAX_TIME or ticks == INFINITY):
             raise TimeRangeError(f"{self._place(None)}: {what} is {ticks}, outside the range of the clock.")
-        if MIN_TIME != ticks < known and self._policy.disorder is None:
+        if MIN_TIME != ticks < known and not (self._policy.observes or self._policy.clocks):
             raise ProgressError(f"{self._place(None)}: {what} is {ticks}, which goes back behind {_shown(known)}.")
         return ticks
 
@@ -318,93 +346,126 @@ class IngressKernel(Operator):
 
     def _parts(self, batch: Batch) -> Groups | None:
         """The partitions of a batch, where they have clocks of their own."""
-        if self._policy.partition is None or self._policy.disorder is None or not len(batch):
+        if self._policy.partition is None or not self._policy.observes or not len(batch):
             return None
         return _groups(batch, (self._policy.partition,))
 
-    def _promises(self, batch: Batch, parts: Groups | None) -> Times:
-        """The promise that holds just before each element."""
-        size, known, policy = len(batch), self._progress, self._policy
-        promise: Times = np.full(size, known.cti)
-        if not size:
-            return promise
-        if known.scoped:
-            groups, code = parts if parts is not None else _groups(batch, known.scope_columns)
-            promise = np.array([known.of(group) for group in groups], np.int64)[code]
-        if policy.disorder is None:
-            return promise
-        sync = _observed(batch)
-        if parts is None:
-            newest = _running_before(sync, self._newest.get(None, MIN_TIME))
-            return np.asarray(np.maximum(promise, _minus(newest, policy.disorder)), np.int64)
-        groups, code = parts
-        before = np.array([self._newest.get(value, MIN_TIME) for (value,) in groups], np.int64)
-        promise = np.maximum(promise, _minus(_running_before_by(sync, code, before), policy.disorder))
-        if policy.low_watermark is not None:
-            period, lag = policy.low_watermark
-            newest = _running_before(sync, max(self._newest.values(), default=MIN_TIME))
-            low = np.where(newest == MIN_TIME, MIN_TIME, (_minus(newest, lag)) // period * period)
-            promise = np.maximum(promise, low)
-        return promise
+    def _known(self, batch: Batch, parts: Groups | None) -> Times:
+        """What was promised to each row before the batch."""
+        if not self._progress.scoped or not len(batch):
+            return np.full(len(batch), self._progress.cti)
+        groups, code = parts if parts is not None else _groups(batch, self._progress.scope_columns)
+        return np.array([self._progress.of(group) for group in groups], np.int64)[code]
 
-    def _see(self, batch: Batch, parts: Groups | None) -> None:
-        if not len(batch) or self._policy.disorder is None:
-            return
-        sync = _observed(batch)
-        if parts is None:
-            self._newest[None] = max(self._newest.get(None, MIN_TIME), int(sync.max()))
-            return
-        groups, code = parts
-        newest = np.full(len(groups), MIN_TIME)
-        np.maximum.at(newest, code, sync)
-        for (value,), time in zip(groups, newest.tolist(), strict=True):
-            self._newest[value] = max(self._newest.get(value, MIN_TIME), time)
+    # ------------------------------------------------------------------------------------------------------- clock
 
-    def _promise_now(self, given: Progress, parts: Groups | None) -> Progress:
-        """The promise after the batch: what the data says, and what the policy makes of what was seen."""
-        policy = self._policy
-        if policy.disorder is None or not self._newest:
-            return given
-        if policy.partition is None:
-            seen = max(self._newest[None] - policy.disorder, MIN_TIME)
-            if given.cti != MIN_TIME:  # a CTI in the data asks for all the promise there is
-                return given.merge(Progress(max(given.cti, seen)))
-            return given.merge(Progress(_rounded(seen, policy.period)))
-        scoped = {}
-        for group in [] if parts is None else parts[0]:
-            time = _rounded(self._newest[group[0]] - policy.disorder, policy.period)
-            if time > self._progress.of(group):
-                scoped[group] = time
-        made = Progress(MIN_TIME, (policy.partition,), scoped) if scoped else NO_PROGRESS
-        if policy.low_watermark is not None:
-            period, lag = policy.low_watermark
-            made = made.merge(Progress(_rounded(max(self._newest.values()) - lag, period)))
-        return given.merge(made)
+    def due(self, now: int) -> Batch | None:
+        """What the timer of the source promises now, if it goes off and says something new."""
+        self.now = now
+        if self._heard is None:
+            self._heard = now  # silence begins with the query
+        timer = self._policy.timer
+        if timer is None or not self.is_due(now):
+            return None
+        self._fired = now
+        return self._said(now - timer.behind)
+
+    def is_due(self, now: int) -> bool:
+        """Whether the timer of the source would go off now."""
+        timer = self._policy.timer
+        if timer is None or self._heard is None or now - self._heard < timer.lull:
+            return False
+        return self._fired is None or now - self._fired >= timer.every
+
+    @property
+    def answers_when_asked(self) -> bool:
+        return self._policy.on_demand is not None
+
+    def demand(self, now: int) -> Batch | None:
+        """What the source promises when it is asked, if it says something new."""
+        self.now = now
+        asked = self._policy.on_demand
+        return None if asked is None else self._said(now - asked.behind)
+
+    def _said(self, time: int) -> Batch | None:
+        promise = roll_down(time, self._grid)
+        return Batch.empty(self.schema, Progress(promise)) if MIN_TIME < promise > self._progress.cti else None
+
+    # ------------------------------------------------------------------------------------------------------- reports
+
+    @property
+    def progress(self) -> Progress:
+        """What the source has promised."""
+        return self._progress
+
+    @property
+    def since(self) -> int | None:
+        """When, by the clock, the common promise last moved."""
+        return self._since
+
+    @property
+    def cases(self) -> list[Case]:
+        """The keys that are in quarantine."""
+        return [] if self._gate is None else list(self._gate.cases.values())
+
+    def needed(self, time: int, group: Mapping[str, Any] | None = None) -> list[str]:
+        """What would bring the promise to a time: one way for each policy, and what always does."""
+        key = None if self._policy.partition is None or group is None else group.get(self._policy.partition)
+        ways = self._promises.needed(time, key) if self._policy.partition is None or group is not None else []
+        if self._policy.timer is not None:
+            timer = self._policy.timer
+            ways.append(f"the clock at {time + timer.behind}, after a silence of {timer.lull}")
+        if self._policy.on_demand is not None:
+            ways.append(f"the clock at {time + self._policy.on_demand.behind}")
+        return [*ways, f"a CTI at {time} or later in the data", "the end of the source"]
+
+    def _warn(self) -> None:
+        for key, tracker in self._promises.broken().items():
+            if key in self.warnings:
+                continue
+            where = (
+                f"source {self._name!r}" if self._policy.partition is None else f"source {self._name!r}, {self._policy.partition}={key!r}"
+            )
+            self.warnings[key] = (
+                f"{where}: {tracker.late:.0f} of {tracker.judged:.0f} rows came later than the slack {tracker.slack} that was estimated "
+                f"for a share of {tracker.percentile:.6g}. Disorder has grown; name a larger share, or give disorder=."
+            )
+            warnings.warn(EstimateWarning(self.warnings[key]), stacklevel=2)
 
     # ------------------------------------------------------------------------------------------------------- state
 
     def snapshot(self) -> Slices:
-        newest = [pack_values(list(self._newest)), list(self._newest.values())]
+        counts = [self._batches, self.ledger.count, self.quarantined.count]
+        clocks = [self._heard, self._fired, self._since]
         slices = {
             "live": slice_of_delta(self._live),
             "claims": self._claims.to_rows(),
             "progress": _text(progress_text(self._progress), "progress"),
-            "notes": _text(json.dumps([newest, self._batches, self.ledger.count]), "notes"),
+            "notes": _text(json.dumps([self._promises.to_json(), counts, clocks]), "notes"),
         }
-        if self.ledger.tables:
-            slices["ledger"] = self.ledger.entries(self.schema).combine_chunks().to_batches()[0]
+        if self._gate is not None:
+            slices["quarantine"] = self._gate.to_rows()
+        for name, ledger in (("ledger", self.ledger), ("aside", self.quarantined)):
+            if ledger.tables:
+                slices[name] = ledger.entries(self.schema).combine_chunks().to_batches()[0]
         return slices
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._live = delta_of_slice(slices["live"])
         self._claims = Claims.from_rows(slices["claims"], self.schema)
         self._progress = progress_of_text(slices["progress"].column(0)[0].as_py())
-        (values, times), self._batches, self.ledger.count = json.loads(slices["notes"].column(0)[0].as_py())
-        self._newest = dict(zip(unpack_values(values), times, strict=True))
-        self.ledger.tables = [pa.Table.from_batches([slices["ledger"]])] if "ledger" in slices else []
+        promises, counts, clocks = json.loads(slices["notes"].column(0)[0].as_py())
+        self._promises = self._promises.from_json(promises)
+        self._batches, self.ledger.count, self.quarantined.count = counts
+        self._heard, self._fired, self._since = clocks
+        if self._gate is not None:
+            self._gate = self._gate.from_rows(slices["quarantine"])
+        for name, ledger in (("ledger", self.ledger), ("aside", self.quarantined)):
+            ledger.tables = [pa.Table.from_batches([slices[name]])] if name in slices else []
 
     def state_size(self) -> StateSize:
-        return StateSize(len(self._live) + len(self._claims), self._live.nbytes)
+        waiting = 0 if self._gate is None else len(self._gate)
+        return StateSize(len(self._live) + len(self._claims) + waiting, self._live.nbytes)
 
 
 def _text(text: str, name: str) -> Rows:
@@ -456,46 +517,3 @@ def _shown(time: int) -> str:
 def _first(bad: Bools, error: Any) -> None:
     if bad.any():
         raise error(int(np.argmax(bad)))
-
-
-def _observed(batch: Batch) -> Times:
-    """How new each element shows its source to be. An end that is and stays infinite says nothing."""
-    sync = batch.sync
-    return sync if batch.is_adjust is None else np.where(sync == INFINITY, MIN_TIME, sync)
-
-
-def _minus(times: Times, ticks: int) -> Times:
-    return np.maximum(times, MIN_TIME + ticks) - ticks
-
-
-def _rounded(time: int, period: int | None) -> int:
-    return time if period is None or time <= MIN_TIME else time // period * period
-
-
-def _running_before(sync: Times, before: int) -> Times:
-    """The largest of `before` and all earlier elements."""
-    running = np.empty(len(sync), np.int64)
-    running[0] = before
-    np.maximum.accumulate(sync[:-1], out=running[1:])
-    np.maximum(running, before, out=running)
-    return running
-
-
-def _running_before_by(sync: Times, code: Codes, before: Times) -> Times:
-    """The same within each partition: by sorting the elements of a partition together, in order of arrival."""
-    order = np.argsort(code, kind="stable")
-    times, codes = sync[order], code[order]
-    first = np.ones(len(order), np.bool_)
-    first[1:] = codes[1:] != codes[:-1]
-    # A running maximum over all partitions at once: lift each partition above the one before it by rank.
-    ranks = np.unique(np.concatenate([times, before]), return_inverse=True)
-    values, rank = ranks[0], ranks[1]
-    lifted = codes * len(values) + rank[: len(times)]
-    base = codes * len(values) + rank[len(times) :][codes]
-    previous = np.empty(len(order), np.int64)
-    previous[0] = base[0]
-    previous[1:] = np.where(first[1:], base[1:], lifted[:-1])
-    running = np.maximum.accumulate(np.maximum(previous, base))
-    result = np.empty(len(order), np.int64)
-    result[order] = values[running - codes * len(values)]
-    return result

@@ -5,83 +5,46 @@ duplicates multiply. Changes are joined like rows, with the product of the weigh
 becomes a change of the ends of its pairs.
 
 State: of each side the rows that end after the other side's CTI; later rows of the other side cannot meet an earlier
-one, and a later change of the row itself brings its data along. The CTI is the smaller of the two.
+one, and a later change of the row itself brings its data along. A row that comes after that is joined and not kept. State
+is held in slices of time (see `time_slices`). The CTI is the smaller of the two.
+
+Where its inputs make promises over columns (`boxes`), so does the join. A pair changes only when one of its rows does:
+each box of the left with each box of the right is a box of the pairs, a joint punctuation. A box of the left alone holds as
+far as no row of the left is held that a later right row may still meet: an individual punctuation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from thalweg.expr import Expr, Frame
 from thalweg.model.batch import Batch
+from thalweg.model.boxes import Boxes, box, join_boxes, merge_boxes, rename_boxes
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Codes, Rows
-from thalweg.model.time import INFINITY, Times
+from thalweg.model.time import Times
 from thalweg.operators.base import (
     Operator,
     Slices,
     StateSize,
-    delta_of_slice,
     progress_of_slice,
     rename_scopes,
-    slice_of_delta,
     slice_of_progress,
 )
 from thalweg.operators.frames import evaluate_columns, evaluate_mask, plain_renames
 from thalweg.operators.matching import KeyedSide, key_codes, shared_key_types
+from thalweg.operators.overlaps import overlapping_pairs
+from thalweg.operators.time_slices import TimeSlices
 from thalweg.plan.nodes import Join
 
-__all__ = ["JoinKernel", "overlapping_pairs", "pair_frame"]
+__all__ = ["JoinKernel", "pair_frame", "scoped_by_key"]
 
 _SIDES = ("left", "right")
-
-
-_ONE_NUMBER = 2**62
-
-
-def overlapping_pairs(
-    left: Codes, left_start: Times, left_end: Times, right: Codes, right_start: Times, right_end: Times
-) -> tuple[Codes, Codes]:
-    """Every pair of positions with equal codes of 0 or more whose lifetimes overlap.
-
-    The right side is sorted by code and start once; for each left row the candidates are the right rows of its code
-    that start before it ends and not longer ago than the longest right row lasts.
-    """
-    if not len(left) or not len(right):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    endless = bool((right_end == INFINITY).any())
-    longest = 0 if endless else int((right_end - right_start).max())
-    first, last = int(right_start.min()), int(right_start.max())
-    span = last - first + 2
-    if (int(max(left.max(), right.max())) + 2) * span < _ONE_NUMBER:
-        at = right_start - first
-        earliest = np.clip(np.minimum(left_start, last + longest) - (longest - 1 + first), 0, span - 1)
-        until = np.clip(left_end, first, last + 1) - first
-    else:  # code and time do not fit one number: the rank of the time will
-        points = np.unique(right_start)
-        span = len(points) + 1
-        at = np.searchsorted(points, right_start)
-        earliest = np.searchsorted(points, left_start - longest, "right")
-        until = np.searchsorted(points, left_end, "left")
-    if endless:
-        earliest = np.zeros(len(left), np.int64)
-    place = right * span + at
-    order = np.argsort(place, kind="stable")
-    place = place[order]
-    begin = left * span + earliest
-    probe = np.argsort(begin, kind="stable")  # in order, each search begins where the last one ended: in the cache
-    low = np.searchsorted(place, begin[probe])
-    high = np.searchsorted(place, (left * span + until)[probe])
-    count = np.where(left[probe] >= 0, np.maximum(high - low, 0), 0)
-    which = np.repeat(np.arange(len(left)), count)
-    other = order[low[which] + np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)]
-    which = probe[which]
-    overlap = np.flatnonzero(right_end[other] > left_start[which])
-    return which[overlap], other[overlap]
 
 
 def pair_frame(left: Rows, right: Rows, left_start: Times, right_start: Times, at: tuple[Codes, Codes], needed: frozenset[str]) -> Frame:
@@ -125,7 +88,7 @@ class JoinKernel(Operator):
             KeyedSide(node.left.schema, node.left_keys, types, node.same),
             KeyedSide(node.right.schema, node.right_keys, types, node.same),
         )
-        self._held = [Delta.empty(side.schema) for side in self._sides]
+        self._held = [TimeSlices(side.schema) for side in self._sides]
         self._progress: list[Progress] = [NO_PROGRESS, NO_PROGRESS]
         wanted: list[Expr] = [expr for _, expr in node.result]
         if node.predicate is not None:
@@ -138,20 +101,34 @@ class JoinKernel(Operator):
         answer = Delta.empty(self.schema)
         if len(batch):
             delta = self._sides[port].project(Delta.of_batch(batch), only_matchable=True)
-            if len(self._held[other]):
-                answer = self._join(delta, self._held[other]) if port == 0 else self._join(self._held[other], delta)
-            self._keep(port, delta.filter(delta.end > self._progress[other].cti))
+            near = self._near(other, delta)
+            if len(near):
+                answer = self._pairs(delta, near, port)
+            self._held[port].add(delta.filter(delta.end > self._progress[other].cti))
         self._progress[port] = self._progress[port].merge(batch.progress)
-        self._purge(other)
+        self._held[other].purge(self._progress[port].cti)
         return answer.to_batch(self._promise())
 
-    def _join(self, left: Delta, right: Delta) -> Delta:
+    def _near(self, port: int, delta: Delta) -> Delta:
+        """The rows of one side that some of these may meet."""
+        held = self._held[port]
+        return held.overlapping(int(delta.start.min()), int(delta.end.max())) if len(delta) else Delta.empty(held.schema)
+
+    def _pairs(self, delta: Delta, near: Delta, port: int) -> Delta:
+        left, right = (delta, near) if port == 0 else (near, delta)
+        return self._joined(left, right, self._matches(left, right))
+
+    def _matches(self, left: Delta, right: Delta) -> tuple[Codes, Codes]:
+        """Positions of the rows that match."""
         codes = key_codes(left.payload, right.payload, self._sides[0].key_names, self._node.same)
         at = overlapping_pairs(codes[0], left.start, left.end, codes[1], right.start, right.end)
         if self._node.predicate is not None and len(at[0]):
             frame = pair_frame(left.payload, right.payload, left.start, right.start, at, self._node.predicate.columns())
             keep = evaluate_mask(self._node.predicate, frame)
             at = at[0][keep], at[1][keep]
+        return at
+
+    def _joined(self, left: Delta, right: Delta, at: tuple[Codes, Codes]) -> Delta:
         if not len(at[0]):
             return Delta.empty(self.schema)
         frame = pair_frame(left.payload, right.payload, left.start, right.start, at, self._needed)
@@ -160,33 +137,43 @@ class JoinKernel(Operator):
         end = np.minimum(left.end[at[0]], right.end[at[1]])
         return Delta(payload, start, end, left.weight[at[0]] * right.weight[at[1]])
 
-    def _keep(self, port: int, delta: Delta) -> None:
-        held = Delta.concat([self._held[port], delta], self._sides[port].schema)
-        self._held[port] = held.consolidate() if (delta.weight < 0).any() else held
-
-    def _purge(self, port: int) -> None:
-        """Rows of one side that end before anything the other side may still say."""
-        held, until = self._held[port], self._progress[1 - port].cti
-        if len(held) and int(held.end.min()) <= until:
-            self._held[port] = held.filter(held.end > until)
+    # ---------------------------------------------------------------------------------------------------- promises
 
     def _promise(self) -> Progress:
         both = self._progress[0].meet(self._progress[1])
+        boxes: Boxes = {}
+        if self._progress[0].boxes or self._progress[1].boxes:
+            boxes = self._boxes()
         if not both.scoped:
-            return both
+            return Progress(both.cti, boxes=boxes)
         if not scoped_by_key(self._node, both):
-            return both.without_scopes()
-        return rename_scopes(both, {**self._renames[1], **self._renames[0]})
+            return Progress(both.cti, boxes=boxes)
+        return replace(rename_scopes(replace(both, boxes={}), {**self._renames[1], **self._renames[0]}), boxes=boxes)
+
+    def _boxes(self) -> Boxes:
+        left, right = (rename_boxes(self._progress[port].boxes, self._renames[port]) for port in (0, 1))
+        return merge_boxes(merge_boxes(join_boxes(left, right), self._alone(0)), self._alone(1))
+
+    def _alone(self, port: int) -> Boxes:
+        """What the boxes of one side say of pairs: no more than its rows that may still meet a partner allow."""
+        found: Boxes = {}
+        names = self._renames[port]
+        for columns, bounds in self._progress[port].boxes.items():
+            if all(column in names for column in columns):
+                low = {names[c]: min(bound, self._held[port].least(c)) for c, bound in zip(columns, bounds, strict=True)}
+                found = merge_boxes(found, box(low))
+        return found
+
+    # ------------------------------------------------------------------------------------------------------- state
 
     def snapshot(self) -> Slices:
-        return {
-            **{side: slice_of_delta(held) for side, held in zip(_SIDES, self._held, strict=True)},
-            "progress": slice_of_progress(self._progress),
-        }
+        held = {name: rows for side, held in zip(_SIDES, self._held, strict=True) for name, rows in held.snapshot(side).items()}
+        return {**held, "progress": slice_of_progress(self._progress)}
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        self._held = [delta_of_slice(slices[side]) for side in _SIDES]
+        for side, held in zip(_SIDES, self._held, strict=True):
+            held.restore(side, slices)
         self._progress = progress_of_slice(slices["progress"])
 
     def state_size(self) -> StateSize:
-        return StateSize(sum(map(len, self._held)), sum(held.nbytes for held in self._held))
+        return self._held[0].size() + self._held[1].size()

@@ -17,9 +17,10 @@ import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
+from thalweg.model.progress import Progress
 from thalweg.model.rows import Rows
 from thalweg.model.time import Times
-from thalweg.operators.base import Operator, map_progress
+from thalweg.operators.base import Operator, least_promise, map_progress
 
 __all__ = ["LifetimeKernel"]
 
@@ -34,12 +35,19 @@ class LifetimeKernel(Operator):
     def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
         """The new starts and ends."""
 
-    @abstractmethod
     def promise(self, cti: int) -> int:
         """The promise that a finite promise of the input becomes."""
+        return cti
+
+    def progress(self, before: Progress) -> Progress:
+        """The progress that progress of the input becomes."""
+        return map_progress(before, self.promise)
+
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (least_promise(self.promise, time),)
 
     def process(self, port: int, batch: Batch) -> Batch:
-        progress = map_progress(batch.progress, self.promise)
+        progress = self.progress(batch.progress)
         if not len(batch):
             return Batch.empty(self.schema, progress)
         start, end = self.lifetimes(batch.payload, batch.start, batch.end)

@@ -15,7 +15,7 @@ from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes, Rows, encode
 from thalweg.model.time import INFINITY, floor_to_grid
 from thalweg.operators.arguments import ArgumentProjection
-from thalweg.operators.base import Operator, map_progress
+from thalweg.operators.base import Operator, least_promise, map_progress
 from thalweg.operators.cells import Numbers, sum_by
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.hopping_aggregate import HoppingAggregateKernel
@@ -60,6 +60,9 @@ class PanesKernel(Operator):
         start = (first - 1) * self._grid.hop + self._grid.offset + self._grid.size
         end = np.where(beyond == FOREVER, INFINITY, np.where(beyond == FOREVER, 0, beyond) * self._grid.hop + self._grid.offset)
         return Batch(self._payload(cells), start, end, progress=progress)
+
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (least_promise(self._floor, time),)
 
     def _floor(self, time: int) -> int:
         return int(floor_to_grid(np.array([time]), self._grid.hop, self._grid.offset)[0])

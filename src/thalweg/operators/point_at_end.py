@@ -1,12 +1,13 @@
 """Point at end: R' = {(e, e + 1, p) | e finite}.
 
-A row that never ends gives nothing yet. A change of the end moves the point. No state; progress passes.
+A row that never ends gives nothing yet. A change of the end moves the point. No state. Progress passes; where every
+row lasts the same and comes and goes whole, the promise is that much later.
 """
 
 from __future__ import annotations
 
 from thalweg.model.rows import Rows
-from thalweg.model.time import Times, add_saturating
+from thalweg.model.time import INFINITY, Times, add_saturating
 from thalweg.operators.lifetimes import LifetimeKernel
 from thalweg.plan.nodes import PointAtEnd
 
@@ -23,9 +24,12 @@ class PointAtEndKernel(LifetimeKernel):
 
     def __init__(self, node: PointAtEnd) -> None:
         super().__init__(node.schema)
+        facts = node.input.properties
+        lasts = facts.constant_duration
+        self._lasts = lasts if lasts is not None and lasts != INFINITY and facts.firm_ends else 0
 
     def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
         return end, add_saturating(end, 1)
 
     def promise(self, cti: int) -> int:
-        return cti
+        return cti + self._lasts

@@ -15,6 +15,7 @@ from thalweg.operators.clip_by import ClipByKernel
 from thalweg.operators.clip_duration import ClipDurationKernel
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.coverage import CoverageKernel
+from thalweg.operators.describe import DescribeKernel
 from thalweg.operators.distinct import DistinctKernel
 from thalweg.operators.extend import ExtendKernel
 from thalweg.operators.hopping_aggregate import HoppingAggregateKernel
@@ -24,10 +25,12 @@ from thalweg.operators.ingress import IngressKernel
 from thalweg.operators.join import JoinKernel
 from thalweg.operators.kind_aggregate import KindAggregateKernel
 from thalweg.operators.landmark_aggregate import LandmarkAggregateKernel
+from thalweg.operators.match_join import MatchJoinKernel
 from thalweg.operators.number_rows import NumberRowsKernel
 from thalweg.operators.panes import CombinePanesKernel, PanesKernel
 from thalweg.operators.point_at_end import PointAtEndKernel
 from thalweg.operators.quantize import QuantizeKernel
+from thalweg.operators.retime import RetimeKernel
 from thalweg.operators.select import SelectKernel
 from thalweg.operators.select_many import SelectManyKernel
 from thalweg.operators.session_aggregate import SessionAggregateKernel
@@ -41,6 +44,7 @@ from thalweg.operators.top_k import TopKKernel
 from thalweg.operators.union import UnionKernel
 from thalweg.operators.where import WhereKernel
 from thalweg.operators.wid_aggregate import WidAggregateKernel
+from thalweg.operators.window_apply import WindowApplyKernel
 from thalweg.plan import nodes
 from thalweg.plan.nodes import Join, Node, TopK, WindowAggregate
 from thalweg.windows import HoppingWindow, LandmarkTime, SlideByTuple, SlidingRows, SlidingTime, SnapshotWindow
@@ -54,6 +58,7 @@ _KERNELS: dict[type[Node], Callable[[Any], Operator]] = {
     nodes.SelectMany: SelectManyKernel,
     nodes.SetDuration: SetDurationKernel,
     nodes.AlterLifetime: AlterLifetimeKernel,
+    nodes.Retime: RetimeKernel,
     nodes.Shift: ShiftKernel,
     nodes.Extend: ExtendKernel,
     nodes.ClipDuration: ClipDurationKernel,
@@ -66,6 +71,7 @@ _KERNELS: dict[type[Node], Callable[[Any], Operator]] = {
     nodes.ClipBy: ClipByKernel,
     nodes.Stitch: StitchKernel,
     nodes.Distinct: DistinctKernel,
+    nodes.Describe: DescribeKernel,
     nodes.NumberRows: NumberRowsKernel,
 }
 
@@ -80,10 +86,14 @@ def kernel_for(node: Node, consistency: Consistency) -> Operator:
         return PanesKernel(node) if node.table is None else TablePanesKernel(node)
     if isinstance(node, nodes.CombinePanes):
         return CombinePanesKernel(node, consistency)
+    if isinstance(node, nodes.WindowApply):
+        return WindowApplyKernel(node, consistency)
     if isinstance(node, TopK):
         return HoppingTopKKernel(node, consistency) if isinstance(node.window, HoppingWindow) else TopKKernel(node, consistency)
-    if isinstance(node, Join) and node.how in ("inner", "semi", "anti"):
-        return JoinKernel(node) if node.how == "inner" else CoverageKernel(node)
+    if isinstance(node, Join) and node.how == "inner":
+        return JoinKernel(node)
+    if isinstance(node, Join) and (node.whole or node.how in ("semi", "anti")):
+        return MatchJoinKernel(node) if node.whole else CoverageKernel(node)
     make = _KERNELS.get(type(node))
     if make is None:
         raise PlanError(f"no kernel runs {node.label}; was the plan rewritten?")

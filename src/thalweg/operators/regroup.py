@@ -67,6 +67,21 @@ class RegroupKernel(Operator):
         leaving, passed = self._gate.release(changes, self._watermark, passing)
         return leaving.to_batch(passed)
 
+    def needs(self, time: int) -> tuple[int, ...]:
+        if time <= MIN_TIME or time == INFINITY:
+            return (time,)
+        own = self.least(time)
+        ends = time if self._gate is None else self._gate.needs(time)
+        if self._gate is None or ends == time:
+            return (own,)
+        # Answers that are held leave by the promise of this operator, or earlier by the watermark, which follows the input.
+        passed = INFINITY if ends == INFINITY else self.least(ends)
+        return (max(own, min(passed, self._gate.leaves_by(ends))),)
+
+    def least(self, time: int) -> int:
+        """The least promise of the input for which `keep` promises `time`."""
+        return time
+
     def _apply(self, delta: Delta) -> Delta:
         if not len(delta):
             return Delta.empty(self.schema)

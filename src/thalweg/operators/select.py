@@ -1,11 +1,16 @@
 """Select: R' = {(s, e, f(p, s))}.
 
-Lifetimes stay, so adjusts stay adjusts. A promise for one group passes when the columns of its scope do. No state.
+Lifetimes stay, so adjusts stay adjusts. A promise for one group, or over columns, passes when its columns do. Where ends do
+not move, a column that rises with the start has a promise of its own: rows below it are settled. No state.
 """
 
 from __future__ import annotations
 
+from thalweg.expr import is_monotone_in_start
 from thalweg.model.batch import Batch
+from thalweg.model.boxes import box
+from thalweg.model.progress import Progress
+from thalweg.operators.attribute_promises import promise_of
 from thalweg.operators.base import Operator, rename_scopes
 from thalweg.operators.frames import evaluate_columns, frame_of, plain_renames
 from thalweg.plan.nodes import Select
@@ -25,9 +30,14 @@ class SelectKernel(Operator):
         self.schema = node.schema
         self._columns = node.columns
         self._names = plain_renames(node.columns)
+        firm = node.input.properties.firm_ends
+        self._rising = [(name, expr) for name, expr in node.columns if firm and "_start" in expr.columns() and is_monotone_in_start(expr)]
 
     def process(self, port: int, batch: Batch) -> Batch:
         progress = rename_scopes(batch.progress, self._names)
+        for name, expr in self._rising:
+            bound = promise_of(expr, Progress(batch.progress.cti))
+            progress = progress.merge(Progress(boxes=box({name: bound})))
         if not len(batch):
             return Batch.empty(self.schema, progress)
         payload = evaluate_columns(self._columns, frame_of(batch.payload, batch.start), self.schema)

@@ -60,6 +60,14 @@ class SessionAggregateKernel(RegroupKernel):
         payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         return Delta(payload, chains.first, chains.last + self._gap, np.ones(cells, np.int64))
 
+    def least(self, time: int) -> int:
+        if not len(self._held):
+            return time
+        group, _ = group_codes(self._held.payload, self._keys)
+        chains = chains_of(group, self._held.start, marks_of(self._held), self._gap)
+        begun = chains.first < time
+        return max(time, int(chains.last[begun].max()) + self._gap) if begun.any() else time
+
     def keep(self, rows: Delta, cti: int) -> tuple[Delta, int]:
         if not len(rows):
             return rows, cti

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from thalweg.model.batch import Batch
+from thalweg.model.boxes import rename_boxes
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Codes, Rows, encode
@@ -101,8 +102,15 @@ class SnapshotKernel(Operator):
         leaving, promise = self._gate.release(changes, self._watermark, self._scoped(progress))
         return leaving.to_batch(promise)
 
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (self._gate.needs(time),)
+
     def _scoped(self, progress: Progress) -> Progress:
-        return progress if set(progress.scope_columns) <= set(self._keys) else progress.without_scopes()
+        """What a promise says about groups: its scopes and boxes, where they are made of the keys."""
+        boxes = rename_boxes(progress.boxes, {key: key for key in self._keys})
+        if set(progress.scope_columns) <= set(self._keys):
+            return progress if boxes == progress.boxes else replace(progress, boxes=boxes)
+        return Progress(progress.cti, boxes=boxes)
 
     def _apply(self, delta: Delta) -> Delta:
         touched = keyed_in(self._held.payload, delta.payload, self._keys)

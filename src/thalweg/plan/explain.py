@@ -92,6 +92,8 @@ def _tree(root: Node, *, facts: bool) -> Iterator[str]:
         if facts:
             yield f"{margin}  : {_schema(node.schema)}"
             yield f"{margin}  : {node.properties}"
+            if isinstance(node, nodes.WindowApply):
+                yield from (f"{margin}  : {gain}" for gain in node.gains())
             for line in remarks(node):
                 yield f"{margin}  : {line}"
         below = (*node.inputs, node.inner) if isinstance(node, nodes.GroupApply) else node.inputs
@@ -156,6 +158,8 @@ def describe(node: Node) -> str:
         case nodes.WindowAggregate(window=window, aggregates=aggregates, keys=keys, fill=fill):
             calls = ", ".join(f"{name} = {call}" for name, call in aggregates)
             return f"{window}{_by(keys)}: {calls}{f', {len(fill)} groups filled' if fill is not None else ''}"
+        case nodes.WindowApply():
+            return _apply(node)
         case nodes.WidAggregate():
             return _wid(node)
         case nodes.NumberRows(partition=partition):
@@ -182,10 +186,15 @@ def _lifetime(node: Node) -> str:
             return _ticks(ticks)
         case nodes.AlterLifetime(start=start, ticks=ticks):
             return f"start {start}, duration {_ticks(ticks)}"
+        case nodes.Retime(start=start, end=end):
+            return f"from {start} to {end}"
         case nodes.Shift(by=by) | nodes.Extend(by=by):
             return f"by {by}"
         case nodes.ClipDuration(limit=limit):
             return f"to {limit}"
+        case nodes.Describe(period=every, offset=offset, groups=groups):
+            grid = "" if every is None else f"every {every}{_offset(offset)}"
+            return " ".join([grid, *([] if groups is None else [f"for {', '.join(groups)}"])]).strip()
         case nodes.Chop(period=period, offset=offset):
             return f"every {period}{_offset(offset)}"
         case nodes.HoppingLifetime(size=size, hop=hop, offset=offset):
@@ -208,9 +217,22 @@ def _source(node: nodes.Source) -> str:
         facts.append(f"partitions {entry.partition}")
     if entry.low_watermark is not None:
         facts.append(f"low watermark every {entry.low_watermark[0]} lagging {entry.low_watermark[1]}")
+    facts += map(str, entry.progress)
+    if entry.quarantine is not None:
+        facts.append(f"quarantine: {entry.quarantine}")
     if entry.late != "error":
         facts.append(f"late events: {entry.late}")
     return ", ".join(facts)
+
+
+def _apply(node: nodes.WindowApply) -> str:
+    """Everything that decides what state means: a snapshot fits only the same module with the same choices."""
+    args = ", ".join(str(expr) if str(expr) == name else f"{name} = {expr}" for name, expr in node.arguments)
+    params = "".join(f"; {name} = {value!r}" for name, value in node.params)
+    text = f"{node.window}{_by(node.keys)}: {node.module.label}({args}{params})"
+    text += f", clip {node.clip}" if node.clip != "none" else ""
+    text += f", stamp {node.stamp}" if node.stamp != "align" else ""
+    return text + (f", errors {node.on_error}" if node.on_error != "fail" else "")
 
 
 def _equal(left: tuple[object, ...], right: tuple[object, ...]) -> str:
@@ -219,7 +241,7 @@ def _equal(left: tuple[object, ...], right: tuple[object, ...]) -> str:
 
 
 def _join(node: nodes.Join) -> str:
-    text = f"{node.how} {_equal(node.left_keys, node.right_keys)}"
+    text = f"{node.how}{' of whole rows' if node.whole else ''} {_equal(node.left_keys, node.right_keys)}"
     if node.predicate is not None:
         text += f" where {node.predicate}"
     return f"{text}: {_columns(node.result)}" if node.result else text

@@ -6,25 +6,31 @@ not shared between threads.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
 
 from thalweg.errors import InputError, PlanError, StateError
 from thalweg.graph.build import build_graph
+from thalweg.graph.stations import OperatorFigures
+from thalweg.graph.why import Why, explain_wait
 from thalweg.model.batch import Batch, elements_of
 from thalweg.model.cht import Row, rows_of_table, table_of_batches
 from thalweg.model.elements import Element
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.time import INFINITY, Duration, duration_us
+from thalweg.model.time import INFINITY, Duration, duration_us, time_us
 from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.ingress import IngressKernel
-from thalweg.plan.nodes import Node
+from thalweg.operators.punctuation.quarantine import Case
+from thalweg.plan.nodes import Node, Source, walk
 from thalweg.run.inputs import Feed, batches_from
-from thalweg.run.snapshots import fingerprint, pack, progress_of_rows, progress_rows, unpack
+from thalweg.run.snapshots import fingerprint, pack, progress_of_rows, progress_rows, text_of_rows, text_rows, unpack
 from thalweg.stream import Stream
 
 __all__ = ["Engine", "Status", "changes", "run", "table"]
@@ -33,6 +39,11 @@ Query = Stream | Node
 
 _ITSELF = "(engine)"
 """Where a snapshot holds what the engine itself remembers."""
+
+
+def wall_clock() -> int:
+    """Microseconds since the epoch."""
+    return time.time_ns() // 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +58,11 @@ class Status:
     progress: Progress
     state: StateSize
     busy_seconds: float
+    operators: Mapping[str, OperatorFigures] = field(default_factory=dict)
+    """By operator: rows in and out, retractions, time, state."""
+    quarantined: int = 0
+    """Rows that were set aside because their clock was impossible; those that wait are in `Engine.quarantine`."""
+    warnings: tuple[str, ...] = ()
 
 
 class Engine:
@@ -68,14 +84,19 @@ class Engine:
         consistency: str = "speculative",
         hold: Duration | None = None,
         clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], int] = wall_clock,
     ) -> None:
         self.query = query.node if isinstance(query, Stream) else query
         self._consistency = Consistency(consistency, 0 if hold is None else duration_us(hold, what="hold"))
         self._graph, self._plan = build_graph(self.query, self._consistency)
         self._clock = clock
+        self._now = now
         self._busy = 0.0
         self._counts = [0, 0, 0, 0]
         self._progress = NO_PROGRESS
+        policies = [node.ingress for node in walk(self._plan) if isinstance(node, Source)]
+        self._has_clocks = any(policy.clocks for policy in policies)
+        self._on_demand = any(policy.on_demand is not None for policy in policies)
         self._broken: BaseException | None = None
 
     @property
@@ -93,7 +114,39 @@ class Engine:
         All of the feed is read and checked before any of it is worked on; a long stream is pushed in parts (or pulled by `run`).
         """
         self._refuse_if_broken()
-        return self._push(source, list(batches_from(feed, self._schema_of(source), source)))
+        out = self._push(source, list(batches_from(feed, self._schema_of(source), source)))
+        return out + self._clocks() if self._has_clocks else out
+
+    def tick(self) -> list[Batch]:
+        """Let the timers of the sources go off that are due; what came out. `push` does this too: only a lull needs it."""
+        self._refuse_if_broken()
+        return self._clocks()
+
+    def _clocks(self) -> list[Batch]:
+        now = self._now()
+        out: list[Batch] = []
+        for name in self.sources:
+            due = self._ingress(name).due(now)
+            if due is not None:
+                out += self._push(name, [due])
+        return out + self._demands(now)
+
+    def _is_due(self) -> bool:
+        """Whether a timer would go off now."""
+        now = self._now()
+        return any(self._ingress(name).is_due(now) for name in self.sources)
+
+    def _demands(self, now: int) -> list[Batch]:
+        """Ask the sources that the answer waits for, where they answer when asked."""
+        out: list[Batch] = []
+        waits = self.why().waits if self._on_demand else ()
+        if not all(self._ingress(wait.source).answers_when_asked for wait in waits):
+            return out  # somebody else is waited for too: asking would release nothing
+        for wait in waits:
+            said = self._ingress(wait.source).demand(now)
+            if said is not None:
+                out += self._push(wait.source, [said])
+        return out
 
     def _schema_of(self, source: str) -> pa.Schema:
         station = self._graph.sources.get(source)
@@ -108,6 +161,7 @@ class Engine:
 
     def _push(self, source: str, batches: list[Batch]) -> list[Batch]:
         begin = self._clock()
+        self._ingress(source).now = self._now()
         kept: list[Batch] = []
         try:
             for batch, admitted in zip(batches, self._graph.admit(source, batches), strict=True):
@@ -143,6 +197,22 @@ class Engine:
             out += self._push(name, [Batch.empty(schema, Progress(INFINITY))])
         return out
 
+    def why(self, start: int | datetime | None = None, **group: Any) -> Why:
+        """Why the answer that starts at `start` is not final (without one: the first that is not), for all rows or for one group.
+
+        Says which operator waits for which source's promise, since when, and what would release it; print it, or look into it.
+        """
+        return explain_wait(self._graph, self._progress, None if start is None else time_us(start), group or None)
+
+    def quarantine(self, source: str) -> list[Case]:
+        """The keys of a source whose clock is impossible at the moment: why, since when, how many rows."""
+        self._schema_of(source)
+        return self._ingress(source).cases
+
+    def quarantined(self, source: str) -> pa.Table:
+        """The rows of a source, since the last call, that were set aside because of their clock, and the time they were held against."""
+        return self._ingress(source).quarantined.take(self._schema_of(source))
+
     def late(self, source: str) -> pa.Table:
         """The ledger of a source: its late elements since the last call, the promise each broke, and what became of it."""
         return self._ingress(source).ledger.take(self._schema_of(source))
@@ -164,12 +234,18 @@ class Engine:
     def status(self) -> Status:
         total = sum(self.state_size().values(), StateSize())
         late = sum(self.late_count(name) for name in self.sources)
-        return Status(self._counts[0], self._counts[1], self._counts[2], self._counts[3], late, self._progress, total, self._busy)
+        kernels = [self._ingress(name) for name in self.sources]
+        warned = tuple(text for kernel in kernels for text in kernel.warnings.values())
+        aside = sum(kernel.quarantined.count for kernel in kernels)
+        counts = self._counts
+        done = self._graph.figures()
+        return Status(counts[0], counts[1], counts[2], counts[3], late, self._progress, total, self._busy, done, aside, warned)
 
     def snapshot(self) -> bytes:
         """All state, between two pushes; entries of the ledgers that were not taken yet are part of it."""
         self._refuse_if_broken()
-        return pack({**self._graph.snapshot(), _ITSELF: {"progress": progress_rows(self._progress)}}, self._mark())
+        itself = {"progress": progress_rows(self._progress), "arcs": text_rows(json.dumps(self._graph.arcs()))}
+        return pack({**self._graph.snapshot(), _ITSELF: itself}, self._mark())
 
     @classmethod
     def restore(
@@ -180,11 +256,14 @@ class Engine:
         consistency: str = "speculative",
         hold: Duration | None = None,
         clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], int] = wall_clock,
     ) -> Engine:
         """An engine that goes on where the snapshot was taken."""
-        engine = cls(query, consistency=consistency, hold=hold, clock=clock)
+        engine = cls(query, consistency=consistency, hold=hold, clock=clock, now=now)
         state = unpack(snapshot, engine._mark())
-        engine._progress = progress_of_rows(state.pop(_ITSELF)["progress"])
+        itself = state.pop(_ITSELF)
+        engine._progress = progress_of_rows(itself["progress"])
+        engine._graph.restore_arcs(json.loads(text_of_rows(itself["arcs"])))
         engine._graph.restore(state)
         return engine
 
@@ -200,13 +279,19 @@ def run(
     hold: Duration | None = None,
     batch_size: int | None = None,
     finish: bool = True,
+    now: Callable[[], int] = wall_clock,
 ) -> Iterator[Batch]:
-    """Pull a query: its output batches as they come. Sources take turns, one batch each; at the end they all finish."""
-    engine = Engine(query, consistency=consistency, hold=hold)
+    """Pull a query: its output batches as they come. Sources take turns, one batch each; at the end they all finish.
+
+    Elements are gathered up to `batch_size`. A timer that is due does not wait for that: the batch leaves half-full, and the
+    promise after it.
+    """
+    engine = Engine(query, consistency=consistency, hold=hold, now=now)
     missing = set(engine.sources) - set(inputs)
     if missing:
         raise PlanError(f"no input for the source {min(missing)!r}.")
-    feeds = {name: batches_from(feed, engine._schema_of(name), name, size=batch_size) for name, feed in inputs.items()}
+    due = engine._is_due if engine._has_clocks else None
+    feeds = {name: batches_from(feed, engine._schema_of(name), name, size=batch_size, due=due) for name, feed in inputs.items()}
     while feeds:
         for name in list(feeds):
             batch = next(feeds[name], None)

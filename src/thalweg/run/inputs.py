@@ -25,8 +25,13 @@ Input: TypeAlias = "Batch | pa.Table | pa.RecordBatch | Element"
 Feed: TypeAlias = "Input | Iterable[Input]"
 
 
-def batches_from(feed: Feed, schema: pa.Schema, source: str, *, size: int | None = None) -> Iterator[Batch]:
-    """A feed as batches: elements are gathered up to the next CTI (or `size`), tables are taken as they are."""
+def batches_from(
+    feed: Feed, schema: pa.Schema, source: str, *, size: int | None = None, due: Callable[[], bool] | None = None
+) -> Iterator[Batch]:
+    """A feed as batches: elements are gathered up to the next CTI (or `size`), tables are taken as they are.
+
+    A CTI does not wait for a batch to be full, and neither does a timer: when `due` says so, what was gathered leaves.
+    """
     single = isinstance(feed, (Batch, pa.Table, pa.RecordBatch, Insert, Adjust, Cti))
     if not single and not isinstance(feed, Iterable):
         raise MalformedElementError(f"source {source!r}: expected batches, Arrow tables or elements; got {feed!r}.")
@@ -40,7 +45,7 @@ def batches_from(feed: Feed, schema: pa.Schema, source: str, *, size: int | None
     for number, item in enumerate(items):
         if isinstance(item, (Insert, Adjust)):
             held.append(item)
-            if size is not None and len(held) >= size:
+            if (size is not None and len(held) >= size) or (due is not None and due()):
                 yield batch_of(held, schema, first=number + 1 - len(held), place=place)
                 held = []
             continue

@@ -16,7 +16,7 @@ from thalweg.operators.base import Slices
 from thalweg.plan.explain import plan_text
 from thalweg.plan.nodes import Node, Source, walk
 
-__all__ = ["fingerprint", "pack", "progress_of_rows", "progress_rows", "unpack"]
+__all__ = ["fingerprint", "pack", "progress_of_rows", "progress_rows", "text_of_rows", "text_rows", "unpack"]
 
 _FORMAT = b"thalweg-snapshot-1"
 _SCHEMA = pa.schema([("operator", pa.string()), ("slice", pa.string()), ("rows", pa.binary())])
@@ -49,6 +49,16 @@ def progress_rows(progress: Progress) -> Rows:
 def progress_of_rows(rows: Rows) -> Progress:
     """The inverse of `progress_rows`."""
     return progress_of_text(rows.column(0)[0].as_py())
+
+
+def text_rows(text: str) -> Rows:
+    """A text as a slice of a snapshot."""
+    return pa.RecordBatch.from_arrays([pa.array([text], pa.string())], names=["text"])
+
+
+def text_of_rows(rows: Rows) -> str:
+    """The inverse of `text_rows`."""
+    return str(rows.column(0)[0].as_py())
 
 
 def pack(state: dict[str, Slices], mark: str) -> bytes:

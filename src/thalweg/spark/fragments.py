@@ -34,6 +34,7 @@ _KEYLESS = (
     *_ROW_OPERATORS,
     nodes.SetDuration,
     nodes.AlterLifetime,
+    nodes.Retime,
     nodes.Shift,
     nodes.Extend,
     nodes.ClipDuration,
@@ -41,6 +42,7 @@ _KEYLESS = (
     nodes.Chop,
     nodes.HoppingLifetime,
     nodes.Quantize,
+    nodes.Describe,
 )
 
 
@@ -101,6 +103,7 @@ class FragmentPlan:
 _STATE: dict[type[Node], str] = {
     nodes.WindowAggregate: "what windows that are not closed need: sums by key and pane, or their rows",
     nodes.CombinePanes: "sums by key and pane, for the length of a window and the disorder",
+    nodes.WindowApply: "windows that are not closed, their rows, and what they have answered",
     nodes.TopK: "the rows of windows that are not closed",
     nodes.SessionLifetime: "the rows of sessions that are not closed",
     nodes.Distinct: "the rows that the CTI has not passed",
@@ -189,7 +192,8 @@ class _Cutter:
 
     def _exact(self, source: Source) -> _Placed:
         """A source whose promises follow from the order of its rows: one bucket sees them all."""
-        leaf = Source(source.name, source.columns, source.ingress, source.declared)
+        kept = replace(source.ingress, progress=source.ingress.observed)  # clocks are read where the chunks come in
+        leaf = Source(source.name, source.columns, kept, source.declared)
         return _Placed(leaf, False, (), {leaf.name: Exchange(leaf, (), source, source)})
 
     def _over(self, node: Node, below: _Placed, keys: Keys | None) -> _Placed:
@@ -273,7 +277,7 @@ class _Cutter:
             same = sum(1 for entry in self._exchanged.values() if entry.source is not None and entry.source.name == source.name)
             name = source.name if not same else f"{source.name}#{same + 1}"
             panes = isinstance(ingest, Panes)
-            policy = Ingress(trusted=True) if panes else replace(source.ingress, disorder=None, period=None)
+            policy = Ingress(trusted=True) if panes else replace(source.ingress, disorder=None, period=None, progress=())
             leaf = Source(name, ingest.schema, policy, ingest.properties.but(ordered=False))
             self._exchanged[mark] = Exchange(leaf, keys, source, ingest)
         return self._exchanged[mark]
@@ -298,7 +302,7 @@ def _own_keys(node: Node) -> tuple[str, ...]:
         return node.divided_by
     if isinstance(node, nodes.NumberRows):
         return node.partition
-    if isinstance(node, (WindowAggregate, CombinePanes, nodes.TopK, nodes.SessionLifetime)):
+    if isinstance(node, (WindowAggregate, nodes.WindowApply, CombinePanes, nodes.TopK, nodes.SessionLifetime)):
         # Filling needs to see all groups at once: a silence of one is known from the others.
         return () if isinstance(node, WindowAggregate) and node.fill is not None else node.keys
     raise PlanError(f"{node.label} cannot run on Spark yet.")
@@ -401,8 +405,9 @@ def _source_of(node: Node) -> Source:
 
 
 def _needs_order(source: Source) -> bool:
-    """Promises per partition, or from observed times of rows that may be adjusted, need the rows in one order."""
-    return source.ingress.partition is not None or (source.ingress.disorder is not None and not source.declared.insert_only)
+    """Promises per partition, or from observed times of rows that may be adjusted, and quarantine need the rows in one order."""
+    policy = source.ingress
+    return policy.partition is not None or policy.quarantine is not None or (policy.observes and not source.declared.insert_only)
 
 
 def _can_pre_aggregate(plan: Node) -> bool:

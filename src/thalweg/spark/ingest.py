@@ -13,14 +13,16 @@ import pyarrow as pa
 
 from thalweg.expr import Expr
 from thalweg.model.batch import Batch
+from thalweg.model.rows import Rows
 from thalweg.operators.base import Operator
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.frames import frame_of
+from thalweg.operators.punctuation import sighting_of
 from thalweg.operators.registry import kernel_for
 from thalweg.plan.nodes import Node, Source
 from thalweg.spark.buckets import bucket_of
 from thalweg.spark.fragments import Exchange
-from thalweg.spark.wire import EXCHANGE_SCHEMA, Header, blob_of_batch
+from thalweg.spark.wire import EXCHANGE_SCHEMA, Header, blob_of_batch, write_rows
 
 __all__ = ["Ingest", "divide", "exchange_rows"]
 
@@ -33,9 +35,13 @@ class Ingest:
     def __init__(self, targets: list[tuple[int, Exchange, list[int]]]) -> None:
         self._targets = targets
         self._kernels = [_kernels(entry.ingest) for _, entry, _ in targets]
+        # A source that is judged row by row, in one bucket, needs no summaries of its chunks.
+        sources = [entry.source for _, entry, _ in targets if entry.source is not None and not entry.leaf.ingress.observes]
+        self._policies = sources[0].ingress.observed if sources else ()
 
     def rows(self, batch: Batch, header: Header, seq: int) -> Iterator[ExchangeRow]:
         """The rows of the exchange for one batch."""
+        header = header.seeing(sighting_of(batch.sync, self._policies)) if self._policies and len(batch) else header
         for (fragment, entry, ids), kernels in zip(self._targets, self._kernels, strict=True):
             taken = batch.with_progress(header.progress)
             for kernel in kernels:
@@ -43,6 +49,11 @@ class Ingest:
             text = header.promising(taken.progress).to_json()  # columns that promises speak of may have other names by now
             for bucket, part in divide(taken, entry.keys, ids):
                 yield bucket, fragment, entry.leaf.name, seq, text, blob_of_batch(part) if len(part) else None
+
+    def dead(self, source: str, letters: Rows) -> ExchangeRow:
+        """Records that could not be read, on their way past all fragments to the output."""
+        fragment, _, ids = self._targets[0]
+        return ids[0], fragment, f"~!{source}", 0, Header(rows=letters.num_rows).to_json(), write_rows(letters)
 
 
 def _kernels(node: Node | None) -> list[Operator]:

@@ -6,6 +6,7 @@ micro-batches (see `state`).
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -28,11 +29,14 @@ from thalweg.spark.wire import EXCHANGE_COLUMNS, Chunk, Header, blob_of_batch, w
 __all__ = ["OUTPUT_COLUMNS", "STATE", "FragmentProcessor", "FragmentSpec"]
 
 OUTPUT_COLUMNS = (
-    "bucket int, kind string, origin string, cti long, read long, taken long, changes long, adjusts long, late long, "
-    "state_rows long, state_bytes long, written long, blob binary"
+    "bucket int, kind string, origin string, cti long, read long, taken long, changes long, adjusts long, late long, dead long, "
+    "state_rows long, state_bytes long, written long, report string, blob binary"
 )
 _exchange_row = cast(Any, Row(*(column.split()[0] for column in EXCHANGE_COLUMNS.split(", "))))
 _output_row = cast(Any, Row(*(column.split()[0] for column in OUTPUT_COLUMNS.split(", "))))
+
+REPORT, DEAD = "~#", "~!"
+"""The origins of chunks that pass through: what an earlier fragment has to report, and records that could not be read."""
 
 STATE = ("state", "name string", "blob binary")
 """The one state variable of a fragment: its name, and the types of its keys and values."""
@@ -102,16 +106,23 @@ class FragmentProcessor(StatefulProcessor):
             if summed:
                 fragment, _, ids = spec.targets[0]
                 yield _exchange_row(ids[0], fragment, "~", 0, Header(rows=summed).to_json(), None)
+            fragment, _, ids = spec.targets[0]
+            told = Header(partition=json.dumps(runner.report())).to_json()
+            yield _exchange_row(ids[0], fragment, REPORT, 0, told, None)
             for chunk in forwarded:
-                fragment, _, ids = spec.targets[0]
                 yield _exchange_row(ids[0], fragment, chunk.origin, 0, chunk.header.to_json(), chunk.blob)
             return
         size = sum(runner.state_size().values(), StateSize())
-        yield from _to_output(bucket, answer, read, size, store.written)
+        yield from _to_output(bucket, answer, read, size, store.written, json.dumps(runner.report()))
         for name, ledger in answer.ledgers.items():
             yield _output(bucket, "late", name, blob=write_rows(ledger.combine_chunks().to_batches()[0]))
         for chunk in forwarded:
-            yield _output(bucket, "late", chunk.origin[1:], late=chunk.header.rows, blob=chunk.blob)
+            if chunk.origin == REPORT:
+                yield _output(bucket, "report", "", report=chunk.header.partition)
+            elif chunk.origin.startswith(DEAD):
+                yield _output(bucket, "dead", chunk.origin[len(DEAD) :], dead=chunk.header.rows, blob=chunk.blob)
+            else:
+                yield _output(bucket, "late", chunk.origin[1:], late=chunk.header.rows, blob=chunk.blob)
 
     def _runner(self, memory: Memory, store: SliceStore) -> FragmentRunner:
         """The runner of the last micro-batch if it is this worker's and its state is the store's, else a new one."""
@@ -146,7 +157,7 @@ def _chunks(rows: Iterable[Any]) -> tuple[list[Chunk], list[Chunk]]:
     return chunks, forwarded
 
 
-def _to_output(bucket: int, answer: Answer, read: int, size: StateSize, written: int) -> Iterator[Row]:
+def _to_output(bucket: int, answer: Answer, read: int, size: StateSize, written: int, report: str) -> Iterator[Row]:
     """The answer in pieces of a few MiB, and one row with the figures of the micro-batch."""
     batch = answer.batch
     for begin in range(0, len(batch), _CHUNK_ROWS):
@@ -154,9 +165,18 @@ def _to_output(bucket: int, answer: Answer, read: int, size: StateSize, written:
         yield _output(bucket, "changes", "", blob=blob_of_batch(piece))
     cti = None if batch.progress.cti == NO_PROGRESS.cti else batch.progress.cti
     adjusts = 0 if batch.is_adjust is None else int(batch.is_adjust.sum())
-    figures = (read, answer.elements_in, len(batch), adjusts, answer.late_rows, size.rows, size.bytes, written)
-    yield _output_row(bucket, "figures", "", cti, *figures, None)
+    figures = (read, answer.elements_in, len(batch), adjusts, answer.late_rows, None, size.rows, size.bytes, written)
+    yield _output_row(bucket, "figures", "", cti, *figures, report, None)
 
 
-def _output(bucket: int, kind: str, origin: str, *, late: int | None = None, blob: bytes | None) -> Any:
-    return _output_row(bucket, kind, origin, None, None, None, None, None, late, None, None, None, blob)
+def _output(
+    bucket: int,
+    kind: str,
+    origin: str,
+    *,
+    late: int | None = None,
+    dead: int | None = None,
+    report: str | None = None,
+    blob: bytes | None = None,
+) -> Any:
+    return _output_row(bucket, kind, origin, None, None, None, None, None, late, dead, None, None, None, report, blob)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import coalesce, col, lit, when
+from pyspark.sql.functions import coalesce, col, collect_list, lit, when
 from pyspark.sql.functions import min as min_
 from pyspark.sql.functions import sum as sum_
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -28,6 +28,7 @@ from thalweg.spark.processor import OUTPUT_COLUMNS, FragmentSpec
 from thalweg.spark.record import ProgressRecord
 from thalweg.spark.session import check_session, session
 from thalweg.spark.shipping import ship
+from thalweg.spark.ticker import with_ticker
 from thalweg.spark.wire import EXCHANGE_COLUMNS
 from thalweg.stream import Stream
 
@@ -95,7 +96,8 @@ def prepare(
     for name, source in sources.items():
         ingest = Ingest(targets_of(plan, ids, source=name))
         log = Path(checkpoint) / "thalweg" / f"{name}.files"
-        read[name] = feeds[name].exchange(spark, ingest, source.columns, f"source {name!r}", str(log))
+        rows = feeds[name].exchange(spark, ingest, source.columns, f"source {name!r}", str(log))
+        read[name] = with_ticker(spark, rows, ingest, source.columns, source.ingress)
     run = uuid.uuid4().hex
     outputs: dict[int, DataFrame] = {}
     for fragment in plan.fragments:
@@ -135,9 +137,12 @@ def _identity(plan: FragmentPlan, buckets: int, consistency: str) -> dict[str, A
 
 def _observed(output: DataFrame) -> DataFrame:
     """Figures of each micro-batch, for progress reports; the promise of a query is that of its slowest bucket."""
-    figures = [sum_(name).alias(name) for name in ("read", "taken", "changes", "adjusts", "late", "state_rows", "state_bytes", "written")]
+    figures = [
+        sum_(name).alias(name) for name in ("read", "taken", "changes", "adjusts", "late", "dead", "state_rows", "state_bytes", "written")
+    ]
     cti = min_(when(col("kind") == "figures", coalesce(col("cti"), lit(MIN_TIME)))).alias("cti")
-    return output.observe(FIGURES, cti, *figures)
+    reports = collect_list(col("report")).alias("reports")
+    return output.observe(FIGURES, cti, *figures, reports)
 
 
 def _read_by(fragment: Fragment, read: Mapping[str, DataFrame], outputs: Mapping[int, DataFrame]) -> list[DataFrame]:

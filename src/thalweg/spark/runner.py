@@ -1,9 +1,8 @@
 """A fragment at work in one bucket: chunks in, elements out, state as slices. It knows no Spark.
 
-Progress. Every chunk says what its source promises, or how new its newest row is. An input's promise is the smallest over
-the parts of its source; a source with bounded disorder promises the newest time it has shown minus the disorder. All
-buckets see every header, so all come to the same promises. Rows are judged late by the promise that stood when their
-micro-batch began.
+Progress. Every chunk says what its source promises, or what its rows show (see `inputs`). An input's promise is the smallest
+over the parts of its source. All buckets see every header, so all come to the same promises. Rows are judged late by the
+promise that stood when their micro-batch began.
 
 An input that has been silent for its `idle` time holds nobody back: it is taken to have come as far as the others. Rows
 that it then still sends may be late, and fall under its policy.
@@ -12,49 +11,35 @@ that it then still sends may be late, and fall under its policy.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import asdict, astuple, dataclass
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from thalweg.errors import LateEventError, StateError
 from thalweg.graph.build import build_graph
 from thalweg.graph.query_graph import QueryGraph
+from thalweg.graph.stations import OperatorFigures
+from thalweg.graph.why import explain_wait
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Rows
-from thalweg.model.time import INFINITY, MIN_TIME, floor_to_grid
+from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import StateSize, progress_of_slice, slice_of_progress
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.ingress import IngressKernel
+from thalweg.operators.punctuation.promises import roll_down
 from thalweg.plan.explain import describe, operator_ids
+from thalweg.plan.usefulness import useful_grids
 from thalweg.spark.fragments import Exchange, Fragment
+from thalweg.spark.inputs import InputMemory
 from thalweg.spark.wire import UNORDERED, Chunk, batch_of_blob
 
 __all__ = ["Answer", "FragmentRunner"]
 
 PROGRESS = "progress"
 """The slice that holds what the runner itself remembers."""
-
-
-@dataclass(slots=True)
-class _Input:
-    """What a fragment remembers of one of its inputs."""
-
-    newest: dict[str, int] = field(default_factory=dict)
-    """By part of the source: the largest sync time it has shown."""
-    promised: dict[str, int] = field(default_factory=dict)
-    """By part of the source: the latest promise it made itself."""
-    position: dict[str, int] = field(default_factory=dict)
-    """By part of the source: where the last chunk ended."""
-    seen: dict[str, float] = field(default_factory=dict)
-    """By part of the source: when it last had rows."""
-    cti: int = MIN_TIME
-    woken: int = MIN_TIME
-    """How far it was taken along while it was idle; promises of its own before that are out of date."""
-    seen_at: float = 0.0
-    late: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +63,13 @@ class FragmentRunner:
         self.fragment = fragment
         self._graph, _ = build_graph(fragment.plan, consistency, rewrite=False)
         self._entries = {entry.leaf.name: entry for entry in fragment.inputs}
-        self._inputs = {name: _Input() for name in self._entries}
+        self._inputs = {name: InputMemory() for name in self._entries}
         self._parts = dict(parts)
         self._idle = dict(idle or {})
         self._progress = NO_PROGRESS
+        self.figures: dict[str, OperatorFigures] = {}
+        """What each operator did in the last micro-batch, and keeps."""
+        self._grids = useful_grids(fragment.plan)
         self.signatures = _signatures(fragment, self._graph)
 
     # -------------------------------------------------------------------------------------------------------- flow
@@ -94,17 +82,64 @@ class FragmentRunner:
         out: list[Batch] = []
         taken = 0
         late_before = self.late
+        for station in self._graph.stations:
+            station.count_anew()
+        told = {name: known.cti for name, known in self._inputs.items()}
+        heard = {name: self._hear(name, some) for name, some in by_origin.items()}
         for name, entry in self._entries.items():
-            for batch in self._batches(entry, self._inputs[name], sorted(by_origin.get(name, []), key=lambda c: c.seq), now):
+            for batch in self._batches(entry, self._inputs[name], sorted(heard.get(name, []), key=lambda c: c.seq), now):
                 taken += len(batch)
-                self._graph.offer(name, batch)
-                out += self._graph.run()
-        out += self._wake_the_others(by_origin, now)
+                self._offer(name, batch, now, out)
+        self._read_clocks(now, out)
+        self._wake_the_others({name for name, some in heard.items() if some}, now, out)
+        for name, known in self._inputs.items():
+            known.since = now if known.cti > told[name] else known.since
+        self.figures = self._graph.figures()
         answer = Batch.concat(out, self.fragment.plan.schema)
         self._progress = self._progress.merge(answer.progress)
         return Answer(answer.with_progress(self._progress), self.late - late_before, self._ledgers(), taken, _rows_read(by_origin))
 
-    def _batches(self, entry: Exchange, known: _Input, chunks: list[Chunk], now: float) -> Iterable[Batch]:
+    def _offer(self, name: str, batch: Batch, now: float, out: list[Batch]) -> None:
+        """Give a batch to an input of the graph, and work until all of it is done."""
+        kernel = self._graph.sources[name].operator
+        if isinstance(kernel, IngressKernel):
+            kernel.now = int(now * 1_000_000)
+        self._graph.offer(name, batch)
+        out += self._graph.run()
+
+    def _hear(self, name: str, chunks: list[Chunk]) -> list[Chunk]:
+        """The chunks of an input that are of its source; those of its ticker only tell the time."""
+        known = self._inputs[name]
+        for chunk in chunks:
+            if chunk.header.clock is not None:
+                known.clock = max(chunk.header.clock, known.clock or chunk.header.clock)
+        told = [chunk for chunk in chunks if chunk.header.clock is None]
+        if any(chunk.header.rows for chunk in told):
+            known.heard = known.clock
+        return told
+
+    def _read_clocks(self, now: float, out: list[Batch]) -> None:
+        """Inputs whose policies follow a clock come as far as it lets them."""
+        for name, entry in self._entries.items():
+            policy = None if entry.source is None else entry.source.ingress
+            if policy is None or not policy.clocks:
+                continue
+            known = self._inputs[name]
+            ahead = max((other.cti for one, other in self._inputs.items() if one != name), default=MIN_TIME)
+            promise = roll_down(known.by_clock(policy, ahead), self._grid_of(entry))
+            if promise > known.cti:
+                known.cti = known.woken = promise
+                self._offer(name, Batch.empty(entry.leaf.schema, Progress(promise)), now, out)
+
+    def _grid_of(self, entry: Exchange) -> tuple[int, int] | None:
+        """The grid on which promises of an input are of use."""
+        if entry.panes is not None:
+            return entry.panes.window.hop, entry.panes.window.offset
+        if entry.source is not None and entry.source.ingress.period is not None:
+            return entry.source.ingress.period, 0
+        return self._grids.get(entry.leaf.name)
+
+    def _batches(self, entry: Exchange, known: InputMemory, chunks: list[Chunk], now: float) -> Iterable[Batch]:
         """The input of a micro-batch as batches with promises."""
         if not chunks:
             return
@@ -114,6 +149,8 @@ class FragmentRunner:
             self._follow(entry, known, chunk)
             if chunk.header.rows or entry.source is None:
                 known.seen[chunk.header.partition] = now
+        if entry.source is not None and not self._in_sequence(entry):
+            known.sight(chunks, entry.source.ingress)
         if self._in_sequence(entry) and all(chunk.seq != UNORDERED for chunk in chunks):
             for chunk in chunks:
                 batch = batch_of_blob(chunk.blob) if chunk.blob else Batch.empty(schema)
@@ -132,9 +169,9 @@ class FragmentRunner:
 
     def _in_sequence(self, entry: Exchange) -> bool:
         """Whether promises come in the data itself, so that the order of the chunks is the order of the stream."""
-        return entry.source is not None and (entry.source.ingress.disorder is None or entry.leaf.ingress.disorder is not None)
+        return entry.source is not None and (not entry.source.ingress.observes or entry.leaf.ingress.observes)
 
-    def _follow(self, entry: Exchange, known: _Input, chunk: Chunk) -> None:
+    def _follow(self, entry: Exchange, known: InputMemory, chunk: Chunk) -> None:
         """Take the header of a chunk to heart."""
         header = chunk.header
         part = header.partition
@@ -152,25 +189,19 @@ class FragmentRunner:
         if header.cti is not None:
             known.promised[part] = max(header.cti, known.promised.get(part, MIN_TIME))
 
-    def _promise(self, entry: Exchange, known: _Input, now: float) -> int:
+    def _promise(self, entry: Exchange, known: InputMemory, now: float) -> int:
         """What an input promises now, the smallest over the parts of its source."""
         expected = self._parts.get(entry.leaf.name)
         if expected is not None and len(known.promised) < expected:
             return MIN_TIME
-        disorder = None if entry.source is None else entry.source.ingress.disorder
-        promises = dict(known.promised)
-        if disorder is not None:
-            for part, newest in known.newest.items():
-                promises[part] = max(promises.get(part, MIN_TIME), newest - disorder)
+        promises = known.promises(None if entry.source is None else entry.source.ingress)
         limit = self._idle.get(entry.leaf.name)
         awake = [t for part, t in promises.items() if limit is None or now - known.seen.get(part, now) < limit]
         promise = min(awake or promises.values(), default=MIN_TIME)
-        if entry.panes is not None and promise not in (MIN_TIME, INFINITY):
-            window = entry.panes.window
-            promise = int(floor_to_grid(np.array([promise]), window.hop, window.offset)[0])
-        return promise
+        # What the data itself promises is passed on as it is, unless rows were summed up by panes.
+        return promise if known.promised and entry.panes is None else roll_down(promise, self._grid_of(entry))
 
-    def _drop_late_panes(self, entry: Exchange, known: _Input, batch: Batch) -> Batch:
+    def _drop_late_panes(self, entry: Exchange, known: InputMemory, batch: Batch) -> Batch:
         late = batch.start < known.cti
         if not late.any():
             return batch
@@ -184,20 +215,17 @@ class FragmentRunner:
         known.late += rows
         return batch.filter(~late)
 
-    def _wake_the_others(self, active: Mapping[str, object], now: float) -> list[Batch]:
+    def _wake_the_others(self, active: Container[str], now: float, out: list[Batch]) -> None:
         """Inputs that are idle come as far as those that are not."""
         waiting = [name for name in self._inputs if name not in active and self._is_idle(name, now)]
         if not waiting or len(waiting) == len(self._inputs):
-            return []
+            return
         far = min(self._inputs[name].cti for name in self._inputs if name not in waiting)
-        out: list[Batch] = []
         for name in waiting:
             known = self._inputs[name]
             if far > known.cti and far != INFINITY:
                 known.cti = known.woken = far
-                self._graph.offer(name, Batch.empty(self._entries[name].leaf.schema, Progress(far)))
-                out += self._graph.run()
-        return out
+                self._offer(name, Batch.empty(self._entries[name].leaf.schema, Progress(far)), now, out)
 
     def _is_idle(self, name: str, now: float) -> bool:
         limit = self._idle.get(name)
@@ -229,27 +257,17 @@ class FragmentRunner:
     def slices(self) -> dict[str, Rows]:
         """All state by name; a slice that was not touched is the same object as the last time."""
         state = {f"{station}|{name}": rows for station, slices in self._graph.snapshot().items() for name, rows in slices.items()}
-        memory = {
-            name: {
-                "newest": known.newest,
-                "promised": known.promised,
-                "position": known.position,
-                "seen": known.seen,
-                "cti": known.cti,
-                "woken": known.woken,
-                "seen_at": known.seen_at,
-                "late": known.late,
-            }
-            for name, known in self._inputs.items()
-        }
+        memory = {name: known.to_json() for name, known in self._inputs.items()}
         promise = slice_of_progress([self._progress]).column(0)
-        state[PROGRESS] = pa.RecordBatch.from_arrays([pa.array([json.dumps(memory)]), promise], names=["memory", "progress"])
+        arcs = pa.array([json.dumps(self._graph.arcs())])
+        state[PROGRESS] = pa.RecordBatch.from_arrays([pa.array([json.dumps(memory)]), promise, arcs], names=["memory", "progress", "arcs"])
         return state
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         """Back to the state of `slices`."""
         memory = json.loads(slices[PROGRESS].column("memory")[0].as_py())
-        self._inputs = {name: _Input(**memory[name]) if name in memory else _Input() for name in self._entries}
+        self._inputs = {name: self._remembered(entry, memory.get(name)) for name, entry in self._entries.items()}
+        self._graph.restore_arcs(json.loads(slices[PROGRESS].column("arcs")[0].as_py()))
         (self._progress,) = progress_of_slice(slices[PROGRESS].select(["progress"]))
         state: dict[str, dict[str, Rows]] = {station.id: {} for station in self._graph.stations}
         for name, rows in slices.items():
@@ -257,6 +275,32 @@ class FragmentRunner:
             if bar and station in state:
                 state[station][part] = rows
         self._graph.restore(state)
+
+    def _remembered(self, entry: Exchange, told: Mapping[str, Any] | None) -> InputMemory:
+        return InputMemory() if told is None else InputMemory.from_json(told, None if entry.source is None else entry.source.ingress)
+
+    # ------------------------------------------------------------------------------------------------------- report
+
+    def report(self) -> dict[str, Any]:
+        """What this bucket did in the last micro-batch and what it waits for, as something that JSON can write."""
+        why = explain_wait(self._graph, self._progress, None)
+        waits = [asdict(wait) | {"path": [astuple(step) for step in wait.path]} for wait in why.waits]
+        for wait in waits:
+            entry, known = self._entries[wait["source"]], self._inputs[wait["source"]]
+            wait["since"] = None if known.since is None else int(known.since * 1_000_000)
+            if entry.source is None:
+                wait["release"] = []
+                continue
+            wait["release"] = known.needed(wait["needs"], entry.source.ingress)
+            wait["source"] = entry.source.name
+        warned = [text for name, known in self._inputs.items() for text in known.warnings(name)]
+        return {
+            "fragment": self.fragment.number,
+            "promise": why.promise,
+            "waits": waits,
+            "notes": [*why.notes, *warned],
+            "operators": {station: astuple(figures) for station, figures in self.figures.items()},
+        }
 
 
 def _rows_read(by_origin: Mapping[str, list[Chunk]]) -> int:

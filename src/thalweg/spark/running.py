@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,15 +17,18 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from thalweg import errors
 from thalweg.errors import PlanError, StateError, ThalwegError
+from thalweg.graph.stations import OperatorFigures
+from thalweg.graph.why import Why
 from thalweg.model.cht import Row, rows_of_table, table_of_batches
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS
-from thalweg.model.time import MIN_TIME, Duration
+from thalweg.model.time import MIN_TIME, Duration, time_us
 from thalweg.plan.nodes import Node
 from thalweg.spark.feeds import Feed
 from thalweg.spark.fragments import fragments_of
 from thalweg.spark.progress import show_progress
 from thalweg.spark.query import FIGURES, Prepared, prepare
+from thalweg.spark.reports import combined_figures, combined_why
 from thalweg.spark.wire import batch_of_blob
 from thalweg.stream import Stream
 
@@ -50,6 +55,11 @@ class QueryStatus:
     seconds: float
     """How long the last micro-batch took."""
     active: bool
+    operators: Mapping[str, OperatorFigures] = field(default_factory=dict)
+    """By fragment and operator: rows in and out, retractions and time so far, state now."""
+    dead: int = 0
+    """Records that could not be read and were passed over."""
+    warnings: tuple[str, ...] = ()
 
 
 class RunningQuery:
@@ -61,6 +71,8 @@ class RunningQuery:
         self._table = table
         self._temporary = temporary
         self._totals: dict[int, dict[str, Any]] = {}
+        self._operators: dict[str, OperatorFigures] = {}
+        self._reports: list[dict[str, Any]] = []
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the query ends; raises what ended it."""
@@ -87,8 +99,8 @@ class RunningQuery:
         progress = self.query.recentProgress
         for entry in progress:
             figures = entry.observedMetrics.get(FIGURES)
-            if figures is not None:
-                self._totals[entry.batchId] = figures.asDict()
+            if figures is not None and entry.batchId not in self._totals:
+                self._note(entry.batchId, figures.asDict())
         last = progress[-1] if progress else None
         newest = self._totals.get(max(self._totals), {}) if self._totals else {}
         cti = newest.get("cti")
@@ -108,7 +120,28 @@ class RunningQuery:
             cti=None if cti in (None, MIN_TIME) else cti,
             seconds=0.0 if last is None else last.batchDuration / 1000,
             active=self.query.isActive,
+            operators=dict(self._operators),
+            dead=total("dead"),
+            warnings=tuple(dict.fromkeys(note for report in self._reports for note in report["notes"])),
         )
+
+    def why(self, start: int | datetime | None = None) -> Why:
+        """Why the answer that starts at `start` is not final (without one: the first that is not), as of the last micro-batch.
+
+        Says which operator waits for which source's promise, since when, and what would release it.
+        """
+        self.status()
+        return combined_why(self._reports, None if start is None else time_us(start))
+
+    def _note(self, batch: int, figures: dict[str, Any]) -> None:
+        """The figures of one more micro-batch; of the reports only the newest are kept, and what adds up."""
+        told = [json.loads(text) for text in figures.pop("reports", None) or ()]
+        self._totals[batch] = figures
+        for name, done in combined_figures(told).items():
+            before = replace(self._operators.get(name, OperatorFigures()), state_rows=0, state_bytes=0)
+            self._operators[name] = before + done
+        if batch == max(self._totals):
+            self._reports = told
 
     def explain(self) -> str:
         """The fragments, what is exchanged by which keys, and what runs before each exchange."""

@@ -5,9 +5,12 @@ Everything stays on loopback; a dead Python worker is tried again; workers run t
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
+from collections.abc import Iterator
+from threading import Thread
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
@@ -26,7 +29,11 @@ SETTINGS: dict[str, str] = {
     "spark.sql.streaming.stopTimeout": "10s",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+    # Spark keeps one daemon for each environment of its Python workers, and these two are part of it: alike for every kind of
+    # worker, so that one daemon, imported once, serves all.
+    "spark.python.worker.faulthandler.enabled": "true",
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "thalweg.spark.daemon",
     "spark.python.unix.domain.socket.enabled": "true",
@@ -59,9 +66,26 @@ def session(master: str | None = None, *, name: str = "thalweg", **settings: Any
         builder = builder.config(key, submitted.get(key, value))
     for key, value in settings.items():
         builder = builder.config(key.replace("__", "."), str(value))
+    existing = SparkSession.getActiveSession()
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
+    if existing is None:
+        Thread(target=_warm_up, args=(spark,), name="thalweg-warm-up", daemon=True).start()
     return spark
+
+
+def _warm_up(spark: SparkSession) -> None:
+    """Do beside the first query's planning what it would otherwise wait for: Python workers, Python sources, the state store's library."""
+    try:
+        spark.range(1).mapInArrow(_same, "id long").collect()
+        jvm: Any = spark.sparkContext._jvm
+        jvm.org.rocksdb.RocksDB.loadLibrary()
+    except Exception as reason:  # whatever is wrong, the query itself will say where it can be acted upon
+        logging.getLogger(__name__).debug("nothing was warmed up: %s", reason)
+
+
+def _same(batches: Iterator[Any]) -> Iterator[Any]:
+    return batches
 
 
 def _submitted() -> dict[str, str]:

@@ -13,6 +13,8 @@ from functools import reduce
 from typing import Any
 
 from thalweg.errors import PlanError
+from thalweg.graph.stations import OperatorFigures
+from thalweg.graph.why import Why
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.time import INFINITY
@@ -21,6 +23,7 @@ from thalweg.plan.nodes import Node
 from thalweg.run.inputs import Feed, batches_from
 from thalweg.spark.fragments import fragments_of, parts_of, sources_of, targets_of
 from thalweg.spark.ingest import Ingest, divide
+from thalweg.spark.reports import combined_figures, combined_why
 from thalweg.spark.runner import FragmentRunner
 from thalweg.spark.state import Memory, SliceStore
 from thalweg.spark.wire import Chunk, Header, blob_of_batch
@@ -99,6 +102,23 @@ class DividedEngine:
             out += self._micro_batch(self._ingests[source_name].rows(batch, header, self._seq))
             self._seq += 1
         return out
+
+    def tick(self) -> list[Batch]:
+        """Tell the fragments the time, for sources whose promises follow a clock; what came out."""
+        out = []
+        for name, source in self._sources.items():
+            if source.ingress.clocks:
+                header = Header(clock=int(self._clock() * 1_000_000))
+                out += self._micro_batch(self._ingests[name].rows(Batch.empty(source.columns), header, self._seq))
+        return out
+
+    def why(self) -> Why:
+        """Why the answer that is not final first is not, as a query on Spark says it."""
+        return combined_why([runner.report() for runner, _ in self._workers.values()])
+
+    def figures(self) -> dict[str, OperatorFigures]:
+        """What each operator did in the last micro-batch, over all buckets."""
+        return combined_figures([runner.report() for runner, _ in self._workers.values()])
 
     def finish(self) -> list[Batch]:
         out = []

@@ -83,6 +83,8 @@ def _bound(name: str, schema: pa.Schema, feed: Files | Frame, late: str, facts: 
     times = feed.times
     assert times is not None
     payload = pa.schema([entry for entry in schema if entry.name not in (times.start, times.end)])
+    if times.end is None and (late != "adjust" or times.duration == 1):  # an event that is moved keeps its end
+        facts = {"constant_duration": times.duration, **facts}
     made = source(name, payload, late=late, insert_only=True, **facts).node
     assert isinstance(made, Source)
     return Stream(Source(made.name, made.columns, made.ingress, made.declared, feed))

@@ -16,6 +16,7 @@ from thalweg.errors import StateError
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress, pack_values, unpack_values
 from thalweg.model.rows import Rows, empty_rows
+from thalweg.operators.punctuation import Sighting
 
 __all__ = [
     "EXCHANGE_COLUMNS",
@@ -63,6 +64,12 @@ class Header:
     end: int | None = None
     """... and ends, in the source's own count, so that a gap or an overlap is seen."""
     rows: int = 0
+    steps: list[Any] = field(default_factory=list)
+    """Its last running maxima, for `late_by_rows` ..."""
+    sample: list[Any] = field(default_factory=list)
+    """... and a sample of its rows, for `estimated` (see `operators.punctuation.summary`)."""
+    clock: int | None = None
+    """The time by the clock, of a chunk that says nothing else."""
 
     @property
     def progress(self) -> Progress:
@@ -71,6 +78,14 @@ class Header:
         common = NO_PROGRESS.cti if self.cti is None else self.cti
         scoped = {tuple(unpack_values(value)[0] for value in values): time for values, time in self.scoped}
         return Progress(common, tuple(self.scope_columns), scoped)
+
+    def seeing(self, sighting: Sighting | None) -> Header:
+        """The same chunk, with what its rows show."""
+        return self if sighting is None else replace(self, steps=sighting.steps, sample=sighting.sample)
+
+    @property
+    def sighting(self) -> Sighting | None:
+        return None if self.newest is None else Sighting(self.newest, self.steps, self.sample)
 
     def promising(self, progress: Progress) -> Header:
         """The same chunk with another promise."""

@@ -1,5 +1,6 @@
 """Logical nodes: what a query means, without a word about how it runs."""
 
+from thalweg.plan.nodes.apply import WindowApply
 from thalweg.plan.nodes.base import Named, Node, lifetime_schema, walk
 from thalweg.plan.nodes.groups import Distinct, GroupApply, SessionLifetime, Stitch, TopK, WindowAggregate
 from thalweg.plan.nodes.lifetimes import (
@@ -15,6 +16,8 @@ from thalweg.plan.nodes.lifetimes import (
 )
 from thalweg.plan.nodes.pairs import JOIN_KINDS, ClipBy, Join, Union
 from thalweg.plan.nodes.panes import CombinePanes, Panes
+from thalweg.plan.nodes.progress import Describe
+from thalweg.plan.nodes.retime import Retime
 from thalweg.plan.nodes.rows import Select, SelectMany, Where
 from thalweg.plan.nodes.sources import GroupInput, Ingress, Source
 from thalweg.plan.nodes.wid import NumberRows, WidAggregate
@@ -26,6 +29,7 @@ __all__ = [
     "ClipBy",
     "ClipDuration",
     "CombinePanes",
+    "Describe",
     "Distinct",
     "Extend",
     "GroupApply",
@@ -39,6 +43,7 @@ __all__ = [
     "Panes",
     "PointAtEnd",
     "Quantize",
+    "Retime",
     "Select",
     "SelectMany",
     "SessionLifetime",
@@ -51,6 +56,7 @@ __all__ = [
     "Where",
     "WidAggregate",
     "WindowAggregate",
+    "WindowApply",
     "lifetime_schema",
     "walk",
 ]

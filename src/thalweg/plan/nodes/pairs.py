@@ -9,12 +9,13 @@ import pyarrow as pa
 from thalweg.errors import PlanError, TypeMismatchError
 from thalweg.expr import Expr
 from thalweg.plan.nodes.base import Named, Node, columns_schema, lifetime_schema, require_condition
+from thalweg.plan.nodes.bounds import refuse_endless
 from thalweg.plan.properties import StreamProperties
 
 __all__ = ["JOIN_KINDS", "ClipBy", "Join", "Union"]
 
 
-JOIN_KINDS = ("inner", "left", "full", "semi", "anti")
+JOIN_KINDS = ("inner", "left", "right", "full", "semi", "anti")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,12 @@ class Join(Node):
     semi:   each left row, restricted to the union of the lifetimes of its matches (maximal pieces)
     anti:   each left row, minus that union
     left:   inner, and the anti pieces as left_only(p1)
+    right:  inner, and the anti pieces of the right side as right_only(p2)
     full:   left, and the anti pieces of the right side as right_only(p2)
+
+    `whole`: a row counts as one thing. It is matched when it has a match at all, and then is nowhere alone:
+
+    semi:   {(s1, e1, p1) | it has a match};  anti: {(s1, e1, p1) | it has none}; left, right and full as above
     """
 
     left: Node
@@ -66,10 +72,16 @@ class Join(Node):
     right_only: Named = ()
     same: tuple[str, ...] = ()
     """Columns of both sides that must be identical too, null being identical to null: the keys of a group."""
+    whole: bool = False
+    endless: tuple[str, ...] = ()
+    """The sides whose rows may stay for ever: `left`, `right`. Without that, a side known to be endless is refused."""
 
     def __post_init__(self) -> None:
         if self.how not in JOIN_KINDS:
             raise PlanError(f"join: how must be one of {', '.join(JOIN_KINDS)}; got {self.how!r}.")
+        refuse_endless({"left": self.left, "right": self.right}, self.endless)
+        if self.whole and not (self.left.properties.firm_ends and self.right.properties.firm_ends):
+            raise PlanError("join: rows count whole only where their ends do not move; give both sides lifetimes of their own first.")
         for one, two in zip(self.left_keys, self.right_keys, strict=True):
             kinds = one.type_in(lifetime_schema(self.left.schema)), two.type_in(lifetime_schema(self.right.schema))
             if not _comparable(*kinds):
@@ -83,11 +95,12 @@ class Join(Node):
             schema = columns_schema(self.result, both)
             if self.how in ("left", "full"):
                 schema = _same(schema, columns_schema(self.left_only, lifetime_schema(self.left.schema)), "left_only")
-            if self.how == "full":
+            if self.how in ("right", "full"):
                 schema = _same(schema, columns_schema(self.right_only, lifetime_schema(self.right.schema)), "right_only")
         one_, two_ = self.left.properties, self.right.properties
         inserts = one_.insert_only and two_.insert_only and self.how == "inner"
-        self._settle(schema, StreamProperties(insert_only=inserts, firm_ends=inserts))
+        firm = one_.firm_ends and two_.firm_ends and (self.how == "inner" or self.whole)
+        self._settle(schema, StreamProperties(insert_only=inserts, firm_ends=firm))
 
     def pair_schema(self) -> pa.Schema:
         """What the predicate and the result expressions see: `l.x`, `r.x`, and each name alone where only one side has it."""

@@ -30,6 +30,7 @@ from thalweg.plan.nodes import (
     Union,
     WidAggregate,
     WindowAggregate,
+    WindowApply,
     walk,
 )
 from thalweg.windows import SlidingRows, SlidingTime
@@ -98,7 +99,7 @@ class _Ungroup:
         carried: Named = tuple((k, col(k)) for k in keys)
         if isinstance(node, (Select, SelectMany)):
             return {"columns": (*node.columns, *carried)}
-        if isinstance(node, (SessionLifetime, TopK, WindowAggregate, Panes, CombinePanes)):
+        if isinstance(node, (SessionLifetime, TopK, WindowAggregate, WindowApply, Panes, CombinePanes)):
             return {"keys": (*keys, *node.keys)}
         if isinstance(node, WidAggregate):
             return _partitioned(node, keys)
@@ -119,11 +120,12 @@ class _Ungroup:
             return changes
         from_side: dict[str, Expr] = {k: col(f"l.{k}" if k in left else f"r.{k}") for k in keys}
         changes["result"] = (*node.result, *from_side.items())
+        preserved = {"left": [left], "right": [right], "full": [left, right]}.get(node.how, [])
+        if not all(side >= set(keys) for side in preserved):
+            raise PlanError(f"group_apply: a {node.how} join inside a group needs its preserved sides to come from the group.")
         if node.how in ("left", "full"):
-            if not left >= set(keys) or (node.how == "full" and not right >= set(keys)):
-                raise PlanError(f"group_apply: a {node.how} join inside a group needs its preserved sides to come from the group.")
             changes["left_only"] = (*node.left_only, *((k, col(k)) for k in keys))
-        if node.how == "full":
+        if node.how in ("right", "full"):
             changes["right_only"] = (*node.right_only, *((k, col(k)) for k in keys))
         return changes
 

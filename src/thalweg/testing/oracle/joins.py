@@ -77,6 +77,10 @@ def join(node: Join, scene: Scene) -> list[Row]:
     left, right = scene.rows(node.left), scene.rows(node.right)
     matches = _matches(node, left, right)
     of_left = [[span for i, _, span in matches if i == at] for at in range(len(left))]
+    of_right = [[span for _, j, span in matches if j == at] for at in range(len(right))]
+    if node.whole:  # what has a match at all is matched all the time
+        of_left = [[row[:2]] if spans else [] for row, spans in zip(left, of_left, strict=True)]
+        of_right = [[row[:2]] if spans else [] for row, spans in zip(right, of_right, strict=True)]
     if node.how == "semi":
         return [(*span, row[2]) for row, spans in zip(left, of_left, strict=True) for span in _covered(spans)]
     if node.how == "anti":
@@ -85,8 +89,7 @@ def join(node: Join, scene: Scene) -> list[Row]:
     result: list[Row] = [(*span, columns_of(node.result, _pair(node, left[i], right[j]), schema)) for i, j, span in matches]
     if node.how in ("left", "full"):
         result += _alone(left, of_left, node.left_only, node.left)
-    if node.how == "full":
-        of_right = [[span for _, j, span in matches if j == at] for at in range(len(right))]
+    if node.how in ("right", "full"):
         result += _alone(right, of_right, node.right_only, node.right)
     return result
 

@@ -11,11 +11,13 @@ from thalweg.plan.nodes import (
     AlterLifetime,
     Chop,
     ClipDuration,
+    Describe,
     Extend,
     HoppingLifetime,
     Node,
     PointAtEnd,
     Quantize,
+    Retime,
     Select,
     SelectMany,
     SetDuration,
@@ -75,6 +77,21 @@ def set_duration(node: SetDuration, scene: Scene) -> list[Row]:
 def alter_lifetime(node: AlterLifetime, scene: Scene) -> list[Row]:
     starts = [(ticks_of(node.start, seen, _schema(node.input)), p) for _, _, p, seen in _seen(scene.rows(node.input))]
     return [(start, later(start, node.ticks), p) for start, p in starts]
+
+
+@meaning(Retime)
+def retime(node: Retime, scene: Scene) -> list[Row]:
+    result: list[Row] = []
+    for _, _, p, seen in _seen(scene.rows(node.input)):
+        start, end = (evaluate(expr, seen, _schema(node.input)) for expr in (node.start, node.end))
+        if start is not None and end is not None:
+            result.append((start, end, p))
+    return result
+
+
+@meaning(Describe)
+def describe(node: Describe, scene: Scene) -> list[Row]:
+    return scene.rows(node.input)
 
 
 @meaning(Shift)

@@ -1,0 +1,133 @@
+"""`thalweg sql`: a query over files, on Spark or in this process; without a query, a shell."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.live import Live
+
+import thalweg as tw
+from thalweg.cli.sql_run import Job, Look, parse_sink
+from thalweg.cli.sql_sources import parse_source
+from thalweg.cli.sql_table import show
+
+__all__ = ["console", "play", "sql"]
+
+
+def console() -> Console:
+    """Standard output; as wide as needed where it is no terminal."""
+    made = Console()
+    return made if made.is_terminal else Console(width=200)
+
+
+def play(job: Job, query: tw.Stream, out: Console, *, most: int, dates: bool) -> None:
+    """Run a query with its answers on the screen, changing as they change. Ctrl-C stops it."""
+    looks = job.run(query)
+    columns = query.schema.names
+    seen: deque[Look] = deque(maxlen=1)
+    try:
+        if out.is_terminal and job.sink.format == "show":
+            with Live(console=out, refresh_per_second=8, transient=True) as live:
+                for look in looks:
+                    seen.append(look)
+                    live.update(show(look, columns, most=most, dates=dates))
+        else:
+            seen.extend(looks)
+    except KeyboardInterrupt:
+        looks.close()
+        out.print("stopped")
+    if seen and job.sink.format == "show":
+        out.print(show(seen[0], columns, most=most, dates=dates))
+
+
+def _lines(looks: Iterator[Look]) -> Iterator[str]:
+    for look in deque(looks, maxlen=1):
+        for start, end, payload in sorted(look.rows(), key=lambda row: (row[0], row[1])):
+            yield json.dumps({"_start": start, "_end": end, **payload}, default=str)
+
+
+@click.command
+@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("-e", "--execute", "text", help="The query itself, instead of a file.")
+@click.option("-s", "--source", "sources", multiple=True, help="\"Main=packets time=ts disorder='1 min' late=drop\"; several times.")
+@click.option("--sink", "sink", default="show", show_default=True, help="show, noop, parquet:PATH, csv:PATH or json:PATH.")
+@click.option(
+    "--output", type=click.Choice(["changelog", "final", "upserts"]), default="changelog", show_default=True, help="What a file gets."
+)
+@click.option("--consistency", type=click.Choice(["speculative", "eager", "final"]), default="speculative", show_default=True)
+@click.option("--checkpoint", help="A folder from which the query can go on after a stop.")
+@click.option("-p", "--param", "params", multiple=True, help="n=5 or n='10 seconds'; several times.")
+@click.option("--in-process", is_flag=True, help="Without Spark, in this process.")
+@click.option("--follow", is_flag=True, help="Go on with new files until Ctrl-C.")
+@click.option("--explain", "explained", is_flag=True, help="Show the plan and do not run it.")
+@click.option("--json", "as_json", is_flag=True, help="The final table as JSON, one row a line.")
+@click.option("--rows", "most", default=20, show_default=True, type=click.IntRange(min=1), help="How many answers to show.")
+def sql(
+    file: Path | None,
+    text: str | None,
+    sources: tuple[str, ...],
+    sink: str,
+    output: str,
+    consistency: str,
+    checkpoint: str | None,
+    params: tuple[str, ...],
+    *,
+    in_process: bool,
+    follow: bool,
+    explained: bool,
+    as_json: bool,
+    most: int,
+) -> None:
+    """Run a query in SQL over files. On Spark, local[*], unless told; without a query, a shell."""
+    if file is not None and text is not None:
+        raise click.UsageError("give a FILE or -e, not both.")
+    places = [parse_source(source) for source in sources]
+    job = Job(
+        places,
+        in_process=in_process,
+        follow=follow,
+        consistency=consistency,
+        output=output,
+        sink=parse_sink(sink),
+        checkpoint=checkpoint,
+        parameters=_parameters(params),
+    )
+    said = text if file is None else file.read_text(encoding="utf-8")
+    if said is None:
+        from thalweg.cli.sql_shell import Shell, prompt
+
+        shell = Shell(job, console(), most=most)
+        shell.run(prompt(lambda: shell.job))
+        return
+    query = job.query(said)
+    if explained:
+        click.echo(_explained(job, query))
+    elif as_json:
+        for line in _lines(job.run(query)):
+            click.echo(line)
+    else:
+        play(job, query, console(), most=most, dates=any(place.has_dates() for place in places))
+
+
+def _explained(job: Job, query: tw.Stream) -> str:
+    plan = query.explain(consistency=job.consistency)
+    if job.in_process:
+        return plan
+    from thalweg import spark
+
+    return f"{plan}\n\non Spark\n{spark.explain(query)}"
+
+
+def _parameters(params: tuple[str, ...]) -> dict[str, object]:
+    made: dict[str, object] = {}
+    for text in params:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise click.UsageError(f"--param {text!r}: write NAME=VALUE.")
+        made[name] = int(value) if value.lstrip("-").isdigit() else value
+    return made

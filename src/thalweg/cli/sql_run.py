@@ -1,0 +1,165 @@
+"""Running a query of the command line, in-process or on Spark, and looking at its answers as they come."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+import thalweg as tw
+from thalweg.cli.sql_sources import Place
+from thalweg.errors import PlanError
+from thalweg.model.batch import Batch
+from thalweg.model.cht import Row, rows_of_table, table_of_batches
+from thalweg.model.delta import Delta
+from thalweg.model.progress import NO_PROGRESS
+from thalweg.model.time import MIN_TIME
+from thalweg.plan.nodes import Source, walk
+
+__all__ = ["Job", "Look", "Sink", "parse_sink"]
+
+_AT_ONCE = 20_000
+"""Rows of a source that are pushed together."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """A query at one moment."""
+
+    rows: Callable[[], list[Row]]
+    """What the answers say now."""
+    read: int
+    changes: int
+    retractions: int
+    late: int
+    cti: int | None
+    ended: bool = False
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Where answers go: shown, or written to files under a path."""
+
+    format: str = "show"
+    path: str | None = None
+
+
+def parse_sink(text: str) -> Sink:
+    """
+    >>> parse_sink("parquet:answers")
+    Sink(format='parquet', path='answers')
+    """
+    if text in ("show", "noop"):
+        return Sink(text)
+    name, colon, path = text.partition(":")
+    if name not in ("parquet", "csv", "json") or not colon or not path:
+        raise PlanError(f"--sink {text!r}: write show, noop, parquet:PATH, csv:PATH or json:PATH.")
+    return Sink(name, path)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A query with all it needs to run."""
+
+    places: Sequence[Place]
+    in_process: bool = False
+    follow: bool = False
+    consistency: str = "speculative"
+    output: str = "changelog"
+    sink: Sink = Sink()
+    checkpoint: str | None = None
+    parameters: Mapping[str, object] | None = None
+
+    def query(self, text: str) -> tw.Stream:
+        """The plan of a query over the sources."""
+        streams = {place.name: place.stream() if self.in_process else place.spark_stream(follow=self.follow) for place in self.places}
+        return tw.sql(text, streams, time={place.name: place.time() for place in self.places}, parameters=self.parameters)
+
+    def run(self, query: tw.Stream) -> Generator[Look, None, None]:
+        """The answers as they change; at the end, all of them."""
+        return self._in_process(query) if self.in_process else self._on_spark(query)
+
+    def _in_process(self, query: tw.Stream) -> Generator[Look, None, None]:
+        if self.follow:
+            raise PlanError("--follow goes on with new files, which Spark does; leave --in-process out.")
+        if self.output == "upserts":
+            raise PlanError("--output upserts is for Spark; in-process there are changelog and final.")
+        engine = tw.Engine(query, consistency=self.consistency)
+        answers = Delta.empty(query.schema)
+        out: list[Batch] = []
+        for batches in self._pushed(engine, query):
+            answers = Delta.concat([answers, *(Delta.of_batch(batch) for batch in batches)], query.schema).consolidate()
+            if self.sink.path is not None:
+                out += batches
+            yield self._look(engine, query, answers)
+        if self.sink.path is not None:
+            self._write(query, out)
+        yield self._look(engine, query, answers, ended=True)
+
+    def _pushed(self, engine: tw.Engine, query: tw.Stream) -> Iterator[list[Batch]]:
+        used = {node.name for node in walk(query.node) if isinstance(node, Source)}
+        feeds = {place.name: place.tables(_AT_ONCE) for place in self.places if place.name in used}
+        while feeds:
+            for name in list(feeds):
+                table = next(feeds[name], None)
+                if table is None:
+                    del feeds[name]
+                else:
+                    yield engine.push(name, table)
+        yield engine.finish()
+
+    def _look(self, engine: tw.Engine, query: tw.Stream, answers: Delta, *, ended: bool = False) -> Look:
+        status = engine.status()
+
+        def rows() -> list[Row]:
+            return rows_of_table(table_of_batches([answers.to_batch(NO_PROGRESS)], query.schema))
+
+        cti = None if status.progress.cti == MIN_TIME else status.progress.cti
+        return Look(rows, status.elements_in, status.elements_out, status.adjusts_out, status.late, cti, ended)
+
+    def _write(self, query: tw.Stream, out: list[Batch]) -> None:
+        folder = Path(str(self.sink.path))
+        folder.mkdir(parents=True, exist_ok=True)
+        tables = [batch.to_table() for batch in out if len(batch)]
+        whole = table_of_batches(out, query.schema) if self.output == "final" else pa.concat_tables(tables) if tables else None
+        if whole is None:
+            return
+        file = folder / f"answers.{self.sink.format}"
+        if self.sink.format == "parquet":
+            pq.write_table(whole, file)
+        elif self.sink.format == "csv":
+            pyarrow.csv.write_csv(whole, file)
+        else:
+            file.write_text("".join(f"{json.dumps(row, default=str)}\n" for row in whole.to_pylist()), encoding="utf-8")
+
+    def _on_spark(self, query: tw.Stream) -> Generator[Look, None, None]:
+        from thalweg import spark
+
+        shown = self.sink.format == "show"
+        options: dict[str, Any] = {} if shown else {"to": self.sink.format, "path": self.sink.path, "output": self.output}
+        running = spark.start(
+            query,
+            checkpoint=self.checkpoint,
+            consistency=self.consistency,
+            trigger="at once" if self.follow else "available now",
+            progress=not shown,
+            **options,
+        )
+        try:
+            ended, batches = False, -1
+            while not ended:
+                ended = running.wait(0.2)
+                status = running.status()
+                if status.batches != batches or ended:
+                    batches = status.batches
+                    yield Look(
+                        running.table if shown else list, status.rows, status.changes, status.adjusts, status.late, status.cti, ended
+                    )
+        finally:
+            running.stop()

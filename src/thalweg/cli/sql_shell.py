@@ -1,0 +1,156 @@
+"""The shell of `thalweg sql`: queries until the end, with history, completion, and answers that change on the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.history import FileHistory
+from rich.console import Console
+
+from thalweg.cli.sql import play
+from thalweg.cli.sql_run import Job
+from thalweg.cli.sql_sources import parse_source
+from thalweg.errors import ThalwegError
+
+__all__ = ["Shell", "Words", "prompt", "words_of"]
+
+_HELP = """\
+A query ends with ';'. Ctrl-C stops the one that runs, Ctrl-D leaves.
+  \\d                 the streams and their columns
+  \\source NAME=PLACE one more stream: \\source Main=packets time=ts disorder='1 min'
+  \\set NAME=VALUE    a parameter, said as :name
+  \\explain QUERY     its plan
+  \\q                 leave"""
+
+_KEYWORDS = (
+    "SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "UNION ALL", "JOIN", "LEFT JOIN", "ON", "AS", "AND", "OR", "NOT", "WITH", "DISTINCT",
+    "RANGE", "SLIDE", "WA", "PA", "RATTR", "SATTR", "TUMBLING", "ALL", "rows", "row-num", "rank(", "minutes", "seconds", "INTERVAL",
+    "TUMBLE(", "HOP(", "SESSION(", "SNAPSHOT(", "COUNT(", "TABLE", "DESCRIPTOR(", "PARTITION BY", "window_start", "window_end",
+)  # fmt: skip
+
+
+def words_of(job: Job) -> list[str]:
+    """What may be typed: keywords, functions, streams and their columns."""
+    from thalweg.expr.functions import FUNCTIONS
+    from thalweg.sql.expressions import AGGREGATES
+
+    words = {*_KEYWORDS, *(f"{name}(" for name in (*AGGREGATES, *FUNCTIONS) if name.isidentifier())}
+    for place in job.places:
+        words |= {place.name, place.time(), *(place.stream().schema.names)}
+    return sorted(words, key=str.lower)
+
+
+class Words(Completer):
+    """Completes the word before the cursor, in the case in which it was begun."""
+
+    def __init__(self, job: Callable[[], Job]) -> None:
+        self._job = job
+        self._known: tuple[Job | None, list[str]] = (None, [])
+
+    def _words(self) -> list[str]:
+        job = self._job()
+        if self._known[0] is not job:
+            self._known = (job, words_of(job))
+        return self._known[1]
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        begun = document.get_word_before_cursor(WORD=False)
+        if not begun:
+            return
+        for word in self._words():
+            if word.lower().startswith(begun.lower()) and word.lower() != begun.lower():
+                keyword = word in _KEYWORDS and word.isupper()
+                yield Completion(word.lower() if keyword and begun.islower() else word, start_position=-len(begun))
+
+
+def prompt(job: Callable[[], Job], history: Path | None = None) -> Callable[[str], str]:
+    """A line editor with history and completion."""
+    file = history if history is not None else Path.home() / ".thalweg" / "sql_history"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    session: PromptSession[str] = PromptSession(history=FileHistory(str(file)), completer=Words(job))
+    return session.prompt
+
+
+class Shell:
+    """Reads lines until one ends a query, and runs it."""
+
+    def __init__(self, job: Job, out: Console, *, most: int = 20) -> None:
+        self.job, self.out, self.most = job, out, most
+
+    def run(self, read: Callable[[str], str]) -> None:
+        self.out.print("thalweg sql; \\help shows the commands.", highlight=False)
+        held = ""
+        while True:
+            try:
+                line = read("   ... " if held else "sql> ")
+            except KeyboardInterrupt:
+                held = ""
+                continue
+            except EOFError:
+                return
+            if not held and not line.strip():
+                continue
+            if not held and line.strip().startswith("\\"):
+                if self._command(line.strip()):
+                    return
+                continue
+            held = f"{held}\n{line}" if held else line
+            if held.rstrip().endswith(";"):
+                self._try(lambda text=held: self._query(text))  # type: ignore[misc]  # bound now, called now
+                held = ""
+
+    def _try(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except ThalwegError as error:
+            message = str(error).partition("\n  at ")[0]
+            self.out.print(message, style="red", markup=False, highlight=False)
+
+    def _query(self, text: str) -> None:
+        dates = any(place.has_dates() for place in self.job.places)
+        play(self.job, self.job.query(text), self.out, most=self.most, dates=dates)
+
+    def _command(self, line: str) -> bool:
+        """Whether the shell ends."""
+        word, _, rest = line.partition(" ")
+        if word in ("\\q", "\\quit", "\\exit"):
+            return True
+        actions: dict[str, Callable[[str], None]] = {
+            "\\d": self._describe,
+            "\\source": self._source,
+            "\\set": self._set,
+            "\\explain": self._explain,
+        }
+        action = actions.get(word)
+        if action is None:
+            self.out.print(_HELP, markup=False, highlight=False)
+        else:
+            self._try(lambda: action(rest.strip()))
+        return False
+
+    def _describe(self, _: str) -> None:
+        for place in self.job.places:
+            columns = ", ".join(f"{field.name} {field.type}" for field in place.stream().schema)
+            self.out.print(f"{place.name} ({columns}), time {place.time()}", markup=False, highlight=False)
+        if not self.job.places:
+            self.out.print("no streams; \\source NAME=FOLDER adds one.", markup=False, highlight=False)
+
+    def _source(self, text: str) -> None:
+        place = parse_source(text)
+        place.time()
+        self.job = replace(self.job, places=[*(one for one in self.job.places if one.name != place.name), place])
+        self._describe("")
+
+    def _set(self, text: str) -> None:
+        name, _, value = text.partition("=")
+        known = dict(self.job.parameters or {})
+        known[name.strip()] = int(value) if value.strip().isdigit() else value.strip()
+        self.job = replace(self.job, parameters=known)
+
+    def _explain(self, text: str) -> None:
+        self.out.print(self.job.query(text).explain(), markup=False, highlight=False)

@@ -1,0 +1,177 @@
+"""Streams of a query on the command line: `--source "Main=packets time=ts disorder='1 min' late=drop"`.
+
+The place is a folder of files, one file, or the word `generator`. What follows are arguments of `from_files` or
+`from_generator`; without `time=` the column `ts` is the time, or the only column of time stamps.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.ipc
+import pyarrow.json
+import pyarrow.parquet as pq
+
+import thalweg as tw
+from thalweg.errors import InputError, PlanError, did_you_mean
+
+__all__ = ["Place", "parse_source"]
+
+GENERATOR = "generator"
+_FORMATS = {".parquet": "parquet", ".arrow": "arrow", ".csv": "csv", ".json": "json", ".jsonl": "json"}
+_ADMISSION = ("disorder", "late", "period", "partition")
+_FILES = ("time", "end", "duration", "format", "files_per_batch", *_ADMISSION)
+_NUMBERS = ("files_per_batch", "rate", "keys", "partitions", "seed", "ticks", "ticks_per_batch", "lull_every", "lull_ticks")
+_FRACTIONS = ("skew", "late_share")
+_GENERATOR = ("late", "latest", *_NUMBERS[1:], *_FRACTIONS)
+_ENDLESS = "a generator needs ticks= here, a tenth of a second each; without Spark a stream has to end."
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the rows of a stream are, and how they are admitted."""
+
+    name: str
+    path: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_generator(self) -> bool:
+        return self.path == GENERATOR
+
+    def files(self) -> list[Path]:
+        """The files that are there, oldest name first."""
+        path = Path(self.path)
+        if path.is_file():
+            return [path]
+        suffixes = [suffix for suffix, name in _FORMATS.items() if name == self.options.get("format", name)]
+        found = sorted(file for file in path.glob("*") if file.suffix in suffixes and not file.name.startswith(("_", ".")))
+        if not found:
+            raise InputError(f"source {self.name}: there are no files in {self.path} ({', '.join(sorted(set(_FORMATS.values())))}).")
+        return found
+
+    @property
+    def format(self) -> str:
+        first = self.files()[0]
+        chosen = self.options.get("format") or _FORMATS.get(first.suffix)
+        if chosen is None:
+            raise InputError(f"source {self.name}: the format of {first.name} is unknown; say format=parquet, arrow, csv or json.")
+        return str(chosen)
+
+    def schema(self) -> pa.Schema:
+        return _read(self.files()[0], self.format).schema
+
+    def time(self) -> str:
+        """The column with the time."""
+        if self.is_generator:
+            return "ts"
+        schema = self.schema()
+        chosen = self.options.get("time")
+        if chosen is not None and chosen not in schema.names:
+            raise PlanError(f"source {self.name}: unknown column {chosen!r}{did_you_mean(chosen, schema.names)}")
+        stamps = [entry.name for entry in schema if pa.types.is_timestamp(entry.type)]
+        found = chosen or ("ts" if "ts" in schema.names else stamps[0] if len(stamps) == 1 else None)
+        if found is None:
+            raise PlanError(f"source {self.name}: which column is the time? Say time=, one of {', '.join(schema.names)}.")
+        return str(found)
+
+    def has_dates(self) -> bool:
+        """Whether times are shown as dates."""
+        return not self.is_generator and pa.types.is_timestamp(self.schema().field(self.time()).type)
+
+    # ------------------------------------------------------------------------------------------------- for each engine
+
+    def spark_stream(self, *, follow: bool) -> tw.Stream:
+        from thalweg import spark
+
+        if self.is_generator:
+            return spark.from_generator(name=self.name, **self.options)
+        options = {"disorder": 0, **self.options, "time": self.time(), "format": self.format}
+        path = Path(self.path)
+        if path.is_file():
+            raise PlanError(
+                f"source {self.name}: on Spark a source is a folder of files; {path.name} is a file. Add --in-process, or name its folder."
+            )
+        return spark.from_files(self.path, name=self.name, finish=not follow, **options)
+
+    def stream(self) -> tw.Stream:
+        """The stream for the in-process engine, which is fed by `tables`."""
+        if self.is_generator:
+            return tw.source(self.name, {"partition": "int64", "key": "int64", "value": "int64"}, late="drop", insert_only=True)
+        times = (self.time(), self.options.get("end"))
+        payload = pa.schema([entry for entry in self.schema() if entry.name not in times])
+        admission = {key: value for key, value in self.options.items() if key in _ADMISSION}
+        plain = "end" not in self.options and "duration" not in self.options
+        return tw.source(self.name, payload, insert_only=True, constant_duration=1 if plain else None, **({"disorder": 0} | admission))
+
+    def tables(self, rows: int) -> Iterator[pa.Table]:
+        """The rows as events, so many at a time."""
+        if self.is_generator:
+            yield from self._made()
+            return
+        for file in self.files():
+            table = _read(file, self.format)
+            made = tw.events(table, self.time(), self.options.get("end"), duration=self.options.get("duration", 1))
+            for at in range(0, made.num_rows, rows):
+                yield made.slice(at, rows)
+
+    def _made(self) -> Iterator[pa.Table]:
+        from thalweg.spark.generator import from_generator, make_tick
+
+        made = from_generator(name=self.name, **self.options).node
+        what = getattr(made, "feed")  # noqa: B009 - a plan does not look into feeds
+        if what.ticks is None:
+            raise PlanError(f"source {self.name}: {_ENDLESS}")
+        for tick in range(what.ticks):
+            for partition in range(what.partitions):
+                batch = make_tick(what, partition, tick)
+                columns = {"_start": batch.start, "_end": batch.end}
+                yield pa.table({**columns, **{name: batch.payload.column(name) for name in batch.payload.schema.names}})
+
+
+def parse_source(text: str) -> Place:
+    """
+    >>> parse_source("Main=packets time=ts disorder='1 min'")
+    Place(name='Main', path='packets', options={'time': 'ts', 'disorder': '1 min'})
+    """
+    try:
+        first, *rest = shlex.split(text) or [""]
+    except ValueError as reason:
+        raise PlanError(f"--source {text!r}: {reason}.") from None
+    name, equals, path = first.partition("=")
+    if not equals or not name or not path:
+        raise PlanError(f"--source {text!r}: write NAME=FOLDER, and options behind it: \"Main=packets time=ts disorder='1 min'\".")
+    known = _GENERATOR if path == GENERATOR else _FILES
+    options: dict[str, Any] = {}
+    for part in rest:
+        key, equals, value = part.partition("=")
+        if not equals or key not in known:
+            raise PlanError(f"--source {name}: unknown option {key!r}{did_you_mean(key, known)} Options: {', '.join(known)}.")
+        options[key] = _value(name, key, value)
+    return Place(name, path, options)
+
+
+def _value(name: str, key: str, value: str) -> Any:
+    if key not in (*_NUMBERS, *_FRACTIONS):
+        return int(value) if key in ("disorder", "duration", "period", "latest") and value.lstrip("-").isdigit() else value
+    try:
+        return int(value) if key in _NUMBERS else float(value)
+    except ValueError:
+        raise PlanError(f"--source {name}: {key} is a number; got {value!r}.") from None
+
+
+def _read(file: Path, format_: str) -> pa.Table:
+    if format_ == "parquet":
+        return pq.read_table(file)
+    if format_ == "csv":
+        return pyarrow.csv.read_csv(file)
+    if format_ == "json":
+        return pyarrow.json.read_json(file)
+    with pa.memory_map(str(file)) as mapped:
+        return pyarrow.ipc.open_file(mapped).read_all()

@@ -1,0 +1,175 @@
+"""Why an answer is not final yet: who waits for whose promise, since when, and what would release it.
+
+Every operator says which promise it needs on each of its inputs to promise a time itself (`Operator.needs`). From the end of the
+query backwards, an input that has not come that far is followed to the operator it comes from, down to the sources:
+
+    blame(operator, t) = for each input that lacks needs(t): the source itself, or blame(the operator before, needs(t))
+
+So what is named is exactly what is missing: a promise of those sources up to those times makes the answer final.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from thalweg.graph.query_graph import QueryGraph
+from thalweg.graph.stations import Station
+from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.operators.ingress import IngressKernel
+
+__all__ = ["Step", "Wait", "Why", "explain_wait", "shown_clock", "shown_time", "waits_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An operator that waits: it needs its input `port` to come to `needs`; it has come to `has`."""
+
+    operator: str
+    port: int
+    ports: int
+    needs: int
+    has: int
+
+    def __str__(self) -> str:
+        which = "its input" if self.ports == 1 else f"its {'left' if self.port == 0 else 'right' if self.ports == 2 else self.port} input"
+        return f"{self.operator} needs {which} up to {shown_time(self.needs)}; it has come to {shown_time(self.has)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A promise that is missing: whose, up to where, since when (by the clock, in microseconds), and what would bring it."""
+
+    source: str
+    needs: int
+    has: int
+    since: int | None
+    release: tuple[str, ...]
+    path: tuple[Step, ...]
+    """The operators that wait, from the end of the query down to the source."""
+
+    @property
+    def operator(self) -> str:
+        """The operator that waits for the source: the last one on the way where inputs meet or windows close."""
+        for at in range(len(self.path) - 1, -1, -1):
+            step = self.path[at]
+            if step.ports > 1 or at == 0 or step.needs != self.path[at - 1].needs:
+                return step.operator
+        return self.source
+
+    def lines(self) -> Iterator[str]:
+        yield from map(str, self.path)
+        since = "" if self.since is None else f" since {shown_clock(self.since)}"
+        yield f"source {self.source} has promised {shown_time(self.has)}{since}; it must promise {shown_time(self.needs)}"
+        yield from (f"  released by {way}" for way in self.release)
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why the answer that starts at `time` is not final; `settled` when it is."""
+
+    time: int
+    promise: int
+    waits: tuple[Wait, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def settled(self) -> bool:
+        return self.promise > self.time or self.promise == INFINITY
+
+    def __str__(self) -> str:
+        head = f"the query has promised {shown_time(self.promise)}"
+        if self.settled:
+            lines = [f"{head}: what starts at {shown_time(self.time)} is final."]
+        else:
+            lines = [f"what starts at {shown_time(self.time)} is not final: {head}."]
+        for wait in self.waits:
+            lines += [f"  {line}" for line in wait.lines()]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+
+def explain_wait(graph: QueryGraph, promise: Progress, time: int | None, group: Mapping[str, Any] | None = None) -> Why:
+    """Why what starts at `time` is not final (by default: the first time that is not); `promise` is what the query has promised."""
+    told = promise_for(promise, group)
+    wanted = told if time is None else time
+    settled = told > wanted or told == INFINITY
+    waits = () if settled else tuple(waits_of(graph, graph.end, wanted + 1 if wanted < INFINITY else INFINITY, group))
+    return Why(wanted, told, waits, tuple(_notes(graph)))
+
+
+def promise_for(progress: Progress, group: Mapping[str, Any] | None) -> int:
+    """The promise that holds for a group, if the columns that promises speak of are given; else the common one."""
+    if not progress.scoped or group is None or not set(progress.scope_columns) <= set(group):
+        return progress.cti
+    return progress.of(tuple(group[name] for name in progress.scope_columns))
+
+
+def waits_of(
+    graph: QueryGraph, station: Station, time: int, group: Mapping[str, Any] | None = None, path: tuple[Step, ...] = ()
+) -> Iterator[Wait]:
+    """What is missing for a station to promise `time`."""
+    if isinstance(station.operator, IngressKernel):
+        yield _of_source(graph, station, station.operator, time, group, path)
+        return
+    named: set[str] = set()
+    for port, needs in enumerate(station.operator.needs(time)):
+        has = promise_for(station.received.get(port, NO_PROGRESS), group)
+        if has >= needs:
+            continue
+        step = Step(station.id, port, station.operator.ports, needs, has)
+        below = group if _same_columns(station, port, group) else None
+        for wait in waits_of(graph, station.before[port], needs, below, (*path, step)):
+            if wait.source not in named:
+                named.add(wait.source)
+                yield wait
+    if not named:  # the operator knows no better than that it waits for more
+        for port, reader in enumerate(station.before):
+            has = promise_for(station.received.get(port, NO_PROGRESS), group)
+            step = Step(station.id, port, station.operator.ports, has + 1, has)
+            if has < INFINITY:
+                yield from waits_of(graph, reader, has + 1, None, (*path, step))
+
+
+def _same_columns(station: Station, port: int, group: Mapping[str, Any] | None) -> bool:
+    return group is not None and set(group) <= set(station.before[port].operator.schema.names)
+
+
+def _of_source(
+    graph: QueryGraph, station: Station, kernel: IngressKernel, time: int, group: Mapping[str, Any] | None, path: tuple[Step, ...]
+) -> Wait:
+    name = next((name for name, other in graph.sources.items() if other is station), station.id)
+    release = ["the end of the source"] if time == INFINITY else kernel.needed(time, group)
+    return Wait(name, time, promise_for(kernel.progress, group), kernel.since, tuple(release), path)
+
+
+def _notes(graph: QueryGraph) -> Iterator[str]:
+    """What else may explain a result that is not there."""
+    for name, station in graph.sources.items():
+        kernel = station.operator
+        if not isinstance(kernel, IngressKernel):
+            continue
+        if kernel.ledger.count:
+            yield f"{kernel.ledger.count} rows of source {name} came late; see its ledger"
+        for case in kernel.cases:
+            since = "" if case.since is None else f" since {shown_clock(case.since)}"
+            rows = f"{case.rows} rows, the last at {case.claims}"
+            yield f"source {name}: {case.key!r} is in quarantine{since}, its clock is {case.reason}; {rows}"
+        yield from kernel.warnings.values()
+
+
+def shown_time(time: int) -> str:
+    """A time of the data, as a message says it."""
+    if time <= MIN_TIME:
+        return "nothing"
+    return "the end" if time == INFINITY else str(time)
+
+
+def shown_clock(time: int) -> str:
+    """A time of the clock, in microseconds since the epoch."""
+    try:
+        return str(datetime.fromtimestamp(time / 1_000_000, UTC).replace(tzinfo=None))
+    except (OverflowError, ValueError, OSError):
+        return str(time)

@@ -1,0 +1,107 @@
+"""Boxes: promises over columns. A box {a: 5, b: 7} says of a stream that every row that still changes has a >= 5 or b >= 7.
+
+A box of one column is an individual punctuation on that column, a box of several a joint one. A join makes them of the
+times its rows carry; who groups by those columns, or makes one of them its time, can close what lies inside. Every row
+that changes later has a value, not null, that reaches its bound in some column of each box.
+
+Boxes of one stream are held by their columns: `{("a", "b"): (5, 7)}`. They only grow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import TypeAlias
+
+import numpy as np
+
+from thalweg.model.rows import Bools, Rows
+from thalweg.model.time import MIN_TIME
+
+__all__ = ["Boxes", "box", "inside", "join_boxes", "lowest_corners", "meet_boxes", "merge_boxes", "rename_boxes"]
+
+Boxes: TypeAlias = Mapping[tuple[str, ...], tuple[int, ...]]
+
+_CORNERS = 256
+"""A promise is found by looking at the corners of all boxes together; with more than this many it is not looked for."""
+
+
+def box(bounds: Mapping[str, int]) -> dict[tuple[str, ...], tuple[int, ...]]:
+    """One box, as boxes are held."""
+    columns = tuple(sorted(bounds))
+    return {columns: tuple(bounds[column] for column in columns)}
+
+
+def merge_boxes(earlier: Boxes, later: Boxes) -> Boxes:
+    """All of both; of two over the same columns, the later one unless it is smaller.
+
+    >>> merge_boxes({("a",): (3,)}, {("a",): (5,), ("a", "b"): (5, 1)})
+    {('a',): (5,), ('a', 'b'): (5, 1)}
+    """
+    if not later or earlier is later:
+        return earlier
+    both = dict(earlier)
+    for columns, bounds in later.items():
+        known = both.get(columns)
+        if known is None or any(new > old for new, old in zip(bounds, known, strict=True)):
+            both[columns] = bounds
+    return both
+
+
+def meet_boxes(one: Boxes, two: Boxes) -> Boxes:
+    """What holds of the rows of two streams together."""
+    return {columns: tuple(map(min, one[columns], two[columns])) for columns in one.keys() & two.keys()}
+
+
+def join_boxes(one: Boxes, two: Boxes) -> Boxes:
+    """What holds of pairs, where a pair changes only when one of its rows does: every box of one side with one of the other."""
+    pairs = product(one.items(), two.items())
+    found: Boxes = {}
+    for (left, low), (right, high) in pairs:
+        if not set(left) & set(right):
+            found = merge_boxes(found, box(dict(zip((*left, *right), (*low, *high), strict=True))))
+    return found
+
+
+def rename_boxes(boxes: Boxes, names: Mapping[str, str]) -> Boxes:
+    """Boxes over columns that got new names; those over columns that are gone are dropped."""
+    kept: Boxes = {}
+    for columns, bounds in boxes.items():
+        if all(column in names for column in columns):
+            kept = merge_boxes(kept, box({names[column]: bound for column, bound in zip(columns, bounds, strict=True)}))
+    return kept
+
+
+def inside(boxes: Boxes, rows: Rows) -> Bools:
+    """Which rows lie in one of the boxes, and so will not change any more."""
+    settled = np.zeros(rows.num_rows, np.bool_)
+    for columns, bounds in boxes.items():
+        if bounds and all(column in rows.schema.names for column in columns):
+            within = np.ones(rows.num_rows, np.bool_)
+            for column, bound in zip(columns, bounds, strict=True):
+                values = rows.column(column)
+                known = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else True
+                within &= known & (values.fill_null(0).to_numpy(zero_copy_only=False) < bound)
+            settled |= within
+    return settled
+
+
+def lowest_corners(boxes: Boxes, columns: Sequence[str]) -> list[dict[str, int]]:
+    """The lowest values that a row may have which still changes: it lies outside each box, by one of its columns.
+
+    >>> lowest_corners({("a",): (2,), ("a", "b"): (5, 7)}, ["a", "b"]) == [{"a": 5, "b": MIN_TIME}, {"a": 2, "b": 7}]
+    True
+    """
+    useful = [list(zip(names, bounds, strict=True)) for names, bounds in boxes.items() if set(names) <= set(columns)]
+    size = 1
+    for choices in useful:
+        size *= len(choices)
+    if size > _CORNERS:
+        return [dict.fromkeys(columns, MIN_TIME)]
+    corners = []
+    for choice in product(*useful):
+        corner = dict.fromkeys(columns, MIN_TIME)
+        for column, bound in choice:
+            corner[column] = max(corner[column], bound)
+        corners.append(corner)
+    return corners

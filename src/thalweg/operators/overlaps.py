@@ -1,0 +1,115 @@
+"""Which rows of two sides overlap: all pairs of equal code whose lifetimes have an instant in common.
+
+One side is sorted by code and start. For a row [s, e) of the other, the candidates start before e, and not longer before s
+than they last; so the sorted side is divided by duration into classes of a factor of two, and each class is searched no
+further back than it needs. At least half of the candidates overlap, whatever mixture of durations there is; rows without
+an end are a class of their own, where every candidate does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from thalweg.model.rows import Codes
+from thalweg.model.time import INFINITY, Times
+
+__all__ = ["overlapping_pairs"]
+
+_ONE_NUMBER = 2**62
+_FEW = 64
+"""A side of so few rows is not worth dividing."""
+
+Pairs = tuple[Codes, Codes]
+
+
+def overlapping_pairs(
+    left: Codes, left_start: Times, left_end: Times, right: Codes, right_start: Times, right_end: Times
+) -> tuple[Codes, Codes]:
+    """Every pair of positions with equal codes of 0 or more whose lifetimes overlap.
+
+    >>> both = np.array([0, 0])
+    >>> one, two = overlapping_pairs(both, np.array([1, 5]), np.array([2, 9]), both, np.array([0, 6]), np.array([4, 7]))
+    >>> list(zip(one.tolist(), two.tolist()))
+    [(0, 0), (1, 1)]
+    """
+    if len(left) < len(right):  # the larger side is searched for, in its order; the smaller one is sorted whole
+        two, one = _pairs(right, right_start, right_end, left, left_start, left_end)
+        return one, two
+    return _pairs(left, left_start, left_end, right, right_start, right_end)
+
+
+def _pairs(left: Codes, left_start: Times, left_end: Times, right: Codes, right_start: Times, right_end: Times) -> Pairs:
+    none = np.empty(0, np.int64)
+    if not len(left) or not len(right):
+        return none, none
+    found = [
+        _pairs_of_class(left, left_start, left_end, which, right, right_start, right_end, longest)
+        for which, longest in _classes(right_start, right_end)
+    ]
+    if len(found) == 1:
+        return found[0]
+    return np.concatenate([one for one, _ in found]), np.concatenate([two for _, two in found])
+
+
+def _classes(start: Times, end: Times) -> Iterator[tuple[Codes | None, int | None]]:
+    """Positions of the rows of each class (None: all), and the longest duration in it (None: without end)."""
+    endless = end == INFINITY
+    if endless.all():
+        yield None, None
+        return
+    duration = np.where(endless, 0, end - start)
+    longest, shortest = int(duration.max()), int(duration[~endless].min())
+    if not endless.any() and (longest <= 2 * shortest or len(start) <= _FEW):
+        yield None, longest
+        return
+    # A float's exponent is the class; where it rounds up at a power of two, the longest of the class is still looked up.
+    exponent = np.frexp(duration.astype(np.float64))[1]
+    exponent[endless] = 0
+    for number in np.unique(exponent).tolist():
+        which = np.flatnonzero(exponent == number)
+        yield which, None if number == 0 else int(duration[which].max())
+
+
+def _pairs_of_class(
+    left: Codes,
+    left_start: Times,
+    left_end: Times,
+    which: Codes | None,
+    right: Codes,
+    right_start: Times,
+    right_end: Times,
+    longest: int | None,
+) -> Pairs:
+    if which is not None:
+        right, right_start, right_end = right[which], right_start[which], right_end[which]
+    first, last = int(right_start.min()), int(right_start.max())
+    span = last - first + 2
+    if (int(max(left.max(), right.max())) + 2) * span < _ONE_NUMBER:
+        at = right_start - first
+        back = 0 if longest is None else longest
+        earliest = np.clip(np.minimum(left_start, last + back) - (back - 1 + first), 0, span - 1)
+        until = np.clip(left_end, first, last + 1) - first
+    else:  # code and time do not fit one number: the rank of the time will
+        points = np.unique(right_start)
+        span = len(points) + 1
+        at = np.searchsorted(points, right_start)
+        earliest = np.searchsorted(points, left_start - (0 if longest is None else longest), "right")
+        until = np.searchsorted(points, left_end, "left")
+    if longest is None:
+        earliest = np.zeros(len(left), np.int64)
+    place = right * span + at
+    order = np.argsort(place, kind="stable")
+    place = place[order]
+    begin = left * span + earliest
+    probe = np.argsort(begin, kind="stable")  # in order, each search begins where the last one ended: in the cache
+    low = np.searchsorted(place, begin[probe])
+    high = np.searchsorted(place, (left * span + until)[probe])
+    count = np.where(left[probe] >= 0, np.maximum(high - low, 0), 0)
+    owner = np.repeat(np.arange(len(left)), count)
+    other = order[low[owner] + np.arange(len(owner)) - np.repeat(np.cumsum(count) - count, count)]
+    owner = probe[owner]
+    overlap = np.flatnonzero(right_end[other] > left_start[owner])
+    owner, other = owner[overlap], other[overlap]
+    return owner, other if which is None else which[other]

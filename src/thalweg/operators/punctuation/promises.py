@@ -1,0 +1,205 @@
+"""What a source promises from the rows it has shown: all its policies together, on one timeline or one for each partition.
+
+The promise before a row is the largest of
+
+    what was promised so far, to all rows or to its group
+    the largest time before it minus `disorder`                            (of its partition, if the source has one)
+    what the trackers of the other policies say                            (of its partition)
+    with low_watermark (period, lag): (largest time of all - lag), rounded down to the period
+
+Promises that leave are rolled down to the grid that somebody can use (`period`, or the smallest hop that reads the source).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from thalweg.model.batch import Batch
+from thalweg.model.progress import NO_PROGRESS, Progress, Scope, pack_values, unpack_values
+from thalweg.model.rows import Codes
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.punctuation.estimate import EstimateTracker
+from thalweg.operators.punctuation.trackers import Tracker, restore_trackers, trackers_for, trackers_text
+from thalweg.plan.nodes import Ingress
+
+__all__ = ["Groups", "SourcePromises", "roll_down"]
+
+Groups = tuple[list[Scope], Codes]
+"""The groups that a batch speaks of, and which of them each row is in."""
+Grid = tuple[int, int]
+"""Times `offset + k * period`: (period, offset)."""
+
+
+def roll_down(time: int, grid: Grid | None) -> int:
+    """The last point of a grid at or before a time; the two ends of time stay.
+
+    >>> roll_down(17, (5, 1)), roll_down(17, None)
+    (16, 17)
+    """
+    if grid is None or time <= MIN_TIME or time == INFINITY:
+        return time
+    period, offset = grid
+    return (time - offset) // period * period + offset
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourcePromises:
+    """A value: taking rows in gives another one. The key of a source without partitions is None."""
+
+    policy: Ingress
+    newest: Mapping[Any, int] = field(default_factory=dict)
+    trackers: Mapping[Any, tuple[Tracker, ...]] = field(default_factory=dict)
+
+    def after(self, batch: Batch, parts: Groups | None, known: Times) -> tuple[Times, SourcePromises]:
+        """The promise before each row, `known` being what was promised before the batch; and what is remembered after it."""
+        policy = self.policy
+        if not len(batch) or not policy.observes:
+            return known, self
+        sync = _observed(batch)
+        promise = known
+        if parts is None:
+            if policy.disorder is not None:
+                promise = np.maximum(promise, _minus(_running_before(sync, self.newest.get(None, MIN_TIME)), policy.disorder))
+        else:
+            groups, code = parts
+            if policy.disorder is not None:
+                before = np.array([self.newest.get(value, MIN_TIME) for (value,) in groups], np.int64)
+                promise = np.maximum(promise, _minus(_running_before_by(sync, code, before), policy.disorder))
+            if policy.low_watermark is not None:
+                period, lag = policy.low_watermark
+                newest = _running_before(sync, max(self.newest.values(), default=MIN_TIME))
+                promise = np.maximum(promise, np.where(newest == MIN_TIME, MIN_TIME, _minus(newest, lag) // period * period))
+        tracked, trackers = self._tracked(sync, parts)
+        if tracked is not None:
+            promise = np.maximum(promise, tracked)
+        return promise, SourcePromises(policy, self._newest_after(sync, parts), trackers)
+
+    def _newest_after(self, sync: Times, parts: Groups | None) -> dict[Any, int]:
+        if parts is None:
+            return {None: max(self.newest.get(None, MIN_TIME), int(sync.max()))}
+        groups, code = parts
+        newest = np.full(len(groups), MIN_TIME)
+        np.maximum.at(newest, code, sync)
+        known = dict(self.newest)
+        for (value,), time in zip(groups, newest.tolist(), strict=True):
+            known[value] = max(known.get(value, MIN_TIME), time)
+        return known
+
+    def _tracked(self, sync: Times, parts: Groups | None) -> tuple[Times | None, Mapping[Any, tuple[Tracker, ...]]]:
+        """What the trackers promise before each row, and the trackers that have seen them."""
+        policies = self.policy.observed
+        if not policies:
+            return None, self.trackers
+        groups, code = parts if parts is not None else ([(None,)], np.zeros(len(sync), np.int64))
+        order = np.argsort(code, kind="stable")
+        ends = np.searchsorted(code[order], np.arange(len(groups)), side="right").tolist()
+        promise = np.full(len(sync), MIN_TIME)
+        after = dict(self.trackers)
+        begin = 0
+        for (value,), end in zip(groups, ends, strict=True):
+            rows = order[begin:end]
+            begin = end
+            moved = []
+            for tracker in after.get(value) or trackers_for(policies):
+                said, tracker_after = tracker.after(sync[rows])
+                promise[rows] = np.maximum(promise[rows], said)
+                moved.append(tracker_after)
+            after[value] = tuple(moved)
+        return promise, after
+
+    def _made(self, key: Any) -> int:
+        """What all policies together promise on one timeline."""
+        made = [tracker.promise for tracker in self.trackers.get(key, ())]
+        if self.policy.disorder is not None and key in self.newest:
+            made.append(max(self.newest[key] - self.policy.disorder, MIN_TIME))
+        return max(made, default=MIN_TIME)
+
+    def now(self, given: Progress, parts: Groups | None, known: Progress, grid: Grid | None) -> Progress:
+        """The promise after a batch: what came with it, and what the policies make of what was seen."""
+        policy = self.policy
+        if not policy.observes or not self.newest:
+            return given
+        if policy.partition is None:
+            seen = self._made(None)
+            if given.cti != MIN_TIME:  # a CTI in the data asks for all the promise there is
+                return given.merge(Progress(max(given.cti, seen)))
+            return given.merge(Progress(roll_down(seen, grid)))
+        scoped = {}
+        for group in [] if parts is None else parts[0]:
+            time = roll_down(self._made(group[0]), grid)
+            if time > known.of(group):
+                scoped[group] = time
+        made = Progress(MIN_TIME, (policy.partition,), scoped) if scoped else NO_PROGRESS
+        if policy.low_watermark is not None:
+            period, lag = policy.low_watermark
+            made = made.merge(Progress(roll_down(max(self.newest.values()) - lag, (period, 0))))
+        return given.merge(made)
+
+    def broken(self) -> dict[Any, EstimateTracker]:
+        """The estimates that reality has broken, by timeline."""
+        found = ((key, tracker) for key, several in self.trackers.items() for tracker in several)
+        return {key: tracker for key, tracker in found if isinstance(tracker, EstimateTracker) and tracker.broken}
+
+    def needed(self, time: int, key: Any = None) -> list[str]:
+        """What would bring the promise to a time, one way for each policy."""
+        ways = []
+        if self.policy.disorder is not None:
+            newest = self.newest.get(key)
+            shown = "none has come" if newest is None else f"the newest is {newest}"
+            ways.append(f"a row at {time + self.policy.disorder} or later ({shown}, disorder {self.policy.disorder})")
+        ways += [tracker.needed(time) for tracker in self.trackers.get(key) or trackers_for(self.policy.observed)]
+        return ways
+
+    def to_json(self) -> Any:
+        keys = list(dict.fromkeys([*self.newest, *self.trackers]))
+        states = [[self.newest.get(key), trackers_text(self.trackers.get(key, ()))] for key in keys]
+        return [pack_values(keys), states]
+
+    def from_json(self, state: Any) -> SourcePromises:
+        keys, states = unpack_values(state[0]), state[1]
+        newest = {key: time for key, (time, _) in zip(keys, states, strict=True) if time is not None}
+        trackers = {key: restore_trackers(self.policy.observed, told) for key, (_, told) in zip(keys, states, strict=True) if told}
+        return SourcePromises(self.policy, newest, trackers)
+
+
+def _observed(batch: Batch) -> Times:
+    """How new each element shows its source to be. An end that is and stays infinite says nothing."""
+    sync = batch.sync
+    return sync if batch.is_adjust is None else np.where(sync == INFINITY, MIN_TIME, sync)
+
+
+def _minus(times: Times, ticks: int) -> Times:
+    return np.maximum(times, MIN_TIME + ticks) - ticks
+
+
+def _running_before(sync: Times, before: int) -> Times:
+    """The largest of `before` and all earlier elements."""
+    running = np.empty(len(sync), np.int64)
+    running[0] = before
+    np.maximum.accumulate(sync[:-1], out=running[1:])
+    np.maximum(running, before, out=running)
+    return running
+
+
+def _running_before_by(sync: Times, code: Codes, before: Times) -> Times:
+    """The same within each partition: by sorting the elements of a partition together, in order of arrival."""
+    order = np.argsort(code, kind="stable")
+    times, codes = sync[order], code[order]
+    first = np.ones(len(order), np.bool_)
+    first[1:] = codes[1:] != codes[:-1]
+    # A running maximum over all partitions at once: lift each partition above the one before it by rank.
+    ranks = np.unique(np.concatenate([times, before]), return_inverse=True)
+    values, rank = ranks[0], ranks[1]
+    lifted = codes * len(values) + rank[: len(times)]
+    base = codes * len(values) + rank[len(times) :][codes]
+    previous = np.empty(len(order), np.int64)
+    previous[0] = base[0]
+    previous[1:] = np.where(first[1:], base[1:], lifted[:-1])
+    running = np.maximum.accumulate(np.maximum(previous, base))
+    result = np.empty(len(order), np.int64)
+    result[order] = values[running - codes * len(values)]
+    return result

@@ -1,0 +1,46 @@
+"""What a chunk says about its rows when they are not there themselves: small, and enough for every tracker.
+
+A chunk is read far from where promises are made, by a task that remembers nothing. So it sends along what trackers need: its
+newest time, its last running maxima (`late_by_rows`), a sample of its rows (`estimated`). Chunks whose order is not known count
+as one: of its rows, only the newest time after all of them is certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from thalweg.model.time import MIN_TIME, Times
+from thalweg.operators.punctuation.estimate import sample_of
+from thalweg.operators.punctuation.overtaken import steps_of
+from thalweg.plan.policies import Estimated, LateByRows
+
+__all__ = ["Sighting", "combine_unordered", "sighting_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    newest: int
+    steps: list[list[int]] = field(default_factory=list)
+    sample: list[Any] = field(default_factory=list)
+
+
+def sighting_of(sync: Times, policies: Sequence[LateByRows | Estimated]) -> Sighting | None:
+    """What these policies want to know about some rows, in the order in which they came."""
+    if not len(sync) or not policies:
+        return None
+    steps = next((steps_of(sync, one.rows) for one in policies if isinstance(one, LateByRows)), [])
+    sample = sample_of(sync) if any(isinstance(one, Estimated) for one in policies) else []
+    return Sighting(int(sync.max()), steps, sample)
+
+
+def combine_unordered(sightings: Sequence[tuple[Sighting, int]]) -> list[Sighting]:
+    """Sightings, each with its number of rows, whose order is not known: one block, whose newest time is known only at its end."""
+    rows = sum(count for _, count in sightings)
+    if not rows:
+        return []
+    newest = max(one.newest for one, _ in sightings)
+    steps = [[rows - 1, MIN_TIME], [1, newest]] if any(one.steps for one, _ in sightings) else []
+    block = Sighting(newest, [step for step in steps if step[0]])
+    return [*(Sighting(MIN_TIME, [], one.sample) for one, _ in sightings if one.sample), block]

@@ -1,0 +1,38 @@
+"""Which tracker follows which policy, and trackers written down and read back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from thalweg.operators.punctuation.estimate import EstimateTracker
+from thalweg.operators.punctuation.overtaken import RowsTracker
+from thalweg.operators.punctuation.summary import Sighting
+from thalweg.plan.policies import Estimated, LateByRows
+
+__all__ = ["Tracker", "absorbed", "restore_trackers", "trackers_for", "trackers_text"]
+
+Tracker: TypeAlias = RowsTracker | EstimateTracker
+
+
+def trackers_for(policies: Sequence[LateByRows | Estimated]) -> tuple[Tracker, ...]:
+    """New trackers for one timeline."""
+    return tuple(RowsTracker(one.rows) if isinstance(one, LateByRows) else EstimateTracker(one.percentile, one.warmup) for one in policies)
+
+
+def absorbed(trackers: Sequence[Tracker], sighting: Sighting) -> tuple[Tracker, ...]:
+    """Trackers after a chunk that they know by its summary only."""
+    return tuple(
+        one.absorb(sighting.steps) if isinstance(one, RowsTracker) else one.absorb(sighting.sample or [[], [], 0.0], sighting.newest)
+        for one in trackers
+    )
+
+
+def trackers_text(trackers: Sequence[Tracker]) -> list[Any]:
+    """Trackers as something that JSON can write."""
+    return [one.to_json() for one in trackers]
+
+
+def restore_trackers(policies: Sequence[LateByRows | Estimated], states: Sequence[Any]) -> tuple[Tracker, ...]:
+    """The inverse of `trackers_text`."""
+    return tuple(one.from_json(state) for one, state in zip(trackers_for(policies), states, strict=True))

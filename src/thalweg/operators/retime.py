@@ -1,0 +1,46 @@
+"""Retime: R' = {(f(s, p), g(s, p), p) | f < g}.
+
+The end of the input is forgotten, so that an adjust matters only when it removes its row. A row with a null end is left out.
+Promises pass through f as in `alter_lifetime`. No state.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from thalweg.expr import Expr, Frame
+from thalweg.model.progress import Progress
+from thalweg.model.rows import Rows
+from thalweg.model.time import MIN_TIME, Times
+from thalweg.operators.attribute_promises import move_progress
+from thalweg.operators.frames import frame_of
+from thalweg.operators.lifetimes import LifetimeKernel
+from thalweg.plan.nodes import Retime
+
+__all__ = ["RetimeKernel"]
+
+
+class RetimeKernel(LifetimeKernel):
+    """
+    >>> import thalweg as tw
+    >>> from thalweg.expr import parse
+    >>> query = Retime(tw.source("s", {"v": "int64"}).node, parse("_start // 10 * 10"), parse("_start + v"))
+    >>> tw.table(query, {"s": [tw.insert({"v": 2}, 13, 14), tw.insert({"v": -9}, 13, 14)]})
+    [(10, 15, {'v': 2})]
+    """
+
+    def __init__(self, node: Retime) -> None:
+        super().__init__(node.schema)
+        self._start, self._end = node.start, node.end
+
+    def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
+        frame = frame_of(payload, start)
+        return _ticks(self._start, frame), _ticks(self._end, frame)
+
+    def progress(self, before: Progress) -> Progress:
+        return move_progress(self._start, before)
+
+
+def _ticks(expr: Expr, frame: Frame) -> Times:
+    ticks: Times = expr.evaluate(frame).cast(pa.int64()).fill_null(MIN_TIME).to_numpy(zero_copy_only=False)
+    return ticks

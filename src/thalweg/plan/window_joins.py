@@ -1,0 +1,171 @@
+"""Window joins as plans: lifetimes as windows.
+
+A window join is made of operators that are there. Each side's time becomes a column and its lifetime what the window says
+(`join_windows`); the rows are joined where lifetimes overlap; and the result starts at one of the two times, or at the
+later or earlier of both. The promises for that start follow from the promises on both columns (`boxes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from thalweg.errors import PlanError, did_you_mean
+from thalweg.expr import Column, Expr, Literal, call, lit
+from thalweg.model.time import INFINITY
+from thalweg.plan.join_windows import JoinWindow
+from thalweg.plan.nodes import AlterLifetime, ClipBy, Join, Named, Node, Retime, Select, SetDuration
+from thalweg.plan.progressing import progresses, progressing_columns
+from thalweg.plan.rules.substitution import START, substitute
+
+__all__ = ["STAMPS", "asof_join", "multi_join", "one_side", "window_join"]
+
+Keys = tuple[tuple[Expr, ...], tuple[Expr, ...]]
+
+STAMPS = ("later", "earlier", "left", "right")
+
+
+def window_join(
+    sides: tuple[Node, Node],
+    keys: Keys,
+    window: JoinWindow,
+    *,
+    times: tuple[Expr, Expr],
+    names: tuple[str, str],
+    predicate: Expr | None,
+    how: str,
+    result: Named,
+    shared: set[str],
+    at: str,
+) -> Node:
+    """The plan of a window join; `result` says the columns of a pair, without its times."""
+    _refuse_stamp(at, how)
+    left, right = (timed(side, time, name, which) for side, time, name, which in zip(sides, times, names, ("left", "right"), strict=True))
+    known = _times_of_pairs(names)
+    left_keys = tuple(substitute(key, {START: Column(names[0])}) for key in keys[0])
+    right_keys = tuple(substitute(key, {START: Column(names[1])}) for key in keys[1])
+    where = None if predicate is None else substitute(predicate, known)
+    inside = window.condition(Column(f"l.{names[0]}"), Column(f"r.{names[1]}"))
+    if inside is not None:
+        where = inside if where is None else where & inside
+    left, right = Retime(left, *window.left()), Retime(right, *window.right())
+    if how in ("semi", "anti"):
+        matched = Join(left, right, left_keys, right_keys, where, how, whole=True)
+        stamped = AlterLifetime(matched, Column(names[0]), 1)
+        return Select(stamped, tuple((name, Column(name)) for name in sides[0].schema.names))
+    carried: Named = tuple((name, Column(f"{side}.{name}")) for side, name in zip("lr", names, strict=True))
+    columns: Named = (*((name, substitute(expr, known)) for name, expr in result), *carried)
+    mine = one_side(columns, left.schema, right.schema, "l", shared) if how in ("left", "full") else ()
+    theirs = one_side(columns, right.schema, left.schema, "r", shared) if how in ("right", "full") else ()
+    joined = Join(left, right, left_keys, right_keys, where, how, columns, mine, theirs, whole=how != "inner")
+    return AlterLifetime(joined, _stamp(at, [Column(name) for name in names]), 1)
+
+
+def asof_join(
+    sides: tuple[Node, Node], keys: Keys, *, within: int | None, exact: bool, names: tuple[str, str], how: str, result: Named
+) -> Node:
+    """Each left row with the latest right row before it: a right row lasts until the next one of its key starts.
+
+    Right rows of one key and time are equally good, and all of them match.
+    """
+    left = timed(sides[0], Column(START), names[0], "left")
+    right = timed(sides[1], Column(START), names[1], "right")
+    if not exact:
+        right = AlterLifetime(right, Column(START) + lit(1), 1)
+    lasting = SetDuration(right, INFINITY if within is None else within + (1 if exact else 0))
+    signal = ClipBy(lasting, right, keys[1], keys[1])
+    carried: Named = tuple((name, Column(f"{side}.{name}")) for side, name in zip("lr", names, strict=True))
+    columns = (*result, *carried)
+    mine = one_side(columns, left.schema, signal.schema, "l") if how == "left" else ()
+    return Join(left, signal, *keys, how=how, result=columns, left_only=mine)
+
+
+def multi_join(
+    streams: Mapping[str, Node], keys: Mapping[str, tuple[Expr, ...]], sizes: Mapping[str, int], *, predicate: Expr | None, result: Named
+) -> Node:
+    """Rows of three or more streams whose windows, each as long as its stream's size, have an instant in common.
+
+    One join after the other; what has been joined carries its lifetime on, so that no order is needed in between.
+    """
+    names = list(streams)
+    joined = _windowed(names[0], streams[names[0]], sizes[names[0]])
+    for name in names[1:]:
+        other = _windowed(name, streams[name], sizes[name])
+        mine: Named = tuple((column, Column(f"l.{column}")) for column in joined.schema.names)
+        theirs: Named = tuple((column, Column(f"r.{column}")) for column in other.schema.names)
+        last = None if predicate is None or name != names[-1] else predicate.rename({c: e.name for c, e in _columns((*mine, *theirs))})
+        ours = tuple(_prefixed(key, names[0]) for key in keys[names[0]])
+        joined = Join(joined, other, ours, tuple(_prefixed(key, name) for key in keys[name]), last, result=(*mine, *theirs))
+    stamped = AlterLifetime(joined, call("greatest", *(Column(_time_of(name)) for name in names)), 1)
+    return Select(stamped, (*result, *((f"{name}_time", Column(_time_of(name))) for name in names)))
+
+
+def timed(node: Node, time: Expr, name: str, side: str) -> Node:
+    """Points at a row's time, which becomes a column."""
+    if name in node.schema.names:
+        raise PlanError(f"window_join: the {side} stream has a column {name!r} already; name the times otherwise with times=(..., ...).")
+    if not progresses(time, node):
+        other = "right" if side == "left" else "left"
+        known = ", ".join(["_start", *sorted(progressing_columns(node))])
+        raise PlanError(
+            f"window_join: the time of the {side} stream, {time}, makes no promises, so that rows of the {other} input could never be "
+            f"dropped and its state would grow for ever. Times that do: {known}, or what rises with them."
+        )
+    points: Node = SetDuration(node, 1) if isinstance(time, Column) and time.name == START else AlterLifetime(node, time, 1)
+    return Select(points, (*((column, Column(column)) for column in node.schema.names), (name, Column(START))))
+
+
+def one_side(result: Named, present: pa.Schema, missing: pa.Schema, side: str, shared: set[str] | None = None) -> Named:
+    """The result columns for a row whose partner is missing: the other side's columns are null, equal keys are known."""
+    other = "r" if side == "l" else "l"
+    known: dict[str, Expr] = {f"{side}.{name}": Column(name) for name in (*present.names, START)}
+    known[f"{other}.{START}"] = Literal(None, pa.int64())
+    for field in missing:
+        null: Expr = Column(field.name) if shared and field.name in shared else Literal(None, field.type)
+        known[f"{other}.{field.name}"] = null
+        if field.name not in present.names:
+            known[field.name] = null
+    return tuple((name, substitute(expr, known)) for name, expr in result)
+
+
+def _windowed(name: str, node: Node, size: int) -> Node:
+    points = timed(node, Column(START), f"{name}_time", name)
+    columns: Named = tuple((f"{name}.{column}", Column(column)) for column in node.schema.names)
+    return SetDuration(Select(points, (*columns, (_time_of(name), Column(f"{name}_time")))), size)
+
+
+def _time_of(name: str) -> str:
+    return f"{name}.{START}"
+
+
+def _prefixed(key: Expr, name: str) -> Expr:
+    return key.rename({column: f"{name}.{column}" for column in key.columns()})
+
+
+def _columns(named: Named) -> list[tuple[str, Column]]:
+    return [(name, expr) for name, expr in named if isinstance(expr, Column)]
+
+
+def _times_of_pairs(names: tuple[str, str]) -> dict[str, Expr]:
+    return {f"{side}.{START}": Column(f"{side}.{name}") for side, name in zip("lr", names, strict=True)}
+
+
+def _stamp(at: str, times: list[Column]) -> Expr:
+    if at in ("left", "right"):
+        return times[at == "right"]
+    return call("greatest" if at == "later" else "least", *times)
+
+
+def _refuse_stamp(at: str, how: str) -> None:
+    if at not in STAMPS:
+        raise PlanError(f"window_join: at must be one of {', '.join(STAMPS)}{did_you_mean(at, STAMPS)} Got {at!r}.")
+    fits = {
+        "left": ("later", "left"),
+        "right": ("later", "right"),
+        "full": ("later",),
+        "semi": ("later", "left"),
+        "anti": ("later", "left"),
+    }
+    if at not in fits.get(how, STAMPS):
+        raise PlanError(f"window_join: rows of a {how} join may lack the other time; at must be {' or '.join(fits[how])}, not {at!r}.")

@@ -1,0 +1,103 @@
+"""A window as a query says it, before it is applied to a stream: one function for each kind.
+
+`apply` makes the windows of the rows of a stream (in groups). Membership of a window over time goes by the time stamp of a
+row, of a snapshot by its lifetime; kinds that go by the start of a row themselves need no help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from thalweg.expr import Column, Expr, lit
+from thalweg.plan.aggregates import AggregateCall, max_
+from thalweg.plan.rules.substitution import START
+from thalweg.stream import GroupedStream, WindowedStream
+from thalweg.windows.specification import Rank, Rows
+
+__all__ = ["AssignedWindow", "by_tuple", "hop", "landmark", "row_landmark", "rows", "session", "snapshot"]
+
+_LAST_START = "last_start"
+
+
+@dataclass(frozen=True, slots=True)
+class AssignedWindow:
+    """How rows fall into windows."""
+
+    name: str
+    apply: Callable[[GroupedStream], WindowedStream]
+    as_points: bool = False
+    """Whether rows that last must become points first, so that they count where they start."""
+    partition: tuple[str, ...] = ()
+    """Columns whose values have windows of their own; they are keys of the groups too."""
+    has_start: bool = True
+    """Whether the start of an answer is the start of its window."""
+    end: Expr | None = None
+    """The end of the window, over an answer and its start."""
+    helper: tuple[str, AggregateCall] | None = None
+    """An aggregate that `end` needs."""
+    time: Column | None = None
+    """The column by which the window goes, where that is not the start of the rows but progresses too."""
+    size: int | None = None
+    hop: int | None = None
+    offset: int = 0
+
+
+def _after_start(size: int) -> Expr:
+    return Column(START) + lit(size)
+
+
+def hop(size: int, step: int, offset: int = 0) -> AssignedWindow:
+    """Windows of `size` that begin at `offset` and every `step` from there."""
+    return AssignedWindow(
+        "TUMBLE" if size == step else "HOP",
+        lambda stream: stream.hopping(size, step, offset=offset),
+        as_points=True,
+        end=_after_start(size),
+        size=size,
+        hop=step,
+        offset=offset,
+    )
+
+
+def session(gap: int) -> AssignedWindow:
+    """Windows of activity, closed by a pause of `gap`. A session ends `gap` after its last row."""
+    helper = (_LAST_START, max_(Column(START)))
+    return AssignedWindow("SESSION", lambda stream: stream.session(gap), end=Column(_LAST_START) + lit(gap), helper=helper)
+
+
+def snapshot() -> AssignedWindow:
+    """Windows between the instants at which something changes; rows last as long as they last."""
+    return AssignedWindow("SNAPSHOT", lambda stream: stream.snapshot())
+
+
+def landmark(slide: int) -> AssignedWindow:
+    """Everything so far, anew every `slide`."""
+    return AssignedWindow("landmark", lambda stream: stream.landmark(slide), has_start=False)
+
+
+def rows(size: int, step: int, order: Rows | Rank, partition: tuple[str, ...] = ()) -> AssignedWindow:
+    """The last `size` rows, every `step` rows. An answer stands at the instant at which its window was complete."""
+    return AssignedWindow(
+        "rows",
+        lambda stream: stream.sliding(size, step, over=order, partition_by=partition),
+        partition=partition,
+        has_start=False,
+    )
+
+
+def row_landmark(step: int, order: Rows | Rank, partition: tuple[str, ...] = ()) -> AssignedWindow:
+    """All rows so far, every `step` rows."""
+    return AssignedWindow(
+        "rows", lambda stream: stream.landmark(step, over=order, partition_by=partition), partition=partition, has_start=False
+    )
+
+
+def by_tuple(size: int, every: int, order: Rows | Rank, partition: tuple[str, ...] = ()) -> AssignedWindow:
+    """The last `size` of time at every n-th row."""
+    return AssignedWindow(
+        "slide by tuple",
+        lambda stream: stream.slide_by_tuple(size, every=every, order=order, partition_by=partition),
+        partition=partition,
+        end=_after_start(size),
+    )

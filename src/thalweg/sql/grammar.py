@@ -1,0 +1,279 @@
+"""The dialect: SQL's SELECT as sqlglot reads it, with windows in brackets, unions of streams, and table functions.
+
+The tokenizer knows few words, so that columns may be called `range`, `rows` or `rank`; what has no token cannot slip
+through. Functions parse as plain calls by name. The words of a window are words only between brackets:
+
+    window    = '[' part {',' part} ']'
+    part      = 'RANGE' ('ALL' | ['TUMBLING'] amount) | 'SLIDE' amount
+              | ('WA' | 'WATTR' | 'RATTR' | 'SATTR') attribute | 'PA' (attribute | '(' attribute {',' attribute} ')')
+    amount    = number [unit] | 'text' | name of a parameter
+    attribute = [stream '.'] column | 'row-num' | 'local-row-num' | 'rank' '(' attribute ')'
+
+Loaded when the first query is parsed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp, parser, tokens
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # public, though not marked so
+
+from thalweg.errors import did_you_mean
+from thalweg.expr._grammar import ALLOWED_TOKENS, ThalwegExpressions
+from thalweg.sql.syntax import ALL, Amount, Attribute, Place, StreamUnion, TableFunction, WindowClause, Windowed
+
+__all__ = ["STATEMENT_TOKENS", "TABLE_FUNCTIONS", "ThalwegSql"]
+
+TABLE_FUNCTIONS = ("TUMBLE", "HOP", "SESSION", "SNAPSHOT", "COUNT")
+
+_WORDS = {
+    "SELECT": TokenType.SELECT,
+    "FROM": TokenType.FROM,
+    "WHERE": TokenType.WHERE,
+    "GROUP BY": TokenType.GROUP_BY,
+    "GROUP-BY": TokenType.GROUP_BY,
+    "GROUPBY": TokenType.GROUP_BY,
+    "HAVING": TokenType.HAVING,
+    "ORDER BY": TokenType.ORDER_BY,
+    "ASC": TokenType.ASC,
+    "DESC": TokenType.DESC,
+    "LIMIT": TokenType.LIMIT,
+    "UNION": TokenType.UNION,
+    "∪": TokenType.UNION,
+    "ALL": TokenType.ALL,
+    "DISTINCT": TokenType.DISTINCT,
+    "WITH": TokenType.WITH,
+    "JOIN": TokenType.JOIN,
+    "INNER": TokenType.INNER,
+    "LEFT": TokenType.LEFT,
+    "RIGHT": TokenType.RIGHT,
+    "FULL": TokenType.FULL,
+    "OUTER": TokenType.OUTER,
+    "CROSS": TokenType.CROSS,
+    "SEMI": TokenType.SEMI,
+    "ANTI": TokenType.ANTI,
+    "ON": TokenType.ON,
+    "USING": TokenType.USING,
+    "INTERVAL": TokenType.INTERVAL,
+    "FILTER": TokenType.FILTER,
+    "OVER": TokenType.OVER,
+    "PARTITION BY": TokenType.PARTITION_BY,
+    "=>": TokenType.FARROW,
+}
+STATEMENT_TOKENS = ALLOWED_TOKENS | frozenset(_WORDS.values()) | {TokenType.L_BRACKET, TokenType.R_BRACKET, TokenType.COLON}
+_PARTS = ("RANGE", "SLIDE", "WA", "WATTR", "PA", "RATTR", "SATTR")
+_FROM_ENDS = frozenset({TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.R_PAREN})
+
+
+def _place(first: Token, last: Token) -> Place:
+    return Place(first.start, last.end)
+
+
+class _Windows(parser.Parser):
+    """Windows between brackets."""
+
+    def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
+        if self._curr.token_type != TokenType.L_BRACKET:
+            return this
+        if this is None:
+            self.raise_error("a window in brackets stands after an aggregate, or after a stream in FROM", self._curr)
+        clause = self._window_clause()
+        if isinstance(this, exp.Table):
+            this.set("window", clause)
+            return this
+        return self.expression(Windowed(this=this, clause=clause))
+
+    def _parse_alias(self, this: exp.Expr | None, explicit: bool = False) -> exp.Expr | None:  # noqa: FBT001, FBT002 - sqlglot's
+        return self._parse_bracket(super()._parse_alias(this, explicit=explicit))
+
+    def _window_clause(self) -> WindowClause:
+        first = self._curr
+        self._advance()
+        parts: dict[str, Any] = {}
+        while True:
+            self._window_part(parts)
+            if not self._match(TokenType.COMMA):
+                break
+        if not self._match(TokenType.R_BRACKET):
+            self.raise_error(f"a window goes on with ',' or ends with ']'; {self._shown()} is not expected", self._curr)
+        return WindowClause(_place(first, self._prev), **parts)
+
+    def _window_part(self, parts: dict[str, Any]) -> None:
+        token = self._curr
+        word = token.text.upper()
+        if word not in _PARTS:
+            hint = did_you_mean(word, _PARTS)
+            self.raise_error(f"{self._shown()} is not a part of a window{hint} Parts: {', '.join(_PARTS)}", token)
+        self._advance()
+        name = "wa" if word == "WATTR" else word.lower()
+        if name in parts:
+            self.raise_error(f"{word} stands twice in one window", token)
+        if name == "range":
+            if self._match(TokenType.ALL):
+                parts["range"] = ALL
+                return
+            parts["tumbling"] = bool(self._match_text_seq("TUMBLING"))
+        if name in ("range", "slide"):
+            parts[name] = self._amount(word)
+        elif name == "pa" and self._match(TokenType.L_PAREN):
+            parts["pa"] = tuple(self._parse_csv(lambda: self._attribute(word)))
+            if not self._match(TokenType.R_PAREN):
+                self.raise_error("the columns of PA end with ')'", self._curr)
+        else:
+            found = self._attribute(word)
+            parts[name] = (found,) if name == "pa" else found
+
+    def _amount(self, word: str) -> Amount:
+        first = self._curr
+        if self._match(TokenType.NUMBER):
+            unit = ""
+            if self._curr.token_type == TokenType.VAR:
+                unit = self._curr.text
+                self._advance()
+            return Amount(_place(first, self._prev), number=first.text, unit=unit)
+        if self._match(TokenType.STRING):
+            return Amount(_place(first, first), unit=first.text)
+        self._match(TokenType.COLON)
+        name = self._curr
+        if name.token_type != TokenType.VAR:
+            self.raise_error(f"{word} takes an amount, such as 10 minutes or 1000 rows; {self._shown()} is none", name)
+        self._advance()
+        return Amount(_place(first, name), parameter=name.text)
+
+    def _attribute(self, word: str) -> Attribute:
+        first = self._curr
+        if first.text.lower() == "rank" and self._next.token_type == TokenType.L_PAREN:
+            self._advance(2)
+            inner = self._attribute(word)
+            if not self._match(TokenType.R_PAREN):
+                self.raise_error("rank takes one column: rank(ts)", self._curr)
+            return Attribute(_place(first, self._prev), inner.name, inner.table, ranked=True)
+        names = [self._name(word)]
+        if self._match(TokenType.DOT):
+            names.insert(0, self._name(word))
+            names.reverse()
+        while first.text.lower() in ("row", "local") and self._match(TokenType.DASH):
+            names = [f"{names[0]}-{self._name(word)}"]
+        return Attribute(_place(first, self._prev), names[-1], names[0] if len(names) == 2 else "")
+
+    def _name(self, word: str) -> str:
+        token = self._curr
+        if token.token_type not in (TokenType.VAR, TokenType.IDENTIFIER):
+            self.raise_error(f"{word} takes the name of a column; {self._shown()} is none", token)
+        self._advance()
+        return token.text
+
+    def _shown(self) -> str:
+        return repr(self._curr.text) if self._curr.text else "the end of the query"
+
+
+class _Streams(_Windows):
+    """What stands in FROM."""
+
+    def _parse_table(self, *args: Any, **options: Any) -> exp.Expr | None:
+        members = [self._stream(*args, **options)]
+        while self._at_stream_union():
+            self._advance()
+            self._match(TokenType.ALL)
+            members.append(self._stream(*args, **options))
+        if len(members) == 1 or members[-1] is None:
+            return members[0]
+        named = members[-1]
+        union = StreamUnion(expressions=members)
+        for key in ("alias", "window"):
+            union.set(key, named.args.pop(key, None))
+        return self.expression(union)
+
+    def _stream(self, *args: Any, **options: Any) -> exp.Expr | None:
+        this = self._table_function() or super()._parse_table(*args, **options)
+        if this is not None and self._curr.token_type == TokenType.L_BRACKET:
+            this.set("window", self._window_clause())
+            if not this.args.get("alias"):
+                this.set("alias", self._parse_table_alias())
+        return this
+
+    def _at_stream_union(self) -> bool:
+        """Whether a UNION of streams goes on, and not one of queries."""
+        if self._curr.token_type != TokenType.UNION:
+            return False
+        ahead = self._index + 1
+        skipped = (TokenType.ALL, TokenType.DISTINCT, TokenType.L_PAREN)
+        while ahead < len(self._tokens) and self._tokens[ahead].token_type in skipped:
+            ahead += 1
+        return ahead < len(self._tokens) and self._tokens[ahead].token_type not in (TokenType.SELECT, TokenType.WITH)
+
+    def _parse_join(self, *args: Any, **options: Any) -> exp.Join | None:
+        if self._curr.token_type != TokenType.COMMA:
+            return super()._parse_join(*args, **options)
+        self._advance()
+        if self._curr.token_type in _FROM_ENDS or not self._curr.text:
+            return None  # a comma behind the last stream, as the literature writes it
+        return self.expression(exp.Join(this=self._parse_table(), kind="CROSS"))
+
+    def _table_function(self) -> exp.Expr | None:
+        wrapped = self._curr.text.upper() == "TABLE" and self._next.token_type == TokenType.L_PAREN
+        ahead = self._tokens[self._index + 2 : self._index + 4] if wrapped else [self._curr, self._next]
+        if len(ahead) < 2:
+            return None
+        name, after = ahead
+        if name.text.upper() not in TABLE_FUNCTIONS or after.token_type != TokenType.L_PAREN:
+            return None
+        self._advance(4 if wrapped else 2)
+        call = TableFunction(this=name.text.upper(), expressions=[], names=[])
+        call.update_positions(name)
+        while self._curr.token_type != TokenType.R_PAREN:
+            self._table_function_argument(call)
+            if not self._match(TokenType.COMMA):
+                break
+        for _ in range(2 if wrapped else 1):
+            if not self._match(TokenType.R_PAREN):
+                self.raise_error(f"the arguments of {call.this} end with ')'", self._curr)
+        call.set("alias", self._parse_table_alias())
+        return call
+
+    def _table_function_argument(self, call: TableFunction) -> None:
+        name = ""
+        if self._next.token_type == TokenType.FARROW:
+            name = self._curr.text.lower()
+            self._advance(2)
+        first = not call.args.get("table") and not call.expressions
+        tabled = bool(self._match_text_seq("TABLE"))
+        if tabled or name == "data" or (first and not name and self._names_a_stream()):
+            call.set("table", self._parse_table())
+            if self._match(TokenType.PARTITION_BY):
+                several = self._curr.token_type == TokenType.L_PAREN
+                call.set("partition", self._parse_wrapped_csv(self._some_column) if several else [self._some_column()])
+            return
+        described = self._match_text_seq("DESCRIPTOR")
+        argument = self._parse_wrapped(self._some_column) if described else self._parse_assignment()
+        if argument is None:
+            self.raise_error(f"an argument of {call.this} is missing", self._curr)
+        call.append("expressions", argument)
+        call.args["names"].append(name)
+
+    def _some_column(self) -> exp.Column:
+        found = self._parse_column()
+        if not isinstance(found, exp.Column):
+            self.raise_error(f"the name of a column is expected; {self._shown()} is none", self._curr)
+        return found  # type: ignore[return-value]  # anything else was refused
+
+    def _names_a_stream(self) -> bool:
+        plain = self._curr.token_type in (TokenType.VAR, TokenType.IDENTIFIER) and self._next.token_type in (
+            TokenType.COMMA,
+            TokenType.R_PAREN,
+        )
+        return plain or self._curr.token_type == TokenType.L_PAREN
+
+
+class ThalwegSql(Dialect):
+    class Tokenizer(ThalwegExpressions.Tokenizer):
+        KEYWORDS = {**ThalwegExpressions.Tokenizer.KEYWORDS, **_WORDS}  # noqa: RUF012 - sqlglot's way to declare
+        COMMENTS = tokens.Tokenizer.COMMENTS
+
+    class Parser(_Streams):
+        FUNCTIONS = {}  # noqa: RUF012
+        NO_PAREN_FUNCTIONS = {}  # noqa: RUF012
+        FUNCTION_PARSERS = ThalwegExpressions.Parser.FUNCTION_PARSERS
+        NO_PAREN_FUNCTION_PARSERS = ThalwegExpressions.Parser.NO_PAREN_FUNCTION_PARSERS

@@ -1,0 +1,64 @@
+"""A whole query: WITH, UNION, SELECT."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sqlglot import exp
+
+from thalweg.sql.expressions import Context
+from thalweg.sql.relations import Relation, base_relation, time_name
+from thalweg.sql.select import compile_select
+from thalweg.sql.text import SqlText
+from thalweg.stream import Stream
+
+__all__ = ["compile_query"]
+
+
+def compile_query(text: str, streams: Mapping[str, Stream], time: Mapping[str, str] | str, parameters: Mapping[str, object]) -> Stream:
+    """The stream that a query says."""
+    source = SqlText(text)
+    names = {name: time if isinstance(time, str) else time.get(name, "ts") for name in streams}
+    relations = {name: base_relation(name, stream, time_name(stream, names[name])) for name, stream in streams.items()}
+    return _query(Context(source, relations, parameters), source.tree()).stream
+
+
+def _query(context: Context, node: exp.Expr) -> Relation:
+    with_ = node.args.get("with_")
+    if with_ is not None:
+        context = _with(context, with_)
+    if isinstance(node, exp.Subquery):
+        return _query(context, node.this)
+    if isinstance(node, exp.Union):
+        return _union(context, node)
+    if not isinstance(node, exp.Select):
+        context.text.refuse_node(node, "a query is expected: SELECT ... FROM ...")
+    return compile_select(context, node, _query)
+
+
+def _with(context: Context, node: exp.Expr) -> Context:
+    if node.args.get("recursive"):
+        context.text.refuse_node(node, "WITH RECURSIVE is not known here.")
+    relations = dict(context.relations)
+    for entry in node.expressions:
+        alias = entry.args["alias"]
+        if alias.args.get("columns"):
+            context.text.refuse_node(alias, "name the columns inside the query: SELECT x AS y.")
+        relations[alias.name] = _query(replace(context, relations=relations), entry.this).called(alias.name)
+    return replace(context, relations=relations)
+
+
+def _union(context: Context, node: exp.Expr) -> Relation:
+    sides = [_query(context, side) for side in (node.this, node.expression)]
+    one, two = sides
+    stream = two.stream
+    if stream.schema.names != one.stream.schema.names and len(stream.schema) == len(one.stream.schema):
+        stream = stream.rename(**dict(zip(stream.schema.names, one.stream.schema.names, strict=True)))
+    with context.text.at(node.expression):
+        both = one.stream.union(stream)
+    times = [[field.is_time for field in side.fields if field.shown] for side in sides]
+    shown = [field for field in one.fields if field.shown]
+    fields = [replace(field, is_time=all(marks)) for field, *marks in zip(shown, *times, strict=False)]
+    hidden = [field for field in one.fields if not field.shown and any(field.name == other.name for other in two.fields)]
+    return Relation(both.distinct() if node.args.get("distinct") else both, (*fields, *hidden))

@@ -1,0 +1,124 @@
+"""What a query sees of a stream: named columns, and among them its time.
+
+The time of a row (the start of its lifetime) is a column of a relation like any other. Its name is the one under which the
+source read it (`from_files(time="ts")`), or the one the query's author says; it is called `_start` too. A column that
+holds the time is marked, because only such a column can define a window: it is the one that progresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from thalweg.errors import did_you_mean
+from thalweg.expr import Column, Expr
+from thalweg.plan.nodes import Source, walk
+from thalweg.plan.progressing import progressing_columns
+from thalweg.plan.rules.substitution import START
+from thalweg.sql.assigned import AssignedWindow
+from thalweg.sql.text import SqlText
+from thalweg.stream import Stream
+
+__all__ = ["Field", "Relation", "base_relation", "time_name", "unique_names"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Field:
+    """One column: which name it goes by, and what it is in the rows of the stream."""
+
+    name: str
+    value: Expr
+    table: str = ""
+    is_time: bool = False
+    shown: bool = True
+    """Whether `*` names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A stream, and the names of what is in it."""
+
+    stream: Stream
+    fields: tuple[Field, ...]
+    window: AssignedWindow | None = None
+    """The window that a table function gave to its rows."""
+    determine_start: tuple[str, ...] = ()
+    """Columns of the stream that together determine the start of a row: the times of the two sides of a join."""
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(field.table for field in self.fields if field.table))
+
+    def called(self, table: str) -> Relation:
+        """The same under one name for the whole."""
+        return replace(self, fields=tuple(replace(field, table=table) for field in self.fields))
+
+    def find(self, name: str, table: str = "") -> list[Field]:
+        found = [field for field in self.fields if field.name == name and (not table or field.table == table)]
+        return found if len({field.value.key() for field in found}) > 1 else found[:1]
+
+    def resolve(self, text: SqlText, node: exp.Expr) -> Field:
+        """The column that a name stands for."""
+        name, table = node.this.this, node.text("table")
+        if not isinstance(name, str):
+            text.refuse_node(node, f"{text.said(node)} names several columns; it stands alone in SELECT.")
+        if node.args.get("db"):
+            text.refuse_node(node, f"{text.said(node)}: a column has at most one name in front of it, that of its stream.")
+        if table and table not in self.tables:
+            text.refuse_node(node, f"unknown stream {table!r}{did_you_mean(table, self.tables)} Streams here: {_listed(self.tables)}.")
+        found = self.find(name, table)
+        if len(found) > 1:
+            choices = ", ".join(f"{field.table}.{name}" for field in found)
+            text.refuse_node(node, f"{name!r} is a column of several streams; write one of {choices}.")
+        if not found:
+            known = self.names(table)
+            text.refuse_node(node, f"unknown column {name!r}{did_you_mean(name, known)} Columns here: {_listed(known)}.")
+        return found[0]
+
+    def progresses(self, field: Field) -> bool:
+        """Whether a column is the time of the rows, or one over which the plan makes promises."""
+        return field.is_time or (isinstance(field.value, Column) and field.value.name in progressing_columns(self.stream.node))
+
+    def names(self, table: str = "") -> list[str]:
+        return list(dict.fromkeys(field.name for field in self.fields if field.shown and (not table or field.table == table)))
+
+
+def base_relation(name: str, stream: Stream, time: str) -> Relation:
+    """A stream by itself: its columns, then its time."""
+    fields = [Field(column, Column(column), name) for column in stream.schema.names]
+    if time not in stream.schema.names and time != START:
+        fields.append(Field(time, Column(START), name, is_time=True))
+    fields.append(Field(START, Column(START), name, is_time=True, shown=False))
+    return Relation(stream, tuple(fields))
+
+
+def time_name(stream: Stream, otherwise: str) -> str:
+    """What the sources of a stream call their time, where they agree."""
+    feeds = [node.feed for node in walk(stream.node) if isinstance(node, Source) and node.feed is not None]
+    names = {times.start for times in (getattr(feed, "times", None) for feed in feeds) if times is not None}
+    return min(names) if len(names) == 1 else otherwise
+
+
+def unique_names(wanted: Iterable[tuple[str, str]]) -> list[str]:
+    """A name for each column of (table, name): its own, with its table where several are called alike, numbered if need be.
+
+    >>> unique_names([("a", "src"), ("b", "src"), ("", "count"), ("", "count"), ("b", "len")])
+    ['a_src', 'b_src', 'count', 'count_2', 'len']
+    """
+    pairs = list(wanted)
+    names = [name for _, name in pairs]
+    made: list[str] = []
+    for table, name in pairs:
+        base = f"{table}_{name}" if table and names.count(name) > 1 else name
+        number, candidate = 1, base
+        while candidate in made:
+            number += 1
+            candidate = f"{base}_{number}"
+        made.append(candidate)
+    return made
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"

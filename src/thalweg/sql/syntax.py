@@ -1,0 +1,109 @@
+"""What the dialect adds to SQL's syntax tree.
+
+`[RANGE 10 minutes, SLIDE 1 minute, WA ts]` becomes a `WindowClause`, which hangs at an aggregate (`Windowed`) or at a
+stream in FROM. `A UNION B` between streams is a `StreamUnion`, and `TUMBLE(TABLE a, DESCRIPTOR(ts), ...)` in FROM a
+`TableFunction`. All of them know where in the text they stand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+__all__ = ["ALL", "Amount", "Attribute", "Place", "StreamUnion", "TableFunction", "WindowClause", "Windowed"]
+
+ALL = "ALL"
+"""RANGE ALL: a window that begins with the stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """From which character to which (the last one included) of the text."""
+
+    start: int
+    end: int
+
+    def to(self, other: Place) -> Place:
+        return Place(self.start, other.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """How much: `10 minutes`, `1000 rows`, `5` ticks, `'1h 30s'`, or a parameter."""
+
+    place: Place
+    number: str = ""
+    unit: str = ""
+    parameter: str = ""
+
+    def __str__(self) -> str:
+        return self.parameter or f"{self.number} {self.unit}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """What a window is defined on: a column, the number of a row as it arrived, or `rank(ts)`.
+
+    `row-num` is the number at the system, before anything is filtered; `local-row-num` the number at the window.
+    """
+
+    place: Place
+    name: str
+    table: str = ""
+    ranked: bool = False
+
+    @property
+    def counted_at(self) -> str:
+        """Where rows are numbered, if that is what it says: at the system or at the operator."""
+        name = self.name.lower() if not self.table and not self.ranked else ""
+        return {"row-num": "system", "local-row-num": "operator"}.get(name, "")
+
+    def __str__(self) -> str:
+        name = f"{self.table}.{self.name}" if self.table else self.name
+        return f"rank({name})" if self.ranked else name
+
+
+@dataclass(frozen=True, slots=True)
+class WindowClause:
+    """The parts of `[...]` as they were written; what is absent is None."""
+
+    place: Place
+    range: Amount | str | None = None
+    """An amount, `ALL`, or nothing."""
+    tumbling: bool = False
+    slide: Amount | None = None
+    wa: Attribute | None = None
+    pa: tuple[Attribute, ...] = ()
+    rattr: Attribute | None = None
+    sattr: Attribute | None = None
+
+    def key(self) -> tuple[object, ...]:
+        """Equal for clauses that say the same."""
+        return tuple(str(part) for part in (self.range, self.tumbling, self.slide, self.wa, self.pa, self.rattr, self.sattr))
+
+
+class Windowed(exp.Expression):
+    """An expression with a window behind it."""
+
+    arg_types = {"this": True, "clause": True}  # noqa: RUF012 - sqlglot's way to declare
+
+
+class StreamUnion(exp.Expression):
+    """The rows of several streams: `FROM A UNION B AS m`."""
+
+    arg_types = {"expressions": True, "alias": False, "window": False}  # noqa: RUF012
+
+
+class TableFunction(exp.Expression):
+    """`TUMBLE(TABLE a, DESCRIPTOR(ts), INTERVAL '1' MINUTE)`: `table` is absent where the first argument is not one."""
+
+    arg_types = {  # noqa: RUF012
+        "this": True,
+        "table": False,
+        "partition": False,
+        "expressions": False,
+        "names": False,
+        "alias": False,
+        "window": False,
+    }

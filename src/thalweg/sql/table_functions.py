@@ -1,0 +1,184 @@
+"""Windows as functions, the way Flink's and Spark's users know them.
+
+In FROM, with the columns `window_start` and `window_end` added:
+
+    TUMBLE(TABLE s, DESCRIPTOR(ts), size [, offset])
+    HOP(TABLE s, DESCRIPTOR(ts), slide, size [, offset])
+    SESSION(TABLE s [PARTITION BY key], DESCRIPTOR(ts), gap)
+    SNAPSHOT(TABLE s [PARTITION BY key])
+    COUNT(TABLE s [PARTITION BY key], rows [, slide])         windows of so many rows, in the order of their time
+
+In GROUP BY: TUMBLE(ts, size), HOP(ts, slide, size), SESSION(ts, gap), and Spark's window(ts, size [, slide [, offset]]) and
+session_window(ts, gap). Arguments may be named (`SIZE => INTERVAL '1' MINUTE`); a duration is an INTERVAL, text such as
+'10 minutes', or a number of ticks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from thalweg.errors import did_you_mean
+from thalweg.expr import Call, Column, Expr, Literal, lit
+from thalweg.model.time import duration_us
+from thalweg.plan.rules.substitution import START
+from thalweg.sql.assigned import AssignedWindow, hop, rows, session, snapshot
+from thalweg.sql.expressions import Context, RowReader
+from thalweg.sql.relations import Field, Relation
+from thalweg.sql.syntax import TableFunction
+from thalweg.windows.specification import Rank
+
+__all__ = ["GROUP_FUNCTIONS", "WINDOW_END", "WINDOW_START", "is_window_function", "window_of_call", "window_of_function"]
+
+WINDOW_START, WINDOW_END = "window_start", "window_end"
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """The arguments of a window function after the stream, in order, and how many must be given."""
+
+    arguments: tuple[str, ...]
+    least: int
+
+
+_TABLE_SHAPES = {
+    "TUMBLE": _Shape(("timecol", "size", "offset"), 2),
+    "HOP": _Shape(("timecol", "slide", "size", "offset"), 3),
+    "SESSION": _Shape(("timecol", "gap"), 2),
+    "SNAPSHOT": _Shape((), 0),
+    "COUNT": _Shape(("rows", "slide"), 1),
+}
+GROUP_FUNCTIONS = {
+    "tumble": ("TUMBLE", _TABLE_SHAPES["TUMBLE"]),
+    "hop": ("HOP", _TABLE_SHAPES["HOP"]),
+    "session": ("SESSION", _TABLE_SHAPES["SESSION"]),
+    "window": ("HOP", _Shape(("timecol", "size", "slide", "offset"), 2)),
+    "session_window": ("SESSION", _TABLE_SHAPES["SESSION"]),
+}
+
+
+def is_window_function(node: exp.Expr) -> bool:
+    """Whether something in GROUP BY is a window."""
+    return isinstance(node, exp.Anonymous) and isinstance(node.this, str) and node.this.lower() in GROUP_FUNCTIONS
+
+
+def window_of_call(context: Context, relation: Relation, node: exp.Expr) -> AssignedWindow:
+    """A window in GROUP BY."""
+    kind, shape = GROUP_FUNCTIONS[node.this.lower()]
+    names = ["" for _ in node.expressions]
+    return _Reader(context, relation, node, node.this).window(kind, shape, node.expressions, names)
+
+
+def window_of_function(context: Context, relation: Relation, node: TableFunction) -> Relation:
+    """A stream with the windows that a table function gives to its rows."""
+    reader = _Reader(context, relation, node, node.this)
+    partition = tuple(reader.column(column) for column in node.args.get("partition") or ())
+    if partition and node.this in ("TUMBLE", "HOP"):
+        context.text.refuse_node(node, f"{node.this} needs no PARTITION BY; put the columns into GROUP BY.")
+    window = reader.window(node.this, _TABLE_SHAPES[node.this], node.expressions, node.args["names"], partition)
+    return replace(relation, window=window, fields=(*relation.fields, *_window_columns(window, relation)))
+
+
+def _window_columns(window: AssignedWindow, relation: Relation) -> list[Field]:
+    """Of a tumbling window a row knows start and end by itself; of others only a group does."""
+    if window.size is None or window.size != window.hop or window.time is not None:
+        return []
+    table = relation.tables[0] if relation.tables else ""
+    shifted: Expr = Column(START) - lit(window.offset) if window.offset else Column(START)
+    start: Expr = Call("floor_div", (shifted, Literal(window.size))) * lit(window.size)
+    start = start + lit(window.offset) if window.offset else start
+    return [Field(WINDOW_START, start, table), Field(WINDOW_END, start + lit(window.size), table)]
+
+
+class _Reader:
+    """The arguments of one window function."""
+
+    def __init__(self, context: Context, relation: Relation, node: exp.Expr, name: str) -> None:
+        self.context, self.relation, self.node, self.name = context, relation, node, name
+
+    def window(
+        self, kind: str, shape: _Shape, values: Sequence[exp.Expr], names: Sequence[str], partition: tuple[str, ...] = ()
+    ) -> AssignedWindow:
+        given = self.named(shape, values, names)
+        time = self.time(given["timecol"]) if "timecol" in given else None
+        return replace(self.kind(kind, given, partition), time=time)
+
+    def kind(self, kind: str, given: dict[str, exp.Expr], partition: tuple[str, ...]) -> AssignedWindow:
+        if kind == "SNAPSHOT":
+            return replace(snapshot(), partition=partition)
+        if kind == "COUNT":
+            return self.count(given, partition)
+        if kind == "SESSION":
+            return replace(session(self.duration(given["gap"])), partition=partition)
+        size = self.duration(given["size"])
+        step = self.duration(given["slide"]) if "slide" in given else size
+        if step > size:
+            self.context.text.refuse_node(
+                given["slide"], f"{self.name}: the slide is longer than the window: rows between two windows would not be counted."
+            )
+        return hop(size, step, self.duration(given["offset"], any_sign=True) if "offset" in given else 0)
+
+    def count(self, given: dict[str, exp.Expr], partition: tuple[str, ...]) -> AssignedWindow:
+        size = self.number(given["rows"])
+        step = self.number(given["slide"]) if "slide" in given else size
+        if step > size:
+            self.context.text.refuse_node(
+                given["slide"], "COUNT: the slide is longer than the window: rows between two windows would be lost."
+            )
+        return rows(size, step, Rank(), partition)
+
+    def number(self, node: exp.Expr) -> int:
+        value = RowReader(self.context, self.relation).convert(node) if isinstance(node, (exp.Literal, exp.Placeholder)) else None
+        if not isinstance(value, Literal) or not isinstance(value.value, int) or value.value < 1:
+            self.context.text.refuse_node(node, "COUNT takes whole numbers of rows, at least one.")
+        return value.value
+
+    def named(self, shape: _Shape, values: Sequence[exp.Expr], names: Sequence[str]) -> dict[str, exp.Expr]:
+        given: dict[str, exp.Expr] = {}
+        free = iter(shape.arguments)
+        for value, said in zip(values, names, strict=True):
+            name = said or next(free, "")
+            if name not in shape.arguments:
+                reason = (
+                    f"has no argument {said!r}{did_you_mean(said, shape.arguments)}" if said else f"takes {len(shape.arguments)} at most."
+                )
+                self.context.text.refuse_node(value, f"{self.name} {reason} Arguments: {', '.join(shape.arguments)}.")
+            given[name] = value
+        missing = [name for name in shape.arguments[: shape.least] if name not in given]
+        if missing:
+            self.context.text.refuse_node(self.node, f"{self.name}: {missing[0]} is missing. Arguments: {', '.join(shape.arguments)}.")
+        return given
+
+    def time(self, node: exp.Expr) -> Column | None:
+        if not isinstance(node, exp.Column):
+            self.context.text.refuse_node(node, f"{self.name}: the column with the time is expected.")
+        field = self.relation.resolve(self.context.text, node)
+        if not self.relation.progresses(field):
+            times = dict.fromkeys(field.name for field in self.relation.fields if field.is_time)
+            self.context.text.refuse_node(
+                node, f"{field.name} does not progress: it is an ordinary column. The time of the rows is called {' or '.join(times)} here."
+            )
+        return field.value if not field.is_time and isinstance(field.value, Column) else None
+
+    def column(self, node: exp.Expr) -> str:
+        value = self.relation.resolve(self.context.text, node).value
+        if not isinstance(value, Column) or value.name == START:
+            self.context.text.refuse_node(node, "PARTITION BY takes ordinary columns.")
+        return value.name
+
+    def duration(self, node: exp.Expr, *, any_sign: bool = False) -> int:
+        reader = RowReader(self.context, self.relation)
+        value = reader.interval_ticks(node) if isinstance(node, exp.Interval) else self.constant(reader, node)
+        if value <= 0 and not any_sign:
+            self.context.text.refuse_node(self.node, f"{self.name}: a duration must be positive; got {value}.")
+        return value
+
+    def constant(self, reader: RowReader, node: exp.Expr) -> int:
+        if not isinstance(node, (exp.Literal, exp.Placeholder, exp.Neg)):
+            self.context.text.refuse_node(node, f"{self.name}: a duration is a constant, such as INTERVAL '10' MINUTES or '10 minutes'.")
+        expr = reader.convert(node)
+        assert isinstance(expr, Literal)
+        with self.context.text.at(node):
+            return duration_us(expr.value, what=self.name)  # type: ignore[arg-type]  # refuses what is none

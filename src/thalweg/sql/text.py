@@ -1,0 +1,146 @@
+"""The text of a query: tokens are checked, the tree is made, and every mistake is shown at its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import NoReturn
+
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # public, though not marked so
+
+from thalweg.errors import PlanError, SqlError
+from thalweg.expr._grammar import WORD_TOKENS
+from thalweg.expr._syntax import Source, open_quote
+from thalweg.sql.grammar import STATEMENT_TOKENS, ThalwegSql
+from thalweg.sql.syntax import Place, WindowClause
+
+__all__ = ["SqlText"]
+
+_WORD = re.compile(r"\w+")
+_CLOSING = re.compile(r"[\s*]*\)")
+"""What the tree knows no place of: a star, and the end of a call."""
+
+
+@dataclass(frozen=True, slots=True)
+class SqlText(Source):
+    """A query as it was written."""
+
+    def refuse(self, reason: str, start: int, end: int | None = None) -> NoReturn:
+        """An error that shows the line, with carets under the place."""
+        begin = self.text.rfind("\n", 0, start) + 1
+        line = self.text[begin:].split("\n", 1)[0].replace("\t", " ")
+        row, column = self.text.count("\n", 0, start) + 1, start - begin + 1
+        last = self._word_end(start) if end is None else end
+        wide = max(1, min(last + 1 - start, len(line) - column + 1))
+        raise SqlError(f"SQL, line {row}, column {column}: {reason}\n  {line}\n  {' ' * (column - 1)}{'^' * wide}", row, column)
+
+    def _word_end(self, start: int) -> int:
+        found = _WORD.match(self.text, start)
+        return found.end() - 1 if found else start
+
+    def refuse_place(self, place: Place, reason: str) -> NoReturn:
+        self.refuse(reason, place.start, place.end)
+
+    def refuse_node(self, node: exp.Expr, reason: str) -> NoReturn:
+        place = self.place(node)
+        self.refuse(reason, place.start, place.end)
+
+    def place(self, node: exp.Expr) -> Place:
+        """From the first to the last token of a part of the tree that is known to stand in the text."""
+        starts, ends = [], []
+        for part in node.walk():
+            clause = part.args.get("clause") or part.args.get("window")
+            if "start" in part.meta:
+                starts.append(part.meta["start"])
+                ends.append(part.meta["end"])
+            elif isinstance(clause, WindowClause):
+                starts.append(clause.place.start)
+                ends.append(clause.place.end)
+        start, end = min(starts, default=0), max(ends, default=0)
+        while self.text.count("(", start, end + 1) > self.text.count(")", start, end + 1):
+            closing = _CLOSING.match(self.text, end + 1)
+            if closing is None:
+                break
+            end = closing.end() - 1
+        return Place(start, end)
+
+    def said(self, node: exp.Expr) -> str:
+        """A part of the tree as it was written."""
+        place = self.place(node)
+        return " ".join(self.text[place.start : place.end + 1].split())
+
+    def at(self, where: exp.Expr | Place) -> _At:
+        """Within it, what the plan refuses is shown at a place of the query."""
+        return _At(self, where)
+
+    def tree(self) -> exp.Expr:
+        """The one query that the text is."""
+        dialect = ThalwegSql()
+        try:
+            tokens = dialect.tokenize(self.text)
+        except TokenError:
+            self.refuse("a quote is opened and never closed.", open_quote(self.text))
+        while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
+            tokens.pop()
+        if not tokens:
+            self.refuse("a query is expected; the text is empty.", 0)
+        self._check(tokens)
+        try:
+            trees = dialect.parser().parse(tokens, self.text)
+        except ParseError as error:
+            self._refuse_syntax(error, tokens)
+        except RecursionError:
+            self.refuse("the query is too deep; name parts of it in WITH.", 0)
+        if len(trees) != 1 or trees[0] is None:
+            self.refuse("one query is expected.", tokens[0].start)
+        return trees[0]
+
+    def _check(self, tokens: Sequence[Token]) -> None:
+        first = tokens[0]
+        if first.token_type not in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN):
+            self.refuse(f"a query begins with SELECT or WITH, not with {first.text!r}.", first.start, first.end)
+        for token in tokens:
+            kind, text = token.token_type, token.text
+            if kind == TokenType.SEMICOLON:
+                self.refuse("one query is expected; something follows the ';'.", token.start)
+            if kind not in STATEMENT_TOKENS or (kind == TokenType.NOT and text == "!"):
+                self.refuse(
+                    f"{text!r} is not part of a query. A name with odd characters goes between double quotes.", token.start, token.end
+                )
+            if kind == TokenType.VAR and not text.isidentifier():
+                self.refuse(f"{text!r} is not a name. A name with odd characters goes between double quotes.", token.start, token.end)
+            if (kind in WORD_TOKENS or kind == TokenType.NUMBER) and not text.isascii():
+                self.refuse(f"{text!r} only looks like a word of SQL; it contains other characters.", token.start, token.end)
+
+    def _refuse_syntax(self, error: ParseError, tokens: Sequence[Token]) -> NoReturn:
+        found = error.errors[0] if error.errors else {}
+        place = (found.get("line"), found.get("col"))
+        token = next((t for t in tokens if (t.line, t.col) == place), tokens[-1])
+        description = str(found.get("description") or error).rstrip(".")
+        if "Invalid expression" in description or "Unexpected token" in description:
+            description = f"{token.text!r} is not expected here"
+        elif description.startswith("Required keyword"):
+            description = f"something is missing at {token.text!r}"
+        elif description.startswith(("Expect", "Failed")):
+            description = f"{description[0].lower()}{description[1:]}, at {token.text!r}"
+        self.refuse(f"{description}.", token.start, token.end)
+
+
+class _At:
+    """Turns a refusal of the plan into one that points at the text."""
+
+    def __init__(self, text: SqlText, where: exp.Expr | Place) -> None:
+        self.text, self.where = text, where
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if not isinstance(error, PlanError) or isinstance(error, SqlError):
+            return
+        place = self.where if isinstance(self.where, Place) else self.text.place(self.where)
+        self.text.refuse_place(place, error.reason)

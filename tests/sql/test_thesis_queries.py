@@ -1,0 +1,33 @@
+"""Every query of the thesis: it parses, explains, runs, and its final table is the one DuckDB computes from the stored packets."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import thalweg as tw
+from tests.sql.packets import answers, ask_duckdb, links, streams
+from tests.sql.thesis import PARAMETERS, THESIS
+from thalweg.errors import SqlError
+from thalweg.testing import assert_same_table
+
+
+@pytest.fixture(scope="module")
+def packets() -> dict[str, pa.Table]:
+    return links()
+
+
+@pytest.mark.parametrize("name", THESIS)
+def test_query_of_the_thesis_has_the_table_that_duckdb_has(name: str, packets: dict[str, pa.Table]) -> None:
+    query = tw.sql(THESIS[name].text, streams(), parameters=PARAMETERS)
+    assert "logical plan" in query.explain()
+    expected = ask_duckdb(THESIS[name].duckdb, packets)
+    assert len(expected) > 3
+    assert_same_table(expected, answers(query, packets))
+
+
+@pytest.mark.parametrize("name", [name for name, query in THESIS.items() if query.printed])
+def test_a_slip_of_the_print_is_refused_at_its_place(name: str) -> None:
+    with pytest.raises(SqlError) as caught:
+        tw.sql(THESIS[name].printed, streams(), parameters=PARAMETERS)
+    assert THESIS[name].slip in str(caught.value)
