@@ -77,6 +77,9 @@ MISTAKES = [
     ("SELECT count(*) [RANGE 5 rows, SLIDE 1 rows, WA row-num, PA ts] FROM Main", "ts", "PA takes ordinary columns"),
     ("SELECT sum(len) FROM COUNT(TABLE Main, 0)", "0", "COUNT takes whole numbers of rows"),
     ("SELECT sum(len) FROM COUNT(TABLE Main, 2, 4)", "4", "COUNT: the slide is longer than the window"),
+    ("SELECT count(*) [RANGE ALL, SLIDE 1 min, WA lifetime] FROM Main", "[RANGE ALL, SLIDE 1 min, WA lifetime]", "not by lifetimes"),
+    ("SELECT len FROM Main WHERE ts > ticks('soon')", "'soon'", "'soon' is no date"),
+    ("SELECT len FROM Main WHERE ts > ticks(len)", "ticks(len)", "ticks takes a date as text"),
     # groups
     ("SELECT srcIP, count(*) FROM Main GROUP BY srcIP", "count(*)", "these groups never end: say over which window"),
     (f"SELECT len, count(*) {WINDOW} FROM Main GROUP BY srcIP", "len", "'len' is neither grouped nor aggregated"),
@@ -99,6 +102,12 @@ MISTAKES = [
     ),
     ("SELECT count(*) FROM Main GROUP BY TUMBLE(ts, '1 min'), HOP(ts, '1 min', '5 min')", "HOP(ts, '1 min', '5 min')", "two windows"),
     ("SELECT count(*) FROM TUMBLE(TABLE Main, SIZZE => '1 min', DESCRIPTOR(ts))", "'1 min'", "no argument 'sizze'. Did you mean 'size'?"),
+    ("SELECT len FROM SESSION(TABLE Main, DESCRIPTOR(ts), 5)", "len FROM SESSION(TABLE Main, DESCRIPTOR(ts), 5)", "belong to groups"),
+    (
+        "SELECT a.len FROM TUMBLE(Main, ts, 5) AS a JOIN TUMBLE(Other, ts, 6) AS b ON a.len = b.len",
+        "TUMBLE(Main, ts, 5) AS a",
+        "all of them have the same TUMBLE",
+    ),
     # syntax
     ("SELEC len FROM Main", "SELEC", "a query begins with SELECT or WITH, not with 'SELEC'."),
     ("SELECT len FROM Main; SELECT len FROM Main", ";", "one query is expected"),

@@ -42,6 +42,11 @@ class AssignedWindow:
     hop: int | None = None
     offset: int = 0
 
+    @property
+    def is_tumbling(self) -> bool:
+        """Whether a row is in one window, which it knows from its own time."""
+        return self.size is not None and self.size == self.hop and self.time is None
+
 
 def _after_start(size: int) -> Expr:
     return Column(START) + lit(size)

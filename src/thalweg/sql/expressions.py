@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from sqlglot import exp
 
 from thalweg.errors import did_you_mean
 from thalweg.expr import Expr, Literal
 from thalweg.expr.sql import ExpressionReader
-from thalweg.model.time import duration_us
+from thalweg.model.time import duration_us, time_us
 from thalweg.sql.aggregates import is_aggregate
 from thalweg.sql.relations import Relation
 from thalweg.sql.syntax import Amount, Place, Windowed
@@ -81,6 +82,8 @@ class RowReader(ExpressionReader):
             self.source.refuse_node(node, "OVER is not part of this dialect; a window stands in brackets: [RANGE ..., SLIDE ..., WA ts].")
         if isinstance(node, (Windowed, exp.Select, exp.Subquery)):
             self.source.refuse_node(node, "a window or a query has no place inside this expression.")
+        if isinstance(node, exp.Anonymous) and str(node.this).lower() == "ticks":
+            return self.moment(node)
         if is_aggregate(node):
             self.source.refuse_node(node, f"{self.source.said(node)}: an aggregate has no place here; it stands in SELECT or HAVING.")
         with self.source.at(node):
@@ -107,6 +110,16 @@ class RowReader(ExpressionReader):
             self.source.refuse_place(place, "a parameter has a name, such as :n.")
         with self.source.at(place):
             return Literal(self.context.parameter(name, place))
+
+    def moment(self, node: exp.Expr) -> Expr:
+        """ticks('2026-01-31 12:00'): a date as the clock counts it."""
+        said = node.expressions[0] if len(node.expressions) == 1 else None
+        if not isinstance(said, exp.Literal) or not said.is_string:
+            self.source.refuse_node(node, "ticks takes a date as text: ticks('2026-01-31 12:00').")
+        try:
+            return Literal(time_us(datetime.fromisoformat(said.name)))
+        except ValueError:
+            self.source.refuse_node(said, f"{said.name!r} is no date; write it as '2026-01-31 12:00:00', with a zone if it is not UTC.")
 
     def interval(self, node: exp.Expr) -> Expr:
         return Literal(self.interval_ticks(node))

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from thalweg.errors import did_you_mean
 from thalweg.sql.expressions import Context, RowReader, conjuncts
-from thalweg.sql.joins import Input, JoinKind, asof_join, at_the_latest, join, stay_of, staying
+from thalweg.sql.joins import Input, JoinKind, Stay, asof_join, at_the_latest, join, stay_of, staying
 from thalweg.sql.pairs import on_conditions, using_conditions
 from thalweg.sql.relations import Relation
 from thalweg.sql.syntax import StreamUnion, TableFunction, WindowClause
@@ -123,7 +123,20 @@ def _inputs(context: Context, nodes: list[exp.Expr], query: Query) -> list[Input
         if common is not None and clause is not None and clause.key() != common.key():
             context.text.refuse_place(clause.place, "the windows of a tumbling join must be the same on all its streams.")
         inputs.append(Input(relation, None if chosen is None else stay_of(context, relation, chosen), node))
-    return inputs
+    return [_with_function_window(context, item, inputs) for item in inputs]
+
+
+def _with_function_window(context: Context, item: Input, inputs: list[Input]) -> Input:
+    """Streams that went through TUMBLE meet in the windows that it gave them."""
+    sizes = {None if one.relation.window is None else (one.relation.window.size, one.relation.window.offset) for one in inputs}
+    if sizes == {None}:
+        return item
+    window = item.relation.window
+    if len(sizes) > 1 or window is None or not window.is_tumbling or window.size is None or window.offset or item.stay is not None:
+        context.text.refuse_node(
+            item.node, "streams with windows of functions are joined when all of them have the same TUMBLE, without offset."
+        )
+    return replace(item, stay=Stay(window.size, tumbling=True))
 
 
 def _kind(context: Context, node: exp.Expr) -> JoinKind:

@@ -91,7 +91,7 @@ def _has_aggregates(select: exp.Expr) -> bool:
 
 
 def _rows(context: Context, select: exp.Expr, relation: Relation) -> Relation:
-    if relation.window is not None and relation.window.size != relation.window.hop:
+    if relation.window is not None and not relation.window.is_tumbling:
         context.text.refuse_node(select, f"the windows of {relation.window.name} belong to groups: aggregate them, or use TUMBLE.")
     reader = RowReader(context, relation)
     wanted: list[tuple[str, str, Expr]] = []
