@@ -16,6 +16,7 @@
     │   ├── SchemaChangeError     columns that differ from the ones declared
     │   └── LateEventError        an event that breaks its source's promise, under the policy `error`
     ├── EvaluationError           an expression that failed on a row
+    ├── ModuleError               a user's module that failed on a window, under the policy `fail`
     ├── SoundnessError            an output that breaks a promise made before it (a bug in an operator)
     └── StateError                a snapshot that does not belong to this query, or state that a failure has spoilt
 
@@ -37,6 +38,7 @@ __all__ = [
     "LateEventError",
     "LifetimeError",
     "MalformedElementError",
+    "ModuleError",
     "PlanError",
     "ProgressError",
     "SchemaChangeError",
@@ -164,6 +166,10 @@ class LateEventError(InputError):
 
 class EvaluationError(ThalwegError):
     """An expression that failed on data."""
+
+
+class ModuleError(ThalwegError):
+    """A module of a user that failed: it raised, ran too long, returned what it did not declare, or was not deterministic."""
 
 
 class SoundnessError(ThalwegError):

@@ -22,6 +22,7 @@ from thalweg.expr import Column, Expr, ExprLike, as_expr, lit
 from thalweg.model.time import INFINITY, Duration, duration_us
 from thalweg.plan import nodes
 from thalweg.plan.aggregates import AggregateCall
+from thalweg.plan.applying import apply_node
 from thalweg.plan.explain import explain
 from thalweg.plan.join_windows import JoinWindow
 from thalweg.plan.nodes import Ingress, Named, Node
@@ -33,6 +34,7 @@ from thalweg.plan.strategies import Volume
 from thalweg.plan.wid_windows import by_tuple_windows, kind_windows, landmark_windows, sliding_windows
 from thalweg.plan.window_joins import asof_join, multi_join, one_side, window_join
 from thalweg.windows import SessionWindow, SnapshotWindow, Window, WindowKind
+from thalweg.windows.counts import count_window
 from thalweg.windows.kinds import hopping, positive_ticks, session
 from thalweg.windows.specification import Rank, Rows, Size
 
@@ -260,10 +262,11 @@ class Stream:
 
     def union(self, *others: Stream) -> Stream:
         """The rows of all."""
-        node = self.node
-        for other in others:
-            node = nodes.Union(node, _stream(other, "union").node)
-        return Stream(node)
+        level = [self.node, *(_stream(other, "union").node for other in others)]
+        while len(level) > 1:  # a row passes few unions, however many streams there are
+            pairs = [nodes.Union(*level[at : at + 2]) for at in range(0, len(level) - 1, 2)]
+            level = [*pairs, *level[2 * len(pairs) :]]
+        return Stream(level[0])
 
     def join(
         self,
@@ -441,6 +444,14 @@ class Stream:
         """Windows of activity, closed by a pause of `gap`."""
         return GroupedStream(self.node, ()).session(gap)
 
+    def count_by_start(self, count: int) -> WindowedStream:
+        """Windows of `count` distinct starts that follow each other."""
+        return GroupedStream(self.node, ()).count_by_start(count)
+
+    def count_by_end(self, count: int) -> WindowedStream:
+        """Windows of `count` distinct ends that follow each other."""
+        return GroupedStream(self.node, ()).count_by_end(count)
+
     def sliding(
         self,
         range: Size,  # noqa: A002
@@ -544,6 +555,14 @@ class GroupedStream:
     def session(self, gap: Duration) -> WindowedStream:
         """Windows of activity of the group, closed by a pause of `gap`."""
         return WindowedStream(self.node, self.keys, session(gap))
+
+    def count_by_start(self, count: int) -> WindowedStream:
+        """Windows of `count` distinct starts of the group that follow each other."""
+        return WindowedStream(self.node, self.keys, count_window(count, "start"))
+
+    def count_by_end(self, count: int) -> WindowedStream:
+        """Windows of `count` distinct ends of the group that follow each other."""
+        return WindowedStream(self.node, self.keys, count_window(count, "end"))
 
     def sliding(
         self,
@@ -668,6 +687,29 @@ class WindowedStream:
                 "two_level: partial sums need counts or sums of whole numbers, windows whose size is a multiple of their hop, and no fill."
             )
         return Stream(halves)
+
+    def apply(
+        self,
+        module: str,
+        *columns: ExprLike,
+        params: Mapping[str, Any] | None = None,
+        clip: str | None = None,
+        stamp: str | None = None,
+        on_error: str = "fail",
+        time_limit: Duration | None = "1 min",
+        name: str | None = None,
+        **named: ExprLike,
+    ) -> Stream:
+        """What a module, by its name, makes of each window.
+
+        `columns`, or `input=expression`, say what the module's inputs are; without any it gets the columns of the same names.
+        `params` initialise it. `clip` (none, left, right, full) cuts the lifetimes that it sees, `stamp` (align, keep, clip,
+        time-bound, unrestricted) says how long its output lives; both are the module's choice unless given. `on_error`
+        is `fail` or `skip`; a call that takes longer than `time_limit` is an error. `name` is the column of an aggregate.
+        """
+        return Stream(
+            apply_node(self.node, self.window, self.keys, module, columns, named, params, clip, stamp, on_error, time_limit, name)
+        )
 
     def top_k(self, k: int, *, by: ExprLike, descending: bool = True, rank: str | None = None) -> Stream:
         """The rows of each window with the k best values of `by`; ties are kept whole."""

@@ -15,6 +15,7 @@ from thalweg.expr.case import Case
 from thalweg.expr.frame import Frame
 from thalweg.expr.nodes import Call, Cast, Column, Expr, Literal, call, col, lit
 from thalweg.expr.sql import ExprLike, as_expr, parse
+from thalweg.expr.user_calls import UserCall
 
 __all__ = [
     "Call",
@@ -25,6 +26,7 @@ __all__ = [
     "ExprLike",
     "Frame",
     "Literal",
+    "UserCall",
     "as_expr",
     "call",
     "col",

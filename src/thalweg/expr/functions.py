@@ -15,7 +15,7 @@ from thalweg.errors import ExpressionError, did_you_mean
 from thalweg.expr import _logic, _numbers, _texts
 from thalweg.expr.kinds import Datum
 
-__all__ = ["ALIASES", "FUNCTIONS", "Function", "find_function"]
+__all__ = ["ALIASES", "FUNCTIONS", "Function", "find_function", "is_function"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,11 @@ FUNCTIONS: dict[str, Function] = _table()
 
 ALIASES = {"substr": "substring", "if_null": "coalesce", "ceiling": "ceil", "pow": "power"}
 """Other names for functions, understood in text and by `call`; an expression holds the name of the table."""
+
+
+def is_function(name: str) -> bool:
+    """Whether the table has it."""
+    return ALIASES.get(name, name) in FUNCTIONS
 
 
 def find_function(name: str, arguments: int) -> Function:

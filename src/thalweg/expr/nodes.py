@@ -24,7 +24,7 @@ from thalweg.expr._rendering import ATOM, Rendered, render_call, render_name, re
 from thalweg.expr.casts import cast_to, type_name
 from thalweg.expr.failures import KERNEL_ERRORS, failure
 from thalweg.expr.frame import Frame, Shape
-from thalweg.expr.functions import find_function
+from thalweg.expr.functions import find_function, is_function
 from thalweg.expr.kinds import Datum, common_type
 from thalweg.expr.operators import Operators
 
@@ -270,10 +270,17 @@ def lit(value: object) -> Literal:
     return Literal(value)
 
 
-def call(function: str, *args: object) -> Call:
-    """A function of the table; arguments that are no expressions are constants.
+def call(function: str, *args: object) -> Expr:
+    """A function of the table, or one that a user defined; arguments that are no expressions are constants.
 
     >>> str(call("starts_with", col("src"), "10."))
     "starts_with(src, '10.')"
     """
-    return Call(function, tuple(arg if isinstance(arg, Expr) else Literal(arg) for arg in args))
+    given = tuple(arg if isinstance(arg, Expr) else Literal(arg) for arg in args)
+    if not is_function(function):
+        from thalweg.expr.user_calls import find_user_function, user_call
+
+        own = find_user_function(function)
+        if own is not None:
+            return user_call(own, given)
+    return Call(function, given)

@@ -17,6 +17,7 @@ from thalweg.expr.case import Case
 from thalweg.expr.casts import TYPE_NAMES
 from thalweg.expr.functions import ALIASES, FUNCTIONS
 from thalweg.expr.nodes import Call, Cast, Column, Expr, Literal
+from thalweg.expr.user_calls import find_user_function, user_call
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -170,6 +171,9 @@ class ExpressionReader:
                 self.source.refuse_node(node, f"if takes a condition and one or two values; got {len(args)} arguments.")
             return Case(((args[0], args[1]),), args[2] if len(args) == 3 else None)
         function = FUNCTIONS.get(ALIASES.get(name, name))
+        own = find_user_function(node.this) if function is None else None
+        if own is not None:
+            return user_call(own, args)
         if function is None:
             self.source.refuse(
                 f"unknown function {node.this!r}{did_you_mean(name, [*FUNCTIONS, *ALIASES, 'if', 'cast'])}", node.meta["start"]

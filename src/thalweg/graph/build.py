@@ -47,7 +47,7 @@ def never_revises(node: Node) -> bool:
     """Whether the output has no adjusts when every window holds its answers until they are final."""
     if isinstance(node, Source):
         return node.declared.insert_only
-    if isinstance(node, (WindowAggregate, nodes.CombinePanes, nodes.TopK)):
+    if isinstance(node, (WindowAggregate, nodes.WindowApply, nodes.CombinePanes, nodes.TopK)):
         return True
     if isinstance(node, nodes.WidAggregate):
         return node.properties.firm_ends

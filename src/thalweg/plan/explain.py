@@ -92,6 +92,8 @@ def _tree(root: Node, *, facts: bool) -> Iterator[str]:
         if facts:
             yield f"{margin}  : {_schema(node.schema)}"
             yield f"{margin}  : {node.properties}"
+            if isinstance(node, nodes.WindowApply):
+                yield from (f"{margin}  : {gain}" for gain in node.gains())
             for line in remarks(node):
                 yield f"{margin}  : {line}"
         below = (*node.inputs, node.inner) if isinstance(node, nodes.GroupApply) else node.inputs
@@ -156,6 +158,8 @@ def describe(node: Node) -> str:
         case nodes.WindowAggregate(window=window, aggregates=aggregates, keys=keys, fill=fill):
             calls = ", ".join(f"{name} = {call}" for name, call in aggregates)
             return f"{window}{_by(keys)}: {calls}{f', {len(fill)} groups filled' if fill is not None else ''}"
+        case nodes.WindowApply():
+            return _apply(node)
         case nodes.WidAggregate():
             return _wid(node)
         case nodes.NumberRows(partition=partition):
@@ -219,6 +223,16 @@ def _source(node: nodes.Source) -> str:
     if entry.late != "error":
         facts.append(f"late events: {entry.late}")
     return ", ".join(facts)
+
+
+def _apply(node: nodes.WindowApply) -> str:
+    """Everything that decides what state means: a snapshot fits only the same module with the same choices."""
+    args = ", ".join(str(expr) if str(expr) == name else f"{name} = {expr}" for name, expr in node.arguments)
+    params = "".join(f"; {name} = {value!r}" for name, value in node.params)
+    text = f"{node.window}{_by(node.keys)}: {node.module.label}({args}{params})"
+    text += f", clip {node.clip}" if node.clip != "none" else ""
+    text += f", stamp {node.stamp}" if node.stamp != "align" else ""
+    return text + (f", errors {node.on_error}" if node.on_error != "fail" else "")
 
 
 def _equal(left: tuple[object, ...], right: tuple[object, ...]) -> str:

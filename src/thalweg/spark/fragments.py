@@ -103,6 +103,7 @@ class FragmentPlan:
 _STATE: dict[type[Node], str] = {
     nodes.WindowAggregate: "what windows that are not closed need: sums by key and pane, or their rows",
     nodes.CombinePanes: "sums by key and pane, for the length of a window and the disorder",
+    nodes.WindowApply: "windows that are not closed, their rows, and what they have answered",
     nodes.TopK: "the rows of windows that are not closed",
     nodes.SessionLifetime: "the rows of sessions that are not closed",
     nodes.Distinct: "the rows that the CTI has not passed",
@@ -301,7 +302,7 @@ def _own_keys(node: Node) -> tuple[str, ...]:
         return node.divided_by
     if isinstance(node, nodes.NumberRows):
         return node.partition
-    if isinstance(node, (WindowAggregate, CombinePanes, nodes.TopK, nodes.SessionLifetime)):
+    if isinstance(node, (WindowAggregate, nodes.WindowApply, CombinePanes, nodes.TopK, nodes.SessionLifetime)):
         # Filling needs to see all groups at once: a silence of one is known from the others.
         return () if isinstance(node, WindowAggregate) and node.fill is not None else node.keys
     raise PlanError(f"{node.label} cannot run on Spark yet.")

@@ -30,6 +30,7 @@ from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import StateSize, progress_of_slice, slice_of_progress
 from thalweg.operators.consistency import Consistency
+from thalweg.operators.dead_letters import WritesLetters
 from thalweg.operators.ingress import IngressKernel
 from thalweg.operators.punctuation.promises import roll_down
 from thalweg.plan.explain import describe, operator_ids
@@ -38,8 +39,10 @@ from thalweg.spark.fragments import Exchange, Fragment
 from thalweg.spark.inputs import InputMemory
 from thalweg.spark.wire import UNORDERED, Chunk, Header, batch_of_blob
 
-__all__ = ["Answer", "FragmentRunner"]
+__all__ = ["SKIPPED", "Answer", "FragmentRunner"]
 
+SKIPPED = "%"
+"""In front of the name of an operator: its dead letters, which travel like the ledgers of sources."""
 PROGRESS = "progress"
 """The slice that holds what the runner itself remembers."""
 
@@ -99,7 +102,9 @@ class FragmentRunner:
         self.figures = self._graph.figures()
         answer = Batch.concat(out, self.fragment.plan.schema)
         self._progress = self._progress.merge(answer.progress)
-        return Answer(answer.with_progress(self._progress), self.late - late_before, self._ledgers(), taken, _rows_read(by_origin))
+        return Answer(
+            answer.with_progress(self._progress), self.late - late_before, self._ledgers() | self._letters(), taken, _rows_read(by_origin)
+        )
 
     def _offer(self, name: str, batch: Batch, now: float, out: list[Batch]) -> None:
         """Give a batch to an input of the graph, and work until all of it is done."""
@@ -255,6 +260,11 @@ class FragmentRunner:
     def _ingresses(self) -> dict[str, IngressKernel]:
         kernels = {name: station.operator for name, station in self._graph.sources.items()}
         return {name: kernel for name, kernel in kernels.items() if isinstance(kernel, IngressKernel)}
+
+    def _letters(self) -> dict[str, pa.Table]:
+        kernels = {station.id: station.operator for station in self._graph.stations}
+        writers = {name: kernel.dead_letters for name, kernel in kernels.items() if isinstance(kernel, WritesLetters)}
+        return {f"{SKIPPED}{name}": letters.take() for name, letters in writers.items() if letters}
 
     def _ledgers(self) -> dict[str, pa.Table]:
         taken = {name: kernel.ledger.take(kernel.schema) for name, kernel in self._ingresses().items() if kernel.ledger.tables}

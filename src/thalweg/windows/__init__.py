@@ -5,12 +5,14 @@ An event belongs to a snapshot or hopping window when their times overlap, to a 
 """
 
 from thalweg.windows.by_tuple import SlideByTuple
+from thalweg.windows.counts import CountWindow
 from thalweg.windows.framework import Category, Membership, Tuples, WindowIds, WindowKind, duality
 from thalweg.windows.kinds import HoppingWindow, SessionWindow, SnapshotWindow, Window
 from thalweg.windows.sliding import LandmarkTime, SlidingRows, SlidingTime
 
 __all__ = [
     "Category",
+    "CountWindow",
     "HoppingWindow",
     "LandmarkTime",
     "Membership",

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from thalweg.errors import WindowError
 from thalweg.model.time import Duration, duration_us
+from thalweg.windows.counts import CountWindow
 
 __all__ = ["HoppingWindow", "SessionWindow", "SnapshotWindow", "Window", "hopping", "positive_ticks", "session"]
 
@@ -51,7 +52,7 @@ class SessionWindow:
         return f"session(gap {self.gap})"
 
 
-Window = SnapshotWindow | HoppingWindow | SessionWindow
+Window = SnapshotWindow | HoppingWindow | SessionWindow | CountWindow
 
 
 def positive_ticks(value: Duration, what: str) -> int:

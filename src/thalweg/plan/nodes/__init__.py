@@ -1,5 +1,6 @@
 """Logical nodes: what a query means, without a word about how it runs."""
 
+from thalweg.plan.nodes.apply import WindowApply
 from thalweg.plan.nodes.base import Named, Node, lifetime_schema, walk
 from thalweg.plan.nodes.groups import Distinct, GroupApply, SessionLifetime, Stitch, TopK, WindowAggregate
 from thalweg.plan.nodes.lifetimes import (
@@ -55,6 +56,7 @@ __all__ = [
     "Where",
     "WidAggregate",
     "WindowAggregate",
+    "WindowApply",
     "lifetime_schema",
     "walk",
 ]

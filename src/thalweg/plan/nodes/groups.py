@@ -14,7 +14,7 @@ from thalweg.plan.nodes.base import Named, Node, columns_schema, lifetime_schema
 from thalweg.plan.nodes.sources import GroupInput
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.strategies import Decision, Volume, choose
-from thalweg.windows import HoppingWindow, SessionWindow, SnapshotWindow, Window
+from thalweg.windows import CountWindow, HoppingWindow, SessionWindow, SnapshotWindow, Window
 
 __all__ = ["Distinct", "GroupApply", "SessionLifetime", "Stitch", "TopK", "WindowAggregate"]
 
@@ -95,6 +95,8 @@ class TopK(Node):
     def __post_init__(self) -> None:
         if self.k <= 0:
             raise WindowError(f"top_k: k must be positive; got {self.k}.")
+        if isinstance(self.window, CountWindow):
+            raise WindowError('top_k: count windows have no top-k of their own; write .apply("top_k", ...).')
         if isinstance(self.window, SessionWindow):
             raise WindowError("top_k: sessions have no top-k; use a snapshot, tumbling or hopping window.")
         self.by.type_in(lifetime_schema(self.input.schema))
@@ -126,6 +128,8 @@ class WindowAggregate(Node):
         require_known(self.keys, self.input.schema, "aggregate")
         if not self.aggregates:
             raise PlanError("aggregate: name at least one aggregate, such as n=count().")
+        if isinstance(self.window, CountWindow):
+            raise WindowError('aggregate: count windows take modules, as in .apply("average", "price").')
         if self.fill is not None and not isinstance(self.window, HoppingWindow):
             raise WindowError("fill: only hopping and tumbling windows have empty windows to fill.")
         if self.strategy is not None and not isinstance(self.window, HoppingWindow):

@@ -28,6 +28,7 @@ from thalweg.plan.rules import (
     ungroup,
     where_below_groups,
     where_below_join,
+    where_below_module,
     where_below_select,
     where_below_union,
 )
@@ -50,6 +51,7 @@ RULES: tuple[Rule, ...] = (
     where_below_union,
     where_below_select,
     where_below_groups,
+    where_below_module,
     where_below_join,
     merge_selects,
     merge_clip_durations,

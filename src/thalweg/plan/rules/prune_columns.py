@@ -2,9 +2,9 @@
 
     G(R) = G(select(columns that G reads, R))
 
-for a window aggregate (keys and arguments; a rank breaks ties by all columns, so that it keeps them), the sides of a join
-that makes pairs (keys, predicate, result), the right side of a semi or anti join (keys, predicate; the left rows are the result), and the
-right side of a clip (keys). Projection keeps the bag: rows that
+for a window aggregate or module (keys and arguments; a rank breaks ties by all columns, so that it keeps them), the sides of a
+join that makes pairs (keys, predicate, result), the right side of a semi or anti join (keys, predicate; the left rows are the
+result), and the right side of a clip (keys). Projection keeps the bag: rows that
 become equal stay as many as they were, and an adjust of one is an adjust of any. A group's promise survives whenever it
 could serve the operator: its columns are then keys or part of the result, and those are read.
 """
@@ -17,7 +17,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from thalweg.expr import Column, Expr
-from thalweg.plan.nodes import ClipBy, Join, Node, Select, WidAggregate, WindowAggregate
+from thalweg.plan.nodes import ClipBy, Join, Node, Select, WidAggregate, WindowAggregate, WindowApply
 from thalweg.plan.nodes.wid import ARRIVED_AT, ROW_NUMBER
 from thalweg.windows import SlidingRows
 
@@ -30,6 +30,9 @@ def apply(node: Node) -> Node | None:
         case WindowAggregate():
             calls = (part for _, call in node.aggregates for part in (call.of, call.by, call.where))
             narrow = _narrow(node.input, {*node.keys, *_read(calls)})
+            return None if narrow is node.input else replace(node, input=narrow)
+        case WindowApply():
+            narrow = _narrow(node.input, {*node.keys, *_read(expr for _, expr in node.arguments)})
             return None if narrow is node.input else replace(node, input=narrow)
         case WidAggregate() if not (isinstance(node.kind, SlidingRows) and node.kind.ranked):  # equal starts are ordered by all columns
             calls = (part for _, call in node.aggregates for part in (call.of, call.by, call.where))

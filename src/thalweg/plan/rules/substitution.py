@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
-from thalweg.expr import Call, Case, Cast, Column, Expr, Literal
+from thalweg.expr import Call, Case, Cast, Column, Expr, Literal, UserCall
 from thalweg.plan.nodes import Named
 
 __all__ = ["START", "cannot_fail", "is_floating", "passed_on", "substitute"]
@@ -65,4 +65,6 @@ def substitute(expr: Expr, known: Mapping[str, Expr]) -> Expr:
             return Case(cases, None if default is None else substitute(default, known))
         case Cast(expr=operand, type=type_):
             return Cast(substitute(operand, known), type_)
+        case UserCall(function=own, args=args):
+            return UserCall(own, tuple(substitute(part, known) for part in args))
     return expr

@@ -30,6 +30,7 @@ from thalweg.plan.nodes import (
     Union,
     WidAggregate,
     WindowAggregate,
+    WindowApply,
     walk,
 )
 from thalweg.windows import SlidingRows, SlidingTime
@@ -98,7 +99,7 @@ class _Ungroup:
         carried: Named = tuple((k, col(k)) for k in keys)
         if isinstance(node, (Select, SelectMany)):
             return {"columns": (*node.columns, *carried)}
-        if isinstance(node, (SessionLifetime, TopK, WindowAggregate, Panes, CombinePanes)):
+        if isinstance(node, (SessionLifetime, TopK, WindowAggregate, WindowApply, Panes, CombinePanes)):
             return {"keys": (*keys, *node.keys)}
         if isinstance(node, WidAggregate):
             return _partitioned(node, keys)

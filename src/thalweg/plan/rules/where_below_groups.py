@@ -1,6 +1,7 @@
 """A filter on what identifies a group goes below an operator that treats groups separately.
 
-    where(p(k), G_k(R)) = G_k(where(p(k), R))      G: window aggregate, top-k, session (k: its keys); distinct, stitch (k: the payload)
+    where(p(k), G_k(R)) = G_k(where(p(k), R))      G: window aggregate or module, top-k, session (k: its keys);
+                                                   distinct, stitch (k: the payload)
 
 A group is kept or rejected whole, and no group's result depends on another's rows. It does not hold, and is not done, for
 an aggregate with `fill` (the range of its empty windows depends on all groups), for a filter that reads `_start` (the
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from thalweg.plan.nodes import Distinct, Node, SessionLifetime, Stitch, TopK, Where, WindowAggregate
+from thalweg.plan.nodes import Distinct, Node, SessionLifetime, Stitch, TopK, Where, WindowAggregate, WindowApply
 from thalweg.plan.rules.substitution import cannot_fail, is_floating
 
 name = "where_below_groups"
@@ -26,7 +27,7 @@ def apply(node: Node) -> Node | None:
     if not read or not read <= _identity(grouped) or not cannot_fail(node.predicate) or is_floating(read, grouped.schema):
         return None
     match grouped:
-        case WindowAggregate() | TopK() | SessionLifetime() | Distinct() | Stitch():
+        case WindowAggregate() | WindowApply() | TopK() | SessionLifetime() | Distinct() | Stitch():
             return replace(grouped, input=Where(grouped.input, node.predicate))
     return None
 
@@ -34,7 +35,7 @@ def apply(node: Node) -> Node | None:
 def _identity(grouped: Node) -> set[str]:
     """The columns that decide which group a row belongs to."""
     match grouped:
-        case WindowAggregate(fill=None, keys=keys) | TopK(keys=keys) | SessionLifetime(keys=keys):
+        case WindowAggregate(fill=None, keys=keys) | WindowApply(keys=keys) | TopK(keys=keys) | SessionLifetime(keys=keys):
             return set(keys)
         case Distinct() | Stitch():
             return set(grouped.schema.names)

@@ -4,11 +4,11 @@
 shares no code with the kernels, so that where the two agree, both are likely right.
 
 One module per family: `span` (row by row), `joins`, `chains` (stitch, sessions, distinct), `windows` (aggregates and
-top-k per window), `wid` (kinds of the WID framework), `groups`. Each holds one function per node, as
-close to the node's formula as Python allows.
+top-k per window), `wid` (kinds of the WID framework), `modules` (users' modules), `groups`.
+Each holds one function per node, as close to the node's formula as Python allows.
 """
 
-from thalweg.testing.oracle import chains, groups, joins, span, wid, windows
+from thalweg.testing.oracle import chains, groups, joins, modules, span, wid, windows
 from thalweg.testing.oracle.scene import Scene, oracle
 
-__all__ = ["Scene", "chains", "groups", "joins", "oracle", "span", "wid", "windows"]
+__all__ = ["Scene", "chains", "groups", "joins", "modules", "oracle", "span", "wid", "windows"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +13,7 @@ from thalweg.testing.oracle.aggregates import aggregate
 from thalweg.testing.oracle.chains import alive, by_group, endpoints, runs
 from thalweg.testing.oracle.scene import Scene, meaning
 from thalweg.testing.oracle.values import evaluate, floor
-from thalweg.windows import HoppingWindow, SessionWindow, SnapshotWindow, Window
+from thalweg.windows import CountWindow, HoppingWindow, SessionWindow, SnapshotWindow, Window
 
 __all__ = ["Framed", "windows_of"]
 
@@ -28,8 +29,21 @@ def windows_of(rows: list[Row], window: Window, horizon: int | None = None) -> l
         return [found for found in framed if found[2]]
     if isinstance(window, SessionWindow):
         return [(run[0][0], run[-1][0] + window.gap, run) for run in runs(rows, window.gap)]
+    if isinstance(window, CountWindow):
+        return _counted(rows, window)
     starts = {start for row in rows for start in _window_starts(row, window, horizon)}
     return [(start, start + window.size, alive(rows, start, start + window.size)) for start in sorted(starts)]
+
+
+def _counted(rows: list[Row], window: CountWindow) -> list[Framed]:
+    """N distinct endpoints that follow each other; a row belongs by that endpoint (of an end: by its last tick)."""
+    endpoint: Callable[[Row], int] = (lambda row: row[0]) if window.by == "start" else (lambda row: row[1])
+    times = sorted({endpoint(row) for row in rows if endpoint(row) != INFINITY})
+    found: list[Framed] = []
+    for first, last in zip(times, times[window.count - 1 :], strict=False):
+        members = [row for row in rows if first <= endpoint(row) <= last]
+        found.append((first, last + 1, members) if window.by == "start" else (first - 1, last, members))
+    return found
 
 
 def _window_starts(row: Row, window: HoppingWindow, horizon: int | None) -> list[int]:

@@ -1,0 +1,79 @@
+"""From what a query writer says about a module to a node: the module by its name, its inputs by position or by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from thalweg.errors import PlanError, UnknownColumnError, did_you_mean
+from thalweg.expr import Column, ExprLike, as_expr
+from thalweg.model.time import Duration, duration_us
+from thalweg.plan.nodes import Named, Node, WindowApply
+from thalweg.udm import DEFAULT
+from thalweg.udm.module import Module
+from thalweg.windows import Window, WindowKind
+
+__all__ = ["apply_node"]
+
+
+def apply_node(
+    node: Node,
+    window: Window | WindowKind,
+    keys: tuple[str, ...],
+    name: str,
+    columns: Sequence[ExprLike],
+    named: Mapping[str, ExprLike],
+    params: Mapping[str, Any] | None,
+    clip: str | None,
+    stamp: str | None,
+    on_error: str,
+    time_limit: Duration | None,
+    output: str | None,
+) -> WindowApply:
+    """The node for `window.apply(name, ...)`."""
+    if not isinstance(name, str):
+        raise PlanError(f"apply: a module is used by its name; got {name!r}. Register it with udm.aggregate or udm.operator.")
+    if not isinstance(window, Window):
+        raise PlanError(f"apply: modules run over snapshot, hopping, tumbling, session and count windows; this one is {window}.")
+    module = DEFAULT.find(name)
+    limit = None if time_limit is None else duration_us(time_limit, what="time_limit") / 1_000_000
+    return WindowApply(
+        node,
+        window,
+        module,
+        _arguments(module, node, keys, columns, named),
+        tuple(sorted((params or {}).items())),
+        keys,
+        module.clip if clip is None else clip,
+        module.stamp if stamp is None else stamp,
+        on_error,
+        limit,
+        output,
+    )
+
+
+def _arguments(module: Module, node: Node, keys: tuple[str, ...], columns: Sequence[ExprLike], named: Mapping[str, ExprLike]) -> Named:
+    where = f"apply({module.name!r})"
+    if module.inputs is None:
+        if columns and not all(isinstance(column, str) and column in node.schema.names for column in columns):
+            raise PlanError(f"{where}: it takes columns as they are; name columns of the stream, or name what is computed (x='a + b').")
+        plain = [str(column) for column in columns]
+        chosen = plain or ([] if named else [column for column in node.schema.names if column not in keys])
+        return (*((column, Column(column)) for column in chosen), *((given, as_expr(expr)) for given, expr in named.items()))
+    wanted = [given for given, _ in module.inputs]
+    if len(columns) > len(wanted):
+        raise PlanError(f"{where}: it takes {len(wanted)} inputs ({', '.join(wanted)}); got {len(columns)}.")
+    found = dict(zip(wanted, columns, strict=False))
+    for given, expr in named.items():
+        if given not in wanted:
+            raise PlanError(
+                f"{where}: no input {given!r}{did_you_mean(given, wanted)} It takes {', '.join(wanted)}; parameters go into params=."
+            )
+        if given in found:
+            raise PlanError(f"{where}: the input {given!r} is given twice.")
+        found[given] = expr
+    for missing in [given for given in wanted if given not in found]:
+        if missing not in node.schema.names:
+            raise UnknownColumnError(missing, node.schema.names, f"{where}: say which column is its input {missing!r}")
+        found[missing] = Column(missing)
+    return tuple((given, as_expr(found[given])) for given in wanted)

@@ -1,0 +1,283 @@
+"""Calling modules: all windows of a batch, one after the other or in one call, whatever the user's code does.
+
+A call that raises, takes longer than the time limit, returns something of the wrong type or changes its input is a failure
+of its window alone; the others go on. When a call for many windows fails, they are asked one by one, to find whose fault
+it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.rows import Codes, Rows, take_rows
+from thalweg.model.time import Times
+from thalweg.udm.events import Window
+from thalweg.udm.limits import TimeUp, Watch
+from thalweg.udm.module import Module, Params
+from thalweg.udm.results import Answers, Collector, WrongResult
+from thalweg.udm.shapes import changed, require_shape, slicer
+
+__all__ = ["Caller", "Cells", "Failures"]
+
+Failures = dict[int, str]
+
+_READ_ONLY = ("read-only", "does not support item", "has no attribute", "immutable")
+"""What Python says when something that cannot be changed is changed."""
+
+
+class Cells:
+    """Windows of groups and their rows: cell i has the rows offsets[i] .. offsets[i + 1] and the window [start[i], end[i])."""
+
+    def __init__(self, rows: Rows, row_start: Times, row_end: Times, offsets: Codes, start: Times, end: Times) -> None:
+        self.rows, self.row_start, self.row_end = rows, row_start, row_end
+        self.offsets, self.start, self.end = offsets, start, end
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def without_nulls(self) -> Cells:
+        """Only the rows in which no column is null."""
+        if not any(column.null_count for column in self.rows.columns):
+            return self
+        valid = np.ones(self.rows.num_rows, np.bool_)
+        for column in self.rows.columns:
+            valid &= column.is_valid().to_numpy(zero_copy_only=False)
+        before = np.concatenate([[0], np.cumsum(valid)])
+        which = np.flatnonzero(valid)
+        return Cells(take_rows(self.rows, which), self.row_start[which], self.row_end[which], before[self.offsets], self.start, self.end)
+
+    def some(self, which: Codes) -> Cells:
+        """Only these cells, in order; the others must have no rows."""
+        offsets = np.append(self.offsets[:-1][which], self.offsets[-1:])
+        return Cells(self.rows, self.row_start, self.row_end, offsets, self.start[which], self.end[which])
+
+    def one(self, cell: int) -> Cells:
+        begin, stop = int(self.offsets[cell]), int(self.offsets[cell + 1])
+        return Cells(
+            self.rows.slice(begin, stop - begin),
+            self.row_start[begin:stop],
+            self.row_end[begin:stop],
+            np.array([0, stop - begin]),
+            self.start[cell : cell + 1],
+            self.end[cell : cell + 1],
+        )
+
+
+class Caller:
+    """A module with its parameters, ready to be called. `outputs` is what it declared to give."""
+
+    def __init__(self, module: Module, params: Params, outputs: pa.Schema, time_limit: float | None = None) -> None:
+        require_shape(module.takes, f"module {module.name!r}")
+        self.module = module
+        self.outputs = outputs
+        self._self = module.instance(params)
+        self._timed = module.time_sensitive
+        self._watch = Watch(time_limit)
+        self._skips = module.nulls == "skip"
+
+    # ---------------------------------------------------------------------------------------------- whole windows
+
+    def compute(self, cells: Cells) -> Answers:
+        """What the module gives for each cell."""
+        if self._skips:
+            cells = cells.without_nulls()
+        if self.module.in_columns and len(cells):
+            found = self._in_columns(cells)
+            if found is not None:
+                return found
+        if not {"compute", "add"} & self.module.methods:
+            return self._each(cells, lambda at, _begin, _stop: self._one_in_columns(cells.one(at)))
+        cut, call = self._slicer(cells), self._call_on_rows()
+        if not self._timed and self.module.takes != "pandas":
+            return self._each(cells, lambda _at, begin, stop: call(cut(begin, stop)))
+        return self._each(
+            cells, lambda at, begin, stop: self._checked(call, cut, begin, stop, Window(int(cells.start[at]), int(cells.end[at])))
+        )
+
+    def _slicer(self, cells: Cells) -> Callable[[int, int], Any]:
+        times = (cells.row_start, cells.row_end) if self._timed else (None, None)
+        return slicer(self.module.takes, cells.rows, *times)
+
+    def _call_on_rows(self) -> Callable[..., Any]:
+        """How one window is computed from its rows."""
+        own = self._self
+        if "compute" in self.module.methods:
+            found: Callable[..., Any] = own.compute
+            return found
+        return lambda given, *window: own.result(own.add(own.empty(), given), *window)
+
+    def _checked(self, call: Callable[..., Any], cut: Callable[[int, int], Any], begin: int, stop: int, window: Window) -> Any:
+        given = cut(begin, stop)
+        result = call(given, window) if self._timed else call(given)
+        if self.module.takes == "pandas" and changed("pandas", given, cut(begin, stop)):
+            raise WrongResult("it changed its input; work on a copy")
+        return result
+
+    def _each(self, cells: Cells, call: Callable[[int, int, int], Any]) -> Answers:
+        """Call for one cell after the other; a failure ends only its own cell."""
+        collector = Collector(self.outputs, self.module.kind == "aggregate", cells.start, cells.end)
+        offsets = cells.offsets.tolist()
+        at, size, watch = 0, len(cells), self._watch
+        empty_is_null = self._skips
+        while at < size:
+            try:
+                with watch:
+                    while at < size:
+                        watch.at = at
+                        begin, stop = offsets[at], offsets[at + 1]
+                        if empty_is_null and begin == stop:
+                            if collector.aggregate:
+                                collector.add(at, None)
+                        else:
+                            collector.add(at, call(at, begin, stop))
+                        at += 1
+            except TimeUp:
+                if watch.fired == at:
+                    collector.forget(at)
+                    collector.failures[at] = f"it took longer than {watch.limit:g} s"
+                    at += 1
+            except WrongResult as reason:
+                collector.forget(at)
+                collector.failures[at] = str(reason)
+                at += 1
+            except Exception as reason:  # whatever a user's code raises
+                collector.forget(at)
+                collector.failures[at] = self.reason(reason)
+                at += 1
+        return collector.finish()
+
+    @staticmethod
+    def reason(raised: Exception) -> str:
+        """What went wrong, as a failure says it."""
+        text = f"it raised {type(raised).__name__}: {raised}"
+        mutation = isinstance(raised, (TypeError, ValueError, AttributeError)) and any(sign in str(raised) for sign in _READ_ONLY)
+        return f"{text} (a module must not change its input; work on a copy)" if mutation else text
+
+    # ------------------------------------------------------------------------------------------------- in one call
+
+    def _in_columns(self, cells: Cells) -> Answers | None:
+        """All cells in one call; None when that failed, and each has to be asked alone."""
+        try:
+            with self._watch:
+                self._watch.at = 0
+                return self._answers(cells)
+        except TimeUp:
+            return None
+        except Exception:  # asked one by one, the culprit will say it again
+            return None
+
+    def _one_in_columns(self, cell: Cells) -> Any:
+        """The result of one cell, in the form that the collector takes."""
+        answers = self._answers(cell)
+        if self.module.kind == "aggregate":
+            (value,) = answers.payload.column(0).to_pylist()
+            return value
+        times = [pa.array(answers.start), pa.array(answers.end)]
+        return pa.Table.from_arrays([*answers.payload.columns, *times], names=[*self.outputs.names, "_start", "_end"])
+
+    def _answers(self, cells: Cells) -> Answers:
+        own, size = self._self, len(cells)
+        rows = cells.rows
+        windows: tuple[Rows, ...] = ()
+        if self._timed:
+            columns = [*rows.columns, pa.array(cells.row_start), pa.array(cells.row_end)]
+            rows = pa.RecordBatch.from_arrays(columns, names=[*rows.schema.names, "_start", "_end"])
+            windows = (pa.RecordBatch.from_arrays([pa.array(cells.start), pa.array(cells.end)], names=["start", "end"]),)
+        if "compute_groups" in self.module.methods:
+            result = own.compute_groups(rows, cells.offsets, *windows)
+        else:
+            result = own.results(own.partials(rows, cells.offsets), *windows)
+        if self.module.kind != "aggregate":
+            return self._many(result, cells)
+        array = values_of(result, self.outputs.field(0).type)
+        if len(array) != size:
+            raise WrongResult(f"it returned {len(array)} values for {size} windows")
+        if self._skips:
+            empty = cells.offsets[1:] == cells.offsets[:-1]
+            if empty.any():
+                array = pa.array(np.arange(size), mask=empty)
+                array = values_of(result, self.outputs.field(0).type).take(array)
+        payload = pa.RecordBatch.from_arrays([array], schema=self.outputs)
+        return Answers(np.arange(size), cells.start, cells.end, payload, {})
+
+    def _many(self, result: Any, cells: Cells) -> Answers:
+        """An operator's answer: a table and, for each of its rows, which window it is of."""
+        table, cell = result
+        names = table.schema.names
+        which: Codes = np.asarray(cell, np.int64)
+        if len(which) != table.num_rows or (len(which) and not 0 <= which.min() <= which.max() < len(cells)):
+            raise WrongResult(f"it returned {table.num_rows} rows and {len(which)} numbers of windows, of which there are {len(cells)}")
+        columns = [values_of(table.column(f.name), f.type) for f in self.outputs]
+        start, end = (
+            values_of(table.column(name), pa.int64()).to_numpy(zero_copy_only=False) if name in names else edges[which]
+            for name, edges in (("_start", cells.start), ("_end", cells.end))
+        )
+        if (start >= end).any():
+            raise WrongResult("it stamped an event that ends before it starts")
+        return Answers(which, start, end, pa.RecordBatch.from_arrays(columns, schema=self.outputs), {})
+
+    # --------------------------------------------------------------------------------------------------- in steps
+
+    def build(self, cells: Cells) -> tuple[list[Any], Failures]:
+        """The state of each cell, from its rows."""
+        own = self._self
+        return self._states(cells, lambda _at, given: own.add(own.empty(), given))
+
+    def update(self, states: list[Any], cells: Cells, *, adding: bool) -> tuple[list[Any], Failures]:
+        """The states after some rows were added to their cells, or removed."""
+        own = self._self
+        step = own.add if adding else own.remove
+        return self._states(cells, lambda at, given: step(states[at], given))
+
+    def _states(self, cells: Cells, step: Callable[[int, Any], Any]) -> tuple[list[Any], Failures]:
+        if self._skips:
+            cells = cells.without_nulls()
+        cut = self._slicer(cells)
+        offsets = cells.offsets.tolist()
+        states: list[Any] = [None] * len(cells)
+        failures: Failures = {}
+        at, size, watch = 0, len(cells), self._watch
+        while at < size:
+            try:
+                with watch:
+                    while at < size:
+                        watch.at = at
+                        states[at] = step(at, cut(offsets[at], offsets[at + 1]))
+                        at += 1
+            except TimeUp:
+                if watch.fired == at:
+                    failures[at] = f"it took longer than {watch.limit:g} s"
+                    at += 1
+            except Exception as reason:  # whatever a user's code raises
+                failures[at] = self.reason(reason)
+                at += 1
+        return states, failures
+
+    def results(self, states: list[Any], filled: Codes, start: Times, end: Times) -> Answers:
+        """What states give; `filled` says how many rows each has, of those that count."""
+        own = self._self
+        none = np.zeros(len(states) + 1, np.int64)
+        none[1:] = np.cumsum(np.maximum(filled, 0))  # only emptiness is looked at
+        cells = Cells(pa.RecordBatch.from_arrays([pa.array([], pa.int64())], names=["_"]), none[:0], none[:0], none, start, end)
+        if self._timed:
+            return self._each(cells, lambda at, _begin, _stop: own.result(states[at], Window(int(start[at]), int(end[at]))))
+        return self._each(cells, lambda at, _begin, _stop: own.result(states[at]))
+
+    # -------------------------------------------------------------------------------------------------- in columns
+
+    @property
+    def object(self) -> Any:
+        """The user's object itself."""
+        return self._self
+
+
+def values_of(given: Any, kind: pa.DataType) -> pa.Array:
+    """Values as one array of a type; raises what Arrow raises."""
+    array = given.combine_chunks() if isinstance(given, pa.ChunkedArray) else given
+    if not isinstance(array, pa.Array):
+        array = pa.array(array, from_pandas=False)
+    return array if array.type == kind else array.cast(kind)

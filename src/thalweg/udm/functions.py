@@ -1,0 +1,7 @@
+"""User-defined functions: a value for each event, wherever an expression may stand."""
+
+from __future__ import annotations
+
+from thalweg.expr.user_calls import UserCall, UserFunction
+
+__all__ = ["UserCall", "UserFunction"]

@@ -1,0 +1,140 @@
+"""Time limits: a call that takes too long is interrupted, and what comes after it goes on.
+
+One thread watches all running calls. A caller says by a number which call it is at; when the number stays for longer
+than the limit, the watcher interrupts the caller's thread by an exception that `except Exception` does not catch. In the
+main thread it does so by a signal, which also ends a wait inside the operating system; in other threads it takes effect
+between two Python instructions. Code that does not return from C cannot be interrupted.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import threading
+import time
+from types import FrameType
+from typing import Any, Self
+
+__all__ = ["TimeUp", "Watch"]
+
+_SIGNAL = getattr(signal, "SIGURG", None)
+"""Ignored unless somebody asks for it, and hardly anybody does."""
+
+
+class TimeUp(BaseException):
+    """The call has taken too long."""
+
+
+class Watch:
+    """Around a loop of calls: `with watch:`, and `watch.at = number` before each call.
+
+    >>> watch = Watch(0.05)
+    >>> try:
+    ...     with watch:
+    ...         watch.at = 7
+    ...         while True:
+    ...             pass
+    ... except TimeUp:
+    ...     print("call", watch.fired)
+    call 7
+    """
+
+    def __init__(self, limit: float | None) -> None:
+        self.limit = limit
+        self.at = -1
+        self.fired: int | None = None
+        """The call that was interrupted."""
+        self.seen = -1
+        self.since = 0.0
+        self.active = False
+        self._received = False
+        self._thread = threading.get_ident()
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        if self.limit is not None:
+            self.at = self.seen = -1
+            self.fired, self._received = None, False
+            self._thread = threading.get_ident()
+            self.since = time.monotonic()
+            self._before = self._listen()
+            self.active = True
+            _WATCHER.add(self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, traceback: object) -> None:
+        if self.limit is None:
+            return
+        _WATCHER.remove(self)  # after this it cannot fire any more
+        self._received |= kind is TimeUp
+        try:
+            # Fired but not yet arrived: it must arrive here, not in code that has nothing to do with it.
+            patience = time.monotonic() + 1.0
+            while self.fired is not None and not self._received and time.monotonic() < patience:
+                time.sleep(0)
+        except TimeUp:
+            self._received = True
+        if self._before is not None:
+            signal.signal(_SIGNAL, self._before)  # type: ignore[arg-type]
+
+    def _listen(self) -> Any:
+        if _SIGNAL is None or threading.current_thread() is not threading.main_thread():
+            return None
+        return signal.signal(_SIGNAL, self._interrupt)
+
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        if self.fired is not None and not self._received:
+            self._received = True
+            raise TimeUp
+
+    def fire(self) -> None:
+        """Interrupt the thread that is being watched."""
+        self.fired = self.at
+        if self._before is not None and _SIGNAL is not None:
+            signal.pthread_kill(self._thread, _SIGNAL)
+        else:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(TimeUp))
+
+
+class _Watcher:
+    """The thread that looks at all watches. It sleeps while there are none."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Condition()
+        self._watches: list[Watch] = []
+        self._thread: threading.Thread | None = None
+
+    def add(self, watch: Watch) -> None:
+        with self._lock:
+            self._watches.append(watch)
+            if self._thread is None or not self._thread.is_alive():  # a fork leaves threads behind
+                self._thread = threading.Thread(target=self._run, name="thalweg-time-limits", daemon=True)
+                self._thread.start()
+            self._lock.notify()
+
+    def remove(self, watch: Watch) -> None:
+        with self._lock:
+            watch.active = False
+            self._watches.remove(watch)
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                while not self._watches:
+                    self._lock.wait()
+                now = time.monotonic()
+                for watch in self._watches:
+                    self._look(watch, now)
+                pause = min((watch.limit or 1.0) for watch in self._watches) / 4
+                self._lock.wait(min(pause, 0.5))
+
+    def _look(self, watch: Watch, now: float) -> None:
+        if watch.fired is not None or not watch.active or watch.limit is None:
+            return
+        if watch.at != watch.seen:
+            watch.seen, watch.since = watch.at, now
+        elif now - watch.since >= watch.limit:
+            watch.fire()
+
+
+_WATCHER = _Watcher()

@@ -1,0 +1,124 @@
+"""The law of modules: whatever the module, the window, the clipping and the stamping, the final table is the oracle's.
+
+One table, `LAWS`, as for the other operators; the same laws are played over fragments, buckets and state slices.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+from tests.operators.test_laws import A, Law, endless, finite, nulls, scoped, used
+from tests.udm.modules import MINE
+from thalweg.expr import col
+from thalweg.plan.nodes import Node, Select, Source, Union, Where, WindowApply
+from thalweg.plan.properties import StreamProperties
+from thalweg.spark.simulation import DividedEngine
+from thalweg.testing import CONSISTENCIES, assert_form_right, assert_physically_independent, logical_inputs, make_form
+from thalweg.testing.manner import PUNCTUATED, WILD
+from thalweg.windows import CountWindow, HoppingWindow, SessionWindow, SnapshotWindow, Window
+
+SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
+GROUPED = Source("g", SCHEMA, declared=StreamProperties(group_ctis=True, group_keys=("k",)))
+WINDOWS: dict[str, Window] = {
+    "snapshot": SnapshotWindow(),
+    "tumbling": HoppingWindow(8, 8),
+    "hopping": HoppingWindow(9, 3, 1),
+    "gapped": HoppingWindow(3, 7),
+    "session": SessionWindow(5),
+    "count": CountWindow(2),
+    "count of three": CountWindow(3),
+    "count by end": CountWindow(2, "end"),
+    "count of one by end": CountWindow(1, "end"),
+}
+ON_A_GRID = ("tumbling", "hopping", "gapped")
+
+
+def apply(name: str, window: Window, node: Node = A, keys: tuple[str, ...] = (), **more: str) -> WindowApply:
+    module = MINE.find(name)
+    chosen = {"clip": module.clip, "stamp": module.stamp} | more
+    return WindowApply(node, window, module, (("v", col("v")),), keys=keys, clip=chosen["clip"], stamp=chosen["stamp"])
+
+
+def law(name: str, kind: str, *, keys: tuple[str, ...] = (), **more: str) -> Law:
+    inputs = finite if kind in ON_A_GRID else nulls if keys else endless
+    return Law(lambda: apply(name, WINDOWS[kind], A, keys, **more), inputs)
+
+
+LAWS: dict[str, Law] = {}
+for _kind in WINDOWS:
+    LAWS |= {f"{_name} over {_kind}": law(f"t.{_name}", _kind) for _name in ("listing", "sums", "spans", "pairs")}
+    LAWS |= {f"{_name} per group over {_kind}": law(f"t.{_name}", _kind, keys=("k",)) for _name in ("total", "evens", "largest", "columns")}
+for _kind, _clip in product(WINDOWS, ("left", "right", "full")):
+    LAWS[f"spans clipped {_clip} over {_kind}"] = law("t.spans", _kind, clip=_clip)
+for _kind, _clip in product(("tumbling", "snapshot", "count", "session"), ("none", "full")):
+    LAWS[f"weighted, clip {_clip}, over {_kind}"] = law("t.weighted", _kind, clip=_clip, keys=("k",))
+    LAWS[f"echo, clip {_clip}, over {_kind}"] = law("t.echo", _kind, clip=_clip)
+for _kind in ("hopping", "snapshot", "count", "count by end"):
+    LAWS |= {
+        f"starts over {_kind}": law("t.starts", _kind),
+        f"spread over {_kind}": law("t.spread", _kind, keys=("k",)),
+        f"tables over {_kind}": law("t.table", _kind),
+        f"operator in columns over {_kind}": law("t.wide", _kind, keys=("k",)),
+        f"partial over {_kind}": law("t.partial", _kind, keys=("k",)),
+        f"saved over {_kind}": law("t.saved", _kind, keys=("k",)),
+        f"stamps kept over {_kind}": law("t.after", _kind, keys=("k",)),
+        f"stamps aligned over {_kind}": law("t.after", _kind, stamp="align"),
+        f"stamps clipped over {_kind}": law("t.after", _kind, stamp="clip"),
+        f"stamps unrestricted over {_kind}": law("t.echo", _kind, stamp="unrestricted"),
+    }
+for _kind in ("tumbling", "hopping", "gapped", "snapshot"):
+    for _clip in ("none", "right"):
+        LAWS[f"time-bound over {_kind}, clip {_clip}"] = law("t.steps", _kind, clip=_clip)
+    LAWS[f"time-bound per group over {_kind}"] = law("t.steps", _kind, keys=("k",))
+LAWS |= {
+    "filter above a module": Law(lambda: Where(apply("t.evens", WINDOWS["hopping"]), col("v") > 0), finite),
+    "filter on a key above a module": Law(lambda: Where(apply("t.total", WINDOWS["count"], keys=("k",)), col("k") > 0), nulls),
+    "module over a module": Law(
+        lambda: apply("t.sums", WINDOWS["tumbling"], Select(apply("t.total", WINDOWS["snapshot"]), (("v", col("total")),))), finite
+    ),
+    "module over a union": Law(lambda: apply("t.listing", WINDOWS["snapshot"], Union(A, Where(A, col("v") > 1))), endless),
+    "scoped promises": Law(lambda: apply("t.total", WINDOWS["snapshot"], GROUPED, ("k",)), scoped),
+    "scoped promises on a grid": Law(lambda: apply("t.sums", WINDOWS["hopping"], GROUPED, ("k",)), scoped),
+    "scoped promises, count": Law(lambda: apply("t.sums", WINDOWS["count"], GROUPED, ("k",)), scoped),
+}
+
+
+@pytest.mark.parametrize(("number", "name"), list(enumerate(LAWS)), ids=list(LAWS))
+def test_law(number: int, name: str) -> None:
+    query = LAWS[name].build()
+    for seed in range(2):
+        inputs = LAWS[name].inputs(Random(f"{name}/{seed}"))
+        level = CONSISTENCIES[(number + seed) % len(CONSISTENCIES)]
+        assert_physically_independent(query, used(query, inputs), forms=3, seed=seed, consistency=level)
+
+
+@pytest.mark.parametrize(("number", "name"), list(enumerate(LAWS))[::3], ids=list(LAWS)[::3])
+def test_law_divided(number: int, name: str) -> None:
+    query = LAWS[name].build()
+    logicals = logical_inputs(query, used(query, LAWS[name].inputs(Random(f"{name}/divided"))))
+    for manner in (PUNCTUATED, WILD):
+        form = make_form(logicals, manner, Random(name))
+        assert_form_right(query, form, consistency=CONSISTENCIES[number % len(CONSISTENCIES)], engine=DividedEngine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LAWS)
+def test_law_at_length(name: str) -> None:
+    query = LAWS[name].build()
+    for seed in range(100, 120):
+        inputs = LAWS[name].inputs(Random(f"{name}/{seed}"))
+        assert_physically_independent(query, used(query, inputs), forms=20, seed=seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LAWS)
+def test_law_divided_at_length(name: str) -> None:
+    query = LAWS[name].build()
+    for seed in range(5):
+        logicals = logical_inputs(query, used(query, LAWS[name].inputs(Random(f"{name}/{seed}"))))
+        for consistency in CONSISTENCIES:
+            assert_form_right(query, make_form(logicals, WILD, Random(f"{name}/{seed}")), consistency=consistency, engine=DividedEngine)
