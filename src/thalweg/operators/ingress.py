@@ -45,7 +45,7 @@ from thalweg.model.delta import Delta, Weights
 from thalweg.model.progress import NO_PROGRESS, Progress, Scope, progress_of_text, progress_text
 from thalweg.model.rows import Bools, Codes, Rows, encode
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
-from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, slice_of_delta
+from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, map_progress, slice_of_delta
 from thalweg.operators.claims import Claims, Rewritten, rewrite_late
 from thalweg.operators.punctuation import QuarantineGate
 from thalweg.operators.punctuation.promises import Groups, SourcePromises, roll_down
@@ -109,6 +109,8 @@ class IngressKernel(Operator):
         self._heard: int | None = None
         self._fired: int | None = None
         self._since: int | None = None
+        self.passes: tuple[int, int] | None = None
+        """Of the promises that are given, only times on this grid are passed on; rows are judged by all of them."""
         self.warnings: dict[Any, str] = {}
 
     def use_grid(self, grid: tuple[int, int] | None) -> None:
@@ -140,7 +142,7 @@ class IngressKernel(Operator):
         batch = self._checked(batch)
         given = self._given(batch.progress)
         gated = None if self._gate is None else self._gate.gate(batch, given.cti, self.now)
-        arrived, batch = len(batch), batch if gated is None else gated.batch
+        batch = batch if gated is None else gated.batch
         parts = self._parts(batch)
         promise, promises = self._promises.after(batch, parts, self._known(batch, parts))
         late = batch.sync < promise
@@ -162,12 +164,13 @@ class IngressKernel(Operator):
             self.quarantined.note(gated.aside, gated.reference, ["quarantined"] * len(gated.aside))
         self._batches += 1
         self._promises = promises
-        self._advance(promises.now(given, parts, self._progress, self._grid), arrived)
+        self._advance(promises.now(given, parts, self._progress, self._grid), len(batch))
         if len(self._live):
             self._live = self._live.filter((self._live.end >= self._progress.cti) & (self._progress.cti != INFINITY))
         if len(self._claims):
             self._claims = self._claims.still_open(self._progress.cti)
-        return admitted.with_progress(self._progress)
+        passed = self._progress if self.passes is None else map_progress(self._progress, lambda time: roll_down(time, self.passes))
+        return admitted.with_progress(passed)
 
     def _advance(self, made: Progress, arrived: int) -> None:
         before = self._progress
