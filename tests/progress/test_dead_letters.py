@@ -10,7 +10,7 @@ import pytest
 
 import thalweg as tw
 from thalweg.errors import InputError, PlanError, TimeRangeError, UnknownColumnError
-from thalweg.spark.egress import DEAD_LETTERS, unpack_dead
+from thalweg.spark.egress import DEAD_RECORDS, unpack_dead
 from thalweg.spark.feeds import Files, Times, _FileJob, _FileReader
 from thalweg.spark.fragments import fragments_of, targets_of
 from thalweg.spark.ingest import Ingest
@@ -119,7 +119,7 @@ def test_the_reader_of_files_sends_dead_letters_past_the_fragments(tmp_path: Pat
     late = {"kind": "late", "origin": "s", "blob": b""}
     packed = pa.RecordBatch.from_pylist([{"kind": "dead", "origin": "s", "blob": letters["blob"]}, late])
     (typed,) = unpack_dead([packed])
-    assert typed.schema == DEAD_LETTERS and typed.num_rows == 3
+    assert typed.schema == DEAD_RECORDS and typed.num_rows == 3
 
 
 def test_the_reader_of_files_refuses_bad_records_unless_told(tmp_path: Path) -> None:

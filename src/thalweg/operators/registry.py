@@ -8,6 +8,7 @@ from typing import Any
 from thalweg.errors import PlanError
 from thalweg.operators.alter_lifetime import AlterLifetimeKernel
 from thalweg.operators.base import Operator
+from thalweg.operators.bins_aggregate import BinsAggregateKernel
 from thalweg.operators.bucket_aggregate import BucketAggregateKernel
 from thalweg.operators.chop import ChopKernel
 from thalweg.operators.clip_by import ClipByKernel
@@ -17,6 +18,7 @@ from thalweg.operators.coverage import CoverageKernel
 from thalweg.operators.describe import DescribeKernel
 from thalweg.operators.distinct import DistinctKernel
 from thalweg.operators.extend import ExtendKernel
+from thalweg.operators.grid_apply import GridApplyKernel
 from thalweg.operators.hopping_aggregate import HoppingAggregateKernel
 from thalweg.operators.hopping_lifetime import HoppingLifetimeKernel
 from thalweg.operators.hopping_rows import HoppingRowsAggregateKernel, HoppingTopKKernel
@@ -86,7 +88,8 @@ def kernel_for(node: Node, consistency: Consistency) -> Operator:
     if isinstance(node, nodes.CombinePanes):
         return CombinePanesKernel(node, consistency)
     if isinstance(node, nodes.WindowApply):
-        return WindowApplyKernel(node, consistency)
+        on_a_grid = isinstance(node.window, HoppingWindow) and not node.ends_matter and node.stamp != "time-bound"
+        return GridApplyKernel(node, consistency) if on_a_grid else WindowApplyKernel(node, consistency)
     if isinstance(node, TopK):
         return HoppingTopKKernel(node, consistency) if isinstance(node.window, HoppingWindow) else TopKKernel(node, consistency)
     if isinstance(node, Join) and node.how == "inner":
@@ -102,6 +105,8 @@ def kernel_for(node: Node, consistency: Consistency) -> Operator:
 def _wid_aggregate(node: nodes.WidAggregate, consistency: Consistency) -> Operator:
     if isinstance(node.kind, LandmarkTime):
         return LandmarkAggregateKernel(node, consistency)
+    if isinstance(node.kind, SlideByTuple) and node.input.properties.insert_only and all(call.bounded for _, call in node.aggregates):
+        return BinsAggregateKernel(node, consistency)
     if isinstance(node.kind, SlideByTuple | SlidingRows) or (isinstance(node.kind, SlidingTime) and node.kind.origin is None):
         return WidAggregateKernel(node, consistency)
     return KindAggregateKernel(node, consistency)

@@ -26,6 +26,7 @@ from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.time import INFINITY, Duration, duration_us, time_us
 from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
+from thalweg.operators.dead_letters import DEAD_LETTERS, WritesLetters
 from thalweg.operators.ingress import IngressKernel
 from thalweg.operators.punctuation.quarantine import Case
 from thalweg.plan.nodes import Node, Source, walk
@@ -231,6 +232,11 @@ class Engine:
     def late_count(self, source: str) -> int:
         """How many elements of a source came late so far."""
         return self._ingress(source).ledger.count
+
+    def dead_letters(self) -> pa.Table:
+        """The windows, since the last call, that modules failed on and the query went on without (`on_error="skip"`)."""
+        kernels = [station.operator for station in self._graph.stations]
+        return pa.concat_tables([DEAD_LETTERS.empty_table(), *(k.dead_letters.take() for k in kernels if isinstance(k, WritesLetters))])
 
     def _ingress(self, source: str) -> IngressKernel:
         self._schema_of(source)

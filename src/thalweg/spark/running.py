@@ -193,6 +193,7 @@ def start(
     trigger: str | Mapping[str, Any] = "at once",
     late: Each | None = None,
     dead: Each | None = None,
+    skipped: Each | None = None,
     feeds: Mapping[str, Feed] | None = None,
     idle: Mapping[str, float] | None = None,
     buckets: int | None = None,
@@ -205,7 +206,7 @@ def start(
     `to`: `"memory"` (see `RunningQuery.table`), `"noop"`, a file format such as `"parquet"` with `path`, where each
     micro-batch becomes a folder `batch=N` that is written again if the batch is, or a function of (DataFrame, batch number)
     called once per micro-batch, which should do nothing twice for one number. `late` is such a function for late rows, `dead` one
-    for records that could not be read (see `from_files`).
+    for records that could not be read (see `from_files`), `skipped` one for the windows that modules failed on (`on_error="skip"`).
     `trigger`: `"at once"` (one micro-batch after the other), `"available now"`, or Spark's own arguments.
     `progress` prints a line for each micro-batch; by default where standard error is a terminal.
     Without a checkpoint the query cannot be started again.
@@ -224,16 +225,19 @@ def start(
 
     def each(packed: DataFrame, batch: int) -> None:
         ready.record.note(batch)
-        if late is None and dead is None:
+        if late is None and dead is None and skipped is None:
             deliver(packed, batch)
             return
         packed = packed.persist()  # two readers, one run of the fragments
         try:
             deliver(packed, batch)
-            for source in _leaves(ready) if late is not None else ():
-                late(ready.ledger(source, packed), batch)  # type: ignore[misc]
+            if late is not None:
+                for source in _leaves(ready):
+                    late(ready.ledger(source, packed), batch)
             if dead is not None:
                 dead(ready.dead_letters(packed), batch)
+            if skipped is not None:
+                skipped(ready.skipped(packed), batch)
         finally:
             packed.unpersist()
 
