@@ -113,7 +113,8 @@ class FragmentRunner:
         """Give a batch to an input of the graph, and work until all of it is done."""
         kernel = self._graph.sources[name].operator
         if isinstance(kernel, IngressKernel):
-            kernel.now = int(now * 1_000_000)
+            clock = self._inputs[name].clock  # what a ticker told is told again if the micro-batch is run again
+            kernel.now = int(now * 1_000_000) if clock is None else clock
             observed = not self._in_sequence(self._entries[name]) and not self._inputs[name].promised
             kernel.passes = self._grids.get(name) if observed else None
         self._graph.offer(name, batch)
