@@ -17,6 +17,7 @@ _COMMANDS = {
     "demo": "Late packets in; early, revised and final answers out.",
     "repro": "Repeat experiments of the literature.",
     "sql": "A query in SQL over files, on Spark or in-process; without one, a shell.",
+    "udm": "User-defined modules: what there is, and whether it does what it says.",
 }
 """Name and line of help; the command lives in the module `thalweg.cli.<name>` under its own name."""
 
