@@ -1,7 +1,8 @@
 """Buffering: tuples wait in a buffer; when an extent ends, its aggregate is computed over the buffered tuples.
 
-What stream systems commonly do. The tuples must be in order. Written on the ground of this engine, as the systems it stands for would be:
-tuples are Arrow rows, the aggregates are the engine's own, and each extent is laid out, row by row of the buffer, before it is reduced.
+What stream systems commonly do. The tuples must be in order. Written on the ground of this engine, as the systems it stands for
+would be: tuples are Arrow rows, the aggregates are the engine's own, and each extent is laid out, row by row of the buffer,
+before it is reduced.
 """
 
 from __future__ import annotations

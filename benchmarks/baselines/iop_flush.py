@@ -11,30 +11,27 @@ import numpy as np
 
 from thalweg.model.rows import Codes
 from thalweg.operators.cells import Numbers
-from thalweg.operators.table_panes import TablePanesKernel
+from thalweg.operators.table_panes import Sent, TablePanesKernel
 
 __all__ = ["InOrderTable"]
-
-Sent = list[tuple[Codes, Codes, Codes, Numbers]]
 
 
 class InOrderTable(TablePanesKernel):
     """A table of partial sums that never sends a sum of a window before all of the one in front of it."""
 
-    def _pace(self, rows: int, newest: int) -> Sent:
-        began = newest > self._newest
-        sent: Sent = []
-        if began:  # what is left of the window before the last leaves at once
-            sent.append(self._send((self._group >= 0) & (self._first < self._newest)))
+    def _pace(self, rows: int, newest: int) -> list[Sent]:
+        # What is left of the window before the last leaves at once when a new one begins.
+        sent = [self._send(self._old())] if newest > self._newest else []
         self._newest = max(self._newest, newest)
-        old = np.flatnonzero((self._group >= 0) & (self._first < self._newest))[:rows]
-        mask = np.zeros(len(self._group), np.bool_)
-        mask[old] = True
+        mask = np.zeros(self._table.slots, np.bool_)
+        mask[np.flatnonzero(self._old())[:rows]] = True
         return [*sent, self._send(mask)]
 
-    def _put(self, group: Codes, first: Codes, beyond: Codes, sums: Numbers) -> Sent:
-        slot = (group * 2_654_435_761) % self._table.slots
-        there = self._group[slot]
-        collides = (there >= 0) & (there != group) & (self._first[slot] == first)
-        flushed = [self._send((self._group >= 0) & (self._first < self._newest))] if collides.any() else []
-        return [*flushed, *super()._put(group, first, beyond, sums)]
+    def _put(self, identity: Numbers, first: Codes, beyond: Codes, sums: Numbers) -> list[Sent]:
+        slot = self._slots(identity)
+        other = np.zeros(len(slot), np.bool_)
+        for mine, theirs in zip(self._identity, identity, strict=True):
+            other |= mine[slot] != theirs
+        collides = other & (self._first[slot] == first)
+        flushed = [self._send(self._old())] if collides.any() else []
+        return [*flushed, *super()._put(identity, first, beyond, sums)]

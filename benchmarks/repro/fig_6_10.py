@@ -55,21 +55,23 @@ def series(scale: float) -> Iterator[Line]:
     data = in_order(max(int(30_000 * scale), 2 * RANGE), rate=SECOND)  # the time of a row is its number
     batches = batches_of(data)
     rows = tw.source("rows", {"value": "int64"}, insert_only=True)
-    cases: dict[str, tuple[Callable[[int], int], tuple[int, ...]]] = {
-        "scan": (lambda _: _engine(rows, batches), SLIDES),
-        "buffering": (lambda slide: _buffering(batches, slide), SLIDES),
+
+    def numbered(slide: int) -> int:
+        return _engine(rows.sliding(RANGE, slide, over=tw.rows()).aggregate(most=tw.max_("value")), batches)
+
+    def one_by_one(slide: int) -> int:
+        return _engine(rows.sliding(RANGE, slide).aggregate(most=tw.max_("value"), strategy="wid"), batches)
+
+    cases: dict[str, tuple[Callable[[int], int], list[int]]] = {
+        "scan": (lambda _: _engine(rows, batches), [*SLIDES]),
+        "buffering": (lambda slide: _buffering(batches, slide), [*SLIDES]),
+        "engine": (numbered, [*SLIDES]),
+        "WID, window by window": (one_by_one, [slide for slide in SLIDES if slide >= 100]),
     }
-    cases["engine"] = (
-        lambda slide: _engine(rows.sliding(RANGE, slide, over=tw.rows()).aggregate(most=tw.max_("value")), batches),
-        SLIDES,
-    )
-    cases["WID, window by window"] = (
-        lambda slide: _engine(rows.sliding(RANGE, slide).aggregate(most=tw.max_("value"), strategy="wid"), batches),
-        tuple(slide for slide in SLIDES if slide >= 100),
-    )
     for name, (run, slides) in cases.items():
         for slide in slides:
-            seconds, answers = [], 0
+            seconds: list[float] = []
+            answers = 0
             for _ in range(ROUNDS):
                 begin = time.process_time()
                 answers = run(slide)

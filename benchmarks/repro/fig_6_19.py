@@ -1,10 +1,10 @@
 """Memory, latency and execution time of WID, buffering and AdaptWID over skewed groups.
 
-Q6-7 sums packet sizes by source over one second, one stream. Q6-8 counts packets by source over the last ten seconds,
-every second, over the union of two main links (4000 packets a second each) and a control link that is nearly empty and
-behind. In every ten seconds small groups have one packet, medium ones 15 and large ones 300 on average; the small ones
-hold 1, 3, 5, 7 or 9 % of the packets, the medium ones 20 %. Memory is the largest state of the operator; latency the
-processor time from a punctuation to its answers.
+Q6-7 sums packet sizes by source over one second, one stream. Q6-8 counts packets by source over the last ten seconds, every
+second, over the union of two main links (4000 packets a second each) and a control link that is nearly empty and behind. In
+every ten seconds small groups have one packet, medium ones 15 and large ones 300 on average; the small ones hold 1, 3, 5, 7 or
+9 % of the packets, the medium ones 20 %. Memory is the largest state of the operator; latency the processor time from a
+punctuation to its answers.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pyarrow as pa
 import thalweg as tw
 from benchmarks.repro import Line, draw_series, point
 from benchmarks.repro.streams import SECOND, Numbers
+from thalweg.cli.bench import Value
 from thalweg.model.batch import Batch
 from thalweg.model.progress import Progress
 
@@ -94,7 +95,7 @@ def series(scale: float) -> Iterator[Line]:
                 asked = windows.aggregate(**calls, strategy="rows" if strategy == "lazy" else strategy)  # type: ignore[arg-type]
                 runs = [_run(asked, fed) for _ in range(ROUNDS)]
                 name = {"wid": "WID", "adaptive": "AdaptWID", "lazy": "buffering"}[strategy]
-                facts: dict[str, str | int | float] = {"dataset": f"DS{number}", "small_percent": small}
+                facts: dict[str, Value] = {"dataset": f"DS{number}", "small_percent": small}
                 yield point("6-19", f"{query} {name}", f"DS{number}", "memory", max(run[0] for run in runs), "B", **facts)
                 yield point("6-19", f"{query} {name}", f"DS{number}", "latency", median(run[1] for run in runs) * 1000, "ms", **facts)
                 yield point("6-19", f"{query} {name}", f"DS{number}", "execution time", median(run[2] for run in runs), "s", **facts)

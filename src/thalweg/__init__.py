@@ -26,7 +26,7 @@ from thalweg.model import (
 from thalweg.plan.aggregates import arg_max, arg_min, avg, count, first, last, max_, min_, percentile, stddev, sum_, variance
 from thalweg.plan.join_windows import band, ranges, same_window, widjoin
 from thalweg.plan.policies import estimated, late_by, late_by_rows, on_demand, ordered, quarantine, timer
-from thalweg.run import Engine, changes, events, run, table
+from thalweg.run import Engine, changes, events, records, run, table
 from thalweg.sql import sql
 from thalweg.stream import Stream, join_all, source
 from thalweg.windows.specification import rank, rows
@@ -78,6 +78,7 @@ __all__ = [
     "quarantine",
     "ranges",
     "rank",
+    "records",
     "remove",
     "rows",
     "run",

@@ -262,10 +262,11 @@ class Stream:
 
     def union(self, *others: Stream) -> Stream:
         """The rows of all."""
-        node = self.node
-        for other in others:
-            node = nodes.Union(node, _stream(other, "union").node)
-        return Stream(node)
+        level = [self.node, *(_stream(other, "union").node for other in others)]
+        while len(level) > 1:  # a row passes few unions, however many streams there are
+            pairs = [nodes.Union(*level[at : at + 2]) for at in range(0, len(level) - 1, 2)]
+            level = [*pairs, *level[2 * len(pairs) :]]
+        return Stream(level[0])
 
     def join(
         self,

@@ -103,7 +103,7 @@ CASES = [
             "conn": points(zeek(root), "start_us", ["uid"], "seq"),
             "http": points(root / "zeek_conn" / "http.parquet", "ts_us", ["uid"], "seq"),
         },
-        lambda s: s["conn"].set_duration(FOREVER).join(s["http"].set_duration(FOREVER), on="uid"),
+        lambda s: s["conn"].set_duration(FOREVER).join(s["http"].set_duration(FOREVER), on="uid", endless=("left", "right")),
         len,
     ),
     Case(

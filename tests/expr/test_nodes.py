@@ -39,7 +39,8 @@ def test_nodes_say_what_they_are() -> None:
 def test_aliases_are_stored_under_the_name_of_the_table() -> None:
     for alias, name in ALIASES.items():
         assert name in FUNCTIONS and alias not in FUNCTIONS
-    assert call("substr", col("s"), 1).function == "substring"
+    made = call("substr", col("s"), 1)
+    assert isinstance(made, Call) and made.function == "substring"
 
 
 def test_same_tells_types_apart() -> None:

@@ -49,7 +49,11 @@ class Accumulators:
     def __init__(self, arguments: ArgumentProjection, schema: pa.Schema) -> None:
         self._arguments = arguments
         self._result_types = [schema.field(len(schema) - len(arguments.calls) + i).type for i in range(len(arguments.calls))]
-        self.schema = pa.schema([pa.field("n", pa.int64()), *(f for i in range(len(arguments.calls)) for f in self._fields(i))])
+        self._columns = [self._fields(i) for i in range(len(arguments.calls))]
+        self._integers = [[field.name for field in fields if pa.types.is_int64(field.type)] for fields in self._columns]
+        self.schema = pa.schema([pa.field("n", pa.int64()), *(field for fields in self._columns for field in fields)])
+        self._names = self.schema.names
+        self._floats = [field.name for field in self.schema if field.name[0] in "seqr" and pa.types.is_float64(field.type)]
 
     @property
     def subtractable(self) -> bool:
@@ -84,7 +88,7 @@ class Accumulators:
         columns: Columns = {"n": pa.array(ones)}
         for index in range(len(self._arguments.calls)):
             columns |= self._contribution(index, rows, start, ones)
-        return pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
+        return pa.RecordBatch.from_arrays([columns[name] for name in self._names], schema=self.schema)
 
     def _contribution(self, i: int, rows: Rows, start: Times, ones: Codes) -> Columns:
         call = self._arguments.calls[i]
@@ -109,11 +113,12 @@ class Accumulators:
         return chosen if call.function in ("min", "max") else {f"t{i}": pa.array(start), **chosen}
 
     def _total(self, i: int, values: pa.Array, there: Bools, ones: Codes) -> Columns:
-        if self.schema.get_field_index(f"e{i}") >= 0:
+        if f"e{i}" in self._floats:
             floats = np.where(there, _floats(values), 0.0)
             return {f"s{i}": pa.array(floats), f"e{i}": pa.array(np.zeros(len(floats)))}
-        whole = pc.fill_null(values.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
-        return {f"s{i}": pa.array(np.where(there, whole, 0) * ones)}
+        whole = values.cast(pa.int64())
+        numbers = (whole.fill_null(0) if whole.null_count else whole).to_numpy(zero_copy_only=False)
+        return {f"s{i}": pa.array(numbers * (ones * there))}
 
     # --------------------------------------------------------------------------------------------------- put together
 
@@ -131,22 +136,17 @@ class Accumulators:
                 np.minimum.at(best, code, order[0])
                 columns |= self._picked(i, parts, best, order[1])
             else:
-                columns |= {f.name: _sums(parts.column(f.name), code, size) for f in self._fields(i) if pa.types.is_int64(f.type)}
-        floats = [field.name for field in self.schema if self._is_doubled(field)]
-        if floats:
+                columns |= {name: _sums(parts.column(name), code, size) for name in self._integers[i]}
+        if self._floats:
             by_code = np.argsort(code, kind="stable")
             begins = np.searchsorted(code[by_code], np.arange(size + 1))
             columns |= self._doubled_sums(parts.take(pa.array(by_code)), begins[:-1], begins[1:])
-        return pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
-
-    def _is_doubled(self, field: pa.Field) -> bool:
-        return field.name[0] in "seqr" and bool(pa.types.is_float64(field.type))
+        return pa.RecordBatch.from_arrays([columns[name] for name in self._names], schema=self.schema)
 
     def _doubled_sums(self, parts: Rows, lo: Codes, hi: Codes) -> Columns:
         """Sums of floats, in pairs of columns."""
-        names = [field.name for field in self.schema if self._is_doubled(field)]
         columns: Columns = {}
-        for high, low in zip(names[::2], names[1::2], strict=True):
+        for high, low in zip(self._floats[::2], self._floats[1::2], strict=True):
             sums = range_query([parts.column(high).to_numpy(), parts.column(low).to_numpy()], lo, hi, DOUBLED)
             columns |= {high: pa.array(sums[0]), low: pa.array(sums[1])}
         return columns
@@ -163,9 +163,9 @@ class Accumulators:
                 (best,) = range_query([order[0]], lo, hi, MINIMUM)
                 columns |= self._picked(i, parts, best, order[1])
             else:
-                columns |= {f.name: _range_sums(parts.column(f.name), lo, hi) for f in self._fields(i) if pa.types.is_int64(f.type)}
+                columns |= {name: _range_sums(parts.column(name), lo, hi) for name in self._integers[i]}
         columns |= self._doubled_sums(parts, lo, hi)
-        return pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
+        return pa.RecordBatch.from_arrays([columns[name] for name in self._names], schema=self.schema)
 
     def _plain_keys(self, i: int, parts: Rows) -> npt.NDArray[Any] | None:
         """The values of a minimum or maximum as numbers of which the smallest is wanted; None where they are not so plain."""
@@ -218,7 +218,7 @@ class Accumulators:
         which = sorted_[np.where(absent, 0, best)] if len(sorted_) else np.zeros(len(best), np.int64)
         at = pa.array(which, mask=absent)
         columns = {}
-        for field in self._fields(i):
+        for field in self._columns[i]:
             values = parts.column(field.name).take(at) if len(sorted_) else pa.nulls(len(best), field.type)
             columns[field.name] = values.fill_null(False) if field.name[0] == "h" else values
             if field.name[0] == "t":
@@ -247,7 +247,7 @@ class Accumulators:
             variances = variance_of(counts.astype(np.float64), (sums[0], sums[1]), (sums[2], sums[3]))
             return pa.array(variances if call.function == "variance" else np.sqrt(variances), kind, mask=counts < 2)
         total = parts.column(f"s{i}").to_numpy()
-        if self.schema.get_field_index(f"e{i}") >= 0:
+        if f"e{i}" in self._floats:
             total = rounded((total, parts.column(f"e{i}").to_numpy()))
         if call.function == "sum":
             return pa.array(total, kind, mask=counts == 0)
@@ -256,7 +256,8 @@ class Accumulators:
 
 
 def _floats(values: pa.Array) -> Floats:
-    numbers: Floats = pc.fill_null(values.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
+    floats = values.cast(pa.float64())
+    numbers: Floats = (floats.fill_null(0.0) if floats.null_count else floats).to_numpy(zero_copy_only=False)
     return numbers
 
 

@@ -45,6 +45,9 @@ from thalweg.windows import HoppingWindow
 __all__ = ["BucketAggregateKernel", "Items"]
 
 
+_FEW = 3
+"""Up to so many windows each row is looked at once for each; for more, ranges of rows are put together."""
+
 _PARTS = 8
 """Batches whose cells are kept apart before they are put together."""
 
@@ -101,7 +104,6 @@ class BucketAggregateKernel(Operator):
         self._waiting: list[Items] = []
         self._is_eager = np.empty(0, np.bool_)
         self._volume = np.empty(0, np.int32)
-        self._expiry: dict[int, list[tuple[Codes, Codes]]] = {}
         self._monitor = Monitor(node.window.size)
         self.switches = {"to eager": 0, "to lazy": 0}
 
@@ -155,22 +157,21 @@ class BucketAggregateKernel(Operator):
 
     def _add(self, items: Items, first: Codes, beyond: Codes) -> None:
         if self._adaptive:
-            np.add.at(self._volume, items.group, 1)
+            self._turn_eager(items.group)
             eager = self._is_eager[items.group]
         else:
             eager = np.full(len(items), self._eager)
         if eager.any():
             self._add_eager(items.where(eager), first[eager], beyond[eager])
         if not eager.all():
-            self._waiting.append(items.where(~eager))
+            lazy = items.where(~eager)
+            self._waiting.append(lazy)
             if self._adaptive:
-                self._turn_eager(items.group[~eager])
+                self._volume += np.bincount(lazy.group, minlength=len(self._volume)).astype(np.int32)
 
     def _add_eager(self, items: Items, first: Codes, beyond: Codes) -> None:
         """Rows into the cells of windows, or of panes."""
         items = self._as_parts(items)
-        if self._adaptive and not self._by_pane and self._window.hop != self._window.size:
-            self._note_expiry(items.group, beyond - 1)
         if self._by_pane:
             items = Items(items.group, self._pane(items.at), items.parts)
         else:
@@ -252,6 +253,10 @@ class BucketAggregateKernel(Operator):
             return self._none
         first = max(low, int(self._grid.first(items.at).min()))
         last = min(high, int(self._grid.beyond(items.at + 1).max()) - 1)
+        if last - first < _FEW:
+            begin, beyond = np.maximum(self._grid.first(items.at), first), np.minimum(self._grid.beyond(items.at + 1), last + 1)
+            which, at = ranges(begin, np.maximum(beyond - begin, 0))
+            return self._merged(Items(items.group[which], at, items.parts.take(pa.array(which))))
         window = np.arange(first, last + 1)
         start = self._grid.start(window)
         frames = Frames(np.zeros(len(window), np.int64), start, start + self._grid.size, start, start + self._grid.size, window)
@@ -281,30 +286,30 @@ class BucketAggregateKernel(Operator):
         return rows / max(1.0 - self._monitor.share_behind(), 0.01)
 
     def _turn_eager(self, group: Codes) -> None:
-        """Groups with many rows: their buffer becomes partial results."""
-        dense = np.zeros(len(self._book), np.bool_)
-        dense[group] = self._volume[group] > self._limit()
-        if not dense.any():
+        """Groups that get many rows: what they have in the buffer becomes partial results, and so do the rows that come."""
+        rows = self._volume + np.bincount(group, minlength=len(self._volume))
+        dense = ~self._is_eager & (rows > self._limit())
+        many = int(dense.sum())
+        if not many:
             return
-        self.switches["to eager"] += int(dense.sum())
+        self.switches["to eager"] += many
         self._is_eager |= dense
+        if not self._volume[dense].any():
+            return
+        self._volume[dense] = 0
         buffer = self._gather_buffer()
         mine = dense[buffer.group]
-        self._buffer = buffer.where(~mine)
         moving = buffer.where(mine)
+        self._buffer = buffer.where(~mine)
         self._add_eager(moving, self._grid.first(moving.at), self._grid.beyond(moving.at + 1))
 
-    def _note_expiry(self, group: Codes, last: Codes) -> None:
-        cell, size = encode([group, last], len(group))
-        counts = np.bincount(cell, minlength=size).astype(np.int64)
-        someone = np.empty(size, np.int64)
-        someone[cell] = np.arange(len(group))
-        for window in np.unique(last[someone]).tolist():
-            mine = last[someone] == window
-            self._expiry.setdefault(window, []).append((group[someone[mine]].astype(np.int32), counts[mine].astype(np.int32)))
-
     def _turn_lazy(self) -> None:
-        sparse = self._is_eager & (self._volume < lower_threshold(self._limit()))
+        """Groups whose windows have become small. What partial results they have stay until their windows close."""
+        cells = self._gather_cells()
+        largest = np.zeros(len(self._is_eager), np.int64)
+        np.maximum.at(largest, cells.group, cells.parts.column("n").to_numpy())
+        rows = largest * self._monitor.extent / (self._window.pane if self._by_pane else self._window.size)
+        sparse = self._is_eager & (rows < lower_threshold(self._limit()))
         self.switches["to lazy"] += int(sparse.sum())
         self._is_eager &= ~sparse
 
@@ -315,17 +320,11 @@ class BucketAggregateKernel(Operator):
         over = self._grid.beyond(self._buffer.at + 1) <= closed + 1
         if self._adaptive:
             self._monitor.close(closed)
-            np.subtract.at(self._volume, self._buffer.group[over], 1)
-            for window in [w for w in self._expiry if w <= closed]:
-                for group, count in self._expiry.pop(window):
-                    np.subtract.at(self._volume, group, count)
+            self._volume -= np.bincount(self._buffer.group[over], minlength=len(self._volume)).astype(np.int32)
         if over.any():
             self._buffer = self._buffer.where(~over)
         cells = self._gather_cells()
         over = self._pane_start(cells.at) < self._grid.start(np.array([closed + 1]))[0] if self._by_pane else cells.at <= closed
-        if self._adaptive and (self._by_pane or self._window.hop == self._window.size):
-            gone = cells.where(over)
-            np.subtract.at(self._volume, gone.group, gone.parts.column("n").to_numpy().astype(np.int32))
         self._cells = [cells.where(~over)]
         if self._adaptive:
             self._turn_lazy()
@@ -333,7 +332,7 @@ class BucketAggregateKernel(Operator):
             self._tidy()
 
     def _forget_all(self) -> None:
-        self._cells, self._buffer, self._waiting, self._expiry = [], self._empty_buffer, [], {}
+        self._cells, self._buffer, self._waiting = [], self._empty_buffer, []
         self._is_eager, self._volume = np.empty(0, np.bool_), np.empty(0, np.int32)
         self._book.clear()
 
@@ -346,10 +345,6 @@ class BucketAggregateKernel(Operator):
         self._cells = [Items(moved[part.group], part.at, part.parts) for part in self._cells]
         if self._adaptive:
             self._is_eager, self._volume = self._is_eager[used], self._volume[used]
-            self._expiry = {
-                window: [(moved[group][moved[group] >= 0], count[moved[group] >= 0]) for group, count in parts]
-                for window, parts in self._expiry.items()
-            }
 
     # ------------------------------------------------------------------------------------------------------- state
 
@@ -376,10 +371,6 @@ class BucketAggregateKernel(Operator):
         if self._adaptive:
             flags = {"_eager": pa.array(self._is_eager), "_volume": pa.array(self._volume)}
             slices["groups"] = self._written(np.arange(len(self._is_eager)), **flags)
-            for window, parts in self._expiry.items():
-                group = np.concatenate([group for group, _ in parts] or [np.empty(0, np.int32)]).astype(np.int64)
-                count = np.concatenate([count for _, count in parts] or [np.empty(0, np.int32)])
-                slices[f"expiry/{window}"] = self._written(group, _count=pa.array(count))
             seen = [self._monitor.high, int(self._monitor.extent)]
             slices["monitor"] = pa.RecordBatch.from_arrays([pa.array(seen, pa.int64())], names=["monitor"])
         return slices
@@ -388,24 +379,20 @@ class BucketAggregateKernel(Operator):
         self._forget_all()
         restore_release(self._release, slices["release"])
         if self._adaptive:
-            self._groups_of(slices["groups"])
-            self._is_eager = np.array(slices["groups"].column("_eager").to_numpy(zero_copy_only=False))
-            self._volume = np.array(slices["groups"].column("_volume").to_numpy())
+            number = self._groups_of(slices["groups"])
+            self._is_eager, self._volume = np.zeros(len(number), np.bool_), np.zeros(len(number), np.int32)
+            self._is_eager[number] = slices["groups"].column("_eager").to_numpy(zero_copy_only=False)
+            self._volume[number] = slices["groups"].column("_volume").to_numpy()
             self._monitor.high, self._monitor.extent = slices["monitor"].column(0).to_pylist()
         self._buffer = self._read(slices["buffer"], self._row_schema)
         self._cells = [self._read(slices["cells"], self._sums.schema)]
-        for name, rows in slices.items():
-            kind, _, at = name.partition("/")
-            if kind == "expiry":
-                self._expiry[int(at)] = [(self._groups_of(rows).astype(np.int32), rows.column("_count").to_numpy())]
         if self._adaptive:
             self._grow()
 
     def state_size(self) -> StateSize:
         items = [self._buffer, *self._waiting, *self._cells]
-        counts = sum(group.nbytes + count.nbytes for parts in self._expiry.values() for group, count in parts)
         flags = self._is_eager.nbytes + self._volume.nbytes
-        return StateSize(sum(map(len, items)), sum(item.nbytes for item in items) + counts + flags + self._book.nbytes)
+        return StateSize(sum(map(len, items)), sum(item.nbytes for item in items) + flags + self._book.nbytes)
 
 
 def _bytes_of(schema: pa.Schema) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 from thalweg.errors import PlanError
 from thalweg.operators.alter_lifetime import AlterLifetimeKernel
 from thalweg.operators.base import Operator
+from thalweg.operators.bins_aggregate import BinsAggregateKernel
 from thalweg.operators.bucket_aggregate import BucketAggregateKernel
 from thalweg.operators.chop import ChopKernel
 from thalweg.operators.clip_by import ClipByKernel
@@ -107,6 +108,8 @@ def kernel_for(node: Node, consistency: Consistency) -> Operator:
 def _wid_aggregate(node: nodes.WidAggregate, consistency: Consistency) -> Operator:
     if isinstance(node.kind, LandmarkTime):
         return LandmarkAggregateKernel(node, consistency)
+    if isinstance(node.kind, SlideByTuple) and node.input.properties.insert_only and all(call.bounded for _, call in node.aggregates):
+        return BinsAggregateKernel(node, consistency)
     if isinstance(node.kind, SlideByTuple | SlidingRows) or (isinstance(node.kind, SlidingTime) and node.kind.origin is None):
         return WidAggregateKernel(node, consistency)
     return KindAggregateKernel(node, consistency)

@@ -8,12 +8,14 @@ When a window ends, its sums have to leave. All at once (`at end`) they make a s
 only when their places are needed (`lazy`), they do not. That is possible because nobody asks for order. A sum is sent at the latest
 when `late` windows have ended after its own; the promise waits for the oldest sum that is still there.
 
-State: the table, and the keys of the groups in it. It does not grow.
+State: the table, keys in columns of their own. It does not grow: keys of whole numbers are their own identity; of other types,
+and where there are nulls, a key book gives the groups in the table their numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -31,12 +33,15 @@ from thalweg.operators.key_book import KeyBook
 from thalweg.operators.partials import Partials
 from thalweg.plan.nodes import Panes
 
-__all__ = ["TablePanesKernel"]
+__all__ = ["Sent", "TablePanesKernel"]
+
+Sent: TypeAlias = tuple[list[pa.Array], Codes, Codes, Numbers]
+"""Keys, first window, first window after, and sums of what leaves."""
 
 _CHUNK = 8_192
 """Rows that are summed before they meet the table."""
 
-_SPREAD = 2_654_435_761
+_FREE, _SPREAD = NEVER - 1, np.uint64(0x9E3779B97F4A7C15)
 
 
 class TablePanesKernel(Operator):
@@ -54,107 +59,141 @@ class TablePanesKernel(Operator):
         self._grid = Grid(node.window)
         self._arguments = ArgumentProjection(node.aggregates, node.keys, node.input.schema)
         self._partials = Partials(self._arguments, node.schema)
-        self._book = KeyBook([node.schema.field(name) for name in node.keys])
+        self._fields = [node.schema.field(name) for name in node.keys]
+        self._whole = all(pa.types.is_signed_integer(field.type) for field in self._fields)
+        self._book = KeyBook(self._fields)
         slots = node.table.slots
-        self._group, self._first, self._beyond = np.full(slots, -1, np.int64), np.zeros(slots, np.int64), np.zeros(slots, np.int64)
+        self._identity = np.zeros((max(len(self._keys), 1), slots), np.int64)
+        self._first, self._beyond = np.full(slots, _FREE, np.int64), np.zeros(slots, np.int64)
         self._sums = np.zeros((len(self._partials.names), slots), np.int64)
         self._cti, self._newest, self._position, self._credit = MIN_TIME, NEVER, 0, 0
 
     # -------------------------------------------------------------------------------------------------------- flow
 
     def process(self, port: int, batch: Batch) -> Batch:
-        sent: list[tuple[Codes, Codes, Codes, Numbers]] = []
+        sent: list[Sent] = []
         if len(batch):
             delta = Delta.of_batch(batch)
             for begin in range(0, len(delta), _CHUNK):
-                sent += self._chunk(delta.take(np.arange(begin, min(begin + _CHUNK, len(delta)))) if len(delta) > _CHUNK else delta)
+                sent += self._chunk(delta if len(delta) <= _CHUNK else _part(delta, begin))
         self._cti = max(self._cti, batch.progress.cti)
         sent.append(self._send(self._overdue()))
-        promise = self._promise()
-        if self._book.is_untidy and self._keys:
-            payload = self._batch(sent, promise)
+        if self._book.is_untidy:
             self._tidy()
-            return payload
-        return self._batch(sent, promise)
+        return self._batch(sent, self._promise())
 
-    def _chunk(self, delta: Delta) -> list[tuple[Codes, Codes, Codes, Numbers]]:
+    def _chunk(self, delta: Delta) -> list[Sent]:
         rows = self._arguments.project(delta.payload, delta.start)
-        group = self._book.numbers([rows.column(name) for name in self._keys], len(delta))
+        keys = [rows.column(name) for name in self._keys]
+        sent: list[Sent] = []
+        if self._whole and any(key.null_count for key in keys):  # null is no number: from now on groups have numbers of their own
+            sent.append(self._send(self._first != _FREE))
+            self._whole = False
+        identity = self._identify(keys, len(delta))
         first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
         sums = np.array(self._partials.of_rows(rows, delta.weight), np.int64)
         length = beyond - first
         even = bool((length == length[0]).all())
-        cell, count = encode([group, first, *([] if even else [beyond])], len(group))
+        cell, count = encode([*identity, first, *([] if even else [beyond])], len(first))
         someone, totals = sum_by(cell, count, sums)
-        sent = self._pace(len(delta), int(first.max()))
-        return [*sent, *self._put(group[someone], first[someone], beyond[someone], totals)]
+        sent += self._pace(len(delta), int(first.max()))
+        return [*sent, *self._put(identity[:, someone], first[someone], beyond[someone], totals)]
 
-    def _put(self, group: Codes, first: Codes, beyond: Codes, sums: Numbers) -> list[tuple[Codes, Codes, Codes, Numbers]]:
+    def _identify(self, keys: list[pa.Array], length: int) -> Numbers:
+        """What tells a group from others, in rows of whole numbers."""
+        if self._whole and keys:
+            return np.array([key.to_numpy() for key in keys], np.int64)
+        return np.concatenate([self._book.numbers(keys, length)[None], np.zeros((len(self._identity) - 1, length), np.int64)])
+
+    def _slots(self, identity: Numbers) -> Codes:
+        mixed = np.zeros(identity.shape[1], np.uint64)
+        for row in identity.astype(np.uint64):
+            mixed = (mixed ^ row) * _SPREAD
+            mixed ^= mixed >> np.uint64(29)
+        return (mixed % np.uint64(self._table.slots)).astype(np.int64)
+
+    def _put(self, identity: Numbers, first: Codes, beyond: Codes, sums: Numbers) -> list[Sent]:
         """Into the table; what has no place there any more is sent."""
-        slot = (group * _SPREAD) % self._table.slots
+        slot = self._slots(identity)
         order = np.lexsort((first, slot))  # the newest of a place stays
         last = np.ones(len(order), np.bool_)
         last[:-1] = slot[order][1:] != slot[order][:-1]
         stays, goes = order[last], order[~last]
         at = slot[stays]
-        same = (self._group[at] == group[stays]) & (self._first[at] == first[stays]) & (self._beyond[at] == beyond[stays])
+        same = (self._first[at] == first[stays]) & (self._beyond[at] == beyond[stays])
+        for mine, theirs in zip(self._identity, identity, strict=True):
+            same &= mine[at] == theirs[stays]
         self._sums[:, at[same]] += sums[:, stays[same]]
         other, takes = at[~same], stays[~same]
-        evicted = self._send(_mask(other[self._group[other] >= 0], self._table.slots))
-        self._group[other], self._first[other], self._beyond[other] = group[takes], first[takes], beyond[takes]
+        evicted = self._send(_mask(other[self._first[other] != _FREE], self._table.slots))
+        self._identity[:, other], self._first[other], self._beyond[other] = identity[:, takes], first[takes], beyond[takes]
         self._sums[:, other] = sums[:, takes]
-        return [evicted, (group[goes], first[goes], beyond[goes], sums[:, goes])]
+        return [evicted, (self._named(identity[:, goes]), first[goes], beyond[goes], sums[:, goes])]
+
+    def _named(self, identity: Numbers) -> list[pa.Array]:
+        if self._whole:
+            return [pa.array(row, field.type) for row, field in zip(identity, self._fields, strict=False)]
+        return self._book.columns(identity[0])
 
     # ----------------------------------------------------------------------------------------------------- flushing
 
-    def _pace(self, rows: int, newest: int) -> list[tuple[Codes, Codes, Codes, Numbers]]:
+    def _old(self) -> Bools:
+        """Sums of windows that are over, as far as the newest row tells."""
+        old: Bools = (self._first != _FREE) & (self._first < self._newest)
+        return old
+
+    def _pace(self, rows: int, newest: int) -> list[Sent]:
         """What leaves because time goes on, besides collisions."""
         began = newest > self._newest
         self._newest = max(self._newest, newest)
         if self._table.flush == "at end":
-            return [self._send((self._group >= 0) & (self._first < self._newest))] if began else []
+            return [self._send(self._old())] if began else []
         if self._table.flush == "slow":
             if began:
                 self._position = 0
             self._credit += rows
             many, self._credit = divmod(self._credit, self._table.every)
-            old = np.flatnonzero((self._group >= 0) & (self._first < self._newest))
-            ahead = old[old >= self._position][:many]
-            if len(ahead):
-                self._position = int(ahead[-1]) + 1
-            return [self._send(_mask(ahead, self._table.slots))]
+            old = np.flatnonzero(self._old()[self._position :])[:many] + self._position
+            if len(old):
+                self._position = int(old[-1]) + 1
+            return [self._send(_mask(old, self._table.slots))]
         return []
 
     def _overdue(self) -> Bools:
         """Sums that may not wait any longer."""
+        there: Bools = self._first != _FREE
         if self._cti == INFINITY:
-            return self._group >= 0
+            return there
         if self._cti == MIN_TIME:
             return np.zeros(self._table.slots, np.bool_)
-        return (self._group >= 0) & (self._first < self._pane(self._cti) - self._table.late)
+        return there & (self._first < self._pane(self._cti) - self._table.late)
 
     def _pane(self, time: int) -> int:
         return int(self._grid.first(np.array([time]))[0])
 
-    def _send(self, mask: Bools) -> tuple[Codes, Codes, Codes, Numbers]:
+    def _send(self, mask: Bools) -> Sent:
         at = np.flatnonzero(mask)
-        out = self._group[at].copy(), self._first[at].copy(), self._beyond[at].copy(), self._sums[:, at]
-        self._group[at] = -1
+        out = self._named(self._identity[:, at]), self._first[at].copy(), self._beyond[at].copy(), self._sums[:, at]
+        self._first[at] = _FREE
         return out
 
     def _promise(self) -> int:
         if self._cti in (MIN_TIME, INFINITY):
             return self._cti
-        there = self._first[self._group >= 0]
+        there = self._first[self._first != _FREE]
         return self._start(min(self._pane(self._cti), int(there.min(initial=FOREVER))))
 
     def _start(self, first: int) -> int:
         return (first - 1) * self._grid.hop + self._grid.offset + self._grid.size
 
-    def _batch(self, sent: list[tuple[Codes, Codes, Codes, Numbers]], promise: int) -> Batch:
-        group, first, beyond = (np.concatenate([part[i] for part in sent]) for i in range(3))
+    def _batch(self, sent: list[Sent], promise: int) -> Batch:
+        sent = [part for part in sent if len(part[1])]
+        if not sent:
+            return Batch.empty(self.schema, Progress(promise))
+        keys = [pa.concat_arrays([part[0][i] for part in sent]) for i in range(len(self._keys))]
+        first, beyond = (np.concatenate([part[i] for part in sent]) for i in (1, 2))
         sums = np.concatenate([part[3] for part in sent], axis=1)
-        payload = pa.RecordBatch.from_arrays([*self._book.columns(group), *map(pa.array, sums)], schema=self.schema)
+        payload = pa.RecordBatch.from_arrays([*keys, *map(pa.array, sums)], schema=self.schema)
         start = (first - 1) * self._grid.hop + self._grid.offset + self._grid.size
         end = np.where(beyond == FOREVER, INFINITY, np.where(beyond == FOREVER, 0, beyond) * self._grid.hop + self._grid.offset)
         return Batch(payload, start, end, progress=Progress(promise))
@@ -162,31 +201,32 @@ class TablePanesKernel(Operator):
     # ------------------------------------------------------------------------------------------------------- state
 
     def _tidy(self) -> None:
-        used = np.unique(self._group[self._group >= 0])
-        moved = self._book.keep(used)
-        at = np.flatnonzero(self._group >= 0)
-        entries = moved[self._group[at]], self._first[at].copy(), self._beyond[at].copy(), self._sums[:, at].copy()
-        self._group[:] = -1
-        # A place follows from the number of a group, so that new numbers mean new places; no two sums meet, or one would be lost.
-        free = (entries[0] * _SPREAD) % self._table.slots
-        self._place_all(free, entries)
+        """Numbers for the groups in the table only. A place follows from the number, so that all are placed anew."""
+        at = np.flatnonzero(self._first != _FREE)
+        moved = self._book.keep(np.unique(self._identity[0, at]))
+        identity = self._identity[:, at].copy()
+        identity[0] = moved[identity[0]]
+        entries = identity, self._first[at].copy(), self._beyond[at].copy(), self._sums[:, at].copy()
+        self._first[:] = _FREE
+        self._place(*entries)
 
-    def _place_all(self, wanted: Codes, entries: tuple[Codes, Codes, Codes, Numbers]) -> None:
-        group, first, beyond, sums = entries
+    def _place(self, identity: Numbers, first: Codes, beyond: Codes, sums: Numbers) -> None:
+        """Put back what was in the table. Of two that want one place one goes to a free one, where only time finds it."""
+        wanted = self._slots(identity)
         order = np.argsort(wanted, kind="stable")
         alone = np.ones(len(order), np.bool_)
         alone[1:] = wanted[order][1:] != wanted[order][:-1]
-        rest = np.setdiff1d(np.arange(self._table.slots), wanted)
+        free = np.setdiff1d(np.arange(self._table.slots), wanted)
         at = wanted.copy()
-        at[order[~alone]] = rest[: int((~alone).sum())]
-        self._group[at], self._first[at], self._beyond[at] = group, first, beyond
+        at[order[~alone]] = free[: int((~alone).sum())]
+        self._identity[:, at], self._first[at], self._beyond[at] = identity, first, beyond
         self._sums[:, at] = sums
 
     def snapshot(self) -> Slices:
-        at = np.flatnonzero(self._group >= 0)
-        keys = self._book.columns(self._group[at])
+        at = np.flatnonzero(self._first != _FREE)
+        keys = self._named(self._identity[:, at])
         columns = [*keys, pa.array(self._first[at]), pa.array(self._beyond[at]), *(pa.array(column[at]) for column in self._sums)]
-        marks = [self._cti, self._newest, self._position, self._credit]
+        marks = [self._cti, self._newest, self._position, self._credit, int(self._whole)]
         return {
             "table": pa.RecordBatch.from_arrays(columns, names=[*self._keys, "_first", "_beyond", *self._partials.names]),
             "marks": pa.RecordBatch.from_arrays([pa.array(marks, pa.int64())], names=["marks"]),
@@ -194,17 +234,22 @@ class TablePanesKernel(Operator):
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         rows = slices["table"]
+        self._cti, self._newest, self._position, self._credit, whole = slices["marks"].column(0).to_pylist()
+        self._whole = bool(whole)
         self._book.clear()
-        self._group[:] = -1
-        group = self._book.numbers(rows.columns[: len(self._keys)], rows.num_rows)
+        self._first[:] = _FREE
+        identity = self._identify([rows.column(name) for name in self._keys], rows.num_rows)
         sums = np.array([rows.column(name).to_numpy() for name in self._partials.names], np.int64).reshape(len(self._partials.names), -1)
-        entries = group, rows.column("_first").to_numpy(), rows.column("_beyond").to_numpy(), sums
-        self._place_all((group * _SPREAD) % self._table.slots, entries)
-        self._cti, self._newest, self._position, self._credit = slices["marks"].column(0).to_pylist()
+        self._place(identity, rows.column("_first").to_numpy(), rows.column("_beyond").to_numpy(), sums)
 
     def state_size(self) -> StateSize:
-        fixed = self._group.nbytes + self._first.nbytes + self._beyond.nbytes + self._sums.nbytes
-        return StateSize(int((self._group >= 0).sum()), fixed + self._book.nbytes)
+        fixed = self._identity.nbytes + self._first.nbytes + self._beyond.nbytes + self._sums.nbytes
+        return StateSize(int((self._first != _FREE).sum()), fixed + self._book.nbytes)
+
+
+def _part(delta: Delta, begin: int) -> Delta:
+    piece = slice(begin, begin + _CHUNK)
+    return Delta(delta.payload.slice(begin, _CHUNK), delta.start[piece], delta.end[piece], delta.weight[piece])
 
 
 def _mask(at: Codes, size: int) -> Bools:

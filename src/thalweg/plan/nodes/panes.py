@@ -108,7 +108,7 @@ class CombinePanes(Node):
 
 
 def in_panes(node: Node, table: Table | None = None) -> CombinePanes | None:
-    """A hopping aggregate as its two steps, the first perhaps with a table; None without exact partial sums or off the grid."""
+    """A hopping aggregate as its two steps, the first perhaps with a table; None where sums are not exact or windows end off the grid."""
     if not isinstance(node, WindowAggregate) or not isinstance(node.window, HoppingWindow) or node.fill is not None:
         return None
     if node.window.size % node.window.hop or node.decide().strategy != "differential":
