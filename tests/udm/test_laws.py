@@ -94,10 +94,10 @@ def test_law(number: int, name: str) -> None:
     for seed in range(2):
         inputs = LAWS[name].inputs(Random(f"{name}/{seed}"))
         level = CONSISTENCIES[(number + seed) % len(CONSISTENCIES)]
-        assert_physically_independent(query, used(query, inputs), forms=3, seed=seed, consistency=level)
+        assert_physically_independent(query, used(query, inputs), forms=2, seed=seed, consistency=level)
 
 
-@pytest.mark.parametrize(("number", "name"), list(enumerate(LAWS))[::3], ids=list(LAWS)[::3])
+@pytest.mark.parametrize(("number", "name"), list(enumerate(LAWS))[::5], ids=list(LAWS)[::5])
 def test_law_divided(number: int, name: str) -> None:
     query = LAWS[name].build()
     logicals = logical_inputs(query, used(query, LAWS[name].inputs(Random(f"{name}/divided"))))

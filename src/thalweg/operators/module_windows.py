@@ -29,7 +29,7 @@ from thalweg.plan.nodes import WindowApply
 from thalweg.udm.calls import Caller, Cells
 from thalweg.udm.results import Answers
 
-__all__ = ["ModuleWindows", "Stepped", "checksum"]
+__all__ = ["ModuleWindows", "Stepped", "checksum", "in_order"]
 
 _SAMPLE = 3
 """Rows that a message or a dead letter shows."""
@@ -92,7 +92,8 @@ class ModuleWindows:
         """What changes mean to windows: pairs (row, window) and how often it came or went, as far as the module can tell."""
         start, end = self.clipped(delta.start[row], delta.end[row], spans, window)
         payload, _ = encode(self.arguments(delta.payload).columns, len(delta))
-        alike, count = encode([window, payload[row], start, end], len(row))
+        position = [] if self.module.properties.any_order else [delta.start[row]]  # rows come in order of start
+        alike, count = encode([window, payload[row], start, end, *position], len(row))
         total = np.zeros(count, np.int64)
         np.add.at(total, alike, delta.weight[row])
         someone = np.empty(count, np.int64)
@@ -104,7 +105,7 @@ class ModuleWindows:
         """The windows with their rows, in canonical order. `times` says how often each pair counts."""
         if not (times == 1).all():
             row, window = np.repeat(row, times), np.repeat(window, times)
-        order = np.argsort(window, kind="stable") if self.module.properties.any_order else self._order(rows, row, window)
+        order = in_order(window, len(spans)) if self.module.properties.any_order else self._order(rows, row, window)
         row, window = row[order], window[order]
         start, end = rows.start[row], rows.end[row]
         if self.module.time_sensitive:
@@ -244,6 +245,11 @@ class ModuleWindows:
             reason=reason,
             sample=json.dumps(sample, default=str),
         )
+
+
+def in_order(code: Codes, count: int) -> Codes:
+    """Positions in order of dense codes, equal ones as they came; few codes are sorted by their digits."""
+    return np.argsort(code.astype(np.uint16) if count <= 2**16 else code, kind="stable")
 
 
 def _rank(column: pa.Array) -> Codes:

@@ -28,7 +28,7 @@ from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import ranges
 from thalweg.operators.hopping_grid import Grid, Release
 from thalweg.operators.hopping_rows import restore_release, slice_of_release
-from thalweg.operators.module_windows import ModuleWindows
+from thalweg.operators.module_windows import ModuleWindows, in_order
 from thalweg.plan.nodes import WindowApply
 from thalweg.udm.calls import Cells, values_of
 from thalweg.udm.limits import TimeUp, Watch
@@ -106,7 +106,7 @@ class PanedApplyKernel(Operator):
         keys = self._module.keys(delta.payload)
         even = bool((beyond - first == beyond[0] - first[0]).all())
         cell, count = encode([*keys.columns, first, *([] if even else [beyond])], len(delta))
-        order = np.argsort(cell, kind="stable")
+        order = in_order(cell, count)
         offsets = np.zeros(count + 1, np.int64)
         np.cumsum(np.bincount(cell, minlength=count), out=offsets[1:])
         none = offsets[:0]
@@ -178,7 +178,7 @@ class PanedApplyKernel(Operator):
 
     def _merged(self, cells: Rows, cell: Codes, spot: Codes, count: int) -> Rows:
         """One cell for each spot: that of the cells at it."""
-        order = np.argsort(spot, kind="stable")
+        order = in_order(spot, count)
         offsets = np.zeros(count + 1, np.int64)
         np.cumsum(np.bincount(spot, minlength=count), out=offsets[1:])
         taken = take_rows(cells, cell[order])
