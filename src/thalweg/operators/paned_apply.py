@@ -79,6 +79,9 @@ class PanedApplyKernel(Operator):
         self._forget()
         return Delta.concat(changes, self.schema).to_batch(Progress(release.promise()))
 
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (self._release.needs(time),)
+
     def _whole(self) -> Rows | None:
         """All cells; alike ones are merged when there are many parts."""
         if not self._parts:
