@@ -6,15 +6,14 @@ files with the same number of rows in a micro-batch, in one session on the same 
 away. Micro-batches of the warm-up are left out; the speed is rows over the median time of the others. `ratio_to_spark` is our rows
 a second over those of the faster of Spark's two state stores.
 
-`lag` is measured on the left join of a few micro-batches: how many micro-batches after a row came it left without a partner. Of
-ours the final answers are taken; the early ones leave with the row.
+`lag` is measured on the left join of a few micro-batches: how many micro-batches after a row came it first left without a
+partner, of rows that remain without one. `earlier_than_spark` is the difference.
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from statistics import mean, median
@@ -217,19 +216,26 @@ def _compare_lag(emit: Emit, spark: Any, folder: Path, band_ms: int, late_ms: in
             shutil.copy(folder / side / name, part / side / name)
             if side == "left":
                 arrived |= dict.fromkeys(pq.read_table(folder / side / name, columns=["value"]).column(0).to_pylist(), number)
-    ours, theirs = dict[int, int](), dict[int, int]()
+    left: dict[str, dict[int, int]] = {"speculative": {}, "final": {}, "spark": {}}
+    theirs = left["spark"]
 
-    def our_sink(rows: Any, batch: int) -> None:
-        ours.update(dict.fromkeys((row["value"] for row in rows.where("right_time is null").select("value").collect()), batch))
+    def our_sink(consistency: str) -> Callable[[Any, int], None]:
+        def sink(rows: Any, batch: int) -> None:
+            for row in rows.where("_kind = 0 and right_time is null").select("value").collect():
+                left[consistency].setdefault(row["value"], batch)
+
+        return sink
 
     def their_sink(rows: Any, batch: int) -> None:
         theirs.update(dict.fromkeys((row["l_value"] for row in rows.where("r_ts is null").select("l_value").collect()), batch))
 
-    _ours(part, band_ms, late_ms, "left", our_sink, "final")
+    for consistency in ("speculative", "final"):
+        _ours(part, band_ms, late_ms, "left", our_sink(consistency), consistency)
     _sparks(spark, part, band_ms, late_ms, "left", ROCKSDB, budget, their_sink)
-    for engine, left in (("thalweg", ours), ("spark", theirs)):
-        lags = [batch - arrived[value] for value, batch in left.items()]
-        emit("lag", mean(lags) if lags else float("nan"), "batches", engine=engine, rows_alone=len(lags), **shared)
-    both = ours.keys() & theirs.keys()
-    earlier = Counter(theirs[value] - ours[value] for value in both)
-    emit("earlier_than_spark", mean(list(earlier.elements())) if both else float("nan"), "batches", least=min(earlier, default=0), **shared)
+    for name, batches in left.items():
+        lags = [batch - arrived[value] for value, batch in batches.items() if value in theirs]
+        engine = {"engine": "spark"} if name == "spark" else {"engine": "thalweg", "consistency": name}
+        emit("lag", mean(lags) if lags else float("nan"), "batches", rows_alone=len(lags), **engine, **shared)
+        if name != "spark":
+            earlier = [theirs[value] - batch for value, batch in batches.items() if value in theirs]
+            emit("earlier_than_spark", mean(earlier) if earlier else float("nan"), "batches", consistency=name, **shared)

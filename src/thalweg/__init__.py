@@ -41,7 +41,7 @@ from thalweg.plan.aggregates import (
 )
 from thalweg.plan.join_windows import band, ranges, same_window, widjoin
 from thalweg.plan.policies import estimated, late_by, late_by_rows, on_demand, ordered, quarantine, timer
-from thalweg.run import Engine, changes, events, run, table
+from thalweg.run import Engine, changes, events, records, run, table
 from thalweg.sql import sql
 from thalweg.stream import Stream, join_all, source
 from thalweg.windows.specification import rank, rows
@@ -95,6 +95,7 @@ __all__ = [
     "quarantine",
     "ranges",
     "rank",
+    "records",
     "remove",
     "rows",
     "run",

@@ -12,13 +12,17 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
+from prompt_toolkit.application import create_app_session
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
 from thalweg.cli import main
+from thalweg.cli.sql import play
 from thalweg.cli.sql_run import Job
-from thalweg.cli.sql_shell import Shell, Words
+from thalweg.cli.sql_shell import Shell, Words, prompt
 from thalweg.cli.sql_sources import parse_source
 
 SECOND = 1_000_000
@@ -170,6 +174,23 @@ def test_shell_commands(folder: Path) -> None:
     assert "tumbling(30000000)" in shown
     assert "write NAME=FOLDER" in shown
     assert [place.name for place in shell.job.places] == ["Main"]
+
+
+def test_answers_change_on_a_terminal(folder: Path) -> None:
+    out = io.StringIO()
+    job = Job([parse_source(f"Main={folder} disorder='2 min'")], in_process=True)
+    play(job, job.query(BY_MINUTE), Console(file=out, force_terminal=True, width=120), most=3, dates=True)
+    assert "the last 3 of 5 answers" in out.getvalue()
+    assert out.getvalue().count("bytes") > 1  # drawn anew as answers came
+
+
+def test_lines_are_edited_and_remembered(folder: Path, tmp_path: Path) -> None:
+    job = Job([parse_source(f"Main={folder}")], in_process=True)
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        read = prompt(lambda: job, history=tmp_path / "of" / "queries")
+        keys.send_text("SELECT 1;\n")
+        assert read("sql> ") == "SELECT 1;"
+    assert "+SELECT 1;" in (tmp_path / "of" / "queries").read_text(encoding="utf-8")
 
 
 def test_completion_knows_words_streams_and_columns(folder: Path) -> None:

@@ -42,6 +42,16 @@ QUERIES = {
             shown="",
         ),
     ),
+    "the best of each window": (
+        """SELECT destIP, sum(len) AS bytes [RANGE 3 minutes, SLIDE 1 minute, WA ts] FROM Main GROUP BY destIP
+        ORDER BY max(len) + count(*) DESC LIMIT 2""",
+        f"""SELECT s, e, destIP, bytes FROM (SELECT *, rank() OVER (PARTITION BY s ORDER BY best DESC) AS r FROM (
+            {
+            sliding(3 * MINUTE, MINUTE, "Main", "destIP", "sum(len)::bigint AS bytes, max(len) + count(*) AS best").replace(
+                f"s + {3 * MINUTE}, destIP", f"s + {3 * MINUTE} AS e, destIP"
+            )
+        })) WHERE r <= 2""",
+    ),
     "group by an alias": (
         "SELECT len // 500 AS size, count(*) AS n [RANGE TUMBLING 2 minutes, WA ts] FROM Main GROUP BY size",
         sliding(2 * MINUTE, 2 * MINUTE, "Main", "len // 500", "len // 500 AS size, count(*) AS n", shown=""),
@@ -95,6 +105,15 @@ QUERIES = {
         "SELECT M1.len AS mine, M2.len AS yours FROM M1 [RANGE 1 min] JOIN M2 [RANGE 30 sec] USING (srcIP, srcPort)",
         band("M1", MINUTE, "M2", 30 * SECOND, "M1.len AS mine, M2.len AS yours", "M1.srcIP = M2.srcIP AND M1.srcPort = M2.srcPort"),
     ),
+    "join of windows, Flink": (
+        """SELECT a.window_start, a.len AS mine, b.len AS yours
+        FROM TABLE(TUMBLE(TABLE M1, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) AS a
+        JOIN TABLE(TUMBLE(TABLE M2, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) AS b
+        ON a.srcIP = b.srcIP AND a.window_start = b.window_start AND a.window_end = b.window_end""",
+        tumbling(
+            "M1", "M2", MINUTE, f"M1.ts // {MINUTE} * {MINUTE} AS window_start, M1.len AS mine, M2.len AS yours", "M1.srcIP = M2.srcIP"
+        ),
+    ),
     "join of three": (
         """SELECT M1.len AS a, M2.len AS b, C.len AS c FROM M1 [RANGE 30 sec], M2 [RANGE 30 sec], C [RANGE 30 sec]
         WHERE M1.srcIP = M2.srcIP AND M2.srcIP = C.srcIP AND M1.len > 400""",
@@ -129,6 +148,9 @@ QUERIES = {
 }
 
 
+SMALL = tw.source("s", {"v": "int64"})
+
+
 @pytest.fixture(scope="module")
 def packets() -> dict[str, pa.Table]:
     return links()
@@ -155,6 +177,19 @@ def test_outer_joins_with_windows_are_those_of_duckdb(how: str, window: str, pac
     expected = f"""SELECT {at}, {at} + 1, {shown} FROM M1 {how} JOIN M2
         ON M1.srcPort = M2.srcPort AND M1.len < M2.len AND {tumbling if "TUMBLING" in window else band}"""
     assert_same_table(ask_duckdb(expected, packets), answers(query, packets))
+
+
+@pytest.mark.parametrize("how", ["", "LEFT "])
+@pytest.mark.parametrize("within", [None, 20])
+def test_asof_joins_are_those_of_duckdb(how: str, within: int | None, packets: dict[str, pa.Table]) -> None:
+    window = "" if within is None else f" [RANGE {within} seconds, WA ts]"
+    shown, on = "M1.ts AS at, M1.len AS mine, M2.len AS yours", "ON M1.srcPort = M2.srcPort AND M1.ts >= M2.ts"
+    text = f"SELECT {shown} FROM M1 ASOF {how}JOIN M2{window} {on}"
+    expected = f"SELECT M1.ts, M1.ts + 1, {shown} FROM M1 ASOF {how}JOIN M2 {on}"
+    if within is not None:
+        near = f"M1.ts - M2.ts <= {within * SECOND}"
+        expected = expected.replace("M2.len AS yours", f"CASE WHEN {near} THEN M2.len END AS yours") + ("" if how else f" WHERE {near}")
+    assert_same_table(ask_duckdb(expected, packets), answers(tw.sql(text, streams()), packets))
 
 
 def test_joins_without_windows_go_by_lifetimes(packets: dict[str, pa.Table]) -> None:
@@ -247,6 +282,23 @@ def test_rows_that_last_count_where_they_start() -> None:
     feed = {"s": [tw.insert({"v": 1}, 3, 25), tw.insert({"v": 1}, 14, 15)]}
     query = tw.sql("SELECT count(*) AS n [RANGE TUMBLING 10, WA ts] FROM S", S=stream)
     assert tw.table(query, feed) == [(0, 10, {"n": 1}), (10, 20, {"n": 1})]
+
+
+def test_lifetime_is_what_a_window_may_go_by_too() -> None:
+    stream = tw.source("s", {"watts": "double"})
+    feed = {"s": [tw.insert({"watts": 4.0}, 3, 25), tw.insert({"watts": 10.0}, 14, 15)]}
+    for text in ("[RANGE TUMBLING 10, WA lifetime] FROM S", "FROM TUMBLE(TABLE S, DESCRIPTOR(lifetime), 10)"):
+        query = tw.sql(f"SELECT count(*) AS n, time_weighted_average(watts) AS mean {text}", S=stream)
+        assert tw.table(query, feed) == [(0, 10, {"n": 1, "mean": 2.8}), (10, 20, {"n": 2, "mean": 5.0}), (20, 30, {"n": 1, "mean": 2.0})]
+
+
+def test_dates_as_the_clock_counts_them() -> None:
+    query = tw.sql("SELECT v FROM S WHERE ts >= ticks('1970-01-01 00:00:02') AND ts < ticks('1970-01-01T01:00:03+01:00')", S=SMALL)
+    assert [start for start, _, _ in tw.table(query, {"s": [tw.point({"v": 1}, second * SECOND) for second in range(5)]})] == [2 * SECOND]
+
+
+def test_an_amount_needs_no_blank() -> None:
+    assert "hopping(600000000 by 60000000)" in tw.sql("SELECT count(*) [RANGE 10min, SLIDE 1min, WA ts] FROM S", S=SMALL).explain()
 
 
 def test_names_that_the_fluent_api_takes_for_arguments() -> None:

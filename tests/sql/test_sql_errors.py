@@ -77,6 +77,9 @@ MISTAKES = [
     ("SELECT count(*) [RANGE 5 rows, SLIDE 1 rows, WA row-num, PA ts] FROM Main", "ts", "PA takes ordinary columns"),
     ("SELECT sum(len) FROM COUNT(TABLE Main, 0)", "0", "COUNT takes whole numbers of rows"),
     ("SELECT sum(len) FROM COUNT(TABLE Main, 2, 4)", "4", "COUNT: the slide is longer than the window"),
+    ("SELECT count(*) [RANGE ALL, SLIDE 1 min, WA lifetime] FROM Main", "[RANGE ALL, SLIDE 1 min, WA lifetime]", "not by lifetimes"),
+    ("SELECT len FROM Main WHERE ts > ticks('soon')", "'soon'", "'soon' is no date"),
+    ("SELECT len FROM Main WHERE ts > ticks(len)", "ticks(len)", "ticks takes a date as text"),
     # groups
     ("SELECT srcIP, count(*) FROM Main GROUP BY srcIP", "count(*)", "these groups never end: say over which window"),
     (f"SELECT len, count(*) {WINDOW} FROM Main GROUP BY srcIP", "len", "'len' is neither grouped nor aggregated"),
@@ -99,17 +102,36 @@ MISTAKES = [
     ),
     ("SELECT count(*) FROM Main GROUP BY TUMBLE(ts, '1 min'), HOP(ts, '1 min', '5 min')", "HOP(ts, '1 min', '5 min')", "two windows"),
     ("SELECT count(*) FROM TUMBLE(TABLE Main, SIZZE => '1 min', DESCRIPTOR(ts))", "'1 min'", "no argument 'sizze'. Did you mean 'size'?"),
+    ("SELECT len FROM SESSION(TABLE Main, DESCRIPTOR(ts), 5)", "len FROM SESSION(TABLE Main, DESCRIPTOR(ts), 5)", "belong to groups"),
+    (
+        "SELECT a.len FROM TUMBLE(Main, ts, 5) AS a JOIN TUMBLE(Other, ts, 6) AS b ON a.len = b.len",
+        "TUMBLE(Main, ts, 5) AS a",
+        "all of them have the same TUMBLE",
+    ),
     # syntax
     ("SELEC len FROM Main", "SELEC", "a query begins with SELECT or WITH, not with 'SELEC'."),
     ("SELECT len FROM Main; SELECT len FROM Main", ";", "one query is expected"),
     ("SELECT len FROM Main WHERE 'open", "'", "a quote is opened and never closed."),
     ("SELECT len FRM Main", "Main", "'Main' is not expected here."),
-    ("SELECT len FROM Main ORDER BY len", "len", "ORDER BY has no meaning for a stream here."),
+    ("SELECT len FROM Main ORDER BY len", "len", "a stream has no end to be sorted"),
+    (f"SELECT srcIP, count(*) {WINDOW} FROM Main GROUP BY srcIP LIMIT 4", "4", "The best groups of each window are ORDER BY"),
+    (f"SELECT srcIP, count(*) {WINDOW} FROM Main GROUP BY srcIP ORDER BY count(*) LIMIT 0", "0", "LIMIT takes a whole number"),
+    (
+        "SELECT srcIP, count(*) FROM Main GROUP BY SESSION(ts, 4), srcIP ORDER BY srcIP LIMIT 1",
+        "srcIP",
+        "windows over time, which all of them",
+    ),
     ("SELECT rank() OVER (PARTITION BY srcIP) FROM Main", "rank() OVER (PARTITION BY srcIP)", "a window stands in brackets"),
     (
         "SELECT Main.len FROM Main [RANGE 5] LEFT JOIN Other [RANGE 5] ON Main.len = Other.len LEFT JOIN Other AS o ON o.len = Main.len",
         "Other AS o ON o.len = Main.len",
         "outer joins with windows take two streams at a time",
+    ),
+    ("SELECT Main.len FROM Main ASOF JOIN Other ON Main.len = Other.len", "Other", "ASOF JOIN compares the times once"),
+    (
+        "SELECT Main.len FROM Main ASOF FULL JOIN Other ON Main.ts >= Other.ts",
+        "Other ON Main.ts >= Other.ts",
+        "FULL JOIN is not known here",
     ),
     ("", "", "a query is expected; the text is empty."),
 ]

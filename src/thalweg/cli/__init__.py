@@ -13,10 +13,12 @@ from thalweg.errors import ThalwegError
 __all__ = ["main"]
 
 _COMMANDS = {
+    "advise": "How disordered a recorded stream is, and which progress policy fits.",
     "bench": "Run benchmarks of a source checkout.",
     "demo": "Late packets in; early, revised and final answers out.",
     "repro": "Repeat experiments of the literature.",
     "sql": "A query in SQL over files, on Spark or in-process; without one, a shell.",
+    "why": "What a query on Spark waits for.",
 }
 """Name and line of help; the command lives in the module `thalweg.cli.<name>` under its own name."""
 

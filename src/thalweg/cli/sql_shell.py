@@ -37,7 +37,7 @@ _KEYWORDS = (
 def words_of(job: Job) -> list[str]:
     """What may be typed: keywords, functions, streams and their columns."""
     from thalweg.expr.functions import FUNCTIONS
-    from thalweg.sql.expressions import AGGREGATES
+    from thalweg.sql.aggregates import AGGREGATES
 
     words = {*_KEYWORDS, *(f"{name}(" for name in (*AGGREGATES, *FUNCTIONS) if name.isidentifier())}
     for place in job.places:

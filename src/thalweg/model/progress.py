@@ -74,6 +74,10 @@ class Progress:
         scopes = set(self.scoped) | set(other.scoped)
         return Progress(cti, columns, _above({s: min(self.of(s), other.of(s)) for s in scopes}, cti), boxes)
 
+    def without_groups(self) -> Progress:
+        """The promises that hold for all groups."""
+        return Progress(self.cti, boxes=self.boxes) if self.scoped else self
+
     def without_scopes(self) -> Progress:
         """The common promise alone."""
         return Progress(self.cti) if self.scoped or self.boxes else self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from thalweg.model.rows import Rows
 
-__all__ = ["DEAD_LETTERS", "DeadLetters"]
+__all__ = ["DEAD_LETTERS", "DeadLetters", "WritesLetters"]
 
 DEAD_LETTERS = pa.schema(
     [
@@ -23,6 +24,14 @@ DEAD_LETTERS = pa.schema(
     ]
 )
 """The module, the group's keys as text, the window, what went wrong, and some of the rows it went wrong on."""
+
+
+class WritesLetters(ABC):
+    """An operator that may go on without a window."""
+
+    @property
+    @abstractmethod
+    def dead_letters(self) -> DeadLetters: ...
 
 
 @dataclass

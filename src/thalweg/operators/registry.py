@@ -18,6 +18,7 @@ from thalweg.operators.coverage import CoverageKernel
 from thalweg.operators.describe import DescribeKernel
 from thalweg.operators.distinct import DistinctKernel
 from thalweg.operators.extend import ExtendKernel
+from thalweg.operators.grid_apply import GridApplyKernel
 from thalweg.operators.hopping_aggregate import HoppingAggregateKernel
 from thalweg.operators.hopping_lifetime import HoppingLifetimeKernel
 from thalweg.operators.hopping_rows import HoppingRowsAggregateKernel, HoppingTopKKernel
@@ -87,7 +88,8 @@ def kernel_for(node: Node, consistency: Consistency) -> Operator:
     if isinstance(node, nodes.CombinePanes):
         return CombinePanesKernel(node, consistency)
     if isinstance(node, nodes.WindowApply):
-        return WindowApplyKernel(node, consistency)
+        on_a_grid = isinstance(node.window, HoppingWindow) and not node.ends_matter and node.stamp != "time-bound"
+        return GridApplyKernel(node, consistency) if on_a_grid else WindowApplyKernel(node, consistency)
     if isinstance(node, TopK):
         return HoppingTopKKernel(node, consistency) if isinstance(node.window, HoppingWindow) else TopKKernel(node, consistency)
     if isinstance(node, Join) and node.how == "inner":

@@ -32,17 +32,15 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.hashing import Hashes
 from thalweg.model.progress import Progress
-from thalweg.model.rows import Bools, Codes, Rows, encode
+from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
-from thalweg.operators.base import Operator, Slices, StateSize
+from thalweg.operators.base import Slices
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.dead_letters import DeadLetters
-from thalweg.operators.event_index import EventIndex, key_hashes
+from thalweg.operators.event_index import key_hashes
 from thalweg.operators.groups import refuse_negative
-from thalweg.operators.module_windows import ModuleWindows
-from thalweg.operators.taking_back import TakingBack
-from thalweg.operators.window_frames import GridFrame, Reach, Spans, frame_for
-from thalweg.operators.window_index import Answered, Entries, WindowIndex
+from thalweg.operators.module_kernel import ModuleKernel, matches, merged, sorted_spans
+from thalweg.operators.window_frames import GridFrame, Reach, Spans
+from thalweg.operators.window_index import Answered, Entries
 from thalweg.plan.nodes import WindowApply
 
 __all__ = ["WindowApplyKernel"]
@@ -50,7 +48,7 @@ __all__ = ["WindowApplyKernel"]
 _MARKS = ("cti", "closed_cti", "watermark", "horizon", "promised")
 
 
-class WindowApplyKernel(Operator):
+class WindowApplyKernel(ModuleKernel):
     """
     >>> import thalweg as tw
     >>> query = tw.source("s", {"v": "double"}).snapshot().apply("median", "v")
@@ -59,20 +57,8 @@ class WindowApplyKernel(Operator):
     """
 
     def __init__(self, node: WindowApply, consistency: Consistency) -> None:
-        self.schema = node.schema
-        self._node = node
-        self._consistency = consistency
-        self._frame = frame_for(node.window)
-        self._module = ModuleWindows(node)
-        self._events = EventIndex(self._module.held, node.keys)
-        self._windows = WindowIndex(self._module.key_schema, node.keys, node.schema)
-        self._taking_back = TakingBack(self._module)
-        self._in_steps = node.module.incremental and not node.passes_cti
+        super().__init__(node, consistency)
         self._cti = self._closed_cti = self._watermark = self._horizon = self._promised = MIN_TIME
-
-    @property
-    def dead_letters(self) -> DeadLetters:
-        return self._module.letters
 
     def process(self, port: int, batch: Batch) -> Batch:
         changes = []
@@ -118,14 +104,14 @@ class WindowApplyKernel(Operator):
         at = self._windows.of_groups(hashes)
         old = self._windows.entries.take(at)
         code, groups = self._codes([before.payload, delta.payload], old.keys)
-        after, after_code = _merged(before, delta, code, self._module.held)
+        after, after_code = merged(before, delta, code, self._module.held)
         refuse_negative(after, f"apply({self._node.module.name!r})")
         old_code, delta_code = code[len(before) + len(delta) :], code[len(before) : len(before) + len(delta)]
         base = np.full(groups, INFINITY)
         np.minimum.at(base, old_code, old.start)
         base[base >= self._closed_cti] = MIN_TIME  # nothing of such a group is closed: a row may still come before its windows
         spans = self._frame.spans(after_code, after.start, after.end, base, self._reach())
-        match = _matches(old_code, old, spans)
+        match = matches(old_code, old, spans)
         known = match >= 0
         fresh = known | ~self._frame.ended(spans.end, self._closed_cti)
         spans, match, known = spans.take(fresh), match[fresh], known[fresh]
@@ -135,18 +121,11 @@ class WindowApplyKernel(Operator):
         leaving = np.ones(len(old), np.bool_)
         leaving[match[stays]] = False
         gone = self._taking_back.rows(old.take(leaving), self._windows, before, code[: len(before)], old_code[leaving], self._frame)
-        arriving = self._entries(after, after_code, spans.take(~stays))
+        new = spans.take(~stays)
+        arriving = self._make_entries(after, *self._frame.members(after_code, after.start, after.end, new), new)
         self._carry(arriving, old, match[~stays], delta, (row, window, times), spans, stays)
         self._windows.exchange(at[leaving], arriving)
         return gone
-
-    def _codes(self, rows: list[Rows], keys: Rows) -> tuple[Codes, int]:
-        """Group codes of rows and of window keys that agree with each other."""
-        size = sum(part.num_rows for part in rows) + keys.num_rows
-        if not self._node.keys:
-            return np.zeros(size, np.int64), 1
-        columns = [pa.concat_arrays([*(part.column(name) for part in rows), keys.column(name)]) for name in self._node.keys]
-        return encode(columns, size)
 
     def _changes(self, delta: Delta, code: Codes, spans: Spans) -> tuple[Codes, Codes, Codes]:
         """Pairs (changed row, window) that the module can tell, and how often the row came or went."""
@@ -155,16 +134,6 @@ class WindowApplyKernel(Operator):
             return none, none, none
         row, window = self._frame.members(code, delta.start, delta.end, spans)
         return self._module.net(delta, row, window, spans) if len(row) else (none, none, none)
-
-    def _entries(self, rows: Delta, code: Codes, spans: Spans) -> Entries:
-        row, window = self._frame.members(code, rows.start, rows.end, spans)
-        events = np.bincount(window, rows.weight[row], len(spans)).astype(np.int64)
-        inside = (rows.start[row] >= spans.start[window]) * 1 + (rows.end[row] <= spans.end[window]) * 1
-        endpoints = np.bincount(window, rows.weight[row] * inside, len(spans)).astype(np.int64)
-        someone = np.zeros(len(spans), np.int64)
-        someone[window] = row
-        keys = self._module.keys(rows.payload).take(pa.array(someone))
-        return self._windows.make(keys, spans.start, spans.end, endpoints, events)
 
     def _carry(
         self, arriving: Entries, old: Entries, match: Codes, delta: Delta, pairs: tuple[Codes, Codes, Codes], spans: Spans, stays: Bools
@@ -213,7 +182,7 @@ class WindowApplyKernel(Operator):
         ended = np.flatnonzero(closed)
         if len(moving):
             code, _ = self._codes([moving.payload], entries.take(ended).keys)
-            order, spans = _sorted_spans(code[len(moving) :], entries.take(ended))
+            order, spans = sorted_spans(code[len(moving) :], entries.take(ended))
             _, window = self._frame.members(code[: len(moving)], moving.start, moving.end, spans)
             closed[ended[order[window]]] = False
         return closed
@@ -241,29 +210,8 @@ class WindowApplyKernel(Operator):
             answered = Answered(answered.rows, answered.window, self._may_leave(answered, entries))
         self._windows.note(which, entries)
         leaving = answered.rows.filter(answered.out) if not answered.out.all() else answered.rows
-        self._windows.keep(answered.filter(~np.isin(answered.window, entries.id[entries.recomputed])))
+        self._keep_answers(answered, entries)
         return leaving
-
-    def _compute(self, entries: Entries) -> tuple[Answered, Bools, np.ndarray[tuple[int], np.dtype[np.object_]]]:
-        ready = np.array([state is not None for state in entries.state], np.bool_) if self._in_steps else np.zeros(len(entries), np.bool_)
-        parts, failed, states = [], np.zeros(len(entries), np.bool_), entries.state.copy()
-        if ready.any():
-            parts.append(self._module.from_states(entries, np.flatnonzero(ready), failed))
-        if not ready.all():
-            rest = np.flatnonzero(~ready)
-            some = entries.take(rest)
-            rows = self._events.of_groups(np.unique(some.hash))
-            code, _ = self._codes([rows.payload], some.keys)
-            order, spans = _sorted_spans(code[len(rows) :], some)
-            row, window = self._frame.members(code[: len(rows)], rows.start, rows.end, spans)
-            cells = self._module.cells(rows, row, window, rows.weight[row], spans)
-            parts.append(self._module.from_rows(some.take(order), cells, rest[order], failed, states if self._in_steps else None))
-        joined = Answered(
-            Delta.concat([part.rows for part in parts], self.schema),
-            np.concatenate([part.window for part in parts]),
-            np.concatenate([part.out for part in parts]),
-        )
-        return joined, failed, states
 
     def _may_leave(self, answered: Answered, entries: Entries) -> Bools:
         """Time-bound: what lies before the CTI leaves though its window is open; nothing later can change it."""
@@ -306,7 +254,7 @@ class WindowApplyKernel(Operator):
             keep: Bools = rows.end >= cti
             code, _ = self._codes([rows.payload], entries.keys)
             if len(entries):
-                _, spans = _sorted_spans(code[len(rows) :], entries)
+                _, spans = sorted_spans(code[len(rows) :], entries)
                 row, _ = self._frame.members(code[: len(rows)], rows.start, rows.end, spans)
                 keep[row] = True
             return keep | self._frame.waiting(code[: len(rows)], rows.start, rows.end, cti)[0]
@@ -359,42 +307,3 @@ class WindowApplyKernel(Operator):
         self._events.restore(dict(slices))
         self._windows.restore(slices)
         self._module.letters.restore(slices)
-
-    def state_size(self) -> StateSize:
-        return self._events.size() + self._windows.size()
-
-
-def _merged(before: Delta, delta: Delta, code: Codes, schema: pa.Schema) -> tuple[Delta, Codes]:
-    """The rows after a change, with their group codes; rows that cancel out are gone."""
-    if not len(delta):
-        return before, code[: len(before)]
-    both = Delta.concat([before, delta], schema)
-    code = code[: len(both)]
-    if not (delta.weight < 0).any():
-        return both, code
-    alike, size = encode([*both.payload.columns, both.start, both.end], len(both))
-    total = np.zeros(size, np.int64)
-    np.add.at(total, alike, both.weight)
-    someone = np.empty(size, np.int64)
-    someone[alike] = np.arange(len(both))
-    which = np.sort(someone[total != 0])
-    kept = both.take(which)
-    return Delta(kept.payload, kept.start, kept.end, total[alike[which]]), code[which]
-
-
-def _matches(code: Codes, old: Entries, spans: Spans) -> Codes:
-    """For each window the position of the old one with the same group and span, or -1."""
-    match = np.full(len(spans), -1)
-    if not len(old) or not len(spans):
-        return match
-    columns = [np.concatenate(pair) for pair in ((code, spans.code), (old.start, spans.start), (old.end, spans.end))]
-    alike, size = encode(columns, len(columns[0]))
-    position = np.full(size, -1)
-    position[alike[: len(old)]] = np.arange(len(old))
-    return position[alike[len(old) :]]
-
-
-def _sorted_spans(code: Codes, entries: Entries) -> tuple[Codes, Spans]:
-    """Windows as spans in order of their group codes, and that order."""
-    order = np.lexsort((entries.start, code))
-    return order, Spans(code[order], entries.start[order], entries.end[order])

@@ -2,5 +2,6 @@
 
 from thalweg.run.engine import Engine, Status, changes, run, table
 from thalweg.run.inputs import Feed, Input, events
+from thalweg.run.records import Records, records
 
-__all__ = ["Engine", "Feed", "Input", "Status", "changes", "events", "run", "table"]
+__all__ = ["Engine", "Feed", "Input", "Records", "Status", "changes", "events", "records", "run", "table"]

@@ -27,10 +27,12 @@ from thalweg.model.punctuation import Punctuation
 from thalweg.model.time import INFINITY, Duration, duration_us, time_us
 from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
+from thalweg.operators.dead_letters import DEAD_LETTERS, WritesLetters
 from thalweg.operators.ingress import IngressKernel
 from thalweg.operators.punctuation.quarantine import Case
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.run.inputs import Feed, batches_from
+from thalweg.run.records import LETTERS, Records
 from thalweg.run.snapshots import fingerprint, pack, progress_of_rows, progress_rows, text_of_rows, text_rows, unpack
 from thalweg.stream import Stream
 
@@ -64,6 +66,8 @@ class Status:
     quarantined: int = 0
     """Rows that were set aside because their clock was impossible; those that wait are in `Engine.quarantine`."""
     warnings: tuple[str, ...] = ()
+    dead: int = 0
+    """Records that could not be read and were passed over."""
 
 
 class Engine:
@@ -96,6 +100,7 @@ class Engine:
         self._counts = [0, 0, 0, 0]
         self._progress = NO_PROGRESS
         policies = [node.ingress for node in walk(self._plan) if isinstance(node, Source)]
+        self._records: dict[str, list[Records]] = {}
         self._has_clocks = any(policy.clocks for policy in policies)
         self._on_demand = any(policy.on_demand is not None for policy in policies)
         self._broken: BaseException | None = None
@@ -115,6 +120,8 @@ class Engine:
         All of the feed is read and checked before any of it is worked on; a long stream is pushed in parts (or pulled by `run`).
         """
         self._refuse_if_broken()
+        if isinstance(feed, Records) and feed not in self._records.setdefault(source, []):
+            self._records[source].append(feed)
         out = self._push(source, list(batches_from(feed, self._schema_of(source), source)))
         return out + self._clocks() if self._has_clocks else out
 
@@ -226,6 +233,11 @@ class Engine:
         self._ingress(source).guard(pattern)
         return []
 
+    def dead(self, source: str) -> pa.Table:
+        """The records of a source, since the last call, that could not be read, each with its line and the reason (see `records`)."""
+        self._schema_of(source)
+        return pa.concat_tables([LETTERS.empty_table(), *(feed.letters.take() for feed in self._records.get(source, ()))])
+
     def late(self, source: str) -> pa.Table:
         """The ledger of a source: its late elements since the last call, the promise each broke, and what became of it."""
         return self._ingress(source).ledger.take(self._schema_of(source))
@@ -233,6 +245,11 @@ class Engine:
     def late_count(self, source: str) -> int:
         """How many elements of a source came late so far."""
         return self._ingress(source).ledger.count
+
+    def dead_letters(self) -> pa.Table:
+        """The windows, since the last call, that modules failed on and the query went on without (`on_error="skip"`)."""
+        kernels = [station.operator for station in self._graph.stations]
+        return pa.concat_tables([DEAD_LETTERS.empty_table(), *(k.dead_letters.take() for k in kernels if isinstance(k, WritesLetters))])
 
     def _ingress(self, source: str) -> IngressKernel:
         self._schema_of(source)
@@ -251,8 +268,9 @@ class Engine:
         warned = tuple(text for kernel in kernels for text in kernel.warnings.values())
         aside = sum(kernel.quarantined.count for kernel in kernels)
         counts = self._counts
+        dead = sum(feed.dead for several in self._records.values() for feed in several)
         done = self._graph.figures()
-        return Status(counts[0], counts[1], counts[2], counts[3], late, self._progress, total, self._busy, done, aside, warned)
+        return Status(counts[0], counts[1], counts[2], counts[3], late, self._progress, total, self._busy, done, aside, warned, dead)
 
     def snapshot(self) -> bytes:
         """All state, between two pushes; entries of the ledgers that were not taken yet are part of it."""

@@ -20,9 +20,21 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Rows, encode_together
 from thalweg.model.time import INFINITY, Times
+from thalweg.run.records import LETTERS
+from thalweg.spark.runner import SKIPPED
 from thalweg.spark.wire import batch_of_blob, read_rows
 
-__all__ = ["FORMS", "changelog_schema", "ledger_schema", "to_changelog", "unpack_ledger", "unpacker"]
+__all__ = [
+    "DEAD_RECORDS",
+    "FORMS",
+    "changelog_schema",
+    "ledger_schema",
+    "to_changelog",
+    "unpack_dead",
+    "unpack_ledger",
+    "unpack_skipped",
+    "unpacker",
+]
 
 FORMS = ("changelog", "final", "upserts")
 
@@ -120,14 +132,37 @@ def ledger_schema(payload: pa.Schema) -> pa.Schema:
     return pa.schema([*control, *payload, ("_promise", pa.int64()), ("_action", pa.string())])
 
 
+DEAD_RECORDS = pa.schema([("source", pa.string()), *LETTERS])
+"""A record that could not be read: its source, file, line and text, and the reason."""
+
+
+def unpack_dead(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For `mapInArrow` over the packed output: the records of all sources that could not be read."""
+    for rows in batches:
+        columns = (rows.column(name).to_pylist() for name in ("kind", "origin", "blob"))
+        for kind, origin, blob in zip(*columns, strict=True):
+            if kind == "dead" and blob is not None:
+                letters = read_rows(blob)
+                source = pa.array([origin] * letters.num_rows, pa.string())
+                yield pa.RecordBatch.from_arrays([source, *letters.columns], schema=DEAD_RECORDS)
+
+
 def unpack_ledger(origin: str) -> Unpack:
     """For `mapInArrow` over the packed output: the late rows of one source."""
+    return _ledgers(lambda found: found == origin)
 
+
+def unpack_skipped() -> Unpack:
+    """For `mapInArrow` over the packed output: the windows that modules failed on."""
+    return _ledgers(lambda found: found.startswith(SKIPPED))
+
+
+def _ledgers(wanted: Callable[[str], bool]) -> Unpack:
     def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for rows in batches:
             columns = (rows.column(name).to_pylist() for name in ("kind", "origin", "blob"))
             for kind, found, blob in zip(*columns, strict=True):
-                if kind == "late" and found == origin and blob is not None:
+                if kind == "late" and wanted(found) and blob is not None:
                     yield read_rows(blob)
 
     return unpack

@@ -25,6 +25,7 @@ from thalweg.expr import Frame as Frame_
 from thalweg.model.batch import Batch
 from thalweg.model.time import INFINITY
 from thalweg.run.inputs import batches_from, events
+from thalweg.run.records import DeadLetters, timed_events
 from thalweg.spark.files import FORMATS, FileLog, read_file
 from thalweg.spark.ingest import Ingest, exchange_rows
 from thalweg.spark.wire import EXCHANGE_COLUMNS, UNORDERED, Header
@@ -56,8 +57,12 @@ class Times:
         ]
         return list(dict.fromkeys([*needed, *schema.names]))
 
-    def chunk(self, table: pa.Table, schema: pa.Schema, where: str) -> tuple[Batch, Header]:
-        """Rows as a batch of inserts, and what they say about progress."""
+    def chunk(self, table: pa.Table, schema: pa.Schema, where: str, letters: DeadLetters | None = None) -> tuple[Batch, Header]:
+        """Rows as a batch of inserts, and what they say about progress. With `letters`, rows whose times are no times are noted there."""
+        if letters is not None:
+            needed = [name for name in (self.start, self.end) if name is not None]
+            kept = timed_events(table, lambda rows: self._with_times(rows, needed), letters, where)
+            table = pa.concat_tables([table.slice(0, 0), *kept])
         promise = None
         if self.punctuation is not None and len(table):
             rows = table.combine_chunks().to_batches()[0]
@@ -68,6 +73,12 @@ class Times:
         batch = self.batch(table, schema, where)
         newest = int(batch.start.max()) if len(batch) else None
         return batch, Header(newest=newest, cti=promise, rows=len(batch))
+
+    def _with_times(self, table: pa.Table, needed: list[str]) -> pa.Table:
+        """The rows, if all of their times are times."""
+        if all(name in table.schema.names for name in needed):  # a column that is not there is told of by `batch`
+            events(table.select(needed), self.start, self.end, duration=self.duration)
+        return table
 
     def batch(self, table: pa.Table, schema: pa.Schema, where: str) -> Batch:
         """Rows as a batch of inserts."""
@@ -153,6 +164,8 @@ class Files:
     tasks: int = 2
     finish: bool = False
     columns: pa.Schema | None = field(default=None, repr=False)
+    bad: str = "fail"
+    """What becomes of a record that cannot be read: `fail`, or `skip`, which makes a dead letter of it."""
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
@@ -160,7 +173,8 @@ class Files:
 
     def exchange(self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, where: str, log: str) -> DataFrame:
         FileLog.open(Path(self.folder), self.format, Path(log))  # one that is damaged is refused before a process is started for it
-        return load_reader(spark, _FileReader(_FileJob(self, ingest, schema, where, log)))
+        name = Path(log).stem
+        return load_reader(spark, _FileReader(_FileJob(self, ingest, schema, where, log, name)))
 
 
 def load_reader(spark: SparkSession, reader: DataSourceStreamReader) -> DataFrame:
@@ -202,6 +216,7 @@ class _FileJob:
     schema: pa.Schema
     where: str
     log: str
+    name: str = ""
 
 
 @dataclass
@@ -281,7 +296,8 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _read_file(self, number: int, name: str) -> Iterator[pa.RecordBatch]:
         job = self._job
-        pieces = read_file(Path(job.files.folder) / name, job.files.format, None, job.files.columns)
+        letters = DeadLetters() if job.files.bad == "skip" else None
+        pieces = read_file(Path(job.files.folder) / name, job.files.format, None, job.files.columns, letters)
         position, last = number * _FILE, (number + 1) * _FILE
         piece = next(pieces, None)
         if piece is None:  # set aside: it is passed over, not left out, so that the next one still follows
@@ -289,10 +305,13 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         while piece is not None:
             following = next(pieces, None)
             end = last if following is None else position + 1
-            yield exchange_rows(self._chunk(piece, name, position, end))
+            yield exchange_rows(self._chunk(piece, name, position, end, letters))
             piece, position = following, end
+        if letters is not None and letters.count:
+            dead = letters.take().combine_chunks().to_batches()[0]
+            yield exchange_rows(iter([job.ingest.dead(job.name, dead)]))
 
-    def _chunk(self, piece: pa.Table, name: str, begin: int, end: int) -> Iterator[Any]:
+    def _chunk(self, piece: pa.Table, name: str, begin: int, end: int, letters: DeadLetters | None) -> Iterator[Any]:
         job = self._job
         where = f"{job.where}, file {name}"
         if job.files.times is None:  # a file of elements: its promise is in its metadata
@@ -301,5 +320,5 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             progress = header.progress
             header = Header.of_progress(progress, begin=begin, end=end, rows=len(batch))
             return job.ingest.rows(batch, header, begin)
-        batch, header = job.files.times.chunk(piece, job.schema, where)
+        batch, header = job.files.times.chunk(piece, job.schema, where, letters)
         return job.ingest.rows(batch, replace(header, begin=begin, end=end), begin)

@@ -6,7 +6,8 @@ the checkpoint, so that a restart reads the same files again. A file counts once
 JSON lines should write under another name and rename.
 
 A file that cannot be read ends the query. Start again when it is repaired, or renamed to begin with `_`: then the query goes
-on without its rows. A file that is just gone is an error, so that no row is lost unseen.
+on without its rows. A file that is just gone is an error, so that no row is lost unseen. Of CSV and JSON lines, single records
+that cannot be read may be passed over: they become dead letters.
 """
 
 from __future__ import annotations
@@ -19,12 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.ipc
-import pyarrow.json
 import pyarrow.parquet as pq
 
 from thalweg.errors import InputError, StateError
+from thalweg.run.records import DeadLetters, parse_text, readable_records
 
 __all__ = ["FORMATS", "FileLog", "read_file", "whole_files"]
 
@@ -123,8 +123,13 @@ def _is_whole(path: Path, format_: str) -> bool:
     return tail.endswith(mark) if mark is not None else tail.endswith(b"\n")
 
 
-def read_file(path: Path, format_: str, columns: list[str] | None, schema: pa.Schema | None) -> Iterator[pa.Table]:
-    """The rows of a file in pieces; an unreadable file is an error that names it. One that was set aside has none."""
+def read_file(
+    path: Path, format_: str, columns: list[str] | None, schema: pa.Schema | None, letters: DeadLetters | None = None
+) -> Iterator[pa.Table]:
+    """The rows of a file in pieces; an unreadable file is an error that names it. One that was set aside has none.
+
+    With `letters`, records of CSV and JSON lines that cannot be read are passed over and noted there.
+    """
     if not path.exists() and path.with_name(f"_{path.name}").exists():
         return
     try:
@@ -134,14 +139,8 @@ def read_file(path: Path, format_: str, columns: list[str] | None, schema: pa.Sc
         if format_ in ("arrow", "elements"):
             with pa.OSFile(str(path)) as source:
                 table = pa.ipc.open_file(source).read_all()
-        elif format_ == "csv":
-            types = {f.name: f.type for f in schema} if schema is not None else None
-            # Nothing between two commas is null, whatever else the file holds; two quotes are an empty text.
-            convert = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=True, quoted_strings_can_be_null=False)
-            table = pyarrow.csv.read_csv(path, convert_options=convert)
         else:
-            explicit = pyarrow.json.ParseOptions(explicit_schema=schema) if schema is not None else None
-            table = pyarrow.json.read_json(path, parse_options=explicit)
+            table = _text(path, format_, schema, letters)
     except (pa.ArrowException, OSError) as reason:
         raise InputError(
             f"the file {path.name} cannot be read as {format_}: {str(reason).rstrip('.')}. "
@@ -154,6 +153,16 @@ def read_file(path: Path, format_: str, columns: list[str] | None, schema: pa.Sc
         table = table.select(columns)
     for begin in range(0, max(len(table), 1), _CHUNK_ROWS):
         yield table.slice(begin, _CHUNK_ROWS)
+
+
+def _text(path: Path, format_: str, schema: pa.Schema | None, letters: DeadLetters | None) -> pa.Table:
+    data = path.read_bytes()
+    try:
+        return parse_text(data, format_, schema)
+    except pa.ArrowException:
+        if letters is None or schema is None:
+            raise
+        return readable_records(data, format_, schema, letters, path.name)
 
 
 def _parquet(path: Path, columns: list[str] | None) -> Iterator[pa.Table]:

@@ -20,7 +20,7 @@ from thalweg.expr import Column, Expr, col
 from thalweg.graph.build import never_revises
 from thalweg.plan import nodes
 from thalweg.plan.explain import describe, operator_ids
-from thalweg.plan.nodes import ClipBy, CombinePanes, Ingress, Join, Node, Panes, Source, WindowAggregate
+from thalweg.plan.nodes import ClipBy, CombinePanes, Ingress, Join, Named, Node, Panes, Source, WindowAggregate
 from thalweg.plan.nodes.panes import in_panes
 from thalweg.plan.rules import optimize
 from thalweg.plan.rules.substitution import START, passed_on, substitute
@@ -354,20 +354,25 @@ def _agreed(below: list[_Placed], sides: tuple[Keys, Keys]) -> list[int]:
 
 
 def _pair_keys(node: Join | ClipBy, left: Keys, right: Keys) -> Keys | None:
-    """The keys in terms of the columns of the result."""
+    """The keys in terms of the columns of the result: of columns that have the key in every row, alone or paired."""
     if isinstance(node, ClipBy) or node.how in ("semi", "anti"):
         return left
-    above = {expr.name: name for name, expr in node.result if isinstance(expr, Column)}
+    above: list[dict[str, str]] = []
+    for prefix, alone, other in (("l.", node.left_only, node.right_only), ("r.", node.right_only, node.left_only)):
+        pairs = {name: expr.name.removeprefix(prefix) for name, expr in _passed(node.result) if expr.name.startswith(prefix)}
+        lone = [dict(_passed(columns)) for columns in (alone, other) if columns]
+        above.append({old: new for new, old in pairs.items() if all(new in columns and columns[new].name == old for columns in lone)})
     found: list[Expr] = []
-    for one, two in zip(left, right, strict=True):
-        for prefix, expr in (("l.", one), ("r.", two)):
-            names = {name: above.get(prefix + name) for name in expr.columns()}
-            if all(names.values()):
-                found.append(expr.rename({old: new for old, new in names.items() if new}))
-                break
-        else:
+    for pair in zip(left, right, strict=True):
+        known = next(((expr, names) for expr, names in zip(pair, above, strict=True) if expr.columns() <= names.keys()), None)
+        if known is None:
             return None
+        found.append(known[0].rename(known[1]))
     return tuple(found)
+
+
+def _passed(columns: Named) -> list[tuple[str, Column]]:
+    return [(name, expr) for name, expr in columns if isinstance(expr, Column)]
 
 
 # -------------------------------------------------------------------------------------------------------------- plans

@@ -37,6 +37,8 @@ class InputMemory:
     """By part of the source: where the last chunk ended."""
     seen: dict[str, float] = field(default_factory=dict)
     """By part of the source: when it last had rows."""
+    boxes: dict[str, list[list[list[Any]]]] = field(default_factory=dict)
+    """By part of the source: its latest promises over columns."""
     cti: int = MIN_TIME
     woken: int = MIN_TIME
     """How far it was taken along while it was idle; promises of its own before that are out of date."""

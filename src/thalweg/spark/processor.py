@@ -22,7 +22,7 @@ from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.spark.fragments import Exchange, Fragment
 from thalweg.spark.ingest import divide
-from thalweg.spark.runner import Answer, FragmentRunner
+from thalweg.spark.runner import SKIPPED, Answer, FragmentRunner
 from thalweg.spark.state import Memory, SliceStore
 from thalweg.spark.wire import EXCHANGE_COLUMNS, Chunk, Header, blob_of_batch, write_rows
 
@@ -102,7 +102,8 @@ class FragmentProcessor(StatefulProcessor):
                 rows_ = ledger.combine_chunks().to_batches()[0]
                 for fragment, _, ids in spec.targets[:1]:
                     yield _exchange_row(ids[0], fragment, f"~{name}", 0, Header(rows=len(ledger)).to_json(), write_rows(rows_))
-            summed = answer.late_rows - sum(map(len, answer.ledgers.values()))  # late partial sums have no rows for a ledger
+            listed = sum(len(ledger) for name, ledger in answer.ledgers.items() if not name.startswith(SKIPPED))
+            summed = answer.late_rows - listed  # late partial sums have no rows for a ledger
             if summed:
                 fragment, _, ids = spec.targets[0]
                 yield _exchange_row(ids[0], fragment, "~", 0, Header(rows=summed).to_json(), None)
@@ -139,7 +140,7 @@ class FragmentProcessor(StatefulProcessor):
 
     def _to_fragments(self, bucket: int, batch: Batch, read: int) -> Iterator[Row]:
         for fragment, entry, ids in self._spec.targets:
-            header = Header.of_progress(batch.progress.without_scopes(), partition=str(bucket), rows=read).to_json()
+            header = Header.of_progress(batch.progress.without_groups(), partition=str(bucket), rows=read).to_json()
             for target, part in divide(batch, entry.keys, ids):
                 yield _exchange_row(target, fragment, entry.leaf.name, 0, header, blob_of_batch(part) if len(part) else None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -13,8 +14,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.spark.query import FIGURES
+from thalweg.spark.reports import write_reports
 
-__all__ = ["progress_line", "show_progress"]
+__all__ = ["keep_reports", "progress_line", "show_progress"]
 
 
 def progress_line(batch: int, seconds: float, figures: dict[str, Any]) -> str:
@@ -52,11 +54,20 @@ def _to_stderr(line: str) -> None:
     sys.stderr.flush()
 
 
-class _Printer(StreamingQueryListener):
-    def __init__(self, spark: SparkSession, query: str, write: Callable[[str], object]) -> None:
+def keep_reports(spark: SparkSession, query: StreamingQuery, checkpoint: Path) -> None:
+    """Leave what each micro-batch reports in the checkpoint until the query ends."""
+    spark.streams.addListener(_Keeper(spark, query.id, checkpoint))
+
+
+class _Listener(StreamingQueryListener):
+    """Hears one query until it ends."""
+
+    def __init__(self, spark: SparkSession, query: str) -> None:
         self._spark = spark
         self._query = query
-        self._write = write
+
+    def hear(self, batch: int, seconds: float, figures: dict[str, Any]) -> None:
+        """The figures of a micro-batch."""
 
     def onQueryStarted(self, event: Any) -> None:
         pass
@@ -65,7 +76,7 @@ class _Printer(StreamingQueryListener):
         progress = event.progress
         figures = progress.observedMetrics.get(FIGURES)
         if str(progress.id) == str(self._query) and figures is not None:
-            self._write(progress_line(progress.batchId, progress.batchDuration / 1000, figures.asDict()))
+            self.hear(progress.batchId, progress.batchDuration / 1000, figures.asDict())
 
     def onQueryIdle(self, event: Any) -> None:
         pass
@@ -73,3 +84,21 @@ class _Printer(StreamingQueryListener):
     def onQueryTerminated(self, event: Any) -> None:
         if str(event.id) == str(self._query):
             self._spark.streams.removeListener(self)
+
+
+class _Keeper(_Listener):
+    def __init__(self, spark: SparkSession, query: str, checkpoint: Path) -> None:
+        super().__init__(spark, query)
+        self._checkpoint = checkpoint
+
+    def hear(self, batch: int, seconds: float, figures: dict[str, Any]) -> None:
+        write_reports(self._checkpoint, batch, figures.get("reports") or [])
+
+
+class _Printer(_Listener):
+    def __init__(self, spark: SparkSession, query: str, write: Callable[[str], object]) -> None:
+        super().__init__(spark, query)
+        self._write = write
+
+    def hear(self, batch: int, seconds: float, figures: dict[str, Any]) -> None:
+        self._write(progress_line(batch, seconds, figures))

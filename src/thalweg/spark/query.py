@@ -18,9 +18,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from thalweg.errors import PlanError, did_you_mean
 from thalweg.model.time import MIN_TIME, Duration, duration_us
 from thalweg.operators.consistency import Consistency
+from thalweg.operators.dead_letters import DEAD_LETTERS
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.spark.buckets import bucket_ids
-from thalweg.spark.egress import ledger_schema, unpack_ledger, unpacker
+from thalweg.spark.egress import DEAD_RECORDS, ledger_schema, unpack_dead, unpack_ledger, unpack_skipped, unpacker
 from thalweg.spark.feeds import Feed
 from thalweg.spark.fragments import Fragment, FragmentPlan, fragments_of, parts_of, sources_of, targets_of
 from thalweg.spark.ingest import Ingest
@@ -65,6 +66,14 @@ class Prepared:
         if source not in known:
             raise PlanError(f"the query has no source {source!r}{did_you_mean(source, known)}")
         return packed.mapInArrow(unpack_ledger(source), from_arrow_schema(ledger_schema(known[source].schema)))
+
+    def dead_letters(self, packed: DataFrame) -> DataFrame:
+        """The records of one micro-batch that could not be read."""
+        return packed.mapInArrow(unpack_dead, from_arrow_schema(DEAD_RECORDS))
+
+    def skipped(self, packed: DataFrame) -> DataFrame:
+        """The windows of one micro-batch that modules failed on."""
+        return packed.mapInArrow(unpack_skipped(), from_arrow_schema(DEAD_LETTERS))
 
 
 def prepare(

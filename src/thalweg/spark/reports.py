@@ -6,17 +6,44 @@ has promised least.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from thalweg.errors import StateError
 from thalweg.graph.stations import OperatorFigures
 from thalweg.graph.why import Step, Wait, Why
 from thalweg.model.time import MIN_TIME
 
-__all__ = ["combined_figures", "combined_why"]
+__all__ = ["combined_figures", "combined_why", "read_reports", "write_reports"]
 
 Report = Mapping[str, Any]
 _FRAGMENT = "fragment-"
+
+
+def _file(checkpoint: Path) -> Path:
+    return checkpoint / "thalweg" / "reports.json"
+
+
+def write_reports(checkpoint: Path, batch: int, reports: Sequence[str]) -> None:
+    """Leave the reports of a micro-batch in the checkpoint, for whoever asks from outside. Nothing depends on them."""
+    file = _file(checkpoint)
+    temporary = file.with_suffix(".tmp")
+    try:
+        temporary.write_text(json.dumps({"batch": batch, "reports": [json.loads(text) for text in reports]}), encoding="utf-8")
+        temporary.replace(file)
+    except OSError:
+        return  # a checkpoint that is gone, or a disk that is full, is told of by Spark itself
+
+
+def read_reports(checkpoint: Path) -> tuple[int, list[Report]]:
+    """The number of the last micro-batch that left reports, and the reports."""
+    try:
+        told = json.loads(_file(checkpoint).read_text(encoding="utf-8"))
+        return int(told["batch"]), list(told["reports"])
+    except (OSError, ValueError, KeyError, TypeError) as reason:
+        raise StateError(f"{checkpoint.name} has no report: no query has run a micro-batch with it yet, or it is damaged.") from reason
 
 
 def combined_why(reports: Sequence[Report], time: int | None = None) -> Why:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -23,21 +24,25 @@ from thalweg.graph.query_graph import QueryGraph
 from thalweg.graph.stations import OperatorFigures
 from thalweg.graph.why import explain_wait
 from thalweg.model.batch import Batch
+from thalweg.model.boxes import Boxes
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import StateSize, progress_of_slice, slice_of_progress
 from thalweg.operators.consistency import Consistency
+from thalweg.operators.dead_letters import WritesLetters
 from thalweg.operators.ingress import IngressKernel
 from thalweg.operators.punctuation.promises import roll_down
 from thalweg.plan.explain import describe, operator_ids
 from thalweg.plan.usefulness import useful_grids
 from thalweg.spark.fragments import Exchange, Fragment
 from thalweg.spark.inputs import InputMemory
-from thalweg.spark.wire import UNORDERED, Chunk, batch_of_blob
+from thalweg.spark.wire import UNORDERED, Chunk, Header, batch_of_blob
 
-__all__ = ["Answer", "FragmentRunner"]
+__all__ = ["SKIPPED", "Answer", "FragmentRunner"]
 
+SKIPPED = "%"
+"""In front of the name of an operator: its dead letters, which travel like the ledgers of sources."""
 PROGRESS = "progress"
 """The slice that holds what the runner itself remembers."""
 
@@ -97,7 +102,9 @@ class FragmentRunner:
         self.figures = self._graph.figures()
         answer = Batch.concat(out, self.fragment.plan.schema)
         self._progress = self._progress.merge(answer.progress)
-        return Answer(answer.with_progress(self._progress), self.late - late_before, self._ledgers(), taken, _rows_read(by_origin))
+        return Answer(
+            answer.with_progress(self._progress), self.late - late_before, self._ledgers() | self._letters(), taken, _rows_read(by_origin)
+        )
 
     def _offer(self, name: str, batch: Batch, now: float, out: list[Batch]) -> None:
         """Give a batch to an input of the graph, and work until all of it is done."""
@@ -165,7 +172,7 @@ class FragmentRunner:
         if entry.panes is not None:
             batch = self._drop_late_panes(entry, known, batch)
         known.cti = max(known.cti, self._promise(entry, known, now))
-        yield batch.with_progress(Progress(known.cti))
+        yield batch.with_progress(Progress(known.cti, boxes=self._boxes(entry, known)))
 
     def _in_sequence(self, entry: Exchange) -> bool:
         """Whether promises come in the data itself, so that the order of the chunks is the order of the stream."""
@@ -186,6 +193,8 @@ class FragmentRunner:
             known.position[part] = header.end
         if header.newest is not None:
             known.newest[part] = max(header.newest, known.newest.get(part, MIN_TIME))
+        if header.boxes:
+            known.boxes[part] = header.boxes
         if header.cti is not None:
             known.promised[part] = max(header.cti, known.promised.get(part, MIN_TIME))
 
@@ -200,6 +209,13 @@ class FragmentRunner:
         promise = min(awake or promises.values(), default=MIN_TIME)
         # What the data itself promises is passed on as it is, unless rows were summed up by panes.
         return promise if known.promised and entry.panes is None else roll_down(promise, self._grid_of(entry))
+
+    def _boxes(self, entry: Exchange, known: InputMemory) -> Boxes:
+        """The promises over columns that every bucket of the fragment upstream makes."""
+        if not known.boxes or len(known.promised) < self._parts.get(entry.leaf.name, 0):
+            return {}
+        headers = [Header(cti=cti, boxes=known.boxes.get(part, [])) for part, cti in known.promised.items()]
+        return reduce(Progress.meet, (header.progress for header in headers)).boxes
 
     def _drop_late_panes(self, entry: Exchange, known: InputMemory, batch: Batch) -> Batch:
         late = batch.start < known.cti
@@ -244,6 +260,11 @@ class FragmentRunner:
     def _ingresses(self) -> dict[str, IngressKernel]:
         kernels = {name: station.operator for name, station in self._graph.sources.items()}
         return {name: kernel for name, kernel in kernels.items() if isinstance(kernel, IngressKernel)}
+
+    def _letters(self) -> dict[str, pa.Table]:
+        kernels = {station.id: station.operator for station in self._graph.stations}
+        writers = {name: kernel.dead_letters for name, kernel in kernels.items() if isinstance(kernel, WritesLetters)}
+        return {f"{SKIPPED}{name}": letters.take() for name, letters in writers.items() if letters}
 
     def _ledgers(self) -> dict[str, pa.Table]:
         taken = {name: kernel.ledger.take(kernel.schema) for name, kernel in self._ingresses().items() if kernel.ledger.tables}

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +27,7 @@ from thalweg.model.time import MIN_TIME, Duration, time_us
 from thalweg.plan.nodes import Node
 from thalweg.spark.feeds import Feed
 from thalweg.spark.fragments import fragments_of
-from thalweg.spark.progress import show_progress
+from thalweg.spark.progress import keep_reports, show_progress
 from thalweg.spark.query import FIGURES, Prepared, prepare
 from thalweg.spark.reports import combined_figures, combined_why
 from thalweg.spark.wire import batch_of_blob
@@ -191,6 +192,8 @@ def start(
     hold: Duration | None = None,
     trigger: str | Mapping[str, Any] = "at once",
     late: Each | None = None,
+    dead: Each | None = None,
+    skipped: Each | None = None,
     feeds: Mapping[str, Feed] | None = None,
     idle: Mapping[str, float] | None = None,
     buckets: int | None = None,
@@ -202,7 +205,8 @@ def start(
 
     `to`: `"memory"` (see `RunningQuery.table`), `"noop"`, a file format such as `"parquet"` with `path`, where each
     micro-batch becomes a folder `batch=N` that is written again if the batch is, or a function of (DataFrame, batch number)
-    called once per micro-batch, which should do nothing twice for one number. `late` is such a function for late rows.
+    called once per micro-batch, which should do nothing twice for one number. `late` is such a function for late rows, `dead` one
+    for records that could not be read (see `from_files`), `skipped` one for the windows that modules failed on (`on_error="skip"`).
     `trigger`: `"at once"` (one micro-batch after the other), `"available now"`, or Spark's own arguments.
     `progress` prints a line for each micro-batch; by default where standard error is a terminal.
     Without a checkpoint the query cannot be started again.
@@ -221,14 +225,19 @@ def start(
 
     def each(packed: DataFrame, batch: int) -> None:
         ready.record.note(batch)
-        if late is None:
+        if late is None and dead is None and skipped is None:
             deliver(packed, batch)
             return
         packed = packed.persist()  # two readers, one run of the fragments
         try:
             deliver(packed, batch)
-            for source in _leaves(ready):
-                late(ready.ledger(source, packed), batch)
+            if late is not None:
+                for source in _leaves(ready):
+                    late(ready.ledger(source, packed), batch)
+            if dead is not None:
+                dead(ready.dead_letters(packed), batch)
+            if skipped is not None:
+                skipped(ready.skipped(packed), batch)
         finally:
             packed.unpersist()
 
@@ -239,6 +248,8 @@ def start(
         raise _plain(reason) from reason
     if progress or (progress is None and sys.stderr.isatty()):
         show_progress(ready.spark, running)
+    if checkpoint is not None:
+        keep_reports(ready.spark, running, Path(checkpoint))
     return RunningQuery(running, ready, table, temporary)
 
 

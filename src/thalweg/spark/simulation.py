@@ -141,7 +141,7 @@ class DividedEngine:
                     answers.append(answer.batch)
                     self._promises[key[1]] = answer.batch.progress
                 for number, entry, ids in self._targets[fragment.number]:
-                    header = Header.of_progress(answer.batch.progress.without_scopes(), partition=str(key[1]))
+                    header = Header.of_progress(answer.batch.progress.without_groups(), partition=str(key[1]))
                     for bucket, part in divide(answer.batch, entry.keys, ids):
                         blob = blob_of_batch(part) if len(part) else None
                         pending.setdefault((number, bucket), []).append(Chunk(entry.leaf.name, 0, header, blob))

@@ -13,6 +13,7 @@ from thalweg.errors import InputError, TypeMismatchError, UnknownColumnError
 from thalweg.expr import ExprLike, as_expr
 from thalweg.model.time import Duration, duration_us
 from thalweg.plan.nodes import Source
+from thalweg.run.records import require_bad
 from thalweg.spark.feeds import Files, Frame, Times
 from thalweg.spark.files import read_file, whole_files
 from thalweg.stream import Stream, source
@@ -53,6 +54,7 @@ def from_files(
     files_per_batch: int | None = None,
     tasks: int = 2,
     finish: bool = False,
+    bad: str = "fail",
     name: str | None = None,
     late: str = "error",
     **facts: Any,
@@ -60,12 +62,14 @@ def from_files(
     """Files of events in a folder (`parquet`, `arrow`, `csv`, `json`), new ones as they arrive, each read once.
 
     `columns` is the schema of the files; by default that of a file that is already there. `finish` says that the
-    stream ends with the files that are there when a query with the trigger `"available now"` starts.
+    stream ends with the files that are there when a query with the trigger `"available now"` starts. `bad="skip"` passes over
+    records of CSV and JSON lines that cannot be read, and rows without a time; they are counted, and go to `start(dead=...)`.
     """
+    require_bad(bad, "from_files")
     schema = columns if columns is not None else _schema_of(Path(folder), format)
-    feed = Files(
-        str(Path(folder).absolute()), format, _times(schema, time, end, duration, punctuation), files_per_batch, tasks, finish, columns
-    )
+    known = schema if bad == "skip" else columns  # one line is read like another only if all know the columns
+    times = _times(schema, time, end, duration, punctuation)
+    feed = Files(str(Path(folder).absolute()), format, times, files_per_batch, tasks, finish, known, bad)
     return _bound(name or Path(folder).name, schema, feed, late, facts)
 
 

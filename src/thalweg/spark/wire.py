@@ -59,6 +59,8 @@ class Header:
     scope_columns: tuple[str, ...] = ()
     scoped: list[Any] = field(default_factory=list)
     """Promises for single groups: [values, time]; each value packed, since JSON has no word for dates and the like."""
+    boxes: list[Any] = field(default_factory=list)
+    """Promises over columns: [columns, bounds]."""
     begin: int | None = None
     """Where in its source it begins ..."""
     end: int | None = None
@@ -73,11 +75,11 @@ class Header:
 
     @property
     def progress(self) -> Progress:
-        if self.cti is None and not self.scoped:
+        if self.cti is None and not self.scoped and not self.boxes:
             return NO_PROGRESS
         common = NO_PROGRESS.cti if self.cti is None else self.cti
         scoped = {tuple(unpack_values(value)[0] for value in values): time for values, time in self.scoped}
-        return Progress(common, tuple(self.scope_columns), scoped)
+        return Progress(common, tuple(self.scope_columns), scoped, {tuple(names): tuple(bounds) for names, bounds in self.boxes})
 
     def seeing(self, sighting: Sighting | None) -> Header:
         """The same chunk, with what its rows show."""
@@ -91,7 +93,8 @@ class Header:
         """The same chunk with another promise."""
         cti = None if progress.cti == NO_PROGRESS.cti else progress.cti
         scoped = [[[pack_values([value]) for value in scope], time] for scope, time in progress.scoped.items()]
-        return replace(self, cti=cti, scope_columns=progress.scope_columns, scoped=scoped)
+        boxes = [[list(names), list(bounds)] for names, bounds in progress.boxes.items()]
+        return replace(self, cti=cti, scope_columns=progress.scope_columns, scoped=scoped, boxes=boxes)
 
     def to_json(self) -> str:
         return json.dumps({name: value for name, value in asdict(self).items() if value not in (None, "", [], ())})

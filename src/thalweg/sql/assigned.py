@@ -17,7 +17,7 @@ from thalweg.windows.specification import Rank, Rows
 
 __all__ = ["AssignedWindow", "by_tuple", "hop", "landmark", "row_landmark", "rows", "session", "snapshot"]
 
-_LAST_START = "last_start"
+_LAST_START = "_last_start"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,11 @@ class AssignedWindow:
     size: int | None = None
     hop: int | None = None
     offset: int = 0
+
+    @property
+    def is_tumbling(self) -> bool:
+        """Whether a row is in one window, which it knows from its own time."""
+        return self.size is not None and self.size == self.hop and self.time is None
 
 
 def _after_start(size: int) -> Expr:

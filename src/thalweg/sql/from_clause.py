@@ -9,7 +9,8 @@ from sqlglot import exp
 
 from thalweg.errors import did_you_mean
 from thalweg.sql.expressions import Context, RowReader, conjuncts
-from thalweg.sql.joins import Input, JoinKind, at_the_latest, join, on_conditions, stay_of, staying, using_conditions
+from thalweg.sql.joins import Input, JoinKind, Stay, asof_join, at_the_latest, join, stay_of, staying
+from thalweg.sql.pairs import on_conditions, using_conditions
 from thalweg.sql.relations import Relation
 from thalweg.sql.syntax import StreamUnion, TableFunction, WindowClause
 from thalweg.sql.table_functions import window_of_function
@@ -81,7 +82,7 @@ def _joined(
         twice = [table for table in item.relation.tables if tables.count(table) > 1]
         if twice:
             context.text.refuse_node(item.node, f"two streams are called {twice[0]!r}; name them with AS.")
-    pooled = all(kind == "inner" for kind in kinds)
+    pooled = all(kind == "inner" and not _is_asof(node) for kind, node in zip(kinds, joins, strict=True))
     waiting = conditions if pooled else []
     if pooled:
         for node in joins:
@@ -104,7 +105,11 @@ def _joined(
             waiting = [condition for condition in waiting if not any(condition is one for one in ready)]
         else:
             ready += on_conditions(node)
-        result = Input(join(context, result, item, ready, kind, used), None, item.node)
+        if _is_asof(node):
+            joined = asof_join(context, result, item, ready, kind, used)
+        else:
+            joined = join(context, result, item, ready, kind, used)
+        result = Input(joined, None, item.node)
     relation = at_the_latest(result.relation, times) if times else result.relation
     return _where(context, relation, waiting if pooled else conditions)
 
@@ -118,15 +123,32 @@ def _inputs(context: Context, nodes: list[exp.Expr], query: Query) -> list[Input
         if common is not None and clause is not None and clause.key() != common.key():
             context.text.refuse_place(clause.place, "the windows of a tumbling join must be the same on all its streams.")
         inputs.append(Input(relation, None if chosen is None else stay_of(context, relation, chosen), node))
-    return inputs
+    return [_with_function_window(context, item, inputs) for item in inputs]
+
+
+def _with_function_window(context: Context, item: Input, inputs: list[Input]) -> Input:
+    """Streams that went through TUMBLE meet in the windows that it gave them."""
+    sizes = {None if one.relation.window is None else (one.relation.window.size, one.relation.window.offset) for one in inputs}
+    if sizes == {None}:
+        return item
+    window = item.relation.window
+    if len(sizes) > 1 or window is None or not window.is_tumbling or window.size is None or window.offset or item.stay is not None:
+        context.text.refuse_node(
+            item.node, "streams with windows of functions are joined when all of them have the same TUMBLE, without offset."
+        )
+    return replace(item, stay=Stay(window.size, tumbling=True))
 
 
 def _kind(context: Context, node: exp.Expr) -> JoinKind:
     side, kind = str(node.args.get("side") or "").upper(), str(node.args.get("kind") or "").upper()
-    if node.args.get("method") or (side, kind) not in _JOINS:
+    if (side, kind) not in _JOINS or (_is_asof(node) and _JOINS[side, kind] not in ("inner", "left")):
         said = " ".join(word for word in (str(node.args.get("method") or ""), side, kind) if word)
-        context.text.refuse_node(node, f"{said} JOIN is not known here; there are JOIN, LEFT, RIGHT, FULL, SEMI and ANTI JOIN.")
+        context.text.refuse_node(node, f"{said} JOIN is not known here; there are JOIN, LEFT, RIGHT, FULL, SEMI, ANTI and ASOF JOIN.")
     return _JOINS[side, kind]
+
+
+def _is_asof(node: exp.Expr) -> bool:
+    return str(node.args.get("method") or "").upper() == "ASOF"
 
 
 def _tables(node: exp.Expr, inputs: list[Input]) -> frozenset[str]:

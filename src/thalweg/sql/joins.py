@@ -3,6 +3,7 @@
     A [RANGE a, WA ts], B [RANGE b, WA ts]     rows whose windows, beginning with them, overlap: B.ts - A.ts lies in (-b, a)
     A, B [RANGE TUMBLING w, WA ts]             rows of the same window of length w
     A, B                                       rows whose lifetimes overlap, for as long as both last
+    A ASOF JOIN B ON ... AND A.ts >= B.ts      each row of A with the latest row of B before it; a window on B limits how long before
 
 A pair of a window join is a point at the later of its two times, and carries both; a following window may go by either, since
 each makes promises of its own. A stream without a window, joined to one that has one, counts at its time stamp.
@@ -15,18 +16,18 @@ from typing import Literal as Choice
 
 from sqlglot import exp
 
-from thalweg.errors import did_you_mean
-from thalweg.expr import Call, Column, Expr, call, lit
+from thalweg.expr import Column, call, lit
 from thalweg.plan.join_windows import JoinWindow, ranges, same_window
 from thalweg.plan.nodes import Retime
 from thalweg.plan.rules.substitution import START
-from thalweg.sql.expressions import Context, RowReader, conjuncts, ticks
-from thalweg.sql.relations import Field, Relation, unique_names
+from thalweg.sql.expressions import Context, ticks
+from thalweg.sql.pairs import Pair
+from thalweg.sql.relations import Field, Relation
 from thalweg.sql.syntax import Amount, WindowClause
 from thalweg.sql.windows import is_rows, require_time
 from thalweg.stream import Stream
 
-__all__ = ["Input", "JoinKind", "Stay", "at_the_latest", "join", "on_conditions", "stay_of", "staying", "using_conditions"]
+__all__ = ["Input", "JoinKind", "Stay", "asof_join", "at_the_latest", "join", "stay_of", "staying"]
 
 JoinKind = Choice["inner", "left", "right", "full", "semi", "anti"]
 
@@ -68,36 +69,52 @@ def join(context: Context, left: Input, right: Input, conditions: list[exp.Expr]
     window = _window(left.stay, right.stay)
     if window is None:
         left, right = (replace(side, relation=_with_time(side.relation, used)) for side in (left, right))
-    one, two = left.relation, right.relation
-    pair = Relation(one.stream, (*_side_fields(one, "l"), *_side_fields(two, "r")))
-    keys, residual = _split(context, conditions, one, two, pair)
-    where = None
-    for condition in residual:
-        where = condition if where is None else Call("and", (where, condition))
-    on = {str(mine): theirs for mine, theirs in keys} or None
-    copied = [field for field in pair.fields if not _is_start(field.value) and (used is None or field.name in used)]
-    names = unique_names((field.table, field.name) for field in copied)
-    select: dict[str, Expr] | None = {name: field.value for name, field in zip(names, copied, strict=True)} or {"one": lit(1)}
-    if how in ("semi", "anti"):
-        select = None
-    times = _time_names(one, two, names)
+    pair = Pair.of(left.relation, right.relation, used)
+    on, where = pair.conditions(context, conditions)
+    one, two = left.relation.stream, right.relation.stream
+    select = None if how in ("semi", "anti") else pair.select
     with context.text.at(right.node):
         if window is None:
-            joined = one.stream.join(two.stream, on, where=where, how=how, select=select)
+            joined = one.join(two, on, where=where, how=how, select=select)
         else:
-            joined = one.stream.window_join(two.stream, on, window=window, where=where, how=how, select=select, times=times)
+            joined = one.window_join(two, on, window=window, where=where, how=how, select=select, times=pair.times)
     if select is None:
-        return replace(one, stream=joined)
-    fields = [Field(field.name, Column(name), field.table, shown=field.shown) for name, field in zip(names, copied, strict=True)]
-    if window is not None:
-        fields += [
-            replace(field, value=Column(time), is_time=False)
-            for side, time in zip((one, two), times, strict=True)
-            for field in side.fields
-            if field.is_time and field.name != START
-        ]
-    fields.append(Field(START, Column(START), is_time=True, shown=False))
-    return Relation(joined, tuple(fields), determine_start=times if window is not None else ())
+        return replace(left.relation, stream=joined)
+    return pair.joined(joined) if window is None else pair.timed(joined)
+
+
+def asof_join(context: Context, left: Input, right: Input, conditions: list[exp.Expr], how: str, used: frozenset[str] | None) -> Relation:
+    """Each left row with the latest right row that is not later, at the time of the left row."""
+    if left.stay is not None or (right.stay is not None and right.stay.tumbling):
+        context.text.refuse_node(left.node, "in an ASOF JOIN only the right stream has a window: how long before a row may be.")
+    pair = Pair.of(left.relation, right.relation, used)
+    later = [condition for condition in conditions if _compares_times(pair, condition)]
+    if len(later) != 1:
+        context.text.refuse_node(right.node, "ASOF JOIN compares the times once, and columns with =: ON a.key = b.key AND a.ts >= b.ts.")
+    on, where = pair.conditions(context, [condition for condition in conditions if condition is not later[0]])
+    if where is not None:
+        context.text.refuse_node(right.node, "ASOF JOIN takes only equalities besides the times; filter the streams in subqueries.")
+    exact = isinstance(later[0], (exp.GTE, exp.LTE))
+    within = None if right.stay is None else right.stay.ticks
+    with context.text.at(right.node):
+        joined = left.relation.stream.points().asof_join(
+            right.relation.stream.points(), on, within=within, exact=exact, how=how, select=pair.select, times=pair.times
+        )
+    made = pair.timed(joined)
+    starts = [replace(one, value=Column(START), is_time=True) if str(one.value) == pair.times[0] else one for one in made.fields]
+    return Relation(joined, tuple(starts))
+
+
+def _compares_times(pair: Pair, node: exp.Expr) -> bool:
+    """Whether a condition says that the left time is not before (or after) the right one."""
+    if not isinstance(node, (exp.GTE, exp.GT, exp.LTE, exp.LT)):
+        return False
+    late, early = (node.this, node.expression) if isinstance(node, (exp.GTE, exp.GT)) else (node.expression, node.this)
+    return _names_time(late, pair.one) and _names_time(early, pair.two)
+
+
+def _names_time(node: exp.Expr, relation: Relation) -> bool:
+    return isinstance(node, exp.Column) and any(field.is_time for field in relation.find(node.name, node.text("table")))
 
 
 def _window(left: Stay | None, right: Stay | None) -> JoinWindow | None:
@@ -107,24 +124,6 @@ def _window(left: Stay | None, right: Stay | None) -> JoinWindow | None:
         if stay is not None and stay.tumbling:
             return same_window(stay.ticks)
     return ranges(left=1 if left is None else left.ticks, right=1 if right is None else right.ticks)
-
-
-def _is_start(value: Expr) -> bool:
-    return isinstance(value, Column) and value.name in ("l._start", "r._start")
-
-
-def _time_names(one: Relation, two: Relation, taken: list[str]) -> tuple[str, str]:
-    """Columns for the times of both sides, that neither a side nor the result has yet."""
-    known = {*one.stream.schema.names, *two.stream.schema.names, *taken}
-    found = []
-    for relation, side in ((one, "left"), (two, "right")):
-        time = next((field for field in relation.fields if field.is_time and field.shown), None)
-        name = f"{time.table or side}_{time.name}" if time is not None else f"{side}_time"
-        while name in known:
-            name = f"{name}_"
-        known.add(name)
-        found.append(name)
-    return found[0], found[1]
 
 
 def _with_time(relation: Relation, used: frozenset[str] | None) -> Relation:
@@ -142,11 +141,6 @@ def _add_time(stream: Stream, name: str) -> tuple[Stream, str]:
     while name in stream.schema.names:
         name = f"{name}_"
     return stream.with_columns(**{name: Column(START)}), name
-
-
-def _side_fields(relation: Relation, side: str) -> tuple[Field, ...]:
-    names = {name: f"{side}.{name}" for name in (*relation.stream.schema.names, START)}
-    return tuple(replace(field, value=field.value.rename(names)) for field in relation.fields)
 
 
 # ------------------------------------------------------------------------------------------- three streams and more
@@ -176,58 +170,3 @@ def at_the_latest(relation: Relation, times: list[str]) -> Relation:
     stream = relation.stream.alter_lifetime(start=call("greatest", *(Column(column) for column in columns)), duration=1)
     fields = tuple(field for field in relation.fields if field.name not in times)
     return Relation(stream, fields, determine_start=tuple(columns))
-
-
-# --------------------------------------------------------------------------------------------------------- conditions
-
-
-def _split(
-    context: Context, conditions: list[exp.Expr], one: Relation, two: Relation, pair: Relation
-) -> tuple[list[tuple[Expr, Expr]], list[Expr]]:
-    """Equalities between the sides become keys; the rest is a condition on pairs."""
-    keys: list[tuple[Expr, Expr]] = []
-    residual: list[Expr] = []
-    for condition in conditions:
-        if isinstance(condition, exp.EQ):
-            sides = _belongs(condition.this, one, two), _belongs(condition.expression, one, two)
-            if sides in (("l", "r"), ("r", "l")):
-                mine, theirs = condition.this, condition.expression
-                if sides[0] == "r":
-                    mine, theirs = theirs, mine
-                keys.append((RowReader(context, one).convert(mine), RowReader(context, two).convert(theirs)))
-                continue
-        residual.append(RowReader(context, pair).convert(condition))
-    return keys, residual
-
-
-def _belongs(node: exp.Expr, one: Relation, two: Relation) -> str:
-    """`l`, `r`, or nothing: the one side whose columns an expression reads."""
-    sides = set()
-    for column in node.find_all(exp.Column):
-        name, table = column.this.this, column.text("table")
-        mine, theirs = bool(one.find(name, table)), bool(two.find(name, table))
-        if mine == theirs:
-            return ""
-        sides.add("l" if mine else "r")
-    return sides.pop() if len(sides) == 1 else ""
-
-
-def using_conditions(context: Context, node: exp.Expr, left: Relation, right: Relation) -> list[exp.Expr]:
-    """JOIN ... USING (a, b) as equalities."""
-    made: list[exp.Expr] = []
-    for name in node.args.get("using") or ():
-        sides = []
-        for relation in (left, right):
-            found = relation.find(name.name)
-            if len(found) != 1:
-                hint = did_you_mean(name.name, relation.names())
-                context.text.refuse_node(name, f"USING: {name.name!r} is not one column of each side{hint}")
-            column = exp.Column(this=name.copy(), table=exp.to_identifier(found[0].table))
-            column.meta.update(name.meta)
-            sides.append(column)
-        made.append(exp.EQ(this=sides[0], expression=sides[1]))
-    return made
-
-
-def on_conditions(node: exp.Expr) -> list[exp.Expr]:
-    return conjuncts(node.args.get("on"))

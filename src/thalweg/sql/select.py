@@ -1,32 +1,34 @@
 """SELECT: columns, or groups in windows with their aggregates.
 
-    SELECT ...  FROM ... WHERE ...                          rows: a filter and a projection
-    ... an aggregate, a window or GROUP BY ...              one row for each group and window; HAVING keeps some of them
-
-Windows come from brackets behind an aggregate, from a table function in FROM or from one in GROUP BY. Without any of them a
-group must have the time among its keys: it is complete when time has passed it, and so is the window of one tick.
+SELECT ...  FROM ... WHERE ...                          rows: a filter and a projection
+... an aggregate, a window or GROUP BY ...              one row for each group and window; HAVING keeps some of them
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sqlglot import exp
 
 from thalweg.expr import Column, Expr
+from thalweg.plan import nodes
+from thalweg.plan.aggregates import count
 from thalweg.plan.rules.substitution import START
-from thalweg.sql.assigned import AssignedWindow, hop
-from thalweg.sql.expressions import Context, GroupReader, Key, RowReader, is_aggregate
+from thalweg.sql.aggregates import is_aggregate
+from thalweg.sql.assigned import AssignedWindow
+from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.from_clause import Query, read_from
+from thalweg.sql.grouping import Grouping, grouping_of
+from thalweg.sql.groups import GroupReader
+from thalweg.sql.modules import answer, together
 from thalweg.sql.relations import Field, Relation, unique_names
 from thalweg.sql.syntax import WindowClause, Windowed
-from thalweg.sql.table_functions import WINDOW_END, WINDOW_START, is_window_function, window_of_call
-from thalweg.sql.windows import assign
-from thalweg.stream import GroupedStream
+from thalweg.sql.table_functions import WINDOW_END, WINDOW_START
+from thalweg.stream import GroupedStream, Stream
 
 __all__ = ["compile_select"]
 
-_UNDERSTOOD = {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_"}
+_UNDERSTOOD = {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_", "order", "limit"}
 
 
 def compile_select(context: Context, select: exp.Expr, query: Query) -> Relation:
@@ -36,7 +38,8 @@ def compile_select(context: Context, select: exp.Expr, query: Query) -> Relation
         context.text.refuse_node(select, "SELECT names nothing; say which columns, or *.")
     clause = _take_clause(context, select)
     relation = read_from(context, select, query, clause)
-    grouped = clause is not None or select.args.get("group") or select.args.get("having") or _has_aggregates(select)
+    grouped = bool(clause is not None or select.args.get("group") or select.args.get("having") or _has_aggregates(select))
+    _refuse_order(context, select, grouped=grouped)
     result = _groups(context, select, relation, clause) if grouped else _rows(context, select, relation)
     if select.args.get("distinct"):
         if select.args["distinct"].args.get("on"):
@@ -50,9 +53,20 @@ def _refuse_unknown(context: Context, select: exp.Expr) -> None:
     for key in sorted(said - _UNDERSTOOD):
         part = select.args[key]
         node = part if isinstance(part, exp.Expr) else select
-        word = {"order": "ORDER BY", "limit": "LIMIT"}.get(key, key.rstrip("_").upper())
-        hint = " A stream has no end to be sorted; its rows have times." if key == "order" else ""
-        context.text.refuse_node(node, f"{word} has no meaning for a stream here.{hint}")
+        context.text.refuse_node(node, f"{key.rstrip('_').upper()} has no meaning for a stream here.")
+
+
+def _refuse_order(context: Context, select: exp.Expr, *, grouped: bool) -> None:
+    """ORDER BY and LIMIT rank the groups of a window, together."""
+    order, limit = select.args.get("order"), select.args.get("limit")
+    if order is None and limit is None:
+        return
+    if order is None or limit is None or not grouped:
+        node = limit if order is None else order
+        assert node is not None
+        context.text.refuse_node(
+            node, "a stream has no end to be sorted. The best groups of each window are ORDER BY ... LIMIT n, with a window."
+        )
 
 
 def _take_clause(context: Context, select: exp.Expr) -> WindowClause | None:
@@ -77,7 +91,7 @@ def _has_aggregates(select: exp.Expr) -> bool:
 
 
 def _rows(context: Context, select: exp.Expr, relation: Relation) -> Relation:
-    if relation.window is not None and relation.window.size != relation.window.hop:
+    if relation.window is not None and not relation.window.is_tumbling:
         context.text.refuse_node(select, f"the windows of {relation.window.name} belong to groups: aggregate them, or use TUMBLE.")
     reader = RowReader(context, relation)
     wanted: list[tuple[str, str, Expr]] = []
@@ -123,7 +137,7 @@ def _project(context: Context, select: exp.Expr, relation: Relation, wanted: lis
     plain = [value.name for value in columns.values() if isinstance(value, Column)]
     if plain != stream.schema.names or list(columns) != plain:
         with context.text.at(select.expressions[0]):
-            stream = stream.select(**columns)
+            stream = Stream(nodes.Select(stream.node, tuple(columns.items())))
     fields = [Field(name, Column(name), is_time=_is(value, START)) for name, value in columns.items()]
     return Relation(stream, (*fields, Field(START, Column(START), is_time=True, shown=False)))
 
@@ -135,18 +149,8 @@ def _is(value: Expr, name: str) -> bool:
 # ---------------------------------------------------------------------------------------------------------- groups
 
 
-@dataclass(frozen=True, slots=True)
-class _Grouping:
-    """What the rows are grouped by, and the stream in which each of these is a column."""
-
-    relation: Relation
-    keys: list[Key]
-    columns: tuple[str, ...]
-    window: AssignedWindow
-
-
 def _groups(context: Context, select: exp.Expr, relation: Relation, clause: WindowClause | None) -> Relation:
-    grouping = _grouping(context, select, relation, clause)
+    grouping = grouping_of(context, select, relation, clause)
     window = grouping.window
     names: dict[str, Expr] = {START: Column(START)}
     if window.has_start:
@@ -166,117 +170,57 @@ def _groups(context: Context, select: exp.Expr, relation: Relation, clause: Wind
     reader.wanted = ""
     reader.names = {name: value for _, name, value in wanted} | names  # HAVING may say what is selected
     having = select.args.get("having")
+    if select.args.get("order") is not None:
+        for ranked in select.args["order"].expressions:
+            reader.convert(ranked.this)
     kept = reader.convert(having.this) if having is not None else None
-    made = _aggregate(context, select, grouping, reader)
+    needed = frozenset[str]().union(*(value.columns() for _, _, value in wanted), kept.columns() if kept is not None else ())
+    made = _aggregate(context, select, grouping, reader, needed)
     if having is not None and kept is not None:
         with context.text.at(having):
             made = replace(made, stream=made.stream.where(kept))
+    if select.args.get("order") is not None:
+        made = _best(context, select, made, window, reader)
     result = _project(context, select, made, wanted)
     hidden = [Field(name, value, is_time=name == WINDOW_START, shown=False) for name, value in names.items() if _over_start(value)]
     return replace(result, fields=(*result.fields, *(field for field in hidden if field.name not in result.stream.schema.names)))
+
+
+def _best(context: Context, select: exp.Expr, made: Relation, window: AssignedWindow, reader: GroupReader) -> Relation:
+    """The best groups of each window; ties are kept whole."""
+    order, limit = select.args["order"], select.args["limit"]
+    if window.end is None or window.helper is not None:
+        context.text.refuse_node(order, "groups are ranked in windows over time, which all of them share.")
+    if len(order.expressions) != 1:
+        context.text.refuse_node(order, "ORDER BY ranks groups by one value here.")
+    number = limit.expression
+    if not isinstance(number, exp.Literal) or not number.name.isdigit() or int(number.name) < 1:
+        context.text.refuse_node(limit, "LIMIT takes a whole number, at least one.")
+    ranked = order.expressions[0]
+    by = reader.convert(ranked.this)
+    with context.text.at(order):
+        together = made.stream.with_columns(_window=Column(START)).group_by("_window")
+        return replace(made, stream=together.top_k(int(number.name), by=by, descending=bool(ranked.args.get("desc"))))
 
 
 def _over_start(value: Expr) -> bool:
     return value.columns() <= {START}
 
 
-def _grouping(context: Context, select: exp.Expr, relation: Relation, clause: WindowClause | None) -> _Grouping:
-    group = select.args.get("group")
-    if group is not None and {key for key, value in group.args.items() if value} - {"expressions"}:
-        context.text.refuse_node(group, "GROUP BY takes columns and expressions.")
-    nodes = [_meant(select, node, relation) for node in (group.expressions if group is not None else [])]
-    window = _window(context, select, relation, clause, nodes)
-    keys: list[Key] = []
-    columns: list[str] = []
-    for node in nodes:
-        if is_window_function(node) or _names_window(node, relation):
-            continue
-        reader = RowReader(context, relation)
-        value = reader.convert(node)
-        field = relation.resolve(context.text, node) if isinstance(node, exp.Column) else None
-        if field is not None and field.is_time:
-            keys.append(Key(node, field, Column(START)))
-        elif isinstance(value, Column):
-            keys.append(Key(node, field, value))
-            columns.append(value.name)
-        else:
-            name = unique_names([*(("", taken) for taken in relation.stream.schema.names), ("", _key_name(select, node))])[-1]
-            with context.text.at(node):
-                relation = replace(relation, stream=relation.stream.with_columns(**{name: value}))
-            keys.append(Key(node, None, Column(name)))
-            columns.append(name)
-    for name in window.partition:
-        if name not in columns:
-            field = next((field for field in relation.fields if _is(field.value, name)), None)
-            keys.append(Key(exp.column(name), field, Column(name)))
-            columns.append(name)
-    return _Grouping(relation, keys, tuple(dict.fromkeys(columns)), window)
-
-
-def _meant(select: exp.Expr, node: exp.Expr, relation: Relation) -> exp.Expr:
-    """GROUP BY may say the alias of what is selected."""
-    if isinstance(node, exp.Column) and not node.args.get("table") and not relation.find(node.name):
-        for item in select.expressions:
-            if isinstance(item, exp.Alias) and item.alias == node.name and not _has_aggregate(item):
-                meant: exp.Expr = item.this
-                return meant
-    return node
-
-
-def _has_aggregate(item: exp.Expr) -> bool:
-    return any(is_aggregate(node) for node in item.walk())
-
-
-def _names_window(node: exp.Expr, relation: Relation) -> bool:
-    named = isinstance(node, exp.Column) and node.name in (WINDOW_START, WINDOW_END)
-    return named and relation.window is not None
-
-
-def _key_name(select: exp.Expr, node: exp.Expr) -> str:
-    named = [item.alias for item in select.expressions if isinstance(item, exp.Alias) and item.this == node]
-    return str(named[0]) if named else "key"
-
-
-def _window(context: Context, select: exp.Expr, relation: Relation, clause: WindowClause | None, nodes: list[exp.Expr]) -> AssignedWindow:
-    called = [node for node in nodes if is_window_function(node)]
-    if clause is not None:
-        if called or relation.window is not None:
-            context.text.refuse_place(clause.place, "this query has two windows; one of them is enough.")
-        return assign(context, relation, clause)
-    if len(called) > 1 or (called and relation.window is not None):
-        context.text.refuse_node(called[-1], "this query has two windows; one of them is enough.")
-    if called:
-        return window_of_call(context, relation, called[0])
-    if relation.window is not None:
-        return relation.window
-    fields = [relation.resolve(context.text, node) for node in nodes if isinstance(node, exp.Column)]
-    grouped = {field.value.name for field in fields if isinstance(field.value, Column)}
-    if any(field.is_time for field in fields) or (relation.determine_start and set(relation.determine_start) <= grouped):
-        return hop(1, 1)
-    progressing = [field.value for field in fields if relation.progresses(field) and isinstance(field.value, Column)]
-    if not progressing:
-        found = (node for item in select.expressions for node in item.walk() if is_aggregate(node))
-        context.text.refuse_node(
-            next(found, select.args.get("group") or select),
-            "these groups never end: say over which window, [RANGE 10 minutes, SLIDE 1 minute, WA ts], or group by the time too.",
-        )
-    return replace(hop(1, 1), time=progressing[0])
-
-
-def _aggregate(context: Context, select: exp.Expr, grouping: _Grouping, reader: GroupReader) -> Relation:
+def _aggregate(context: Context, select: exp.Expr, grouping: Grouping, reader: GroupReader, needed: frozenset[str]) -> Relation:
     window, stream = grouping.window, grouping.relation.stream
     if window.time is not None:
         stream = stream.alter_lifetime(start=window.time, duration=1)
     elif window.as_points and stream.properties.constant_duration != 1:
         stream = stream.points()
     calls = dict(reader.calls)
-    if window.helper is not None:
+    if window.helper is not None and window.helper[0] in needed:
         calls[window.helper[0]] = window.helper[1]
-    place = select.args.get("group") or select.expressions[0]
-    if not calls:
-        from thalweg.plan.aggregates import count
-
+    if not calls and not reader.modules:
         calls["count"] = count()
-    with context.text.at(place):
-        made = window.apply(GroupedStream(stream.node, grouping.columns)).aggregate(**calls)  # type: ignore[arg-type]  # none is called fill
+    with context.text.at(select.args.get("group") or select.expressions[0]):
+        windowed = window.apply(GroupedStream(stream.node, grouping.columns))
+        parts = [windowed.aggregate(**calls)] if calls else []  # type: ignore[arg-type]  # none is called fill
+        parts += [answer(windowed, call, name) for name, call in reader.modules.items()]
+        made = together(parts, grouping.columns)
     return Relation(made, tuple(Field(name, Column(name)) for name in made.schema.names))

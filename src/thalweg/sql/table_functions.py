@@ -28,6 +28,7 @@ from thalweg.sql.assigned import AssignedWindow, hop, rows, session, snapshot
 from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.relations import Field, Relation
 from thalweg.sql.syntax import TableFunction
+from thalweg.sql.windows import goes_by_lifetime
 from thalweg.windows.specification import Rank
 
 __all__ = ["GROUP_FUNCTIONS", "WINDOW_END", "WINDOW_START", "is_window_function", "window_of_call", "window_of_function"]
@@ -83,7 +84,7 @@ def window_of_function(context: Context, relation: Relation, node: TableFunction
 
 def _window_columns(window: AssignedWindow, relation: Relation) -> list[Field]:
     """Of a tumbling window a row knows start and end by itself; of others only a group does."""
-    if window.size is None or window.size != window.hop or window.time is not None:
+    if window.size is None or not window.is_tumbling:
         return []
     table = relation.tables[0] if relation.tables else ""
     shifted: Expr = Column(START) - lit(window.offset) if window.offset else Column(START)
@@ -102,8 +103,11 @@ class _Reader:
         self, kind: str, shape: _Shape, values: Sequence[exp.Expr], names: Sequence[str], partition: tuple[str, ...] = ()
     ) -> AssignedWindow:
         given = self.named(shape, values, names)
-        time = self.time(given["timecol"]) if "timecol" in given else None
-        return replace(self.kind(kind, given, partition), time=time)
+        column = given.get("timecol")
+        made = self.kind(kind, given, partition)
+        if isinstance(column, exp.Column) and goes_by_lifetime(self.relation, column.name, column.text("table")):
+            return replace(made, as_points=False, hop=None)
+        return replace(made, time=None if column is None else self.time(column))
 
     def kind(self, kind: str, given: dict[str, exp.Expr], partition: tuple[str, ...]) -> AssignedWindow:
         if kind == "SNAPSHOT":

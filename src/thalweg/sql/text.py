@@ -97,7 +97,7 @@ class SqlText(Source):
             self.refuse("the query is too deep; name parts of it in WITH.", 0)
         if len(trees) != 1 or trees[0] is None:
             self.refuse("one query is expected.", tokens[0].start)
-        return trees[0]
+        return _with_whole_names(trees[0])
 
     def _check(self, tokens: Sequence[Token]) -> None:
         first = tokens[0]
@@ -128,6 +128,17 @@ class SqlText(Source):
         elif description.startswith(("Expect", "Failed")):
             description = f"{description[0].lower()}{description[1:]}, at {token.text!r}"
         self.refuse(f"{description}.", token.start, token.end)
+
+
+def _with_whole_names(tree: exp.Expr) -> exp.Expr:
+    """Calls under a namespace, `finance.vwap(x)`, as calls of one name."""
+    for dot in [found for found in tree.find_all(exp.Dot) if isinstance(found.expression, exp.Anonymous)]:
+        call = dot.expression
+        parts = list(dot.this.find_all(exp.Identifier, bfs=False))
+        call.set("this", ".".join([*(part.name for part in parts), call.this]))
+        call.meta["start"] = min(part.meta.get("start", call.meta["start"]) for part in parts)
+        dot.replace(call)
+    return tree
 
 
 class _At:

@@ -7,7 +7,8 @@
     ... , PA columns                                   for each value of the columns by itself
     RANGE r, RATTR ts, SLIDE n rows, SATTR row-num     the last r of time, at every n-th row; SATTR rank(ts): in the order of time
 
-A window over time goes by the time stamps of rows, so a row that lasts counts where it starts.
+A window over time goes by the time stamps of rows, so a row that lasts counts where it starts. WA lifetime goes by lifetimes: a
+row belongs to every window that it touches.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from thalweg.sql.relations import Field, Relation
 from thalweg.sql.syntax import ALL, Amount, Attribute, Place, WindowClause
 from thalweg.windows.specification import Rank, Rows, warn_about_panes
 
-__all__ = ["assign", "attribute_field", "is_rows", "require_time"]
+__all__ = ["assign", "attribute_field", "goes_by_lifetime", "is_rows", "require_time"]
 
 _ROWS = ("row", "rows", "tuple", "tuples")
 
@@ -49,14 +50,22 @@ def assign(context: Context, relation: Relation, clause: WindowClause) -> Assign
     _refuse_attributes(context, clause)
     if clause.wa is not None and (clause.wa.counted_at or clause.wa.ranked):
         context.text.refuse_place(slide.place, f"{clause.wa} counts rows; RANGE and SLIDE must too: {slide.number or 10} rows.")
-    time = require_time(context, relation, clause.wa, clause)
+    lasting = clause.wa is not None and goes_by_lifetime(relation, clause.wa.name, clause.wa.table)
+    time = None if lasting else require_time(context, relation, clause.wa, clause)
     step = _positive(context, slide, "SLIDE")
     if not isinstance(clause.range, Amount):
+        if lasting:
+            context.text.refuse_place(clause.place, "RANGE ALL goes by the time of rows, not by lifetimes; say WA ts.")
         return replace(assigned.landmark(step), partition=partition, time=time)
     size = _positive(context, clause.range, "RANGE")
     _refuse_gaps(context, clause.range, size, slide, step)
     warn_about_panes(size, step, "RANGE and SLIDE")
-    return replace(assigned.hop(size, step, (-size) % step), partition=partition, time=time)
+    return replace(assigned.hop(size, step, (-size) % step), partition=partition, time=time, as_points=not lasting)
+
+
+def goes_by_lifetime(relation: Relation, name: str, table: str = "") -> bool:
+    """Whether a window is defined on the lifetimes of rows, instead of on a column."""
+    return name.lower() == "lifetime" and not table and not relation.find(name)
 
 
 def _over_rows(context: Context, relation: Relation, clause: WindowClause, slide: Amount, partition: tuple[str, ...]) -> AssignedWindow:

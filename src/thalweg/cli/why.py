@@ -1,0 +1,48 @@
+"""`thalweg why`: what a query on Spark waits for, from the report that lies in its checkpoint."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from thalweg.errors import InputError
+from thalweg.model.time import time_us
+from thalweg.spark.reports import combined_why, read_reports
+
+__all__ = ["why"]
+
+
+def _time(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if text.lstrip("-").isdigit():
+        return int(text)
+    try:
+        told = datetime.fromisoformat(text)
+    except ValueError as reason:
+        raise InputError(f"{text!r} is no time: give ticks, or a time such as 2026-01-31T12:00.") from reason
+    return time_us(told if told.tzinfo else told.replace(tzinfo=UTC))
+
+
+@click.command
+@click.argument("checkpoint", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--at", metavar="TIME", help="The start of the answer that is missed: ticks, or a time in UTC. The first that is not final unless told."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def why(checkpoint: Path, *, at: str | None, as_json: bool) -> None:
+    """Which operator waits for which source's promise, since when, and what would release it, as of the last micro-batch."""
+    batch, reports = read_reports(checkpoint)
+    told = combined_why(reports, _time(at))
+    if not as_json:
+        click.echo(f"as of micro-batch {batch}: {told}")
+        return
+    waits = [
+        {"source": w.source, "operator": w.operator, "needs": w.needs, "has": w.has, "since": w.since, "release": list(w.release)}
+        for w in told.waits
+    ]
+    known = {"batch": batch, "time": told.time, "promise": told.promise, "settled": told.settled}
+    click.echo(json.dumps({**known, "waits": waits, "notes": told.notes}))

@@ -1,0 +1,118 @@
+"""GROUP BY: what the rows are grouped by, and over which window.
+
+The window comes from brackets behind an aggregate, from a table function in FROM or from one in GROUP BY. Without any of them
+a group must have the time, or a column that progresses, among its keys: it is complete when time has passed it, and so is
+the window of one tick.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from thalweg.expr import Column
+from thalweg.plan.rules.substitution import START
+from thalweg.sql.aggregates import is_aggregate
+from thalweg.sql.assigned import AssignedWindow, hop
+from thalweg.sql.expressions import Context, RowReader
+from thalweg.sql.groups import Key
+from thalweg.sql.relations import Relation, unique_names
+from thalweg.sql.syntax import WindowClause
+from thalweg.sql.table_functions import WINDOW_END, WINDOW_START, is_window_function, window_of_call
+from thalweg.sql.windows import assign
+
+__all__ = ["Grouping", "grouping_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """What the rows are grouped by, and the stream in which each of these is a column."""
+
+    relation: Relation
+    keys: list[Key]
+    columns: tuple[str, ...]
+    window: AssignedWindow
+
+
+def grouping_of(context: Context, select: exp.Expr, relation: Relation, clause: WindowClause | None) -> Grouping:
+    group = select.args.get("group")
+    if group is not None and {key for key, value in group.args.items() if value} - {"expressions"}:
+        context.text.refuse_node(group, "GROUP BY takes columns and expressions.")
+    nodes = [_meant(select, node, relation) for node in (group.expressions if group is not None else [])]
+    window = _window(context, select, relation, clause, nodes)
+    keys: list[Key] = []
+    columns: list[str] = []
+    for node in nodes:
+        if is_window_function(node) or _names_window(node, relation):
+            continue
+        reader = RowReader(context, relation)
+        value = reader.convert(node)
+        field = relation.resolve(context.text, node) if isinstance(node, exp.Column) else None
+        if field is not None and field.is_time:
+            keys.append(Key(node, field, Column(START)))
+        elif isinstance(value, Column):
+            keys.append(Key(node, field, value))
+            columns.append(value.name)
+        else:
+            name = unique_names([*(("", taken) for taken in relation.stream.schema.names), ("", _key_name(select, node))])[-1]
+            with context.text.at(node):
+                relation = replace(relation, stream=relation.stream.with_columns(**{name: value}))
+            keys.append(Key(node, None, Column(name)))
+            columns.append(name)
+    for name in window.partition:
+        if name not in columns:
+            field = next((field for field in relation.fields if isinstance(field.value, Column) and field.value.name == name), None)
+            keys.append(Key(exp.column(name), field, Column(name)))
+            columns.append(name)
+    return Grouping(relation, keys, tuple(dict.fromkeys(columns)), window)
+
+
+def _meant(select: exp.Expr, node: exp.Expr, relation: Relation) -> exp.Expr:
+    """GROUP BY may say the alias of what is selected."""
+    if isinstance(node, exp.Column) and not node.args.get("table") and not relation.find(node.name):
+        for item in select.expressions:
+            if isinstance(item, exp.Alias) and item.alias == node.name and not _has_aggregate(item):
+                meant: exp.Expr = item.this
+                return meant
+    return node
+
+
+def _has_aggregate(item: exp.Expr) -> bool:
+    return any(is_aggregate(node) for node in item.walk())
+
+
+def _names_window(node: exp.Expr, relation: Relation) -> bool:
+    named = isinstance(node, exp.Column) and node.name in (WINDOW_START, WINDOW_END)
+    return named and relation.window is not None
+
+
+def _key_name(select: exp.Expr, node: exp.Expr) -> str:
+    named = [item.alias for item in select.expressions if isinstance(item, exp.Alias) and item.this == node]
+    return str(named[0]) if named else "key"
+
+
+def _window(context: Context, select: exp.Expr, relation: Relation, clause: WindowClause | None, nodes: list[exp.Expr]) -> AssignedWindow:
+    called = [node for node in nodes if is_window_function(node)]
+    if clause is not None:
+        if called or relation.window is not None:
+            context.text.refuse_place(clause.place, "this query has two windows; one of them is enough.")
+        return assign(context, relation, clause)
+    if len(called) > 1 or (called and relation.window is not None):
+        context.text.refuse_node(called[-1], "this query has two windows; one of them is enough.")
+    if called:
+        return window_of_call(context, relation, called[0])
+    if relation.window is not None:
+        return relation.window
+    fields = [relation.resolve(context.text, node) for node in nodes if isinstance(node, exp.Column)]
+    grouped = {field.value.name for field in fields if isinstance(field.value, Column)}
+    if any(field.is_time for field in fields) or (relation.determine_start and set(relation.determine_start) <= grouped):
+        return hop(1, 1)
+    progressing = [field.value for field in fields if relation.progresses(field) and isinstance(field.value, Column)]
+    if not progressing:
+        found = (node for item in select.expressions for node in item.walk() if is_aggregate(node))
+        context.text.refuse_node(
+            next(found, select.args.get("group") or select),
+            "these groups never end: say over which window, [RANGE 10 minutes, SLIDE 1 minute, WA ts], or group by the time too.",
+        )
+    return replace(hop(1, 1), time=progressing[0])

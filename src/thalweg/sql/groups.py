@@ -1,0 +1,114 @@
+"""Expressions over groups: keys, aggregates, the window, and what is computed from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from thalweg.expr import Column, Expr, Literal
+from thalweg.plan import aggregates
+from thalweg.plan.aggregates import AggregateCall
+from thalweg.plan.nodes import lifetime_schema
+from thalweg.sql.aggregates import AGGREGATES, is_aggregate, module_named
+from thalweg.sql.expressions import Context, RowReader
+from thalweg.sql.modules import ModuleCall, read_module
+from thalweg.sql.relations import Field, Relation
+
+__all__ = ["GroupReader", "Key"]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a query groups by: its place in the tree, the column it is (if it is one), and what it is called in the result."""
+
+    node: exp.Expr
+    field: Field | None
+    result: Expr
+
+
+class GroupReader(RowReader):
+    """Expressions over groups: keys, aggregates, and what is computed from them."""
+
+    def __init__(self, context: Context, relation: Relation, keys: list[Key], names: Mapping[str, Expr]) -> None:
+        super().__init__(context, relation)
+        self.keys = keys
+        self.names = names
+        """What may be said of a group besides its keys: the start and the end of its window."""
+        self.calls: dict[str, AggregateCall] = {}
+        self.modules: dict[str, ModuleCall] = {}
+        self.wanted = ""
+        """What the next aggregate would be called by the author of the query."""
+
+    def convert(self, node: exp.Expr) -> Expr:
+        if is_aggregate(node):
+            return self.aggregate(node)
+        for key in self.keys:
+            if not isinstance(key.node, exp.Column) and key.node == node:
+                return key.result
+        return super().convert(node)
+
+    def column(self, node: exp.Expr) -> Expr:
+        name = node.this.this
+        if not node.args.get("table") and name in self.names and not self.relation.find(name):
+            return self.names[name]
+        text = self.quoted_text(node)
+        if text is not None:
+            return Literal(text)
+        found = self.relation.resolve(self.source, node)
+        grouped = [key.result for key in self.keys if key.field is not None and key.field.value.same(found.value)]
+        if not node.args.get("table") and name in self.names:
+            grouped.append(self.names[name])
+        if not grouped:
+            self.source.refuse_node(node, f"{name!r} is neither grouped nor aggregated; put it into GROUP BY, or say last({name}).")
+        return grouped[0]
+
+    def aggregate(self, node: exp.Expr) -> Expr:
+        condition = None
+        call = node
+        rows = RowReader(self.context, self.relation)
+        if isinstance(node, exp.Filter):
+            condition, call = rows.convert(node.expression.this), node.this
+        name = call.this.lower()
+        if name not in AGGREGATES:
+            return self.module(call, rows, filtered=condition is not None)
+        build, arity = AGGREGATES[name]
+        args = call.expressions
+        if name == "count" and (not args or isinstance(args[0], exp.Star)) and len(args) <= 1:
+            return self.named(name, aggregates.count(where=condition))
+        if args and isinstance(args[0], exp.Distinct):
+            self.source.refuse_node(call, f"{name}(DISTINCT ...) is not an aggregate here; use SELECT DISTINCT in a subquery.")
+        if len(args) != arity:
+            self.source.refuse_node(call, f"{name} takes {arity} argument{'s' if arity > 1 else ''}; got {len(args)}.")
+        values = [rows.convert(arg) for arg in args]
+        with self.source.at(call):
+            made = build(*values, where=condition)
+            made.type_in(lifetime_schema(self.relation.stream.schema))
+            return self.named(name, made)
+
+    def module(self, node: exp.Expr, rows: RowReader, *, filtered: bool) -> Expr:
+        """An aggregate of a user's own."""
+        found = module_named(node.this)
+        assert found is not None
+        if filtered:
+            self.source.refuse_node(node, f"{node.this} takes no FILTER; say which rows in WHERE, or null for the others in its argument.")
+        return self.named(found.short_name, read_module(rows, found, node))
+
+    def named(self, name: str, call: AggregateCall | ModuleCall) -> Expr:
+        """The column of an aggregate; what is said twice is computed once."""
+        known: dict[str, AggregateCall | ModuleCall] = {**self.calls, **self.modules}
+        for column, other in known.items():
+            if str(other) == str(call):
+                return Column(column)
+        taken = {"self", "fill", "wid", *(str(key.result) for key in self.keys), *known}  # arguments of aggregate
+        base = self.wanted if self.wanted and self.wanted not in taken else name
+        number, candidate = 1, base
+        while candidate in taken:
+            number += 1
+            candidate = f"{base}_{number}"
+        if isinstance(call, ModuleCall):
+            self.modules[candidate] = call
+        else:
+            self.calls[candidate] = call
+        return Column(candidate)

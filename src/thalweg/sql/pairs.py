@@ -1,0 +1,140 @@
+"""Two relations side by side, as a join sees them: keys and conditions of pairs, and what a pair keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from thalweg.errors import did_you_mean
+from thalweg.expr import Call, Column, Expr, lit
+from thalweg.plan.rules.substitution import START
+from thalweg.sql.expressions import Context, RowReader, conjuncts
+from thalweg.sql.relations import Field, Relation, unique_names
+from thalweg.stream import Stream
+
+__all__ = ["Pair", "on_conditions", "using_conditions"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two relations side by side: what conditions and the result see of them."""
+
+    one: Relation
+    two: Relation
+    both: Relation
+    copied: list[Field]
+    """The columns that a pair keeps, other than its times."""
+    names: list[str]
+    times: tuple[str, str]
+
+    @classmethod
+    def of(cls, one: Relation, two: Relation, used: frozenset[str] | None) -> Pair:
+        both = Relation(one.stream, (*_side_fields(one, "l"), *_side_fields(two, "r")))
+        copied = [field for field in both.fields if not _is_start(field.value) and (used is None or field.name in used)]
+        names = unique_names((field.table, field.name) for field in copied)
+        return cls(one, two, both, copied, names, _time_names(one, two, names))
+
+    @property
+    def select(self) -> dict[str, Expr]:
+        return {name: field.value for name, field in zip(self.names, self.copied, strict=True)} or {"one": lit(1)}
+
+    def conditions(self, context: Context, conditions: list[exp.Expr]) -> tuple[dict[str, Expr] | None, Expr | None]:
+        """Keys, and what else must hold."""
+        keys, residual = _split(context, conditions, self.one, self.two, self.both)
+        where = None
+        for condition in residual:
+            where = condition if where is None else Call("and", (where, condition))
+        return {str(mine): theirs for mine, theirs in keys} or None, where
+
+    def joined(self, stream: Stream) -> Relation:
+        fields = [
+            Field(field.name, Column(name), field.table, shown=field.shown) for name, field in zip(self.names, self.copied, strict=True)
+        ]
+        return Relation(stream, (*fields, Field(START, Column(START), is_time=True, shown=False)))
+
+    def timed(self, stream: Stream) -> Relation:
+        """The same where pairs carry the times of both sides."""
+        times = [
+            replace(field, value=Column(time), is_time=False)
+            for side, time in zip((self.one, self.two), self.times, strict=True)
+            for field in side.fields
+            if field.is_time and field.name != START
+        ]
+        made = self.joined(stream)
+        return Relation(stream, (*made.fields, *times), determine_start=self.times)
+
+
+def _is_start(value: Expr) -> bool:
+    return isinstance(value, Column) and value.name in ("l._start", "r._start")
+
+
+def _time_names(one: Relation, two: Relation, taken: list[str]) -> tuple[str, str]:
+    """Columns for the times of both sides, that neither a side nor the result has yet."""
+    known = {*one.stream.schema.names, *two.stream.schema.names, *taken}
+    found = []
+    for relation, side in ((one, "left"), (two, "right")):
+        time = next((field for field in relation.fields if field.is_time and field.shown), None)
+        name = f"{time.table or side}_{time.name}" if time is not None else f"{side}_time"
+        while name in known:
+            name = f"{name}_"
+        known.add(name)
+        found.append(name)
+    return found[0], found[1]
+
+
+def _side_fields(relation: Relation, side: str) -> tuple[Field, ...]:
+    names = {name: f"{side}.{name}" for name in (*relation.stream.schema.names, START)}
+    return tuple(replace(field, value=field.value.rename(names)) for field in relation.fields)
+
+
+def _split(
+    context: Context, conditions: list[exp.Expr], one: Relation, two: Relation, pair: Relation
+) -> tuple[list[tuple[Expr, Expr]], list[Expr]]:
+    """Equalities between the sides become keys; the rest is a condition on pairs."""
+    keys: list[tuple[Expr, Expr]] = []
+    residual: list[Expr] = []
+    for condition in conditions:
+        if isinstance(condition, exp.EQ):
+            sides = _belongs(condition.this, one, two), _belongs(condition.expression, one, two)
+            if sides in (("l", "r"), ("r", "l")):
+                mine, theirs = condition.this, condition.expression
+                if sides[0] == "r":
+                    mine, theirs = theirs, mine
+                keys.append((RowReader(context, one).convert(mine), RowReader(context, two).convert(theirs)))
+                continue
+        residual.append(RowReader(context, pair).convert(condition))
+    return keys, residual
+
+
+def _belongs(node: exp.Expr, one: Relation, two: Relation) -> str:
+    """`l`, `r`, or nothing: the one side whose columns an expression reads."""
+    sides = set()
+    for column in node.find_all(exp.Column):
+        name, table = column.this.this, column.text("table")
+        mine, theirs = bool(one.find(name, table)), bool(two.find(name, table))
+        if mine == theirs:
+            return ""
+        sides.add("l" if mine else "r")
+    return sides.pop() if len(sides) == 1 else ""
+
+
+def using_conditions(context: Context, node: exp.Expr, left: Relation, right: Relation) -> list[exp.Expr]:
+    """JOIN ... USING (a, b) as equalities."""
+    made: list[exp.Expr] = []
+    for name in node.args.get("using") or ():
+        sides = []
+        for relation in (left, right):
+            found = relation.find(name.name)
+            if len(found) != 1:
+                hint = did_you_mean(name.name, relation.names())
+                context.text.refuse_node(name, f"USING: {name.name!r} is not one column of each side{hint}")
+            column = exp.Column(this=name.copy(), table=exp.to_identifier(found[0].table))
+            column.meta.update(name.meta)
+            sides.append(column)
+        made.append(exp.EQ(this=sides[0], expression=sides[1]))
+    return made
+
+
+def on_conditions(node: exp.Expr) -> list[exp.Expr]:
+    return conjuncts(node.args.get("on"))

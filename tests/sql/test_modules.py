@@ -1,0 +1,117 @@
+"""Functions and aggregates that a user registered, by name in queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+
+import thalweg as tw
+from tests.sql.packets import MINUTE, answers, ask_duckdb, links, streams
+from tests.sql.thesis import sliding
+from thalweg import udm
+from thalweg.errors import SqlError
+from thalweg.spark.simulation import DividedEngine
+from thalweg.testing import assert_physically_independent, assert_same_table
+
+
+@udm.function("sqltests.kilobytes", inputs={"size": "bigint"}, output="double")
+def kilobytes(size: int) -> float:
+    return size / 1024
+
+
+@udm.aggregate("sqltests.spread", inputs={"value": "bigint"}, output="bigint")
+def spread(values: Sequence[int]) -> int:
+    return max(values) - min(values)
+
+
+@udm.aggregate("sqltests.above", inputs={"value": "bigint"}, output="bigint")
+class Above:
+    """How many values are above a limit."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+
+    def compute(self, values: Sequence[int]) -> int:
+        return sum(value > self.limit for value in values)
+
+
+@udm.operator("sqltests.twice", inputs={"value": "bigint"}, output={"value": "bigint"})
+def twice(values: Sequence[int]) -> list[dict[str, int]]:
+    return [{"value": 2 * value} for value in values]
+
+
+@pytest.fixture(scope="module")
+def packets() -> dict[str, pa.Table]:
+    return links()
+
+
+def test_function_in_where_select_and_join(packets: dict[str, pa.Table]) -> None:
+    query = tw.sql("SELECT srcIP, kilobytes(len) AS kb FROM M1 WHERE sqltests.kilobytes(len + 24) > 1", streams())
+    assert_same_table(ask_duckdb("SELECT ts, ts + 1, srcIP, len / 1024 AS kb FROM M1 WHERE len > 1000", packets), answers(query, packets))
+    pairs = tw.sql("SELECT M1.len FROM M1, M2 [RANGE TUMBLING 1 min, WA ts] WHERE kilobytes(M1.len) > 2 * kilobytes(M2.len)", streams())
+    expected = f"""SELECT greatest(M1.ts, M2.ts), greatest(M1.ts, M2.ts) + 1, M1.len FROM M1, M2
+        WHERE M1.ts // {MINUTE} = M2.ts // {MINUTE} AND M1.len > 2 * M2.len"""
+    assert_same_table(ask_duckdb(expected, packets), answers(pairs, packets))
+
+
+QUERIES = {
+    "alone": (
+        "SELECT srcIP, spread(len) [RANGE 3 minutes, SLIDE 1 minute, WA ts] FROM M1 GROUP BY srcIP",
+        sliding(3 * MINUTE, MINUTE, "M1", "srcIP", "max(len) - min(len) AS spread"),
+    ),
+    "beside others, in an expression and in HAVING": (
+        """SELECT srcIP, count(*) AS n, sqltests.spread(len) + 1 AS wide, spread(len + row_num) AS other
+        [RANGE 3 minutes, SLIDE 1 minute, WA ts] FROM M1 GROUP BY srcIP HAVING spread(len) > 100""",
+        sliding(
+            3 * MINUTE,
+            MINUTE,
+            "M1",
+            "srcIP",
+            "count(*) AS n, max(len) - min(len) + 1 AS wide, max(len + row_num) - min(len + row_num) AS other",
+        )
+        + " HAVING max(len) - min(len) > 100",
+    ),
+    "without groups": (
+        "SELECT count(*) AS n, spread(value => len) AS wide FROM M1 GROUP BY window(ts, '1 minute')",
+        sliding(MINUTE, MINUTE, "M1", "", "count(*) AS n, max(len) - min(len) AS wide"),
+    ),
+    "with a parameter": (
+        "SELECT above(len, limit => 700) AS n FROM TUMBLE(M1, ts, '2 minutes')",
+        sliding(2 * MINUTE, 2 * MINUTE, "M1", "", "count(*) FILTER (WHERE len > 700) AS n"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_aggregate_of_a_user_is_computed_for_each_window(name: str, packets: dict[str, pa.Table]) -> None:
+    text, duckdb = QUERIES[name]
+    expected = ask_duckdb(duckdb, packets)
+    assert len(expected) > 3
+    query = tw.sql(text, streams())
+    assert_same_table(expected, answers(query, packets))
+
+
+def test_it_does_not_depend_on_how_packets_arrive(packets: dict[str, pa.Table]) -> None:
+    query = tw.sql(QUERIES["beside others, in an expression and in HAVING"][0], streams())
+    rows = [(row["ts"], row["ts"] + 1, {key: row[key] for key in row if key != "ts"}) for row in packets["M1"].slice(0, 8).to_pylist()]
+    assert_physically_independent(query.node, {"M1": rows}, forms=2)
+    assert_physically_independent(query.node, {"M1": rows}, forms=1, engine=DividedEngine)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("SELECT spread(len) FILTER (WHERE len > 5) [RANGE TUMBLING 1 minute, WA ts] FROM M1", "spread takes no FILTER"),
+        ("SELECT above(len, limit => len) [RANGE TUMBLING 1 minute, WA ts] FROM M1", "its value is a constant"),
+        ("SELECT spread(len, len) [RANGE TUMBLING 1 minute, WA ts] FROM M1", "it takes 1 inputs"),
+        ("SELECT len FROM M1 WHERE spread(len) > 4", "an aggregate has no place here"),
+        ("SELECT twice(len) FROM M1", "unknown function 'twice'"),
+        ("SELECT kilobytes(len, len) FROM M1", "takes 1 arguments; got 2"),
+    ],
+)
+def test_mistakes(text: str, message: str) -> None:
+    with pytest.raises(SqlError) as caught:
+        tw.sql(text, streams())
+    assert message in str(caught.value)
