@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import thalweg as tw
-from tests.sql.packets import answers, ask_duckdb, links, streams
+from tests.sql.packets import answers, answers_divided, ask_duckdb, links, streams
 from tests.sql.thesis import PARAMETERS, THESIS
 from thalweg.errors import SqlError
 from thalweg.testing import assert_same_table
@@ -24,6 +24,7 @@ def test_query_of_the_thesis_has_the_table_that_duckdb_has(name: str, packets: d
     expected = ask_duckdb(THESIS[name].duckdb, packets)
     assert len(expected) > 3
     assert_same_table(expected, answers(query, packets))
+    assert_same_table(expected, answers_divided(query, packets))
 
 
 @pytest.mark.parametrize("name", [name for name, query in THESIS.items() if query.printed])
