@@ -72,15 +72,16 @@ def is_aggregate(node: exp.Expr) -> bool:
     call = node.this if isinstance(node, exp.Filter) else node
     if not isinstance(call, exp.Anonymous) or not isinstance(call.this, str):
         return False
-    return call.this.lower() in AGGREGATES or module_named(call.this) is not None
+    return call.this.lower() in AGGREGATES or _is_registered(call.this)
 
 
-def module_named(name: str) -> Module | None:
-    """The aggregate that somebody registered under a name."""
+def _is_registered(name: str) -> bool:
+    """Whether somebody registered an aggregate under a name; functions of single events are not meant."""
     if ALIASES.get(name.lower(), name.lower()) in FUNCTIONS:
-        return None
-    try:
-        found = DEFAULT.find(name)
-    except PlanError:
-        return None
-    return found if found.kind == "aggregate" else None
+        return False
+    return any(isinstance(entry, Module) and entry.kind == "aggregate" and f".{entry.name}".endswith(f".{name}") for entry in DEFAULT.all())
+
+
+def module_named(name: str) -> Module:
+    """The aggregate that somebody registered under a name; refused where several have it."""
+    return DEFAULT.find(name)
