@@ -43,6 +43,7 @@ from thalweg.errors import (
 from thalweg.model.batch import Batch, column_of
 from thalweg.model.delta import Delta, Weights
 from thalweg.model.progress import NO_PROGRESS, Progress, Scope, progress_of_text, progress_text
+from thalweg.model.punctuation import Punctuation
 from thalweg.model.rows import Bools, Codes, Rows, encode
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
 from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, slice_of_delta
@@ -103,6 +104,7 @@ class IngressKernel(Operator):
         self._gate = None if node.ingress.quarantine is None else QuarantineGate(node.ingress.quarantine, node.schema)
         self.quarantined = LateLedger()
         self._grid = None if node.ingress.period is None else (node.ingress.period, 0)
+        self._guards: tuple[Punctuation, ...] = ()
         self._batches = 0
         self.now: int | None = None
         """The time by the clock, as whoever runs the kernel tells it."""
@@ -143,6 +145,7 @@ class IngressKernel(Operator):
         arrived, batch = len(batch), batch if gated is None else gated.batch
         parts = self._parts(batch)
         promise, promises = self._promises.after(batch, parts, self._known(batch, parts))
+        promise = self._guarded(batch, promise)
         late = batch.sync < promise
         rewritten: Rewritten | None = None
         if late.any() or (batch.is_adjust is not None and len(self._claims)):
@@ -286,6 +289,26 @@ class IngressKernel(Operator):
         if infinite:
             fine |= times == INFINITY
         _first(~fine, lambda at: TimeRangeError(f"{self._place(at)}: the {what} {times[at]} is outside the range of the clock."))
+
+    # ----------------------------------------------------------------------------------------------------- patterns
+
+    def guard(self, pattern: Punctuation) -> None:
+        """From now on a row that matches a pattern is late."""
+        for column in pattern.patterns:
+            if column not in self.schema.names:
+                hint = did_you_mean(column, self.schema.names)
+                raise SchemaChangeError(f"{self._place(None)}: a punctuation on {column!r}, a column that the source does not have{hint}")
+        self._guards = (*self._guards, pattern)
+
+    def _guarded(self, batch: Batch, promise: Times) -> Times:
+        """Promises raised for the rows that a pattern says will not come; an adjust is no new row."""
+        if not self._guards or not len(batch):
+            return promise
+        self._guards = tuple(g for g in self._guards if g.time.high is None or int(g.time.high) > self._progress.cti)
+        for pattern in self._guards:
+            limit = pattern.limits(batch.payload, batch.start)
+            promise = np.maximum(promise, limit if batch.is_adjust is None else np.where(batch.is_adjust, MIN_TIME, limit))
+        return promise
 
     # ------------------------------------------------------------------------------------------------ CTIs that came
 
@@ -445,6 +468,8 @@ class IngressKernel(Operator):
         }
         if self._gate is not None:
             slices["quarantine"] = self._gate.to_rows()
+        if self._guards:
+            slices["guards"] = _text(json.dumps([guard.to_text() for guard in self._guards]), "guards")
         for name, ledger in (("ledger", self.ledger), ("aside", self.quarantined)):
             if ledger.tables:
                 slices[name] = ledger.entries(self.schema).combine_chunks().to_batches()[0]
@@ -460,6 +485,8 @@ class IngressKernel(Operator):
         self._heard, self._fired, self._since = clocks
         if self._gate is not None:
             self._gate = self._gate.from_rows(slices["quarantine"])
+        if "guards" in slices:
+            self._guards = tuple(map(Punctuation.from_text, json.loads(slices["guards"].column(0)[0].as_py())))
         for name, ledger in (("ledger", self.ledger), ("aside", self.quarantined)):
             ledger.tables = [pa.Table.from_batches([slices[name]])] if name in slices else []
 
