@@ -221,15 +221,15 @@ class ModuleWindows:
         for at, place in enumerate(places.tolist()):
             arriving.state[place] = None if at in lost else Stepped(states[at], int(filled[at]))
 
-    def fail(self, entries: Entries, at: int, reason: str, cells: Cells | None) -> None:
-        """Raise, or write a dead letter (once, while the window goes on failing for the same reason)."""
+    def fail(self, entries: Entries, at: int, reason: str, cells: Cells | None, *, always: bool = False) -> None:
+        """Raise, or write a dead letter."""
         window = f"[{entries.start[at]}, {entries.end[at]})"
         group = entries.keys.slice(at, 1).to_pylist()[0] if self.node.keys else {}
         sample = []
         if cells is not None:
             begin, stop = int(cells.offsets[at]), int(cells.offsets[at + 1])
             sample = cells.rows.slice(begin, min(stop - begin, _SAMPLE)).to_pylist()
-        if self.node.on_error == "fail":
+        if self.node.on_error == "fail" or always:
             where = f" of the group {group}" if group else ""
             raise ModuleError(
                 f"module {self.module.label} failed on the window {window}{where}: {reason}. "
