@@ -32,3 +32,10 @@ def test_a_slip_of_the_print_is_refused_at_its_place(name: str) -> None:
     with pytest.raises(SqlError) as caught:
         tw.sql(THESIS[name].printed, streams(), parameters=PARAMETERS)
     assert THESIS[name].slip in str(caught.value)
+
+
+def test_heavy_hitters_by_a_sketch_are_those_of_q6_4(packets: dict[str, pa.Table]) -> None:
+    query = tw.sql("SELECT heavy_hitters(srcIP, 0.05) AS heavy [RANGE 10 minutes, SLIDE 1 minute, WA ts] FROM Main", streams())
+    exact = {(start, row["srcIP"], row["n"]) for start, _, row in ask_duckdb(THESIS["Q6-4"].duckdb, packets)}
+    found = answers(query, packets)
+    assert {(start, *hitter.values()) for start, _, row in found for hitter in row["heavy"]} == exact

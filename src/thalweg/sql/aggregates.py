@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from sqlglot import exp
 
@@ -18,14 +19,15 @@ __all__ = ["AGGREGATES", "is_aggregate", "module_named"]
 Builder = Callable[..., AggregateCall]
 
 
-def _percentile(of: Expr, p: Expr, *, where: Expr | None = None, discrete: bool = False) -> AggregateCall:
-    if not isinstance(p, Literal) or not isinstance(p.value, (int, float)):
-        raise PlanError("the fraction of a percentile is a number between 0 and 1: percentile(x, 0.95).")
-    return aggregates.percentile(of, float(p.value), discrete=discrete, where=where)
+def _fraction(make: Builder) -> Builder:
+    """An aggregate whose second argument is a number between 0 and 1."""
 
+    def build(of: Expr, p: Expr, *, where: Expr | None = None) -> AggregateCall:
+        if not isinstance(p, Literal) or isinstance(p.value, bool) or not isinstance(p.value, (int, float)):
+            raise PlanError("the second argument is a number between 0 and 1: percentile(x, 0.95).")
+        return make(of, float(p.value), where=where)
 
-def _discrete(of: Expr, p: Expr, *, where: Expr | None = None) -> AggregateCall:
-    return _percentile(of, p, where=where, discrete=True)
+    return build
 
 
 def _arg_max(of: Expr, by: Expr, *, where: Expr | None = None) -> AggregateCall:
@@ -52,9 +54,11 @@ AGGREGATES: dict[str, tuple[Builder, int]] = {
     "stddev": (aggregates.stddev, 1),
     "stddev_samp": (aggregates.stddev, 1),
     "median": (_median, 1),
-    "percentile": (_percentile, 2),
-    "percentile_cont": (_percentile, 2),
-    "percentile_disc": (_discrete, 2),
+    "percentile": (_fraction(aggregates.percentile), 2),
+    "percentile_cont": (_fraction(aggregates.percentile), 2),
+    "percentile_disc": (_fraction(partial(aggregates.percentile, discrete=True)), 2),
+    "approx_percentile": (_fraction(aggregates.approx_percentile), 2),
+    "heavy_hitters": (_fraction(aggregates.heavy_hitters), 2),
     "first": (aggregates.first, 1),
     "first_value": (aggregates.first, 1),
     "last": (aggregates.last, 1),
