@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import thalweg as tw
-from tests.sql.packets import answers, answers_divided, ask_duckdb, links, streams
+from tests.sql.packets import COLUMNS, DISORDER, answers, answers_divided, ask_duckdb, links, streams
 from tests.sql.thesis import PARAMETERS, THESIS
 from thalweg.errors import SqlError
 from thalweg.testing import assert_same_table
@@ -35,7 +35,8 @@ def test_a_slip_of_the_print_is_refused_at_its_place(name: str) -> None:
 
 
 def test_heavy_hitters_by_a_sketch_are_those_of_q6_4(packets: dict[str, pa.Table]) -> None:
-    query = tw.sql("SELECT heavy_hitters(srcIP, 0.05) AS heavy [RANGE 10 minutes, SLIDE 1 minute, WA ts] FROM Main", streams())
+    main = tw.source("Main", COLUMNS, disorder=DISORDER, insert_only=True)
+    query = tw.sql("SELECT heavy_hitters(srcIP, 0.05) AS heavy [RANGE 10 minutes, SLIDE 1 minute, WA ts] FROM Main", Main=main)
     exact = {(start, row["srcIP"], row["n"]) for start, _, row in ask_duckdb(THESIS["Q6-4"].duckdb, packets)}
     found = answers(query, packets)
     assert {(start, *hitter.values()) for start, _, row in found for hitter in row["heavy"]} == exact
