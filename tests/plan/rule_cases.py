@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import dedent
 
@@ -12,9 +13,16 @@ from thalweg.expr import col
 from thalweg.plan.aggregates import count, max_, sum_
 from thalweg.plan.nodes import ClipBy
 from thalweg.stream import Stream, source
+from thalweg.udm import operator
 
 A = source("a", {"k": "int64", "v": "int64", "w": "float64", "t": "string"})
 B = source("b", {"k": "int64", "x": "int64", "u": "string"})
+
+
+@operator("rules.big", inputs={"k": "int64", "v": "int64"}, output={"k": "int64", "v": "int64"}, commutes_with_filter="k")
+def big(rows: Sequence[Mapping[str, int | None]]) -> list[Mapping[str, int | None]]:
+    """The rows with a large v: each for itself, so that a filter on k may come before or after."""
+    return [row for row in rows if row["v"] is not None and row["v"] > 1]
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,66 @@ class RuleCase:
 
 
 CASES = [
+    RuleCase(
+        "where_below_module",
+        "what_commutes",
+        A.group_by("t").tumbling(10).apply("rules.big", "k", "v", time_limit=None).where("k = 1 and t = 'a'"),
+        """
+        where-1  k = 1 AND t = 'a'
+          window_apply-1  tumbling(10) by t: rules.big@1(k, v)
+            source-1  a
+        """,
+        """
+        window_apply-1  tumbling(10) by t: rules.big@1(k, v)
+          where-1  k = 1 AND t = 'a'
+            source-1  a
+        """,
+    ),
+    RuleCase(
+        "where_below_module",
+        "under_another_name",
+        A.tumbling(10).apply("rules.big", k="v", v="k", time_limit=None).where("k = 1"),
+        """
+        where-1  k = 1
+          window_apply-1  tumbling(10): rules.big@1(k = v, v = k)
+            source-1  a
+        """,
+        """
+        window_apply-1  tumbling(10): rules.big@1(k = v, v = k)
+          where-1  v = 1
+            source-1  a
+        """,
+    ),
+    RuleCase(
+        "where_below_module",
+        "what_does_not_commute_stays",
+        A.tumbling(10).apply("rules.big", "k", "v", time_limit=None).where("v = 2"),
+        """
+        where-1  v = 2
+          window_apply-1  tumbling(10): rules.big@1(k, v)
+            source-1  a
+        """,
+    ),
+    RuleCase(
+        "where_below_module",
+        "windows_that_rows_make_stay",
+        A.snapshot().apply("rules.big", "k", "v", time_limit=None).where("k = 1"),
+        """
+        where-1  k = 1
+          window_apply-1  snapshot: rules.big@1(k, v)
+            source-1  a
+        """,
+    ),
+    RuleCase(
+        "where_below_module",
+        "what_is_computed_stays",
+        A.tumbling(10).apply("rules.big", k="k + 1", v="v", time_limit=None).where("k = 1"),
+        """
+        where-1  k = 1
+          window_apply-1  tumbling(10): rules.big@1(k = k + 1, v)
+            source-1  a
+        """,
+    ),
     RuleCase(
         "where_below_union",
         "both_sides",

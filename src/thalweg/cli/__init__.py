@@ -19,6 +19,7 @@ _COMMANDS = {
     "repro": "Repeat experiments of the literature.",
     "sql": "A query in SQL over files, on Spark or in-process; without one, a shell.",
     "why": "What a query on Spark waits for.",
+    "udm": "User-defined modules: what there is, and whether it does what it says.",
 }
 """Name and line of help; the command lives in the module `thalweg.cli.<name>` under its own name."""
 

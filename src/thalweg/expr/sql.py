@@ -73,6 +73,8 @@ class ExpressionReader:
         name = type(node).__name__
         reader: Callable[[ExpressionReader, exp.Expr], Expr] | None = _READERS.get(name)
         given = {key for key, value in node.args.items() if value not in (None, False, [])}
+        if name == "Dot":
+            return self.read_qualified(node)
         if (reader is None and name not in _BINARY) or not given <= _UNDERSTOOD.get(name, _OPERANDS):
             self.source.refuse_node(node, f"{node.sql()} is not supported in an expression.")
         if reader is not None:
@@ -160,6 +162,20 @@ class ExpressionReader:
             guess = did_you_mean(str(name).lower(), TYPE_NAMES)
             self.source.refuse_node(node, f"unknown type {target.sql()!r}{guess} Types: {', '.join(TYPE_NAMES)}.")
         return Cast(self.convert(node.this), type_)
+
+    def read_qualified(self, node: exp.Expr) -> Expr:
+        """A function in a namespace, `finance.vwap(price)`."""
+        names, inner = [], node
+        while type(inner).__name__ == "Dot":
+            names.append(inner.this.name)
+            inner = inner.expression
+        if type(inner).__name__ != "Anonymous" or not all(name.isidentifier() for name in names) or not isinstance(inner.this, str):
+            self.source.refuse_node(node, f"{node.sql()} is not supported in an expression.")
+        full = ".".join([*names, inner.this])
+        own = find_user_function(full)
+        if own is None:
+            self.source.refuse_node(node, f"{node.sql()} is not supported in an expression: nobody has registered a function {full!r}.")
+        return user_call(own, tuple(self.convert(arg) for arg in inner.expressions))
 
     def read_call(self, node: exp.Expr) -> Expr:
         if not isinstance(node.this, str) or not node.this.isascii():

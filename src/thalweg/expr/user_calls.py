@@ -17,7 +17,7 @@ import pyarrow as pa
 from thalweg.errors import EvaluationError, ExpressionError, TypeMismatchError
 from thalweg.expr._rendering import ATOM, Rendered
 from thalweg.expr.frame import Frame, Shape
-from thalweg.expr.kinds import Datum
+from thalweg.expr.kinds import Datum, kind_of
 from thalweg.expr.nodes import Expr
 
 __all__ = ["LOOKUPS", "UserCall", "UserFunction", "find_user_function", "user_call"]
@@ -91,10 +91,12 @@ class UserCall(Expr):
         wanted = self.function.inputs[at]
         if wanted is None or column.type == wanted:
             return column
+        if kind_of(column.type) not in (kind_of(wanted), "null"):
+            raise TypeMismatchError(f"{self}: argument {at + 1} must be {wanted}; {self.args[at]} is {column.type}.")
         try:
             return column.cast(wanted)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as reason:
-            raise TypeMismatchError(f"{self}: argument {at + 1} must be {wanted}; {self.args[at]} is {column.type}.") from reason
+            raise EvaluationError(f"{self}: argument {at + 1} must be {wanted}: {reason}.") from reason
 
     def _on_columns(self, columns: list[pa.Array], frame: Frame) -> pa.Array:
         try:

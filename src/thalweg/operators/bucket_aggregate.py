@@ -128,6 +128,9 @@ class BucketAggregateKernel(Operator):
             self._forget(closed)
         return Delta.concat(changes, self.schema).to_batch(Progress(release.promise()))
 
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (self._release.needs(time),)
+
     def _apply(self, delta: Delta) -> Delta:
         release = self._release
         release.see(delta.start, delta.end)

@@ -62,6 +62,10 @@ class GridApplyKernel(ModuleKernel):
         unrestricted = self._node.stamp == "unrestricted" and release.cti != INFINITY
         return Delta.concat(changes, self.schema).to_batch(Progress(MIN_TIME if unrestricted else release.promise()))
 
+    def needs(self, time: int) -> tuple[int, ...]:
+        unrestricted = self._node.stamp == "unrestricted" and time > MIN_TIME
+        return (INFINITY if unrestricted else self._release.needs(time),)
+
     def _pairs(self, rows: Delta, low: int, high: int) -> tuple[Codes, Codes]:
         """Rows and the windows low .. high that they are in."""
         first = np.maximum(self._grid.first(rows.start), low)

@@ -29,7 +29,7 @@ from thalweg.plan.nodes import WindowApply
 from thalweg.udm.calls import Caller, Cells
 from thalweg.udm.results import Answers
 
-__all__ = ["ModuleWindows", "Stepped", "checksum"]
+__all__ = ["ModuleWindows", "Stepped", "checksum", "in_order"]
 
 _SAMPLE = 3
 """Rows that a message or a dead letter shows."""
@@ -92,7 +92,8 @@ class ModuleWindows:
         """What changes mean to windows: pairs (row, window) and how often it came or went, as far as the module can tell."""
         start, end = self.clipped(delta.start[row], delta.end[row], spans, window)
         payload, _ = encode(self.arguments(delta.payload).columns, len(delta))
-        alike, count = encode([window, payload[row], start, end], len(row))
+        position = [] if self.module.properties.any_order else [delta.start[row]]  # rows come in order of start
+        alike, count = encode([window, payload[row], start, end, *position], len(row))
         total = np.zeros(count, np.int64)
         np.add.at(total, alike, delta.weight[row])
         someone = np.empty(count, np.int64)
@@ -104,7 +105,7 @@ class ModuleWindows:
         """The windows with their rows, in canonical order. `times` says how often each pair counts."""
         if not (times == 1).all():
             row, window = np.repeat(row, times), np.repeat(window, times)
-        order = np.argsort(window, kind="stable") if self.module.properties.any_order else self._order(rows, row, window)
+        order = in_order(window, len(spans)) if self.module.properties.any_order else self._order(rows, row, window)
         row, window = row[order], window[order]
         start, end = rows.start[row], rows.end[row]
         if self.module.time_sensitive:
@@ -221,15 +222,15 @@ class ModuleWindows:
         for at, place in enumerate(places.tolist()):
             arriving.state[place] = None if at in lost else Stepped(states[at], int(filled[at]))
 
-    def fail(self, entries: Entries, at: int, reason: str, cells: Cells | None) -> None:
-        """Raise, or write a dead letter (once, while the window goes on failing for the same reason)."""
+    def fail(self, entries: Entries, at: int, reason: str, cells: Cells | None, *, always: bool = False) -> None:
+        """Raise, or write a dead letter."""
         window = f"[{entries.start[at]}, {entries.end[at]})"
         group = entries.keys.slice(at, 1).to_pylist()[0] if self.node.keys else {}
         sample = []
         if cells is not None:
             begin, stop = int(cells.offsets[at]), int(cells.offsets[at + 1])
             sample = cells.rows.slice(begin, min(stop - begin, _SAMPLE)).to_pylist()
-        if self.node.on_error == "fail":
+        if self.node.on_error == "fail" or always:
             where = f" of the group {group}" if group else ""
             raise ModuleError(
                 f"module {self.module.label} failed on the window {window}{where}: {reason}. "
@@ -244,6 +245,11 @@ class ModuleWindows:
             reason=reason,
             sample=json.dumps(sample, default=str),
         )
+
+
+def in_order(code: Codes, count: int) -> Codes:
+    """Positions in order of dense codes, equal ones as they came; few codes are sorted by their digits."""
+    return np.argsort(code.astype(np.uint16) if count <= 2**16 else code, kind="stable")
 
 
 def _rank(column: pa.Array) -> Codes:

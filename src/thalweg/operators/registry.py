@@ -28,6 +28,7 @@ from thalweg.operators.kind_aggregate import KindAggregateKernel
 from thalweg.operators.landmark_aggregate import LandmarkAggregateKernel
 from thalweg.operators.match_join import MatchJoinKernel
 from thalweg.operators.number_rows import NumberRowsKernel
+from thalweg.operators.paned_apply import PanedApplyKernel
 from thalweg.operators.panes import CombinePanesKernel, PanesKernel
 from thalweg.operators.point_at_end import PointAtEndKernel
 from thalweg.operators.quantize import QuantizeKernel
@@ -88,6 +89,8 @@ def kernel_for(node: Node, consistency: Consistency) -> Operator:
     if isinstance(node, nodes.CombinePanes):
         return CombinePanesKernel(node, consistency)
     if isinstance(node, nodes.WindowApply):
+        if node.in_panes:
+            return PanedApplyKernel(node, consistency)
         on_a_grid = isinstance(node.window, HoppingWindow) and not node.ends_matter and node.stamp != "time-bound"
         return GridApplyKernel(node, consistency) if on_a_grid else WindowApplyKernel(node, consistency)
     if isinstance(node, TopK):

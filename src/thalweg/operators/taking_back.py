@@ -25,6 +25,9 @@ _CHECKS, _EVERY = 4, 64
 """The first so many kept answers are compared, then one in so many."""
 
 
+_DICE = "it is not deterministic: it gave another answer for the same rows; say deterministic=False"
+
+
 class TakingBack:
     def __init__(self, module: ModuleWindows) -> None:
         self._module = module
@@ -54,25 +57,21 @@ class TakingBack:
         some = np.flatnonzero(again)
         found = self._computed(leaving.take(some), before, code, window_code[some], frame)
         parts = [out]
-        for at, position in enumerate(some.tolist()):
+        for position in some.tolist():
             own = found.rows.filter(found.window == leaving.id[position])
-            if leaving.recomputed[position]:
-                same = checksum(own) == leaving.checksum[position]
+            lost = bool(leaving.recomputed[position])
+            if lost:
                 parts.append(own)
-            else:
-                mine = kept.rows.filter(kept.window == leaving.id[position])
-                same = checksum(own) == checksum(mine)
-            if not same:
-                self._module.fail(
-                    leaving, position, "it is not deterministic: it gave another answer for the same rows; say deterministic=False", None
-                )
-            del at
+            before_sum = leaving.checksum[position] if lost else checksum(kept.rows.filter(kept.window == leaving.id[position]))
+            if checksum(own) != before_sum:
+                # What was not kept cannot be taken back any more: no policy goes on from there.
+                self._module.fail(leaving, position, _DICE, None, always=lost)
         return Delta.concat(parts, schema).negate()
 
     def _to_check(self, leaving: Entries) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         module, node = self._module.module, self._module.node
         again = leaving.recomputed.copy()
-        if not module.properties.deterministic or module.incremental or node.stamp == "time-bound" or node.time_limit is not None:
+        if not module.properties.deterministic or module.incremental or node.stamp == "time-bound":
             return again
         answered = np.flatnonzero(leaving.answered & ~again & ~leaving.failed)
         number = self._seen + np.arange(len(answered))

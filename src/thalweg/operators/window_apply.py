@@ -38,6 +38,7 @@ from thalweg.operators.base import Slices
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.event_index import key_hashes
 from thalweg.operators.groups import refuse_negative
+from thalweg.operators.hopping_grid import Release
 from thalweg.operators.module_kernel import ModuleKernel, matches, merged, sorted_spans
 from thalweg.operators.window_frames import GridFrame, Reach, Spans
 from thalweg.operators.window_index import Answered, Entries
@@ -282,6 +283,29 @@ class WindowApplyKernel(ModuleKernel):
         rows = self._events.everything()
         code, _ = self._codes([rows.payload], self._module.keys(rows.payload).slice(0, 0))
         return min(promise, self._frame.waiting(code, rows.start, rows.end, cti)[1])
+
+    def needs(self, time: int) -> tuple[int, ...]:
+        """The time by which everything that may still change something before `time` is closed."""
+        if time <= MIN_TIME or time == INFINITY or time <= self._promised:
+            return (time,)
+        if self._node.stamp == "unrestricted":
+            return (INFINITY,)
+        entries = self._windows.entries
+        if self._node.passes_cti:
+            held = entries.end[(entries.start < time) & ~entries.answered]
+            return (max([time, *held.tolist()]) if self._node.stamp == "align" else time,)
+        rows = self._events.everything()
+        code, _ = self._codes([rows.payload], entries.keys)
+        closing = entries.end + (1 if self._frame.strict else 0) * (entries.end != INFINITY)
+        if self._node.ends_matter and len(entries):
+            order, spans = sorted_spans(code[len(rows) :], entries)
+            row, window = self._frame.members(code[: len(rows)], rows.start, rows.end, spans)
+            np.maximum.at(closing, order[window], np.where(rows.end[row] == INFINITY, INFINITY, rows.end[row] + 1))
+        least = max([time, *closing[entries.start < time].tolist()])
+        if isinstance(self._frame, GridFrame):
+            return (max(least, Release(self._frame.grid, self._consistency).needs(time)),)
+        waits = self._frame.waiting(code[: len(rows)], rows.start, rows.end, max(time, self._cti))[1]
+        return (INFINITY if waits < time else least,)
 
     def _refuse_broken_promise(self, out: Batch) -> None:
         if self._promised == MIN_TIME or not len(out):

@@ -92,8 +92,6 @@ def _tree(root: Node, *, facts: bool) -> Iterator[str]:
         if facts:
             yield f"{margin}  : {_schema(node.schema)}"
             yield f"{margin}  : {node.properties}"
-            if isinstance(node, nodes.WindowApply):
-                yield from (f"{margin}  : {gain}" for gain in node.gains())
             for line in remarks(node):
                 yield f"{margin}  : {line}"
         below = (*node.inputs, node.inner) if isinstance(node, nodes.GroupApply) else node.inputs

@@ -1,10 +1,12 @@
-"""What `explain()` adds about windows: the category of a kind, the panes, the evaluation that was chosen and what each would cost."""
+"""What `explain()` adds about windows: what a module's properties bought; the category of a kind, the panes, the evaluation that
+was chosen and what each would cost.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from thalweg.plan.nodes import Node, WidAggregate, WindowAggregate
+from thalweg.plan.nodes import Node, WidAggregate, WindowAggregate, WindowApply
 from thalweg.plan.strategies import Decision
 from thalweg.windows import Category, HoppingWindow, SlidingRows
 
@@ -13,6 +15,8 @@ __all__ = ["remarks"]
 
 def remarks(node: Node) -> Iterator[str]:
     """Lines about one operator."""
+    if isinstance(node, WindowApply):
+        yield from node.gains()
     if isinstance(node, WidAggregate):
         yield f"window ids: {node.kind.category}{_needs(node)}"
     if isinstance(node, WindowAggregate) and isinstance(node.window, HoppingWindow):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import gcd
 
 from thalweg.plan import nodes
-from thalweg.plan.nodes import CombinePanes, Node, Source, TopK, WindowAggregate, walk
+from thalweg.plan.nodes import CombinePanes, Node, Source, TopK, WindowAggregate, WindowApply, walk
 from thalweg.windows import HoppingWindow
 
 __all__ = ["Grid", "coarsest_common", "useful_grids"]
@@ -53,7 +53,8 @@ def useful_grids(root: Node) -> dict[str, Grid]:
 
 def _below(node: Node, asked: Grid | None) -> Grid | None:
     """The grid that a node can use, when its own promises are of use on the grid `asked`."""
-    if isinstance(node, (WindowAggregate, CombinePanes, TopK)) and isinstance(node.window, HoppingWindow):
+    whole = not isinstance(node, WindowApply) or not (node.ends_matter or node.passes_cti)
+    if isinstance(node, (WindowAggregate, WindowApply, CombinePanes, TopK)) and isinstance(node.window, HoppingWindow) and whole:
         window = node.window
         return window.hop, (window.offset + window.size) % window.hop
     if asked is None:

@@ -30,6 +30,7 @@ from thalweg.testing.clock import FakeClock
 from thalweg.testing.compare import assert_same_table, difference
 from thalweg.testing.forms import RESTART, Form, Inputs, Logical, Step, illegality, logical_inputs, step
 from thalweg.testing.fuzzer import CONSISTENCIES, assert_form_right, assert_physically_independent
+from thalweg.testing.modules import Finding, assert_module_lawful, check_module
 from thalweg.testing.oracle import oracle
 from thalweg.testing.reference import ReferenceEngine
 from thalweg.testing.runners import EngineLike, EngineType, Runner, engine_runner
@@ -41,6 +42,7 @@ __all__ = [
     "EngineLike",
     "EngineType",
     "FakeClock",
+    "Finding",
     "Form",
     "Inputs",
     "Logical",
@@ -49,8 +51,10 @@ __all__ = [
     "Runner",
     "Step",
     "assert_form_right",
+    "assert_module_lawful",
     "assert_physically_independent",
     "assert_same_table",
+    "check_module",
     "difference",
     "engine_runner",
     "forms_of",

@@ -124,6 +124,7 @@ class WindowApply(Node):
             and not self.module.time_sensitive
             and self.input.properties.insert_only
             and self.on_error == "fail"
+            and (self.module.takes == "values" or "partials" in self.module.methods)
         )
 
     def gains(self) -> list[str]:

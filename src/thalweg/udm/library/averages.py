@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
 from thalweg.udm.decorators import aggregate
 from thalweg.udm.events import Event, Window
+from thalweg.udm.segments import segment_sums
 
 __all__ = ["Average", "TimeWeightedAverage"]
 
 
 @aggregate("std.average", inputs={"value": "double"}, output="double", nulls="skip", any_order=True)
 class Average:
-    """The mean of a column. Incremental, differential, mergeable, and in columns."""
+    """The mean of a column. It is incremental, differential and mergeable, in plain Python and in columns."""
 
     def empty(self) -> tuple[float, int]:
         return 0.0, 0
@@ -28,6 +33,18 @@ class Average:
 
     def result(self, state: tuple[float, int]) -> float:
         return state[0] / state[1]
+
+    def partials(self, rows: pa.RecordBatch, offsets: npt.NDArray[np.int64]) -> pa.RecordBatch:
+        sums = segment_sums(rows.column("value").to_numpy(zero_copy_only=False), offsets)
+        return pa.RecordBatch.from_pydict({"total": sums, "count": np.diff(offsets)})
+
+    def merge_groups(self, states: pa.RecordBatch, offsets: npt.NDArray[np.int64]) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pydict({name: segment_sums(states.column(name).to_numpy(), offsets) for name in ("total", "count")})
+
+    def results(self, states: pa.RecordBatch) -> npt.NDArray[np.float64]:
+        with np.errstate(invalid="ignore"):  # a window without a value is null, whatever stands here
+            means: npt.NDArray[np.float64] = states.column("total").to_numpy() / states.column("count").to_numpy()
+        return means
 
 
 @aggregate("std.time_weighted_average", inputs={"value": "double"}, output="double", time_sensitive=True, clip="full", nulls="skip")
