@@ -31,7 +31,7 @@ def query(strategy: str, window: str, *, bounded: bool, keys: tuple[str, ...] = 
 
 QUERIES = {
     f"{strategy}, {window}, {'bounded' if bounded else 'adds'}": query(strategy, window, bounded=bounded, keys=("k",) if bounded else ())
-    for strategy in ("wid", "panes", "adaptive")
+    for strategy in ("wid", "panes", "adaptive", "adaptive panes")
     for window in WINDOWS
     for bounded in (True, False)
 }

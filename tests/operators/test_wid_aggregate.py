@@ -17,7 +17,7 @@ from thalweg.testing.manner import PUNCTUATED, WILD
 from thalweg.windows import HoppingWindow, SlidingTime, WindowKind
 from thalweg.windows.specification import rank
 
-FORMS = 3
+FORMS = 2
 w = Stream(W)
 
 ADDS = {"n": count(), "s": sum_("v"), "m": avg("v", where="k > 0")}

@@ -106,6 +106,7 @@ class BucketAggregateKernel(Operator):
         self._sketched = any(call.function in SKETCHED for _, call in node.aggregates)
         results = pa.schema([node.schema.field(name) for name, _ in node.aggregates])
         self._no_answers = self._out = Items(nothing, nothing, empty_rows(results))
+        self._bytes = _bytes_of(self._sums.schema), _bytes_of(self._row_schema)
         self._is_eager = np.empty(0, np.bool_)
         self._volume = np.empty(0, np.int32)
         self._monitor = Monitor(node.window.size)
@@ -232,17 +233,23 @@ class BucketAggregateKernel(Operator):
         """The partial results of the windows low .. high, of all groups or of some."""
         low = max(low, self._release.closed + 1)
         buffer = self._gather_buffer()
-        inside = (buffer.at >= low * self._grid.hop + self._grid.offset) & (buffer.at < self._end(high))
-        timed = [self._as_parts(buffer.where(inside if touched is None else inside & touched[buffer.group]))]
-        found: list[Items] = []
+        timed, eager = self._none, self._none
+        if len(buffer):
+            inside = (buffer.at >= low * self._grid.hop + self._grid.offset) & (buffer.at < self._end(high))
+            timed = self._as_parts(buffer.where(inside if touched is None else inside & touched[buffer.group]))
         cells = self._gather_cells()
         if self._by_pane:
-            timed.append(Items(cells.group, self._pane_start(cells.at), cells.parts))
+            timed = self._together([timed, Items(cells.group, self._pane_start(cells.at), cells.parts)])
         else:
-            found.append(cells.where((cells.at >= low) & (cells.at <= high)))
-        found.append(self._expanded(self._together(timed), low, high, touched))
-        items = self._together(found)
-        return self._merged(items if touched is None or not len(items) else items.where(touched[items.group]))
+            inside = (cells.at >= low) & (cells.at <= high)
+            eager = cells.where(inside if touched is None else inside & touched[cells.group])
+        lazy = self._expanded(timed, low, high, touched)
+        if not len(eager) or not len(lazy):
+            return eager if len(eager) else lazy
+        both = np.zeros(len(self._book), np.bool_)
+        both[eager.group] = True
+        items = self._together([eager, lazy])
+        return self._merged(items) if both[lazy.group].any() else items  # only a group in transition has both
 
     def _pane_start(self, pane: Codes) -> Times:
         return pane * self._window.pane + self._grid.offset
@@ -311,7 +318,7 @@ class BucketAggregateKernel(Operator):
     def _limit(self) -> float:
         """Rows of a group in open windows above which it should be eager."""
         step = self._window.pane if self._by_pane else self._window.hop
-        rows = threshold(_bytes_of(self._sums.schema), _bytes_of(self._row_schema), self._monitor.extent, step)
+        rows = threshold(*self._bytes, self._monitor.extent, step)
         return rows / max(1.0 - self._monitor.share_behind(), 0.01)
 
     def _turn_eager(self, group: Codes) -> None:

@@ -125,4 +125,4 @@ def _aggregate(node: WindowAggregate, consistency: Consistency) -> Operator:
         return HoppingAggregateKernel(node, consistency)
     if strategy == "rows":
         return HoppingRowsAggregateKernel(node, consistency)
-    return BucketAggregateKernel(node, consistency, by_pane=strategy == "panes", adaptive=strategy == "adaptive")
+    return BucketAggregateKernel(node, consistency, by_pane="panes" in strategy, adaptive="adaptive" in strategy)

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import datasketches  # type: ignore[import-untyped]
 import numpy as np
 import pyarrow as pa
 
@@ -26,16 +25,22 @@ __all__ = ["SKETCHED", "merge_ranges", "sketch_results"]
 _KLL_SIZE, _LOG_ITEMS = 200, 12
 
 
+def _library() -> Any:
+    import datasketches  # type: ignore[import-untyped]  # when it is first needed: a worker starts sooner without it
+
+    return datasketches
+
+
 def _new(call: AggregateCall) -> Any:
     if call.function == "approx_percentile":
-        return datasketches.kll_doubles_sketch(_KLL_SIZE)
-    return datasketches.frequent_strings_sketch(_LOG_ITEMS)
+        return _library().kll_doubles_sketch(_KLL_SIZE)
+    return _library().frequent_strings_sketch(_LOG_ITEMS)
 
 
 def _read(call: AggregateCall, blob: bytes) -> Any:
     if call.function == "approx_percentile":
-        return datasketches.kll_doubles_sketch.deserialize(blob)
-    return datasketches.frequent_strings_sketch.deserialize(blob)
+        return _library().kll_doubles_sketch.deserialize(blob)
+    return _library().frequent_strings_sketch.deserialize(blob)
 
 
 def _adder(call: AggregateCall, values: pa.Array) -> Callable[[Any, Codes], None]:
@@ -100,7 +105,7 @@ def _hitters(call: AggregateCall, value: object, blob: bytes | None) -> list[dic
     if blob is None:
         return [{"value": str(value), "count": 1}]
     sketch = _read(call, blob)
-    found = sketch.get_frequent_items(datasketches.frequent_items_error_type.NO_FALSE_NEGATIVES)
+    found = sketch.get_frequent_items(_library().frequent_items_error_type.NO_FALSE_NEGATIVES)
     least = float(call.p or 0.0) * sketch.total_weight
     often = sorted((-int(estimate), str(item)) for item, estimate, *_ in found if estimate >= least)
     return [{"value": item, "count": -count} for count, item in often]

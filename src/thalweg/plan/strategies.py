@@ -4,7 +4,7 @@
     panes          sub-query: partial results of panes; super-query: those of a window's panes put together       what is bounded
     wid            a partial result for each window of each tuple, at once                                         what is bounded
     rows           rows are kept, and each window is computed from its own                                         everything
-    adaptive       per group wid or rows, whichever takes less memory now
+    adaptive       per group wid or rows, whichever takes less memory now; with panes instead of windows, changing over is cheap
 
 With a the cost of a tuple in the sub-query, b of a result of it, c of a step of the super-query, a' of a tuple in one window; T tuples and
 P panes a window, G groups a pane, the cost of one window is (Eq. 6.1 to 6.4 of Li, Window Queries over Data Streams):
@@ -26,7 +26,7 @@ from thalweg.windows import HoppingWindow
 
 __all__ = ["STRATEGIES", "UNIT_COSTS", "Costs", "Decision", "UnitCosts", "Volume", "choose", "window_costs"]
 
-STRATEGIES = ("differential", "panes", "wid", "rows", "adaptive")
+STRATEGIES = ("differential", "panes", "wid", "rows", "adaptive", "adaptive panes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def choose(
         )
     possible = [] if sketched is not None else ["rows"]
     if bounded and mergeable:
-        possible += ["wid", "panes", "adaptive"]
+        possible += ["wid", "panes", "adaptive", "adaptive panes"]
     if differential:
         possible.insert(0, "differential")
     if wanted is not None:
