@@ -1,4 +1,4 @@
-"""On real Spark: one law for each family of operators, with a restart in the middle, and vectors.
+"""On real Spark: one law for each family of operators, with a restart in the middle, and vectors (windows: `test_windows_on_spark`).
 
 `tests/spark/test_divided.py` plays all of them on the same fragments without Spark.
 """
@@ -6,14 +6,12 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from tests.operators.test_laws import LAWS, SNAPSHOT, TUMBLING, A, Law, N, aggregate, finite, used
-from tests.operators.test_wid_aggregate import QUERIES as KINDS_OF_WINDOWS
 from thalweg.plan.aggregates import max_
 from thalweg.testing import CONSISTENCIES, RESTART, Form, Manner, assert_form_right, logical_inputs, make_form
 from thalweg.testing._vector_data import Vector
@@ -54,19 +52,6 @@ CHOSEN = {
         "tumbling after window_join",
     )
 } | {"two fragments with different keys": CHAINED}
-CHOSEN |= {
-    name: Law(partial(KINDS_OF_WINDOWS.__getitem__, name), finite)
-    for name in (
-        "slide by tuple, partitions, adds",
-        "slide by 3 over rank, bounded",
-        "rank sliding, groups, holistic",
-        "rank tumbling, partitions, adds",
-        "time from the first row, groups, bounded",
-        "landmark, groups, adds",
-        "landmark over rank, bounded",
-        "a kind of its own, holistic",
-    )
-}
 VARIED = Manner(detours=0.5, spurious=1, disorder=8, promises=0.3, cut=0.2, delay=0.3)
 
 
