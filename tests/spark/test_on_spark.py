@@ -1,4 +1,4 @@
-"""On real Spark: one law for each family of operators, with a restart in the middle, and vectors.
+"""On real Spark: one law for each family of operators, with a restart in the middle, and vectors (windows: `test_windows_on_spark`).
 
 `tests/spark/test_divided.py` plays all of them on the same fragments without Spark.
 """
@@ -44,6 +44,12 @@ CHOSEN = {
         "two keys over session",
         "group, nested",
         "stitch",
+        "window_join band",
+        "window_join full, same window, with a predicate",
+        "window_join semi, widjoin",
+        "join_all",
+        "asof_join within",
+        "tumbling after window_join",
     )
 } | {"two fragments with different keys": CHAINED}
 VARIED = Manner(detours=0.5, spurious=1, disorder=8, promises=0.3, cut=0.2, delay=0.3)

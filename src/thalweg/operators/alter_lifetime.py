@@ -45,4 +45,5 @@ class AlterLifetimeKernel(LifetimeKernel):
 
     def needs(self, time: int) -> tuple[int, ...]:
         """A start that is a column has promises of its own, which come as far as the times it was made of."""
-        return super().needs(time) if self._start.columns() <= {"_start"} else (time,)
+        columns = self._start.columns()
+        return super().needs(time) if "_start" in columns or not columns else (time,)
