@@ -187,6 +187,9 @@ class BinsAggregateKernel(Operator):
 
     # ------------------------------------------------------------------------------------------------------- state
 
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (time if time <= MIN_TIME or time == INFINITY else time + self._range - 1,)
+
     def _forget(self) -> int:
         if self._cti == MIN_TIME:
             return MIN_TIME

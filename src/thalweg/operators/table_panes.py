@@ -183,6 +183,13 @@ class TablePanesKernel(Operator):
         there = self._first[self._first != _FREE]
         return self._start(min(self._pane(self._cti), int(there.min(initial=FOREVER))))
 
+    def needs(self, time: int) -> tuple[int, ...]:
+        if time <= MIN_TIME or time == INFINITY:
+            return (time,)
+        pane = self._pane(time) if self._start(self._pane(time)) >= time else self._pane(time) + 1
+        waiting = self._first[(self._first != _FREE) & (self._first < pane)]
+        return (self._start(max(pane, int(waiting.max()) + self._table.late + 1) if len(waiting) else pane),)
+
     def _start(self, first: int) -> int:
         return (first - 1) * self._grid.hop + self._grid.offset + self._grid.size
 

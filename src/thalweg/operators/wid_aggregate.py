@@ -128,6 +128,9 @@ class WidAggregateKernel(Operator):
             return self._anchor
         return int(rows.start.min())
 
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (time if time <= MIN_TIME or time == INFINITY else self._framing.needs(time, self._first(self._held)),)
+
     def _forget(self) -> int:
         if self._cti == INFINITY:
             self._held, self._base = Delta.empty(self._held.schema), empty_rows(self._part_schema)

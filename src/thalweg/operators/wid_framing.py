@@ -57,6 +57,10 @@ class Framing:
     def settle(self, rows: Ordered, cti: int, anchor: int) -> Settled:
         raise NotImplementedError
 
+    def needs(self, time: int, anchor: int) -> int:
+        """The least CTI with which a time can be promised."""
+        return time
+
 
 class TupleFraming(Framing):
     def __init__(self, kind: SlideByTuple) -> None:
@@ -74,6 +78,9 @@ class TupleFraming(Framing):
 
     def settle(self, rows: Ordered, cti: int, anchor: int) -> Settled:
         return Settled(rows.start > cti - self._range, max(cti - self._range + 1, MIN_TIME))
+
+    def needs(self, time: int, anchor: int) -> int:
+        return time + self._range - 1
 
 
 class RowFraming(Framing):
@@ -136,6 +143,13 @@ class TimeFraming(Framing):
             return Settled(np.ones(len(rows.start), np.bool_), max(min(cti + self._slide - self._range, cti), MIN_TIME))
         needed = anchor + ((cti - anchor) // self._slide + 1) * self._slide - self._range
         return Settled(rows.start >= needed, min(needed, cti))
+
+    def needs(self, time: int, anchor: int) -> int:
+        unsettled = max(time + self._range - self._slide, time)
+        if anchor >= unsettled:
+            return unsettled
+        slides = -((anchor - time - self._range) // self._slide)
+        return max(anchor + (slides - 1) * self._slide, anchor + 1, time)
 
 
 def _partitions(partition: Codes) -> tuple[Codes, Codes]:
