@@ -116,6 +116,8 @@ def test_why_reads_the_report_of_a_checkpoint(tmp_path: Path) -> None:
     told = CliRunner().invoke(main, ["why", str(tmp_path), "--at", "10"], catch_exceptions=False)
     assert told.output.startswith("as of micro-batch 4: what starts at 10 is not final: the query has promised 10.")
     assert "released by a row at 25 or later (the newest is 18, disorder 5)" in told.output
+    write_reports(tmp_path, 3, [])
+    assert "micro-batch 4" in CliRunner().invoke(main, ["why", str(tmp_path)]).output, "an earlier one comes late"
     early = CliRunner().invoke(main, ["why", str(tmp_path), "--at", "1970-01-01T00:00:00", "--json"])
     assert json.loads(early.output)["settled"] is True
 

@@ -56,7 +56,7 @@ def _to_stderr(line: str) -> None:
 
 def keep_reports(spark: SparkSession, query: StreamingQuery, checkpoint: Path) -> None:
     """Leave what each micro-batch reports in the checkpoint until the query ends."""
-    spark.streams.addListener(_Keeper(spark, query.id, checkpoint))
+    spark.streams.addListener(_Keeper(spark, query, checkpoint))
 
 
 class _Listener(StreamingQueryListener):
@@ -87,12 +87,13 @@ class _Listener(StreamingQueryListener):
 
 
 class _Keeper(_Listener):
-    def __init__(self, spark: SparkSession, query: str, checkpoint: Path) -> None:
-        super().__init__(spark, query)
+    def __init__(self, spark: SparkSession, query: StreamingQuery, checkpoint: Path) -> None:
+        super().__init__(spark, query.id)
         self._checkpoint = checkpoint
+        self._run = str(query.runId)
 
     def hear(self, batch: int, seconds: float, figures: dict[str, Any]) -> None:
-        write_reports(self._checkpoint, batch, figures.get("reports") or [])
+        write_reports(self._checkpoint, batch, figures.get("reports") or [], run=self._run)
 
 
 class _Printer(_Listener):

@@ -26,12 +26,22 @@ def _file(checkpoint: Path) -> Path:
     return checkpoint / "thalweg" / "reports.json"
 
 
-def write_reports(checkpoint: Path, batch: int, reports: Sequence[str]) -> None:
-    """Leave the reports of a micro-batch in the checkpoint, for whoever asks from outside. Nothing depends on them."""
+def write_reports(checkpoint: Path, batch: int, reports: Sequence[str], *, run: str = "") -> None:
+    """Leave the reports of a micro-batch in the checkpoint, for whoever asks from outside. Nothing depends on them.
+
+    They come from two sides, of which one may lag: of one run, a later micro-batch is not replaced by an earlier one.
+    """
     file = _file(checkpoint)
-    temporary = file.with_suffix(".tmp")
     try:
-        temporary.write_text(json.dumps({"batch": batch, "reports": [json.loads(text) for text in reports]}), encoding="utf-8")
+        known = json.loads(file.read_text(encoding="utf-8"))
+        if known["run"] == run and known["batch"] > batch:
+            return
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # none yet, or one that cannot be read
+    temporary = file.with_suffix(".tmp")
+    told = {"run": run, "batch": batch, "reports": [json.loads(text) for text in reports]}
+    try:
+        temporary.write_text(json.dumps(told), encoding="utf-8")
         temporary.replace(file)
     except OSError:
         return  # a checkpoint that is gone, or a disk that is full, is told of by Spark itself

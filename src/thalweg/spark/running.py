@@ -29,7 +29,7 @@ from thalweg.spark.feeds import Feed
 from thalweg.spark.fragments import fragments_of
 from thalweg.spark.progress import keep_reports, show_progress
 from thalweg.spark.query import FIGURES, Prepared, prepare
-from thalweg.spark.reports import combined_figures, combined_why
+from thalweg.spark.reports import combined_figures, combined_why, write_reports
 from thalweg.spark.wire import batch_of_blob
 from thalweg.stream import Stream
 
@@ -66,8 +66,11 @@ class QueryStatus:
 class RunningQuery:
     """A query on Spark. It goes on until it is stopped, its sources end, or it fails."""
 
-    def __init__(self, query: StreamingQuery, ready: Prepared, table: _Table | None, temporary: str | None) -> None:
+    def __init__(
+        self, query: StreamingQuery, ready: Prepared, table: _Table | None, temporary: str | None, checkpoint: Path | None = None
+    ) -> None:
         self.query = query
+        self._checkpoint = checkpoint
         self._ready = ready
         self._table = table
         self._temporary = temporary
@@ -136,13 +139,16 @@ class RunningQuery:
 
     def _note(self, batch: int, figures: dict[str, Any]) -> None:
         """The figures of one more micro-batch; of the reports only the newest are kept, and what adds up."""
-        told = [json.loads(text) for text in figures.pop("reports", None) or ()]
+        texts = figures.pop("reports", None) or []
+        told = [json.loads(text) for text in texts]
         self._totals[batch] = figures
         for name, done in combined_figures(told).items():
             before = replace(self._operators.get(name, OperatorFigures()), state_rows=0, state_bytes=0)
             self._operators[name] = before + done
         if batch == max(self._totals):
             self._reports = told
+            if self._checkpoint is not None:
+                write_reports(self._checkpoint, batch, texts, run=str(self.query.runId))
 
     def explain(self) -> str:
         """The fragments, what is exchanged by which keys, and what runs before each exchange."""
@@ -250,7 +256,7 @@ def start(
         show_progress(ready.spark, running)
     if checkpoint is not None:
         keep_reports(ready.spark, running, Path(place))
-    return RunningQuery(running, ready, table, temporary)
+    return RunningQuery(running, ready, table, temporary, None if checkpoint is None else Path(place))
 
 
 def _absolute(path: str | None) -> str | None:
