@@ -278,6 +278,8 @@ OPERATORS: dict[str, Callable[[tw.Stream, tw.Stream], tw.Stream]] = {
     "sliding": lambda a, _: a.group_by("k").sliding(20, 10, over=tw.rows()).aggregate(n=tw.count(), total=tw.sum_("v")),
     "landmark": lambda a, _: a.group_by("k").landmark(10).aggregate(n=tw.count(), total=tw.sum_("v")),
     "slide_by_tuple": lambda a, _: a.slide_by_tuple(20).aggregate(n=tw.count(), total=tw.sum_("v")),
+    "count_by_start": lambda a, _: a.group_by("k").count_by_start(3).apply("average", "v"),
+    "count_by_end": lambda a, _: a.group_by("k").count_by_end(3).apply("average", "v"),
     "two_level": lambda a, _: a.group_by("k").hopping(20, 10).two_level(16).aggregate(n=tw.count(), total=tw.sum_("v")),
     "number_rows": lambda a, _: a.number_rows(),
     "session": lambda a, _: a.group_by("k").session(3).aggregate(n=tw.count(), total=tw.sum_("v")),

@@ -23,7 +23,22 @@ from thalweg.model import (
     point,
     remove,
 )
-from thalweg.plan.aggregates import arg_max, arg_min, avg, count, first, last, max_, min_, percentile, stddev, sum_, variance
+from thalweg.plan.aggregates import (
+    approx_percentile,
+    arg_max,
+    arg_min,
+    avg,
+    count,
+    first,
+    heavy_hitters,
+    last,
+    max_,
+    min_,
+    percentile,
+    stddev,
+    sum_,
+    variance,
+)
 from thalweg.plan.join_windows import band, ranges, same_window, widjoin
 from thalweg.plan.policies import estimated, late_by, late_by_rows, on_demand, ordered, quarantine, timer
 from thalweg.run import Engine, changes, events, records, run, table
@@ -46,6 +61,7 @@ __all__ = [
     "Stream",
     "ThalwegError",
     "adjust",
+    "approx_percentile",
     "arg_max",
     "arg_min",
     "avg",
@@ -63,6 +79,7 @@ __all__ = [
     "first",
     "from_files",
     "from_spark",
+    "heavy_hitters",
     "insert",
     "join_all",
     "last",

@@ -8,6 +8,7 @@ import pytest
 
 from tests.operators.test_laws import WIDE, table
 from tests.operators.test_wid_aggregate import ADDS, BOUNDED
+from thalweg import approx_percentile, count, heavy_hitters
 from thalweg.model import Row
 from thalweg.operators.bucket_aggregate import BucketAggregateKernel
 from thalweg.operators.consistency import Consistency
@@ -34,6 +35,11 @@ QUERIES = {
     for window in WINDOWS
     for bounded in (True, False)
 }
+
+
+SKETCHES = {"p": approx_percentile("v", 0.4), "often": heavy_hitters("t", 0.3), "n": count()}
+QUERIES["sketches, sliding"] = WindowAggregate(SetDuration(W, 1), WINDOWS["sliding"], tuple(SKETCHES.items()), ("k",))
+QUERIES["sketches, wid"] = WindowAggregate(SetDuration(W, 1), WINDOWS["uneven"], tuple(SKETCHES.items()), (), strategy="wid")
 
 
 def rows(random: Random) -> dict[str, list[Row]]:

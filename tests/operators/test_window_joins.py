@@ -293,6 +293,36 @@ def test_a_window_over_one_of_the_times_closes_by_its_own_promise() -> None:
     assert Cti(30) in closed, "no left row before 30 is held, so that none before it can meet anything more"
 
 
+steps = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 6), st.booleans()), max_size=20)
+
+
+@given(steps, st.integers(0, 5), st.integers(1, 5))
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_promises_are_at_least_those_of_the_documents(given_: list[tuple[str, int, bool]], before: int, after: int) -> None:
+    """Figure 7-1 for each time, Figure 7-3 for both, and no promise goes back."""
+    engine = tw.Engine(A.window_join(B, "k", window=tw.band(before=before, after=after)))
+    reached = {"a": 0, "b": 0}
+    last = tw.Progress()
+    for source in reached:
+        engine.push(source, cti(0))
+    for number, (source, ahead, is_row) in enumerate(given_):
+        if is_row:
+            name = "x" if source == "a" else "y"
+            answers = engine.push(source, point({"k": 1, name: number}, reached[source] + ahead))
+        else:
+            reached[source] += ahead
+            answers = engine.push(source, cti(reached[source]))
+        for answer in answers:
+            assert last.merge(answer.progress) == answer.progress.merge(last)
+            last = last.merge(answer.progress)
+        if last.boxes:
+            left, right = reached["a"], reached["b"]
+            assert last.boxes["left_time", "right_time"] == (left, right)
+            assert last.boxes["left_time",][0] >= min(left, right - after)
+            assert last.boxes["right_time",][0] >= min(right, left - before)
+            assert last.cti >= min(left, right)
+
+
 # ------------------------------------------------------------------------------------------------------------- refusals
 
 

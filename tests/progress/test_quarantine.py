@@ -10,10 +10,11 @@ import pytest
 
 import thalweg as tw
 from thalweg.errors import PlanError, UnknownColumnError
-from thalweg.model import Batch, batches_of
+from thalweg.model import Batch, batches_of, cht
 from thalweg.model.time import MIN_TIME
 from thalweg.operators.punctuation import QuarantineGate
 from thalweg.plan.policies import Quarantine, quarantine
+from thalweg.spark.simulation import DividedEngine
 from thalweg.testing import FakeClock
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
@@ -157,6 +158,42 @@ def test_a_promise_in_the_data_vouches_for_rows_that_wait() -> None:
     running, _ = engine(quarantine=quarantine(100, key="k"))
     running.push("s", rows(("a", 10), ("b", 11), ("a", 500)))
     assert told(running.push("s", tw.cti(450))) == [500]
+
+
+def test_a_source_whose_clock_stands_still_holds_nobody_back() -> None:
+    second = 1_000_000
+    policy = (tw.ordered(), tw.timer("2 s", every="1 s"))
+    stuck = tw.source("stuck", {"k": "string"}, insert_only=True, late="error", progress=policy, quarantine=quarantine("9 s", behind="5 s"))
+    query = tw.source("fast", {"k": "string"}, insert_only=True, progress=tw.ordered()).union(stuck).tumbling("1 s").aggregate(n=tw.count())
+    clock, told = FakeClock(100 * second), FakeClock(100 * second)
+    one, many = tw.Engine(query, now=clock), DividedEngine(query, clock=lambda: told() / second)
+    for at in range(100, 120):
+        clock.advance("1 s")
+        told.advance("1 s")
+        for engine in (one, many):
+            engine.push("fast", tw.point({"k": "f"}, at * second))
+            engine.push("stuck", tw.point({"k": "s"}, (at if at < 105 or at >= 117 else 105) * second))
+        one.tick()
+        out = many.tick()
+        if at == 115:
+            assert one.status().progress.cti == out[-1].progress.cti == 114 * second
+            assert [case.reason for case in one.quarantine("stuck")] == ["behind"]
+            assert any("its clock is behind" in note for note in many.why().notes)
+    assert one.quarantine("stuck") == [] and not any("quarantine" in note for note in many.why().notes), "its clock goes again"
+    assert one.status().progress.cti >= 118 * second
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_divided_query_keeps_the_same_rows_out(seed: int) -> None:
+    random = Random(seed)
+    stream = tw.source("s", {"k": "string", "n": "int64"}, insert_only=True, disorder=12, late="drop", quarantine=quarantine(50, key="k"))
+    query = stream.group_by("k").tumbling(20).aggregate(n=tw.count())
+    sent = rows(*((key, at + (5_000 if key == "r" else 0) - random.randint(0, 5)) for at, key in enumerate(random.choices("abcr", k=90))))
+    one, many = tw.Engine(query), DividedEngine(query)
+    parts = [sent[begin : begin + 15] for begin in range(0, len(sent), 15)]
+    answers = [cht(tw.elements_of([*(b for part in parts for b in e.push("s", part)), *e.finish()])) for e in (one, many)]
+    assert sorted(answers[0], key=repr) == sorted(answers[1], key=repr)
+    assert one.status().quarantined == sum(element.payload["k"] == "r" for element in sent)
 
 
 def test_mistakes() -> None:

@@ -10,8 +10,10 @@ import pytest
 import thalweg as tw
 from thalweg.errors import EstimateWarning, LateEventError, PlanError
 from thalweg.model import MIN_TIME, Batch, Element, Row, cht
+from thalweg.plan.nodes import Source
 from thalweg.plan.usefulness import useful_grids
 from thalweg.spark.simulation import DividedEngine
+from thalweg.spark.ticker import period_of
 from thalweg.testing import FakeClock
 
 COLUMNS = {"k": "string", "v": "int64"}
@@ -229,3 +231,15 @@ def test_mistakes() -> None:
     shown = source(progress=[tw.late_by_rows(3), tw.estimated(0.99), tw.timer("1 s")], quarantine=tw.quarantine(5, key="k")).explain()
     assert "at most 3 rows late, late as 0.99 of the rows so far, the clock minus 1000000" in shown
     assert "quarantine: clocks within 5 of 2 of k" in shown
+
+
+def test_how_often_a_source_is_told_the_time() -> None:
+    policies = {
+        "none": source(),
+        "timer": source(progress=tw.timer("4 s")),
+        "asked": source(progress=[tw.timer("4 s"), tw.on_demand("4 s")]),
+        "judged": source(quarantine=tw.quarantine("1 h")),
+        "by keys": source(quarantine=tw.quarantine("1 h", key="k")),
+    }
+    told = {name: period_of(stream.node.ingress) for name, stream in policies.items() if isinstance(stream.node, Source)}
+    assert told == {"none": None, "timer": SECOND, "asked": 200_000, "judged": SECOND, "by keys": None}

@@ -73,6 +73,13 @@ QUERIES: dict[str, tw.Stream] = {
     "full join": A.full_join(B, on="k"),
     "semi join": A.semi_join(B, on="k"),
     "anti join": A.anti_join(B, on="k"),
+    "window join": A.window_join(B, on="k", window=tw.band(before=4, after=3)),
+    "full window join": A.window_join(B, on="k", window=tw.same_window(10), how="full"),
+    "count by both times": (
+        A.window_join(B, on="k", window=tw.band(before=4, after=3)).group_by("left_time", "right_time").snapshot().aggregate(n=tw.count())
+    ),
+    "join of three": tw.join_all({"a": A, "b": B, "c": A}, "k", sizes=3),
+    "as-of join": A.asof_join(B, on="k", within=10),
     "distinct": A.distinct(),
     "top_k": GROUPED.top_k(2, by="v"),
     "top_k, hopping": GROUPED.hopping(12, 4).top_k(2, by="v"),

@@ -33,6 +33,9 @@ CHOSEN = {
         "join inner with a predicate",
         "join left with null keys",
         "join anti",
+        "window_join full, band",
+        "window_join of a window_join",
+        "asof_join within",
         "clip_by",
         "distinct with nulls",
         "top_k per group, ranked, over snapshot",
@@ -57,6 +60,16 @@ def restarted(law: Law, name: str) -> Form:
 @pytest.mark.parametrize(("number", "name"), list(enumerate(CHOSEN)), ids=list(CHOSEN))
 def test_law(number: int, name: str) -> None:
     law = CHOSEN[name]
+    assert_form_right(law.build(), restarted(law, name), consistency=CONSISTENCIES[number % len(CONSISTENCIES)], engine=SparkEngine)
+
+
+JOINS = [name for name in LAWS if "window_join" in name or name.startswith(("join", "asof_join"))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "name"), list(enumerate(JOINS)), ids=JOINS)
+def test_any_join(number: int, name: str) -> None:
+    law = LAWS[name]
     assert_form_right(law.build(), restarted(law, name), consistency=CONSISTENCIES[number % len(CONSISTENCIES)], engine=SparkEngine)
 
 

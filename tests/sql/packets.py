@@ -9,8 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 import thalweg as tw
-from thalweg.model.cht import Row
+from thalweg.model.batch import Batch
+from thalweg.model.cht import Row, rows_of_table, table_of_batches
 from thalweg.plan.nodes import Source, walk
+from thalweg.spark.simulation import DividedEngine
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -66,6 +68,17 @@ def answers(query: tw.Stream, tables: Mapping[str, pa.Table], *, consistency: st
         name: [tw.events(tables[name].slice(at, batch), start="ts") for at in range(0, tables[name].num_rows, batch)] for name in names
     }
     return tw.table(query, feeds, consistency=consistency)
+
+
+def answers_divided(query: tw.Stream, tables: Mapping[str, pa.Table], *, batch: int = 200) -> list[Row]:
+    """The same, with the query cut into fragments and buckets as it is on Spark."""
+    engine = DividedEngine(query)
+    out: list[Batch] = []
+    for name in [node.name for node in _sources(query)]:
+        for at in range(0, tables[name].num_rows, batch):
+            out += engine.push(name, tw.events(tables[name].slice(at, batch), start="ts"))
+    out += engine.finish()
+    return rows_of_table(table_of_batches(out, query.schema))
 
 
 def _sources(query: tw.Stream) -> list[Source]:

@@ -42,6 +42,16 @@ def twice(values: Sequence[int]) -> list[dict[str, int]]:
     return [{"value": 2 * value} for value in values]
 
 
+@udm.aggregate("sqltests.common", inputs={"value": "bigint"}, output="bigint")
+def common(values: Sequence[int]) -> int:
+    return len(values)
+
+
+@udm.aggregate("othersqltests.common", inputs={"value": "bigint"}, output="bigint")
+def other_common(values: Sequence[int]) -> int:
+    return -len(values)
+
+
 @pytest.fixture(scope="module")
 def packets() -> dict[str, pa.Table]:
     return links()
@@ -107,6 +117,7 @@ def test_it_does_not_depend_on_how_packets_arrive(packets: dict[str, pa.Table]) 
         ("SELECT above(len, limit => len) [RANGE TUMBLING 1 minute, WA ts] FROM M1", "its value is a constant"),
         ("SELECT spread(len, len) [RANGE TUMBLING 1 minute, WA ts] FROM M1", "it takes 1 inputs"),
         ("SELECT len FROM M1 WHERE spread(len) > 4", "an aggregate has no place here"),
+        ("SELECT common(len) [RANGE TUMBLING 1 minute, WA ts] FROM M1", "several modules are called 'common'"),
         ("SELECT twice(len) FROM M1", "unknown function 'twice'"),
         ("SELECT kilobytes(len, len) FROM M1", "takes 1 arguments; got 2"),
     ],

@@ -292,6 +292,17 @@ def test_lifetime_is_what_a_window_may_go_by_too() -> None:
         assert tw.table(query, feed) == [(0, 10, {"n": 1, "mean": 2.8}), (10, 20, {"n": 2, "mean": 5.0}), (20, 30, {"n": 1, "mean": 2.0})]
 
 
+def test_in_a_query_holds_while_the_query_has_the_value() -> None:
+    blocked = tw.source("blocked", {"ip": "string"})
+    packets = tw.source("packets", {"src": "string"})
+    query = tw.sql("SELECT src FROM P WHERE src IN (SELECT ip FROM B WHERE ip <> 'x') AND src <> 'c'", P=packets, B=blocked)
+    feed = [tw.point({"src": src}, at) for at, src in [(1, "a"), (5, "a"), (5, "b"), (9, "a"), (6, "c"), (6, "x")]]
+    lists = [tw.insert({"ip": ip}, 4, 8) for ip in ("a", "c", "x")]
+    assert tw.table(query, {"packets": feed, "blocked": lists}) == [(5, 6, {"src": "a"})]
+    with pytest.raises(SqlError, match="IN takes a query of one column; this one has ip, ts"):
+        tw.sql("SELECT src FROM P WHERE src IN (SELECT * FROM B)", P=packets, B=blocked)
+
+
 def test_dates_as_the_clock_counts_them() -> None:
     query = tw.sql("SELECT v FROM S WHERE ts >= ticks('1970-01-01 00:00:02') AND ts < ticks('1970-01-01T01:00:03+01:00')", S=SMALL)
     assert [start for start, _, _ in tw.table(query, {"s": [tw.point({"v": 1}, second * SECOND) for second in range(5)]})] == [2 * SECOND]

@@ -7,6 +7,7 @@ import pyarrow as pa
 from thalweg.expr import col, lit
 from thalweg.model import INFINITY, Row
 from thalweg.plan.nodes import ClipBy, Join, Source
+from thalweg.plan.properties import StreamProperties
 from thalweg.testing import assert_same_table, oracle
 
 LEFT = Source("left", pa.schema([("k", pa.int64()), ("a", pa.string())]))
@@ -46,6 +47,25 @@ def test_inner() -> None:
 
 def test_left() -> None:
     check("left", INNER + LEFT_ALONE)
+
+
+def test_right() -> None:
+    check("right", INNER + RIGHT_ALONE)
+
+
+def test_whole_rows_are_matched_or_alone_throughout() -> None:
+    firm = StreamProperties(insert_only=True, firm_ends=True)
+    one, two = Source("left", LEFT.columns, declared=firm), Source("right", RIGHT.columns, declared=firm)
+
+    def whole(how: str) -> list[Row]:
+        query = Join(one, two, KEY, KEY, None, how, BOTH, LEFT_ONLY, RIGHT_ONLY, whole=True)
+        return oracle(query, {"left": left, "right": right})
+
+    alone: list[Row] = [(1, 3, {"k": 2, "a": "y", "b": None}), (1, 3, {"k": None, "a": "z", "b": None})]
+    assert_same_table(INNER + alone, whole("left"))
+    assert_same_table(INNER + alone + RIGHT_ALONE, whole("full"))
+    assert_same_table([(1, 10, {"k": 1, "a": "x"})], whole("semi"))
+    assert_same_table([(1, 3, {"k": 2, "a": "y"}), (1, 3, {"k": None, "a": "z"})], whole("anti"))
 
 
 def test_full() -> None:

@@ -13,6 +13,7 @@
     min, max            x{i}                    the best value, null when there is none
     first, last         t{i}, x{i}              its start and value
     arg_max, arg_min    b{i}, x{i}, h{i}        what orders it, the value, and whether there is one
+    sketched            x{i}, k{i}              one value, or a sketch of several
 
 These are the bounded aggregates: a constant number of columns, whatever the number of rows. Percentiles are not among them.
 Only sums can also be taken away again.
@@ -32,6 +33,7 @@ from thalweg.model.time import Times
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.doubled import rounded, square, variance_of
 from thalweg.operators.range_tree import DOUBLED, MINIMUM, MINIMUM_FLOAT, range_query
+from thalweg.operators.sketches import SKETCHED, merge_ranges, sketch_results
 from thalweg.plan.aggregates import AggregateCall
 
 __all__ = ["Accumulators"]
@@ -74,6 +76,8 @@ class Accumulators:
         if call.function in ("variance", "stddev"):
             return [pa.field(f"c{i}", pa.int64()), *(pa.field(f"{letter}{i}", pa.float64()) for letter in "seqr")]
         value = pa.field(f"x{i}", self._of_type(i))
+        if call.function in SKETCHED:
+            return [value, pa.field(f"k{i}", pa.binary())]
         if call.function in ("min", "max"):
             return [value]
         if call.function in ("first", "last"):
@@ -110,6 +114,8 @@ class Accumulators:
             has = _all_of(passes, by, rows.num_rows)
             return {f"b{i}": _only(by, has), f"x{i}": _only(values, has), f"h{i}": pa.array(has)}
         chosen = {f"x{i}": _only(values, there)}
+        if call.function in SKETCHED:
+            return {**chosen, f"k{i}": pa.nulls(rows.num_rows, pa.binary())}
         return chosen if call.function in ("min", "max") else {f"t{i}": pa.array(start), **chosen}
 
     def _total(self, i: int, values: pa.Array, there: Bools, ones: Codes) -> Columns:
@@ -130,6 +136,8 @@ class Accumulators:
                 best = np.full(size, np.inf if keys.dtype.kind == "f" else _ABSENT, keys.dtype)
                 np.minimum.at(best, code, keys)
                 columns[f"x{i}"] = self._plain_values(i, best)
+            elif call.function in SKETCHED:
+                columns |= self._sketched(i, parts.take(pa.array(np.argsort(code, kind="stable"))), *_bounds(code, size))
             elif call.function in _ORDERED:
                 order = self._order(i, parts)
                 best = np.full(size, _ABSENT)
@@ -138,9 +146,7 @@ class Accumulators:
             else:
                 columns |= {name: _sums(parts.column(name), code, size) for name in self._integers[i]}
         if self._floats:
-            by_code = np.argsort(code, kind="stable")
-            begins = np.searchsorted(code[by_code], np.arange(size + 1))
-            columns |= self._doubled_sums(parts.take(pa.array(by_code)), begins[:-1], begins[1:])
+            columns |= self._doubled_sums(parts.take(pa.array(np.argsort(code, kind="stable"))), *_bounds(code, size))
         return pa.RecordBatch.from_arrays([columns[name] for name in self._names], schema=self.schema)
 
     def _doubled_sums(self, parts: Rows, lo: Codes, hi: Codes) -> Columns:
@@ -158,6 +164,8 @@ class Accumulators:
             if (keys := self._plain_keys(i, parts)) is not None:
                 (least,) = range_query([keys], lo, hi, MINIMUM_FLOAT if keys.dtype.kind == "f" else MINIMUM)
                 columns[f"x{i}"] = self._plain_values(i, least)
+            elif call.function in SKETCHED:
+                columns |= self._sketched(i, parts, lo, hi)
             elif call.function in _ORDERED:
                 order = self._order(i, parts)
                 (best,) = range_query([order[0]], lo, hi, MINIMUM)
@@ -166,6 +174,10 @@ class Accumulators:
                 columns |= {name: _range_sums(parts.column(name), lo, hi) for name in self._integers[i]}
         columns |= self._doubled_sums(parts, lo, hi)
         return pa.RecordBatch.from_arrays([columns[name] for name in self._names], schema=self.schema)
+
+    def _sketched(self, i: int, parts: Rows, lo: Codes, hi: Codes) -> Columns:
+        values, sketches = merge_ranges(self._arguments.calls[i], parts.column(f"x{i}"), parts.column(f"k{i}"), lo, hi)
+        return {f"x{i}": values, f"k{i}": sketches}
 
     def _plain_keys(self, i: int, parts: Rows) -> npt.NDArray[Any] | None:
         """The values of a minimum or maximum as numbers of which the smallest is wanted; None where they are not so plain."""
@@ -233,6 +245,8 @@ class Accumulators:
         for i, (call, kind) in enumerate(zip(self._arguments.calls, self._result_types, strict=True)):
             if call.function == "count":
                 found.append(parts.column(f"c{i}"))
+            elif call.function in SKETCHED:
+                found.append(sketch_results(call, parts.column(f"x{i}"), parts.column(f"k{i}"), kind))
             elif call.function in _ORDERED:
                 values = parts.column(f"x{i}")
                 found.append(values if values.type == kind else values.cast(kind))
@@ -259,6 +273,12 @@ def _floats(values: pa.Array) -> Floats:
     floats = values.cast(pa.float64())
     numbers: Floats = (floats.fill_null(0.0) if floats.null_count else floats).to_numpy(zero_copy_only=False)
     return numbers
+
+
+def _bounds(code: Codes, size: int) -> tuple[Codes, Codes]:
+    """Where each code begins and ends when they are sorted."""
+    ends = np.cumsum(np.bincount(code, minlength=size))
+    return np.concatenate([np.zeros(1, np.int64), ends[:-1]]), ends
 
 
 def _all_of(passes: Bools | None, values: pa.Array, length: int) -> Bools:

@@ -86,7 +86,7 @@ class Monitor:
         done = [k for k in self.opened if k <= window]
         if done:
             since = self.opened[max(done)]
-            self.extent = max(float(self.high - since), 1.0)
+            self.extent = float(max(self.high - since, self.range))  # the first windows, which are partial, last less
             self.opened = {k: low for k, low in self.opened.items() if k > window}
 
     def share_behind(self) -> float:

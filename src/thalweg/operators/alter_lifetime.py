@@ -13,7 +13,7 @@ import pyarrow as pa
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, Times
-from thalweg.operators.attribute_promises import move_progress
+from thalweg.operators.attribute_promises import move_progress, promise_of
 from thalweg.operators.frames import frame_of
 from thalweg.operators.lifetimes import LifetimeKernel
 from thalweg.plan.nodes import AlterLifetime
@@ -37,5 +37,13 @@ class AlterLifetimeKernel(LifetimeKernel):
         moved = self._start.evaluate(frame_of(payload, start)).cast(pa.int64()).to_numpy(zero_copy_only=False)
         return moved, np.full(len(moved), INFINITY) if self._ticks == INFINITY else moved + self._ticks
 
+    def promise(self, cti: int) -> int:
+        return promise_of(self._start, Progress(cti))
+
     def progress(self, before: Progress) -> Progress:
         return move_progress(self._start, before)
+
+    def needs(self, time: int) -> tuple[int, ...]:
+        """A start that is a column has promises of its own, which come as far as the times it was made of."""
+        columns = self._start.columns()
+        return super().needs(time) if "_start" in columns or not columns else (time,)

@@ -39,6 +39,7 @@ from thalweg.operators.groups import ranges
 from thalweg.operators.hopping_grid import Grid, Release
 from thalweg.operators.hopping_rows import restore_release, slice_of_release
 from thalweg.operators.key_book import KeyBook
+from thalweg.plan.aggregates import SKETCHED
 from thalweg.plan.nodes import WindowAggregate
 from thalweg.windows import HoppingWindow
 
@@ -102,6 +103,9 @@ class BucketAggregateKernel(Operator):
         self._row_schema = pa.schema(arguments or [pa.field("_row", pa.bool_())])
         self._empty_buffer = self._buffer = Items(nothing, nothing, empty_rows(self._row_schema))
         self._waiting: list[Items] = []
+        self._sketched = any(call.function in SKETCHED for _, call in node.aggregates)
+        results = pa.schema([node.schema.field(name) for name, _ in node.aggregates])
+        self._no_answers = self._out = Items(nothing, nothing, empty_rows(results))
         self._is_eager = np.empty(0, np.bool_)
         self._volume = np.empty(0, np.int32)
         self._monitor = Monitor(node.window.size)
@@ -114,7 +118,7 @@ class BucketAggregateKernel(Operator):
         changes = [self._apply(Delta.of_batch(batch))] if len(batch) else []
         closed, released = release.advance(batch.progress.cti)
         if released > release.released:
-            changes.append(self._results(self._parts_of(max(release.released, release.closed) + 1, released)))
+            changes.append(self._answers(self._parts_of(max(release.released, release.closed) + 1, released)))
         advanced = closed > release.closed
         release.closed, release.released = closed, released
         if release.cti == INFINITY:
@@ -122,6 +126,9 @@ class BucketAggregateKernel(Operator):
         elif advanced:
             self._forget(closed)
         return Delta.concat(changes, self.schema).to_batch(Progress(release.promise()))
+
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (self._release.needs(time),)
 
     def _apply(self, delta: Delta) -> Delta:
         release = self._release
@@ -141,9 +148,9 @@ class BucketAggregateKernel(Operator):
         touched = np.zeros(len(self._book), np.bool_)
         touched[group[late]] = True
         window = int(low[late].min()), int(high[late].max()) - 1
-        before = self._results(self._parts_of(*window, touched))
+        before = self._given(*window, touched)
         self._add(items, first, beyond)
-        after = self._results(self._parts_of(*window, touched))
+        after = self._answers(self._parts_of(*window, touched))
         return Delta.concat([after, before.negate()], self.schema)
 
     def _as_rows(self, rows: Rows) -> Rows:
@@ -264,8 +271,30 @@ class BucketAggregateKernel(Operator):
         merged = self._sums.over_ranges(items.parts.take(pa.array(found.rows)), found.lo, found.hi)
         return Items(items.group[found.someone], window[found.frame], merged)
 
+    def _given(self, low: int, high: int, touched: Bools) -> Delta:
+        """The answers of some windows and groups that are out. Sums are the same when they are made again; of sketches we remember."""
+        if not self._sketched:
+            return self._results(self._parts_of(low, high, touched))
+        given = self._out
+        mine = touched[given.group] & (given.at >= low) & (given.at <= high) if len(given) else np.empty(0, np.bool_)
+        self._out = given.where(~mine)
+        return self._stamped(given.where(mine))
+
+    def _answers(self, items: Items) -> Delta:
+        answers = self._results(items)
+        if self._sketched and len(items):
+            width = len(self._keys)
+            results = pa.RecordBatch.from_arrays(answers.payload.columns[width:], schema=self._out.parts.schema)
+            self._out = self._together([self._out, Items(items.group, items.at, results)], self._out)
+        return answers
+
+    def _stamped(self, given: Items) -> Delta:
+        columns = self._book.columns(given.group) if self._keys else []
+        payload = pa.RecordBatch.from_arrays([*columns, *given.parts.columns], schema=self.schema)
+        start = self._grid.start(given.at)
+        return Delta(payload, start, start + self._grid.size, np.ones(len(given), np.int64))
+
     def _results(self, items: Items) -> Delta:
-        items = items.where(items.parts.column("n").to_numpy() != 0) if len(items) else items
         columns = self._book.columns(items.group) if self._keys else []
         payload = pa.RecordBatch.from_arrays([*columns, *self._sums.results(items.parts)], schema=self.schema)
         start = self._grid.start(items.at)
@@ -326,23 +355,25 @@ class BucketAggregateKernel(Operator):
         cells = self._gather_cells()
         over = self._pane_start(cells.at) < self._grid.start(np.array([closed + 1]))[0] if self._by_pane else cells.at <= closed
         self._cells = [cells.where(~over)]
+        self._out = self._out.where(self._out.at > closed)
         if self._adaptive:
             self._turn_lazy()
         if self._book.is_untidy:
             self._tidy()
 
     def _forget_all(self) -> None:
-        self._cells, self._buffer, self._waiting = [], self._empty_buffer, []
+        self._cells, self._buffer, self._waiting, self._out = [], self._empty_buffer, [], self._no_answers
         self._is_eager, self._volume = np.empty(0, np.bool_), np.empty(0, np.int32)
         self._book.clear()
 
     def _tidy(self) -> None:
         """Numbers for the groups in use only."""
-        kept = [self._buffer.group, *(part.group for part in self._cells)]
+        kept = [self._buffer.group, self._out.group, *(part.group for part in self._cells)]
         used = np.unique(np.concatenate(kept))
         moved = self._book.keep(used)
         self._buffer = Items(moved[self._buffer.group], self._buffer.at, self._buffer.parts)
         self._cells = [Items(moved[part.group], part.at, part.parts) for part in self._cells]
+        self._out = Items(moved[self._out.group], self._out.at, self._out.parts)
         if self._adaptive:
             self._is_eager, self._volume = self._is_eager[used], self._volume[used]
 
@@ -368,6 +399,8 @@ class BucketAggregateKernel(Operator):
             "buffer": self._write(self._gather_buffer()),
             "cells": self._write(self._gather_cells()),
         }
+        if self._sketched:
+            slices["out"] = self._write(self._out)
         if self._adaptive:
             flags = {"_eager": pa.array(self._is_eager), "_volume": pa.array(self._volume)}
             slices["groups"] = self._written(np.arange(len(self._is_eager)), **flags)
@@ -386,11 +419,13 @@ class BucketAggregateKernel(Operator):
             self._monitor.high, self._monitor.extent = slices["monitor"].column(0).to_pylist()
         self._buffer = self._read(slices["buffer"], self._row_schema)
         self._cells = [self._read(slices["cells"], self._sums.schema)]
+        if self._sketched:
+            self._out = self._read(slices["out"], self._no_answers.parts.schema)
         if self._adaptive:
             self._grow()
 
     def state_size(self) -> StateSize:
-        items = [self._buffer, *self._waiting, *self._cells]
+        items = [self._buffer, *self._waiting, *self._cells, self._out]
         flags = self._is_eager.nbytes + self._volume.nbytes
         return StateSize(sum(map(len, items)), sum(item.nbytes for item in items) + flags + self._book.nbytes)
 

@@ -22,7 +22,7 @@ from thalweg.model.rows import Rows, encode_together
 from thalweg.model.time import INFINITY, Times
 from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, progress_of_slice, slice_of_delta, slice_of_progress
 from thalweg.operators.groups import refuse_negative
-from thalweg.operators.matching import KeyedSide, key_codes, shared_key_types, touched_by
+from thalweg.operators.matching import key_codes, keyed_sides, touched_by
 from thalweg.plan.nodes import ClipBy
 
 __all__ = ["ClipByKernel"]
@@ -41,11 +41,7 @@ class ClipByKernel(Operator):
 
     def __init__(self, node: ClipBy) -> None:
         self.schema = node.schema
-        types = shared_key_types(node.left.schema, node.right.schema, node.left_keys, node.right_keys)
-        self._sides = (
-            KeyedSide(node.left.schema, node.left_keys, types, node.same),
-            KeyedSide(node.right.schema, node.right_keys, types, node.same),
-        )
+        self._sides = keyed_sides((node.left.schema, node.right.schema), node.left_keys, node.right_keys, node.same)
         self._names, self._same = self._sides[0].key_names, node.same
         self._left = Delta.empty(self._sides[0].schema)
         key_fields = [self._sides[1].schema.field(name) for name in (*self._names, *self._same)]

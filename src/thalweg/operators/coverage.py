@@ -28,7 +28,7 @@ from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, 
 from thalweg.operators.frames import evaluate_mask
 from thalweg.operators.groups import append_column, refuse_negative, replace_column
 from thalweg.operators.join import pair_frame, scoped_by_key
-from thalweg.operators.matching import KeyedSide, key_codes, shared_key_types, touched_by
+from thalweg.operators.matching import key_codes, keyed_sides, touched_by
 from thalweg.operators.overlaps import overlapping_pairs
 from thalweg.operators.snapshots import snapshots_of
 from thalweg.plan.nodes import Join
@@ -51,11 +51,7 @@ class CoverageKernel(Operator):
         self.schema = node.schema
         self._node = node
         self._covered = node.how == "semi"
-        types = shared_key_types(node.left.schema, node.right.schema, node.left_keys, node.right_keys)
-        self._sides = (
-            KeyedSide(node.left.schema, node.left_keys, types, node.same),
-            KeyedSide(node.right.schema, node.right_keys, types, node.same),
-        )
+        self._sides = keyed_sides((node.left.schema, node.right.schema), node.left_keys, node.right_keys, node.same)
         self._names, self._same = self._sides[0].key_names, node.same
         marks = [pa.field("_since", pa.int64()), pa.field("_begin", pa.int64())]
         self._left = Delta.empty(pa.schema([*self._sides[0].schema, *marks]))

@@ -22,7 +22,6 @@ import json
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,6 @@ from thalweg.errors import (
     EstimateWarning,
     InputError,
     LateEventError,
-    LifetimeError,
     MalformedElementError,
     ProgressError,
     SchemaChangeError,
@@ -43,44 +41,19 @@ from thalweg.errors import (
 from thalweg.model.batch import Batch, column_of
 from thalweg.model.delta import Delta, Weights
 from thalweg.model.progress import NO_PROGRESS, Progress, Scope, progress_of_text, progress_text
-from thalweg.model.rows import Bools, Codes, Rows, encode
+from thalweg.model.punctuation import Punctuation
+from thalweg.model.rows import Codes, Rows, encode
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
-from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, slice_of_delta
+from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, map_progress, slice_of_delta
 from thalweg.operators.claims import Claims, Rewritten, rewrite_late
+from thalweg.operators.element_checks import ElementChecks, shown_row
+from thalweg.operators.late_ledger import LateLedger
 from thalweg.operators.punctuation import QuarantineGate
 from thalweg.operators.punctuation.promises import Groups, SourcePromises, roll_down
 from thalweg.operators.punctuation.quarantine import Case
 from thalweg.plan.nodes import Source
 
 __all__ = ["IngressKernel", "LateLedger"]
-
-
-@dataclass(slots=True)
-class LateLedger:
-    """Late elements: how many, and each with the promise it broke and what became of it."""
-
-    count: int = 0
-    tables: list[pa.Table] = field(default_factory=list)
-
-    def note(self, batch: Batch, promise: Times, action: list[str]) -> None:
-        if len(batch):
-            self.count += len(batch)
-            table = batch.to_table().append_column("_promise", pa.array(promise)).append_column("_action", pa.array(action, pa.string()))
-            self.tables.append(table)
-
-    def take(self, schema: pa.Schema) -> pa.Table:
-        """All entries since the last call; they are handed over, not copied."""
-        entries, self.tables = self.entries(schema), []
-        return entries
-
-    def entries(self, schema: pa.Schema) -> pa.Table:
-        empty = (
-            Batch.empty(schema)
-            .to_table()
-            .append_column("_promise", pa.array([], pa.int64()))
-            .append_column("_action", pa.array([], pa.string()))
-        )
-        return pa.concat_tables([empty, *self.tables])
 
 
 class IngressKernel(Operator):
@@ -103,12 +76,15 @@ class IngressKernel(Operator):
         self._gate = None if node.ingress.quarantine is None else QuarantineGate(node.ingress.quarantine, node.schema)
         self.quarantined = LateLedger()
         self._grid = None if node.ingress.period is None else (node.ingress.period, 0)
+        self._guards: tuple[Punctuation, ...] = ()
         self._batches = 0
         self.now: int | None = None
         """The time by the clock, as whoever runs the kernel tells it."""
         self._heard: int | None = None
         self._fired: int | None = None
         self._since: int | None = None
+        self.passes: tuple[int, int] | None = None
+        """Of the promises that are given, only times on this grid are passed on; rows are judged by all of them."""
         self.warnings: dict[Any, str] = {}
 
     def use_grid(self, grid: tuple[int, int] | None) -> None:
@@ -137,12 +113,13 @@ class IngressKernel(Operator):
         if self._policy.trusted:
             self._advance(batch.progress, len(batch))
             return batch.with_progress(self._progress)
-        batch = self._checked(batch)
+        batch = self._checks().checked(batch)
         given = self._given(batch.progress)
         gated = None if self._gate is None else self._gate.gate(batch, given.cti, self.now)
-        arrived, batch = len(batch), batch if gated is None else gated.batch
+        batch = batch if gated is None else gated.batch
         parts = self._parts(batch)
         promise, promises = self._promises.after(batch, parts, self._known(batch, parts))
+        promise = self._guarded(batch, promise)
         late = batch.sync < promise
         rewritten: Rewritten | None = None
         if late.any() or (batch.is_adjust is not None and len(self._claims)):
@@ -162,12 +139,13 @@ class IngressKernel(Operator):
             self.quarantined.note(gated.aside, gated.reference, ["quarantined"] * len(gated.aside))
         self._batches += 1
         self._promises = promises
-        self._advance(promises.now(given, parts, self._progress, self._grid), arrived)
+        self._advance(promises.now(given, parts, self._progress, self._grid), len(batch))
         if len(self._live):
             self._live = self._live.filter((self._live.end >= self._progress.cti) & (self._progress.cti != INFINITY))
         if len(self._claims):
             self._claims = self._claims.still_open(self._progress.cti)
-        return admitted.with_progress(self._progress)
+        passed = self._progress if self.passes is None else map_progress(self._progress, lambda time: roll_down(time, self.passes))
+        return admitted.with_progress(passed)
 
     def _advance(self, made: Progress, arrived: int) -> None:
         before = self._progress
@@ -181,7 +159,7 @@ class IngressKernel(Operator):
 
     def _refuse_late(self, batch: Batch, promise: Times, at: int) -> None:
         raise LateEventError(
-            f"{self._place(at)}: {_row(batch, at)} changes time {batch.sync[at]}, before the promise {promise[at]} of its source. "
+            f"{self._place(at)}: {shown_row(batch, at)} changes time {batch.sync[at]}, before the promise {promise[at]} of its source. "
             "Give the source more disorder=, or a policy late='drop', 'adjust' or 'side'."
         )
 
@@ -201,7 +179,7 @@ class IngressKernel(Operator):
         if missing is not None:
             at = missing // 2
             raise UnknownRowError(
-                f"{self._place(at if rows is None else int(rows[at]))}: adjust of a row that is not there: {_row(batch, at)} over "
+                f"{self._place(at if rows is None else int(rows[at]))}: adjust of a row that is not there: {shown_row(batch, at)} over "
                 f"[{batch.start[at]}, {_shown(int(batch.end[at]))}). Insert the row first, and give the end it has now."
             )
         total = np.zeros(size, np.int64)
@@ -212,80 +190,31 @@ class IngressKernel(Operator):
         kept = live.take(keep)
         return Delta(kept.payload, kept.start, kept.end, total[code[keep]])
 
-    # ------------------------------------------------------------------------------------------------------ checks
-
     def _place(self, at: int | None) -> str:
-        return f"source {self._name!r}, batch {self._batches}" + ("" if at is None else f", row {at}")
+        return self._checks().place(at)
 
-    def _checked(self, batch: Batch) -> Batch:
-        """The batch, if everything about its elements is as it should be; its times as int64."""
-        if batch.schema != self.schema and not batch.schema.equals(self.schema, check_metadata=False):
-            raise SchemaChangeError(
-                f"{self._place(None)}: the columns are {_columns(batch.schema)}, but the source declared {_columns(self.schema)}. "
-                "Nothing of the batch was applied."
-            )
-        batch = self._shaped(batch)
-        if not len(batch):
-            return batch
-        self._check_range(batch.start, "start", infinite=False)
-        self._check_range(batch.end, "end", infinite=True)
-        _first(
-            batch.end <= batch.start,
-            lambda at: LifetimeError(
-                f"{self._place(at)}: {_row(batch, at)} ends at {batch.end[at]}, not after its start {batch.start[at]}."
-                " A point event lasts one tick."
-            ),
-        )
-        if batch.is_adjust is not None and batch.new_end is not None:
-            self._check_adjusts(batch, np.where(batch.is_adjust, batch.new_end, batch.end))
-        return batch
+    def _checks(self) -> ElementChecks:
+        return ElementChecks(self._name, self._batches, self.schema, self._tracks)
 
-    def _check_adjusts(self, batch: Batch, new_end: Times) -> None:
-        assert batch.is_adjust is not None
-        if not self._tracks:
-            at = int(np.argmax(batch.is_adjust))
-            raise MalformedElementError(f"{self._place(at)}: an adjust, but the source is declared insert_only.")
-        self._check_range(new_end, "new end", infinite=True)
-        _first(
-            new_end < batch.start,
-            lambda at: LifetimeError(
-                f"{self._place(at)}: {_row(batch, at)} would end at {new_end[at]}, before its start {batch.start[at]}."
-            ),
-        )
+    # ----------------------------------------------------------------------------------------------------- patterns
 
-    def _shaped(self, batch: Batch) -> Batch:
-        """One start and one end for each row of payload, as int64; `is_adjust` only where something is adjusted."""
-        rows = batch.payload.num_rows
-        controls: dict[str, Any] = {"start": batch.start, "end": batch.end}
-        if batch.is_adjust is not None:
-            controls |= {"new end": batch.new_end, "kind": batch.is_adjust}
-        for what, values in controls.items():
-            if not isinstance(values, np.ndarray) or values.shape != (rows,) or (what == "kind" and values.dtype != np.bool_):
-                shape = "none" if values is None else f"{np.size(values)} ({np.asarray(values).dtype})"
-                raise MalformedElementError(f"{self._place(None)}: {rows} rows of payload need {rows} values of {what}; got {shape}.")
-        if batch.is_adjust is not None and not batch.is_adjust.any():
-            batch = Batch(batch.payload, batch.start, batch.end, progress=batch.progress)
-        if batch.start.dtype == batch.end.dtype == np.int64 and (batch.new_end is None or batch.new_end.dtype == np.int64):
-            return batch
-        start, end = self._ticks(batch.start, "start"), self._ticks(batch.end, "end")
-        new_end = None if batch.new_end is None else self._ticks(batch.new_end, "new end")
-        return Batch(batch.payload, start, end, new_end, batch.is_adjust, batch.progress)
+    def guard(self, pattern: Punctuation) -> None:
+        """From now on a row that matches a pattern is late."""
+        for column in pattern.patterns:
+            if column not in self.schema.names:
+                hint = did_you_mean(column, self.schema.names)
+                raise SchemaChangeError(f"{self._place(None)}: a punctuation on {column!r}, a column that the source does not have{hint}")
+        self._guards = (*self._guards, pattern)
 
-    def _ticks(self, times: Times, what: str) -> Times:
-        if not np.issubdtype(times.dtype, np.integer):
-            raise TimeRangeError(f"{self._place(None)}: the {what} must be whole ticks (int64); it is {times.dtype}.")
-        if times.dtype == np.uint64:
-            _first(
-                times > INFINITY,
-                lambda at: TimeRangeError(f"{self._place(at)}: the {what} {times[at]} is outside the range of the clock."),
-            )
-        return times.astype(np.int64, copy=False)
-
-    def _check_range(self, times: Times, what: str, *, infinite: bool) -> None:
-        fine = (times > MIN_TIME) & (times < MAX_TIME)
-        if infinite:
-            fine |= times == INFINITY
-        _first(~fine, lambda at: TimeRangeError(f"{self._place(at)}: the {what} {times[at]} is outside the range of the clock."))
+    def _guarded(self, batch: Batch, promise: Times) -> Times:
+        """Promises raised for the rows that a pattern says will not come; an adjust is no new row."""
+        if not self._guards or not len(batch):
+            return promise
+        self._guards = tuple(g for g in self._guards if g.time.high is None or int(g.time.high) > self._progress.cti)
+        for pattern in self._guards:
+            limit = pattern.limits(batch.payload, batch.start)
+            promise = np.maximum(promise, limit if batch.is_adjust is None else np.where(batch.is_adjust, MIN_TIME, limit))
+        return promise
 
     # ------------------------------------------------------------------------------------------------ CTIs that came
 
@@ -445,6 +374,8 @@ class IngressKernel(Operator):
         }
         if self._gate is not None:
             slices["quarantine"] = self._gate.to_rows()
+        if self._guards:
+            slices["guards"] = _text(json.dumps([guard.to_text() for guard in self._guards]), "guards")
         for name, ledger in (("ledger", self.ledger), ("aside", self.quarantined)):
             if ledger.tables:
                 slices[name] = ledger.entries(self.schema).combine_chunks().to_batches()[0]
@@ -460,12 +391,15 @@ class IngressKernel(Operator):
         self._heard, self._fired, self._since = clocks
         if self._gate is not None:
             self._gate = self._gate.from_rows(slices["quarantine"])
+        if "guards" in slices:
+            self._guards = tuple(map(Punctuation.from_text, json.loads(slices["guards"].column(0)[0].as_py())))
         for name, ledger in (("ledger", self.ledger), ("aside", self.quarantined)):
             ledger.tables = [pa.Table.from_batches([slices[name]])] if name in slices else []
 
     def state_size(self) -> StateSize:
         waiting = 0 if self._gate is None else len(self._gate)
-        return StateSize(len(self._live) + len(self._claims) + waiting, self._live.nbytes)
+        held = 0 if self._gate is None or self._gate.waiting is None else self._gate.waiting.payload.nbytes
+        return StateSize(len(self._live) + len(self._claims) + waiting, self._live.nbytes + held)
 
 
 def _text(text: str, name: str) -> Rows:
@@ -502,18 +436,5 @@ def _first_missing(code: Codes, weight: Weights, turn: Codes, taken: Codes, size
     return int(bad.min()) if len(bad) else None
 
 
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{f.name} {f.type}" for f in schema)
-
-
-def _row(batch: Batch, at: int) -> str:
-    return str(batch.payload.slice(at, 1).to_pylist()[0])
-
-
 def _shown(time: int) -> str:
     return "infinity" if time == INFINITY else str(time)
-
-
-def _first(bad: Bools, error: Any) -> None:
-    if bad.any():
-        raise error(int(np.argmax(bad)))

@@ -37,7 +37,7 @@ from thalweg.operators.base import (
     slice_of_progress,
 )
 from thalweg.operators.frames import evaluate_columns, evaluate_mask, plain_renames
-from thalweg.operators.matching import KeyedSide, key_codes, shared_key_types
+from thalweg.operators.matching import key_codes, keyed_sides
 from thalweg.operators.overlaps import overlapping_pairs
 from thalweg.operators.time_slices import TimeSlices
 from thalweg.plan.nodes import Join
@@ -83,11 +83,7 @@ class JoinKernel(Operator):
     def __init__(self, node: Join) -> None:
         self.schema = node.schema
         self._node = node
-        types = shared_key_types(node.left.schema, node.right.schema, node.left_keys, node.right_keys)
-        self._sides = (
-            KeyedSide(node.left.schema, node.left_keys, types, node.same),
-            KeyedSide(node.right.schema, node.right_keys, types, node.same),
-        )
+        self._sides = keyed_sides((node.left.schema, node.right.schema), node.left_keys, node.right_keys, node.same)
         self._held = [TimeSlices(side.schema) for side in self._sides]
         self._progress: list[Progress] = [NO_PROGRESS, NO_PROGRESS]
         wanted: list[Expr] = [expr for _, expr in node.result]

@@ -121,6 +121,9 @@ class KindAggregateKernel(Operator):
         payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         return Delta(payload, start[someone], end[someone], np.ones(cells, np.int64))
 
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (time if time <= MIN_TIME or time == INFINITY else time + self._kind.longest - 1,)
+
     def _forget(self) -> int:
         if self._cti in (INFINITY, MIN_TIME):
             if self._cti == INFINITY:

@@ -127,6 +127,9 @@ class LandmarkAggregateKernel(Operator):
         named = parts.select([*self._keys, "_w"]).take(pa.array(someone))
         return pa.RecordBatch.from_arrays([*named.columns, *self._sums.merge(parts, code, size).columns], schema=self._cells.schema)
 
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (time if time <= MIN_TIME or time == INFINITY else -((self._origin - time) // self._slide) * self._slide + self._origin,)
+
     def _forget(self) -> int:
         if self._cti in (INFINITY, MIN_TIME):
             if self._cti == INFINITY:

@@ -44,7 +44,7 @@ class LifetimeKernel(Operator):
         return map_progress(before, self.promise)
 
     def needs(self, time: int) -> tuple[int, ...]:
-        return (least_promise(self.promise, time),)
+        return (least_promise(lambda cti: self.progress(Progress(cti)).cti, time),)
 
     def process(self, port: int, batch: Batch) -> Batch:
         progress = self.progress(batch.progress)

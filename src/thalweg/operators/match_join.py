@@ -113,6 +113,15 @@ class MatchJoinKernel(JoinKernel):
         cti = min(self._progress[0].cti, self._progress[1].cti, *undecided)
         return Progress(cti, boxes=self._boxes())
 
+    def needs(self, time: int) -> tuple[int, ...]:
+        """Each side as far as the rows of the other that start before that time may still find a partner."""
+        wanted = [time, time]
+        for port, held in enumerate(self._held):
+            if self._preserved[port]:
+                waiting = (part.rows for part in held.parts() if part.first < time)
+                wanted[1 - port] = max([time, *(int(rows.end[rows.start < time].max()) for rows in waiting)])
+        return tuple(wanted)
+
     def _boxes(self) -> Boxes:
         """Only boxes over columns that no row of the answer has null."""
         if self._preserved == (True, True):
@@ -142,9 +151,8 @@ def _recount(parts: list[Part], before: Times, after: Times) -> None:
     """Write new counts into the slices that have changed."""
     begin = 0
     for part in parts:
-        end = begin + len(part.rows)
+        end = begin + len(part)
         if (before[begin:end] != after[begin:end]).any():
-            rows = part.rows
-            part.rows = Delta(replace_column(rows.payload, _COUNT, after[begin:end]), rows.start, rows.end, rows.weight)
+            part.payload = replace_column(part.payload, _COUNT, after[begin:end])
             part.written = None
         begin = end

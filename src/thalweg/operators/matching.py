@@ -1,7 +1,7 @@
 """Matching the rows of two sides by equal keys: the shared ground of joins and clips.
 
 Null keys match nothing; group columns (`same`) match when they are identical, null included. Rows are held with their keys
-evaluated once, as columns `_key0`, `_key1`, ... at the end.
+evaluated once, as columns `_key0`, `_key1`, ... at the end; a key that is the same column on both sides is that column.
 """
 
 from __future__ import annotations
@@ -9,37 +9,37 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from thalweg.expr import Expr
+from thalweg.expr import Column, Expr
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes, Rows, encode_together
 from thalweg.operators.frames import frame_of
 from thalweg.plan.nodes import lifetime_schema
 
-__all__ = ["KeyedSide", "key_codes", "shared_key_types", "touched_by"]
+__all__ = ["KeyedSide", "key_codes", "keyed_sides", "touched_by"]
 
 
 class KeyedSide:
     """How one side's rows are held: payload columns, then key columns in a type both sides share."""
 
-    def __init__(self, schema: pa.Schema, keys: tuple[Expr, ...], types: tuple[pa.DataType, ...], same: tuple[str, ...]) -> None:
-        self._keys, self._types = keys, types
-        self.same = same
+    def __init__(self, schema: pa.Schema, keys: tuple[Expr, ...], names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> None:
         self.payload_schema = schema
-        self.key_names = tuple(f"_key{i}" for i in range(len(keys)))
-        self.schema = pa.schema([*schema, *(pa.field(n, t) for n, t in zip(self.key_names, types, strict=True))])
+        self.key_names = names
+        self._made = tuple((key, name, kind) for key, name, kind in zip(keys, names, types, strict=True) if name not in schema.names)
+        self.schema = pa.schema([*schema, *(pa.field(name, kind) for _, name, kind in self._made)])
 
     def project(self, delta: Delta, *, only_matchable: bool = False) -> Delta:
         """The changes with their keys; `only_matchable` leaves out rows with a null key, which nothing can match."""
-        if not self._keys:
-            return delta
-        frame = frame_of(delta.payload, delta.start)
-        arrays = [k.evaluate(frame) for k in self._keys]
-        cast = [a if a.type == t else a.cast(t) for a, t in zip(arrays, self._types, strict=True)]
-        payload = pa.RecordBatch.from_arrays([*delta.payload.columns, *cast], schema=self.schema)
-        keyed = Delta(payload, delta.start, delta.end, delta.weight)
-        if only_matchable and any(key.null_count for key in cast):
+        keyed = delta
+        if self._made:
+            frame = frame_of(delta.payload, delta.start)
+            arrays = [key.evaluate(frame) for key, _, _ in self._made]
+            cast = [a if a.type == kind else a.cast(kind) for a, (_, _, kind) in zip(arrays, self._made, strict=True)]
+            payload = pa.RecordBatch.from_arrays([*delta.payload.columns, *cast], schema=self.schema)
+            keyed = Delta(payload, delta.start, delta.end, delta.weight)
+        columns = [keyed.payload.column(name) for name in self.key_names]
+        if only_matchable and any(key.null_count for key in columns):
             valid = np.ones(len(delta), np.bool_)
-            for key in cast:
+            for key in columns:
                 valid &= key.is_valid().to_numpy(zero_copy_only=False)
             return keyed.filter(valid)
         return keyed
@@ -49,15 +49,22 @@ class KeyedSide:
         return pa.RecordBatch.from_arrays(rows.columns[:width], schema=self.payload_schema)
 
 
-def shared_key_types(
-    left: pa.Schema, right: pa.Schema, left_keys: tuple[Expr, ...], right_keys: tuple[Expr, ...]
-) -> tuple[pa.DataType, ...]:
-    """One type per key that both sides are cast to."""
-    kinds = []
+def keyed_sides(
+    schemas: tuple[pa.Schema, pa.Schema], left_keys: tuple[Expr, ...], right_keys: tuple[Expr, ...], same: tuple[str, ...]
+) -> tuple[KeyedSide, KeyedSide]:
+    """Both sides, with one name and one type for each key."""
+    names: list[str] = []
+    types: list[pa.DataType] = []
     for one, two in zip(left_keys, right_keys, strict=True):
-        a, b = one.type_in(lifetime_schema(left)), two.type_in(lifetime_schema(right))
-        kinds.append(a if a == b or pa.types.is_null(b) else b if pa.types.is_null(a) else pa.int64())
-    return tuple(kinds)
+        a, b = one.type_in(lifetime_schema(schemas[0])), two.type_in(lifetime_schema(schemas[1]))
+        types.append(a if a == b or pa.types.is_null(b) else b if pa.types.is_null(a) else pa.int64())
+        column = one.name if isinstance(one, Column) and isinstance(two, Column) and one.name == two.name and a == b else None
+        shared = column is not None and column != "_start" and column not in (*names, *same)
+        names.append(column if shared and column is not None else f"_key{len(names)}")
+    left, right = (
+        KeyedSide(schema, keys, tuple(names), tuple(types)) for schema, keys in zip(schemas, (left_keys, right_keys), strict=True)
+    )
+    return left, right
 
 
 def key_codes(left: Rows, right: Rows, names: tuple[str, ...], same: tuple[str, ...]) -> tuple[Codes, Codes]:

@@ -12,7 +12,7 @@ from thalweg.expr import Expr, Frame
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Rows
 from thalweg.model.time import MIN_TIME, Times
-from thalweg.operators.attribute_promises import move_progress
+from thalweg.operators.attribute_promises import move_progress, promise_of
 from thalweg.operators.frames import frame_of
 from thalweg.operators.lifetimes import LifetimeKernel
 from thalweg.plan.nodes import Retime
@@ -37,8 +37,15 @@ class RetimeKernel(LifetimeKernel):
         frame = frame_of(payload, start)
         return _ticks(self._start, frame), _ticks(self._end, frame)
 
+    def promise(self, cti: int) -> int:
+        return promise_of(self._start, Progress(cti))
+
     def progress(self, before: Progress) -> Progress:
         return move_progress(self._start, before)
+
+    def needs(self, time: int) -> tuple[int, ...]:
+        """A start that is a column has promises of its own, which come as far as the times it was made of."""
+        return super().needs(time) if self._start.columns() <= {"_start"} else (time,)
 
 
 def _ticks(expr: Expr, frame: Frame) -> Times:

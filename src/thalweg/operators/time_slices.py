@@ -4,7 +4,7 @@ Rows are told apart by how long they last, in classes of a factor of eight, and 
 a power of two wide; where a class has come to spread over too many slices, neighbours are joined. So a class has a few
 dozen slices whatever the clock's unit, and a row that lasts for long does not widen the slices of those that do not.
 
-State written down has one part for each slice, `<name>/<class>/<width>/<number>`: the same object as long as the slice
+State written down has one part for each slice, `<name>/<class>/<width>/<number>/<duration>`: the same object as long as the slice
 is not touched, so that only the others are written again.
 """
 
@@ -17,10 +17,10 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from thalweg.model.delta import Delta
+from thalweg.model.delta import Delta, Weights
 from thalweg.model.rows import Codes, Rows
 from thalweg.model.time import INFINITY, Times
-from thalweg.operators.base import Slices, StateSize, delta_of_slice, slice_of_delta
+from thalweg.operators.base import Slices, StateSize
 
 __all__ = ["Part", "TimeSlices"]
 
@@ -33,9 +33,13 @@ _ENDLESS = 30
 
 @dataclass(slots=True)
 class Part:
-    """One slice."""
+    """One slice. What all its rows have in common, a duration or the weight one, is not kept for each."""
 
-    rows: Delta
+    payload: Rows
+    start: Times
+    end: Times | None
+    weight: Weights | None
+    duration: int
     first: int
     """The earliest start of a row."""
     soonest: int
@@ -46,12 +50,47 @@ class Part:
 
     @classmethod
     def of(cls, rows: Delta) -> Part:
-        return cls(rows, int(rows.start.min()), int(rows.end.min()), int(rows.end.max()))
+        first, soonest, last = int(rows.start.min()), int(rows.end.min()), int(rows.end.max())
+        duration = soonest - int(rows.start[int(rows.end.argmin())])
+        even = last != INFINITY and bool((rows.end - rows.start == duration).all())
+        weight = None if (rows.weight == 1).all() else rows.weight
+        return cls(rows.payload, rows.start, None if even else rows.end, weight, duration, first, soonest, last)
+
+    @property
+    def rows(self) -> Delta:
+        end = self.start + self.duration if self.end is None else self.end
+        return Delta(self.payload, self.start, end, np.ones(len(self.start), np.int64) if self.weight is None else self.weight)
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def nbytes(self) -> int:
+        kept = (self.start, *(times for times in (self.end, self.weight) if times is not None))
+        return int(self.payload.nbytes) + sum(times.nbytes for times in kept)
+
+    @property
+    def mark(self) -> str:
+        """What the written form leaves out: the duration that all rows have."""
+        return "-" if self.end is not None else str(self.duration)
 
     def write(self) -> Rows:
         if self.written is None:
-            self.written = slice_of_delta(self.rows)
+            times = {"_start": self.start, "_end": self.end, "_weight": self.weight}
+            kept = {name: pa.array(values) for name, values in times.items() if values is not None}
+            names = [*kept, *self.payload.schema.names]
+            self.written = pa.RecordBatch.from_arrays([*kept.values(), *self.payload.columns], names=names)
         return self.written
+
+    @classmethod
+    def read(cls, written: Rows, mark: str) -> Part:
+        times = {name: written.column(name).to_numpy() for name in ("_start", "_end", "_weight") if name in written.schema.names}
+        payload = pa.RecordBatch.from_arrays(written.columns[len(times) :], names=written.schema.names[len(times) :])
+        start = times["_start"]
+        end = times["_end"] if mark == "-" else start + int(mark)
+        part = cls.of(Delta(payload, start, end, times.get("_weight", np.ones(len(start), np.int64))))
+        part.written = written
+        return part
 
 
 class TimeSlices:
@@ -70,7 +109,7 @@ class TimeSlices:
         self._widths: dict[int, int] = {}
 
     def __len__(self) -> int:
-        return sum(len(part.rows) for part in self.parts())
+        return sum(map(len, self.parts()))
 
     def parts(self) -> Iterator[Part]:
         for slices in self._classes.values():
@@ -137,11 +176,12 @@ class TimeSlices:
                 if part.last <= until:
                     del slices[number]
                 else:
-                    slices[number] = Part.of(part.rows.filter(part.rows.end > until))
+                    rows = part.rows
+                    slices[number] = Part.of(rows.filter(rows.end > until))
 
     def least(self, column: str) -> int:
         """The smallest value of a column of whole numbers; infinity when there are no rows."""
-        lows = [_least(part.rows.payload.column(column)) for part in self.parts()]
+        lows = [_least(part.payload.column(column)) for part in self.parts()]
         return min(lows, default=INFINITY)
 
     def first(self) -> int:
@@ -150,7 +190,7 @@ class TimeSlices:
 
     def snapshot(self, name: str) -> Slices:
         return {
-            f"{name}/{class_}/{self._widths[class_]}/{number}": part.write()
+            f"{name}/{class_}/{self._widths[class_]}/{number}/{part.mark}": part.write()
             for class_, slices in self._classes.items()
             for number, part in slices.items()
         }
@@ -158,16 +198,14 @@ class TimeSlices:
     def restore(self, name: str, slices: Mapping[str, Rows]) -> None:
         self._classes, self._widths = {}, {}
         for key, rows in slices.items():
-            mine, *numbers = key.split("/")
-            if mine == name and len(numbers) == 3:
-                class_, width, number = map(int, numbers)
-                part = Part.of(delta_of_slice(rows))
-                part.written = rows
-                self._classes.setdefault(class_, {})[number] = part
+            mine, *marks = key.split("/")
+            if mine == name:
+                class_, width, number = map(int, marks[:3])
+                self._classes.setdefault(class_, {})[number] = Part.read(rows, marks[3])
                 self._widths[class_] = width
 
     def size(self) -> StateSize:
-        return StateSize(len(self), sum(part.rows.nbytes for part in self.parts()))
+        return StateSize(len(self), sum(part.nbytes for part in self.parts()))
 
 
 def _class_of(start: Times, end: Times) -> Codes:

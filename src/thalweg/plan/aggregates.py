@@ -8,6 +8,8 @@
 | variance(x), stddev(x) | of the sample (n - 1) | null for n < 2 |
 | percentile(x, p) | exact, linear between ranks: rank p * (n - 1) | null |
 | percentile(x, p, discrete=True) | exact, the smallest value with at least p of the rows at or below it | null |
+| approx_percentile(x, p) | about the smallest value with at least p of the rows at or below it, from a sketch | null |
+| heavy_hitters(x, share) | the values that make up at least that share of the rows, as text, with about how often | null |
 | first(x), last(x) | x of the row with the smallest / largest start; equal starts: the smallest / largest x | null |
 | arg_max(x, by=y), arg_min | x of the row with the largest / smallest y; equal y: the smallest x | null |
 
@@ -28,12 +30,15 @@ if TYPE_CHECKING:
     from thalweg.expr import ExprLike
 
 __all__ = [
+    "SKETCHED",
     "AggregateCall",
+    "approx_percentile",
     "arg_max",
     "arg_min",
     "avg",
     "count",
     "first",
+    "heavy_hitters",
     "last",
     "max_",
     "min_",
@@ -43,7 +48,10 @@ __all__ = [
     "variance",
 ]
 
-_NUMERIC_ONLY = {"sum", "avg", "variance", "stddev", "percentile_cont"}
+_NUMERIC_ONLY = {"sum", "avg", "variance", "stddev", "percentile_cont", "approx_percentile"}
+
+SKETCHED = ("approx_percentile", "heavy_hitters")
+"""Functions whose partial results are sketches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +81,10 @@ class AggregateCall:
             return pa.int64()
         if self.function == "sum":
             return pa.float64() if pa.types.is_floating(of) else pa.int64()
-        if self.function in {"avg", "variance", "stddev", "percentile_cont"}:
+        if self.function in {"avg", "variance", "stddev", "percentile_cont", "approx_percentile"}:
             return pa.float64()
+        if self.function == "heavy_hitters":
+            return pa.list_(pa.struct([("value", pa.string()), ("count", pa.int64())]))
         return of
 
     def adds_up(self, schema: pa.Schema) -> bool:
@@ -139,6 +149,20 @@ def percentile(of: ExprLike, p: float, *, discrete: bool = False, where: ExprLik
     if not 0 <= p <= 1:
         raise ExpressionError(f"a percentile lies between 0 and 1; got {p}.")
     return _call("percentile_disc" if discrete else "percentile_cont", of, where, p=float(p))
+
+
+def approx_percentile(of: ExprLike, p: float, *, where: ExprLike | None = None) -> AggregateCall:
+    """About the percentile `0 <= p <= 1`, from a sketch of fixed size; exact for few rows."""
+    if not 0 <= p <= 1:
+        raise ExpressionError(f"a percentile lies between 0 and 1; got {p}.")
+    return _call("approx_percentile", of, where, p=float(p))
+
+
+def heavy_hitters(of: ExprLike, share: float, *, where: ExprLike | None = None) -> AggregateCall:
+    """The values that make up at least this share of the rows, each with about how often it came, from a sketch of fixed size."""
+    if not 0 < share <= 1:
+        raise ExpressionError(f"heavy_hitters: a share lies above 0 and is at most 1; got {share}.")
+    return _call("heavy_hitters", of, where, p=float(share))
 
 
 def first(of: ExprLike, *, where: ExprLike | None = None) -> AggregateCall:

@@ -1,7 +1,7 @@
 """Windows for joins: which rows of two streams may meet, by the times of both.
 
-Every kind gives the rows of each side a lifetime, such that two rows may meet exactly when these overlap. What the
-lifetimes count is time for a band, and window ids for windows: two rows meet when they share one.
+Every kind gives the rows of each side a lifetime, such that two rows may meet exactly when these overlap. Of windows it is
+their ids that overlap; they are counted in hops of the right side, so that lifetimes stay close to the time they are about.
 
     band(before, after)   l - before <= r < l + after                 left [l - before, l + after), right [r, r + 1)
     ranges(left, right)   l - right < r < l + left                    each row lives as long as its window is
@@ -45,7 +45,7 @@ class Band:
     after: int
 
     def left(self) -> Lifetime:
-        return _TIME - lit(self.before), _TIME + lit(self.after)
+        return _plus(_TIME, -self.before), _plus(_TIME, self.after)
 
     def right(self) -> Lifetime:
         return _TIME, _TIME + lit(1)
@@ -69,18 +69,21 @@ class WindowPairs:
 
     def left(self) -> Lifetime:
         first, last = wids(self.left_windows)
-        return substitute(self.first, {"i": first}), substitute(self.last, {"i": last}) + lit(1)
+        return self._hops(substitute(self.first, {"i": first})), self._hops(substitute(self.last, {"i": last}) + lit(1))
 
     def right(self) -> Lifetime:
         first, last = wids(self.right_windows)
-        return first, last + lit(1)
+        return self._hops(first), self._hops(last + lit(1))
+
+    def _hops(self, number: Expr) -> Expr:
+        return _plus(number * lit(self.right_windows.hop), self.right_windows.offset)
 
     def condition(self, left: Expr, right: Expr) -> Expr | None:
         """Where there is time between windows: both rows are in a window at all."""
         found: Expr | None = None
         for window, time in ((self.left_windows, left), (self.right_windows, right)):
             if window.hop > window.size:
-                since = time - lit(window.offset)
+                since = _plus(time, -window.offset)
                 inside = since - since // lit(window.hop) * lit(window.hop) < lit(window.size)
                 found = inside if found is None else found & inside
         return found
@@ -97,7 +100,7 @@ def wids(window: HoppingWindow) -> tuple[Expr, Expr]:
 
     A row between two windows is given the second of them, so that it is there; `condition` says that it is in none.
     """
-    since = _TIME - lit(window.offset)
+    since = _plus(_TIME, -window.offset)
     first, last = (since - lit(window.size)) // lit(window.hop) + lit(1), since // lit(window.hop)
     return first, last if window.hop <= window.size else first
 
@@ -172,6 +175,10 @@ def _grid(given: Grid) -> HoppingWindow:
         return given
     parts = given if isinstance(given, tuple) else (given,)
     return hopping(parts[0], parts[1] if len(parts) > 1 else parts[0], parts[2] if len(parts) > 2 else 0)
+
+
+def _plus(expr: Expr, ticks: int) -> Expr:
+    return expr if not ticks else expr + lit(ticks) if ticks > 0 else expr - lit(-ticks)
 
 
 def _ticks(value: Duration, what: str) -> int:

@@ -94,14 +94,26 @@ class Decision:
 
 
 def choose(
-    window: HoppingWindow, *, differential: bool, bounded: bool, mergeable: bool, volume: Volume | None, wanted: str | None
+    window: HoppingWindow,
+    *,
+    differential: bool,
+    bounded: bool,
+    mergeable: bool,
+    volume: Volume | None,
+    wanted: str | None,
+    sketched: str | None = None,
 ) -> Decision:
     """The strategy for a window.
 
     `differential`: the aggregates can be taken away exactly. `bounded`: partial results have a fixed size. `mergeable`: rows are points
-    and none is taken back, so that partial results may replace them at once.
+    and none is taken back, so that partial results may replace them at once. `sketched`: an aggregate whose partial results are sketches.
     """
-    possible = ["rows"]
+    if sketched is not None and not (bounded and mergeable):
+        raise WindowError(
+            f"{sketched}: a sketch cannot take a row back, nor stand beside an exact percentile; it needs points (sliding(...), or "
+            "points()) of a source that is declared insert_only."
+        )
+    possible = [] if sketched is not None else ["rows"]
     if bounded and mergeable:
         possible += ["wid", "panes", "adaptive"]
     if differential:

@@ -111,7 +111,7 @@ def _quantile(ordered: Times, share: float) -> int:
 def _point(times: Times, lateness: Times, slack: int, window: int) -> Point:
     late = int((lateness > slack).sum())
     newest = np.maximum.accumulate(times)
-    ends = np.arange(int(times.min()) // window + 1, int(newest[-1]) // window + 1) * window
+    ends = np.unique(times // window + 1) * window  # of the windows that have rows
     closes = np.searchsorted(newest, ends + slack)
     waits = (newest[closes[closes < len(newest)]] - ends[closes < len(newest)]) if len(ends) else np.empty(0, np.int64)
     places = np.unique(np.linspace(0, len(times) - 1, _PLACES).astype(np.int64))

@@ -23,6 +23,7 @@ from thalweg.model.batch import Batch, elements_of
 from thalweg.model.cht import Row, rows_of_table, table_of_batches
 from thalweg.model.elements import Element
 from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.punctuation import Punctuation
 from thalweg.model.time import INFINITY, Duration, duration_us, time_us
 from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
@@ -219,6 +220,18 @@ class Engine:
     def quarantined(self, source: str) -> pa.Table:
         """The rows of a source, since the last call, that were set aside because of their clock, and the time they were held against."""
         return self._ingress(source).quarantined.take(self._schema_of(source))
+
+    def punctuate(self, source: str, pattern: Punctuation) -> list[Batch]:
+        """No row of a source that matches a pattern will come any more; what came out.
+
+        A linear or group-wise linear pattern is a CTI. Any other is kept at the input: a row that matches it is late.
+        """
+        promise = pattern.to_cti()
+        if promise is not None:
+            return self.push(source, promise)
+        self._refuse_if_broken()
+        self._ingress(source).guard(pattern)
+        return []
 
     def dead(self, source: str) -> pa.Table:
         """The records of a source, since the last call, that could not be read, each with its line and the reason (see `records`)."""

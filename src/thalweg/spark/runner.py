@@ -89,16 +89,19 @@ class FragmentRunner:
         late_before = self.late
         for station in self._graph.stations:
             station.count_anew()
-        told = {name: known.cti for name, known in self._inputs.items()}
+        told = {name: (known.cti, known.heard) for name, known in self._inputs.items()}
         heard = {name: self._hear(name, some) for name, some in by_origin.items()}
         for name, entry in self._entries.items():
             for batch in self._batches(entry, self._inputs[name], sorted(heard.get(name, []), key=lambda c: c.seq), now):
                 taken += len(batch)
                 self._offer(name, batch, now, out)
+        for name, entry in self._entries.items():
+            if entry.leaf.ingress.quarantine is not None and not self._graph.sources[name].elements_out:
+                self._inputs[name].heard = told[name][1]  # rows that were kept out do not end a silence
         self._read_clocks(now, out)
         self._wake_the_others({name for name, some in heard.items() if some}, now, out)
         for name, known in self._inputs.items():
-            known.since = now if known.cti > told[name] else known.since
+            known.since = now if known.cti > told[name][0] else known.since
         self.figures = self._graph.figures()
         answer = Batch.concat(out, self.fragment.plan.schema)
         self._progress = self._progress.merge(answer.progress)
@@ -110,7 +113,10 @@ class FragmentRunner:
         """Give a batch to an input of the graph, and work until all of it is done."""
         kernel = self._graph.sources[name].operator
         if isinstance(kernel, IngressKernel):
-            kernel.now = int(now * 1_000_000)
+            clock = self._inputs[name].clock  # what a ticker told is told again if the micro-batch is run again
+            kernel.now = int(now * 1_000_000) if clock is None else clock
+            observed = not self._in_sequence(self._entries[name]) and not self._inputs[name].promised
+            kernel.passes = self._grids.get(name) if observed else None
         self._graph.offer(name, batch)
         out += self._graph.run()
 
@@ -139,12 +145,11 @@ class FragmentRunner:
                 self._offer(name, Batch.empty(entry.leaf.schema, Progress(promise)), now, out)
 
     def _grid_of(self, entry: Exchange) -> tuple[int, int] | None:
-        """The grid on which promises of an input are of use."""
+        """The grid of the promises that rows are judged by: that of partial sums, or what the source asks for."""
         if entry.panes is not None:
             return entry.panes.window.hop, entry.panes.window.offset
-        if entry.source is not None and entry.source.ingress.period is not None:
-            return entry.source.ingress.period, 0
-        return self._grids.get(entry.leaf.name)
+        period = None if entry.source is None or self._inputs[entry.leaf.name].promised else entry.source.ingress.period
+        return None if period is None else (period, 0)
 
     def _batches(self, entry: Exchange, known: InputMemory, chunks: list[Chunk], now: float) -> Iterable[Batch]:
         """The input of a micro-batch as batches with promises."""
@@ -207,8 +212,7 @@ class FragmentRunner:
         limit = self._idle.get(entry.leaf.name)
         awake = [t for part, t in promises.items() if limit is None or now - known.seen.get(part, now) < limit]
         promise = min(awake or promises.values(), default=MIN_TIME)
-        # What the data itself promises is passed on as it is, unless rows were summed up by panes.
-        return promise if known.promised and entry.panes is None else roll_down(promise, self._grid_of(entry))
+        return roll_down(promise, self._grid_of(entry))
 
     def _boxes(self, entry: Exchange, known: InputMemory) -> Boxes:
         """The promises over columns that every bucket of the fragment upstream makes."""
@@ -254,8 +258,10 @@ class FragmentRunner:
 
     @property
     def late(self) -> int:
-        """How many rows came late so far, in this bucket."""
-        return sum(known.late for known in self._inputs.values()) + sum(kernel.ledger.count for kernel in self._ingresses().values())
+        """How many rows came late so far, or were set aside because of their clock, in this bucket."""
+        return sum(known.late for known in self._inputs.values()) + sum(
+            kernel.ledger.count + kernel.quarantined.count for kernel in self._ingresses().values()
+        )
 
     def _ingresses(self) -> dict[str, IngressKernel]:
         kernels = {name: station.operator for name, station in self._graph.sources.items()}
@@ -267,7 +273,11 @@ class FragmentRunner:
         return {f"{SKIPPED}{name}": letters.take() for name, letters in writers.items() if letters}
 
     def _ledgers(self) -> dict[str, pa.Table]:
-        taken = {name: kernel.ledger.take(kernel.schema) for name, kernel in self._ingresses().items() if kernel.ledger.tables}
+        taken = {
+            name: pa.concat_tables([kernel.ledger.take(kernel.schema), kernel.quarantined.take(kernel.schema)])
+            for name, kernel in self._ingresses().items()
+            if kernel.ledger.tables or kernel.quarantined.tables
+        }
         return {name: table for name, table in taken.items() if len(table)}
 
     # ------------------------------------------------------------------------------------------------------- state

@@ -176,7 +176,7 @@ def explain(query: Stream | Node) -> str:
 
 def frame(query: Stream | Node, *, checkpoint: str, output: str = "changelog", **options: Any) -> DataFrame:
     """The answers as a streaming DataFrame, for any Spark sink. Give the sink the same checkpoint location."""
-    ready = prepare(query, checkpoint=checkpoint, **options)
+    ready = prepare(query, checkpoint=str(_absolute(checkpoint)), **options)
     ready.record.check()
     return ready.typed(output)
 
@@ -212,7 +212,7 @@ def start(
     Without a checkpoint the query cannot be started again.
     """
     temporary = None if checkpoint is not None else tempfile.mkdtemp(prefix="thalweg-checkpoint-")
-    place = checkpoint or temporary
+    place = _absolute(checkpoint or temporary)
     assert place is not None
     ready = prepare(query, feeds, checkpoint=place, consistency=consistency, hold=hold, buckets=buckets, idle=idle, spark=spark)
     if not ready.output.isStreaming:
@@ -221,7 +221,7 @@ def start(
     table = _Table(ready) if to == "memory" else None
     if output != "packed":
         ready.typed(output)  # a form that does not fit the query is refused now, not in the first micro-batch
-    deliver = _sink(to, path, output, ready, table)
+    deliver = _sink(to, _absolute(path), output, ready, table)
 
     def each(packed: DataFrame, batch: int) -> None:
         ready.record.note(batch)
@@ -249,8 +249,13 @@ def start(
     if progress or (progress is None and sys.stderr.isatty()):
         show_progress(ready.spark, running)
     if checkpoint is not None:
-        keep_reports(ready.spark, running, Path(checkpoint))
+        keep_reports(ready.spark, running, Path(place))
     return RunningQuery(running, ready, table, temporary)
+
+
+def _absolute(path: str | None) -> str | None:
+    """A path of this machine as seen from here: Spark's process may have been started in another folder."""
+    return path if path is None or "://" in path else str(Path(path).absolute())
 
 
 def _leaves(ready: Prepared) -> list[str]:

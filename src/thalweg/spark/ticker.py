@@ -27,11 +27,15 @@ __all__ = ["period_of", "with_ticker"]
 _ASKED_US = 200_000
 """How often the clock is told to a source that answers on demand: about once a micro-batch."""
 
+_JUDGED_US = 1_000_000
+"""How often it is told to a source whose rows are held against it."""
+
 
 def period_of(policy: Ingress) -> int | None:
     """How often a source must be told the time; None: never."""
     periods = [policy.timer.every] if policy.timer is not None else []
     periods += [_ASKED_US] if policy.on_demand is not None else []
+    periods += [_JUDGED_US] if policy.quarantine is not None and policy.quarantine.key is None else []
     return min(periods, default=None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from sqlglot import exp
 
@@ -18,14 +19,15 @@ __all__ = ["AGGREGATES", "is_aggregate", "module_named"]
 Builder = Callable[..., AggregateCall]
 
 
-def _percentile(of: Expr, p: Expr, *, where: Expr | None = None, discrete: bool = False) -> AggregateCall:
-    if not isinstance(p, Literal) or not isinstance(p.value, (int, float)):
-        raise PlanError("the fraction of a percentile is a number between 0 and 1: percentile(x, 0.95).")
-    return aggregates.percentile(of, float(p.value), discrete=discrete, where=where)
+def _fraction(make: Builder) -> Builder:
+    """An aggregate whose second argument is a number between 0 and 1."""
 
+    def build(of: Expr, p: Expr, *, where: Expr | None = None) -> AggregateCall:
+        if not isinstance(p, Literal) or isinstance(p.value, bool) or not isinstance(p.value, (int, float)):
+            raise PlanError("the second argument is a number between 0 and 1: percentile(x, 0.95).")
+        return make(of, float(p.value), where=where)
 
-def _discrete(of: Expr, p: Expr, *, where: Expr | None = None) -> AggregateCall:
-    return _percentile(of, p, where=where, discrete=True)
+    return build
 
 
 def _arg_max(of: Expr, by: Expr, *, where: Expr | None = None) -> AggregateCall:
@@ -52,9 +54,11 @@ AGGREGATES: dict[str, tuple[Builder, int]] = {
     "stddev": (aggregates.stddev, 1),
     "stddev_samp": (aggregates.stddev, 1),
     "median": (_median, 1),
-    "percentile": (_percentile, 2),
-    "percentile_cont": (_percentile, 2),
-    "percentile_disc": (_discrete, 2),
+    "percentile": (_fraction(aggregates.percentile), 2),
+    "percentile_cont": (_fraction(aggregates.percentile), 2),
+    "percentile_disc": (_fraction(partial(aggregates.percentile, discrete=True)), 2),
+    "approx_percentile": (_fraction(aggregates.approx_percentile), 2),
+    "heavy_hitters": (_fraction(aggregates.heavy_hitters), 2),
     "first": (aggregates.first, 1),
     "first_value": (aggregates.first, 1),
     "last": (aggregates.last, 1),
@@ -72,15 +76,16 @@ def is_aggregate(node: exp.Expr) -> bool:
     call = node.this if isinstance(node, exp.Filter) else node
     if not isinstance(call, exp.Anonymous) or not isinstance(call.this, str):
         return False
-    return call.this.lower() in AGGREGATES or module_named(call.this) is not None
+    return call.this.lower() in AGGREGATES or _is_registered(call.this)
 
 
-def module_named(name: str) -> Module | None:
-    """The aggregate that somebody registered under a name."""
+def _is_registered(name: str) -> bool:
+    """Whether somebody registered an aggregate under a name; functions of single events are not meant."""
     if ALIASES.get(name.lower(), name.lower()) in FUNCTIONS:
-        return None
-    try:
-        found = DEFAULT.find(name)
-    except PlanError:
-        return None
-    return found if found.kind == "aggregate" else None
+        return False
+    return any(isinstance(entry, Module) and entry.kind == "aggregate" and f".{entry.name}".endswith(f".{name}") for entry in DEFAULT.all())
+
+
+def module_named(name: str) -> Module:
+    """The aggregate that somebody registered under a name; refused where several have it."""
+    return DEFAULT.find(name)

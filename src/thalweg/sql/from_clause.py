@@ -1,25 +1,20 @@
-"""FROM and WHERE: streams by name, unions, subqueries, table functions, and their joins."""
+"""FROM and WHERE: the streams, their joins, and which rows are kept."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from sqlglot import exp
 
-from thalweg.errors import did_you_mean
+from thalweg.expr import Column
 from thalweg.sql.expressions import Context, RowReader, conjuncts
 from thalweg.sql.joins import Input, JoinKind, Stay, asof_join, at_the_latest, join, stay_of, staying
 from thalweg.sql.pairs import on_conditions, using_conditions
 from thalweg.sql.relations import Relation
-from thalweg.sql.syntax import StreamUnion, TableFunction, WindowClause
-from thalweg.sql.table_functions import window_of_function
-from thalweg.stream import Stream
+from thalweg.sql.streams import Query, read_stream
+from thalweg.sql.syntax import WindowClause
 
 __all__ = ["Query", "read_from"]
-
-Query = Callable[[Context, exp.Expr], Relation]
-"""What compiles a query inside FROM."""
 
 _JOINS: dict[tuple[str, str], JoinKind] = {
     ("", ""): "inner",
@@ -46,12 +41,12 @@ def read_from(context: Context, select: exp.Expr, query: Query, clause: WindowCl
     joins = select.args.get("joins") or []
     conditions = conjuncts(select.args["where"].this) if select.args.get("where") else []
     if not joins:
-        relation, behind = _stream(context, first.this, query)
+        relation, behind = read_stream(context, first.this, query)
         if behind is not None:
             context.text.refuse_place(
                 behind.place, "a window behind a stream is for a join; that of an aggregate stands behind the aggregate."
             )
-        return _where(context, relation, conditions)
+        return _where(context, relation, conditions, query)
     return _joined(context, first.this, joins, conditions, query, _used(select, clause))
 
 
@@ -87,7 +82,7 @@ def _joined(
     if pooled:
         for node in joins:
             waiting = [*waiting, *on_conditions(node)]
-        inputs = [_filtered(context, item, waiting) for item in inputs]
+        inputs = [_filtered(context, item, waiting, query) for item in inputs]
         waiting = [condition for condition in waiting if len(_tables(condition, inputs)) != 1]
     times: list[str] = []
     if len(inputs) > 2 and any(item.stay is not None for item in inputs):
@@ -111,11 +106,11 @@ def _joined(
             joined = join(context, result, item, ready, kind, used)
         result = Input(joined, None, item.node)
     relation = at_the_latest(result.relation, times) if times else result.relation
-    return _where(context, relation, waiting if pooled else conditions)
+    return _where(context, relation, waiting if pooled else conditions, query)
 
 
 def _inputs(context: Context, nodes: list[exp.Expr], query: Query) -> list[Input]:
-    read = [(*_stream(context, node, query), node) for node in nodes]
+    read = [(*read_stream(context, node, query), node) for node in nodes]
     common = next((clause for _, clause, _ in reversed(read) if clause is not None and clause.tumbling), None)
     inputs = []
     for relation, clause, node in read:
@@ -154,99 +149,50 @@ def _is_asof(node: exp.Expr) -> bool:
 def _tables(node: exp.Expr, inputs: list[Input]) -> frozenset[str]:
     """The streams whose columns a condition reads."""
     found = set()
-    for column in node.find_all(exp.Column):
+    for column in _outer(node).find_all(exp.Column):
         name, table = column.this.this, column.text("table")
         found |= {field.table for item in inputs for field in item.relation.find(name, table)[:1]}
     return frozenset(found)
+
+
+def _outer(condition: exp.Expr) -> exp.Expr:
+    """What a condition reads of the streams here; a query inside it reads its own."""
+    inside = isinstance(condition, exp.In) and condition.args.get("query") is not None
+    return condition.this if inside else condition
 
 
 def _tables_of(inputs: list[Input]) -> frozenset[str]:
     return frozenset(table for item in inputs for table in item.relation.tables)
 
 
-def _filtered(context: Context, item: Input, conditions: list[exp.Expr]) -> Input:
+def _filtered(context: Context, item: Input, conditions: list[exp.Expr], query: Query) -> Input:
     mine = [
         condition for condition in conditions if len(found := _tables(condition, [item])) == 1 and _only(condition, item.relation, found)
     ]
-    return replace(item, relation=_where(context, item.relation, mine))
+    return replace(item, relation=_where(context, item.relation, mine, query))
 
 
 def _only(condition: exp.Expr, relation: Relation, tables: frozenset[str]) -> bool:
-    return bool(tables) and all(relation.find(column.this.this, column.text("table")) for column in condition.find_all(exp.Column))
+    return bool(tables) and all(relation.find(column.this.this, column.text("table")) for column in _outer(condition).find_all(exp.Column))
 
 
-def _where(context: Context, relation: Relation, conditions: list[exp.Expr]) -> Relation:
+def _where(context: Context, relation: Relation, conditions: list[exp.Expr], query: Query) -> Relation:
     for condition in conditions:
+        if isinstance(condition, exp.In) and condition.args.get("query") is not None:
+            relation = _among(context, relation, condition, query)
+            continue
         expr = RowReader(context, relation).convert(condition)
         with context.text.at(condition):
             relation = replace(relation, stream=relation.stream.where(expr))
     return relation
 
 
-# ---------------------------------------------------------------------------------------------------- one stream
-
-
-def _stream(context: Context, node: exp.Expr, query: Query) -> tuple[Relation, WindowClause | None]:
-    alias = node.args.get("alias")
-    if alias is not None and alias.args.get("columns"):
-        context.text.refuse_node(alias, "a stream is named without a list of columns; rename them in a subquery.")
-    relation = _unnamed(context, node, query)
-    if alias is not None:
-        relation = relation.called(alias.name)
-    clause = node.args.get("window")
-    return relation, clause if isinstance(clause, WindowClause) else None
-
-
-_UNDERSTOOD = {
-    "Table": {"this", "alias", "window"},
-    "Subquery": {"this", "alias", "window"},
-    "StreamUnion": {"expressions", "alias", "window"},
-    "TableFunction": {"this", "table", "partition", "expressions", "names", "alias", "window"},
-}
-
-
-def _unnamed(context: Context, node: exp.Expr, query: Query) -> Relation:
-    said = {key for key, value in node.args.items() if value not in (None, False, [])}
-    if not said <= _UNDERSTOOD.get(type(node).__name__, set()):
-        context.text.refuse_node(node, f"{context.text.said(node)} is not a stream.")
-    if isinstance(node, exp.Table):
-        return _named(context, node)
-    if isinstance(node, StreamUnion):
-        return _union(context, node, query)
-    if isinstance(node, TableFunction):
-        return _windowed(context, node, query)
-    inner = node.this
-    if inner is None:
-        context.text.refuse_node(node.parent or node, "a stream, or a query between parentheses, is expected in FROM.")
-    streams = isinstance(inner, (exp.Table, StreamUnion, TableFunction))
-    return _stream(context, inner, query)[0] if streams else query(context, inner)
-
-
-def _named(context: Context, node: exp.Expr) -> Relation:
-    name = node.this.name if isinstance(node.this, exp.Identifier) else ""
-    known = context.relations
-    if name not in known:
-        listed = ", ".join(known) or "none"
-        context.text.refuse_node(
-            node, f"unknown stream {name or context.text.said(node)!r}{did_you_mean(name, known)} Streams here: {listed}."
-        )
-    return known[name].called(name)
-
-
-def _union(context: Context, node: exp.Expr, query: Query) -> Relation:
-    """The rows of all, under the name of none."""
-    members = [_stream(context, member, query)[0] for member in node.expressions]
-    with context.text.at(node):
-        stream: Stream = members[0].stream.union(*(member.stream for member in members[1:]))
-    times = [{field.name for field in member.fields if field.is_time} for member in members]
-    common = set.intersection(*times)
-    fields = [field for field in members[0].fields if not field.is_time or field.name in common]
-    return Relation(stream, tuple(replace(field, table="") for field in fields))
-
-
-def _windowed(context: Context, node: TableFunction, query: Query) -> Relation:
-    table = node.args.get("table")
-    if table is None:
-        context.text.refuse_node(node, f"{node.this} in FROM takes a stream first: {node.this}(TABLE Main, DESCRIPTOR(ts), ...).")
-    relation, _ = _stream(context, table, query)
-    return window_of_function(context, relation, node)
+def _among(context: Context, relation: Relation, condition: exp.Expr, query: Query) -> Relation:
+    """x IN (SELECT ...): the rows while the query has a row of that value."""
+    value = RowReader(context, relation).convert(condition.this)
+    found = query(context, condition.args["query"])
+    names = found.stream.schema.names
+    if len(names) != 1:
+        context.text.refuse_node(condition, f"IN takes a query of one column; this one has {', '.join(names)}.")
+    with context.text.at(condition):
+        return replace(relation, stream=relation.stream.join(found.stream, {str(value): Column(names[0])}, how="semi"))

@@ -89,8 +89,8 @@ class GroupReader(RowReader):
 
     def module(self, node: exp.Expr, rows: RowReader, *, filtered: bool) -> Expr:
         """An aggregate of a user's own."""
-        found = module_named(node.this)
-        assert found is not None
+        with self.source.at(node):
+            found = module_named(node.this)
         if filtered:
             self.source.refuse_node(node, f"{node.this} takes no FILTER; say which rows in WHERE, or null for the others in its argument.")
         return self.named(found.short_name, read_module(rows, found, node))

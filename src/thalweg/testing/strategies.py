@@ -140,7 +140,7 @@ def _grown(below: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
         st.builds(Distinct, below),
         st.builds(Union, below, below),
         st.builds(lambda one, two: ClipBy(one, two, (col("k"),), (col("k"),)), below, below),
-        st.builds(_join, below, below, st.sampled_from(["inner", "left", "full", "semi", "anti"])),
+        st.builds(_join, below, below, st.sampled_from(["inner", "left", "right", "full", "semi", "anti"])),
         st.builds(_aggregate, below, windows(), st.sampled_from([count(), sum_("v"), max_("v")])),
     )
 

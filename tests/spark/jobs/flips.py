@@ -20,6 +20,7 @@ __all__ = ["Flips", "kind_of"]
 
 _TOP = {"offsets": "offsets", "commits": "commits", "metadata": "metadata"}
 _ENDINGS = {".changelog": "state change log", ".zip": "state snapshot", ".sst": "state table", ".files": "our log of files"}
+_NAMES = {"record.jsonl": "our record", "reports.json": "our reports"}
 
 
 def kind_of(path: Path) -> str:
@@ -32,7 +33,7 @@ def kind_of(path: Path) -> str:
         return "state metadata"
     if "_stateSchema" in path.parts:
         return "state schema"
-    return _TOP.get(path.parts[0]) or _ENDINGS.get(path.suffix) or {"record.jsonl": "our record"}.get(path.name, "other")
+    return _TOP.get(path.parts[0]) or _ENDINGS.get(path.suffix) or _NAMES.get(path.name, "other")
 
 
 @dataclass

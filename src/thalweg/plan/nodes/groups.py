@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from thalweg.errors import PlanError, WindowError
 from thalweg.expr import Expr
-from thalweg.plan.aggregates import AggregateCall
+from thalweg.plan.aggregates import SKETCHED, AggregateCall
 from thalweg.plan.nodes.base import Named, Node, columns_schema, lifetime_schema, require_known, walk
 from thalweg.plan.nodes.sources import GroupInput
 from thalweg.plan.properties import StreamProperties
@@ -152,6 +152,8 @@ class WindowAggregate(Node):
         )
         if hop:
             self.decide()
+        else:
+            _refuse_sketches(self.aggregates, str(self.window))
 
     def decide(self) -> Decision:
         """How the windows of a hopping aggregate are evaluated."""
@@ -165,7 +167,14 @@ class WindowAggregate(Node):
             mergeable=facts.insert_only and facts.constant_duration == 1,
             volume=self.expected,
             wanted=self.strategy,
+            sketched=next((str(call) for call in calls if call.function in SKETCHED), None),
         )
+
+
+def _refuse_sketches(aggregates: tuple[tuple[str, AggregateCall], ...], where: str) -> None:
+    for _, call in aggregates:
+        if call.function in SKETCHED:
+            raise WindowError(f"{call}: sketches are kept for hopping, tumbling and sliding windows over time, not for {where}.")
 
 
 @dataclass(frozen=True, eq=False)

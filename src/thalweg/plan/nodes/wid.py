@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from thalweg.errors import PlanError, WindowError
-from thalweg.plan.aggregates import AggregateCall
+from thalweg.plan.aggregates import SKETCHED, AggregateCall
 from thalweg.plan.nodes.base import Node, lifetime_schema, require_known
 from thalweg.plan.properties import StreamProperties
 from thalweg.windows import LandmarkTime, SlideByTuple, SlidingRows, SlidingTime, WindowKind
@@ -64,6 +64,9 @@ class WidAggregate(Node):
         require_known((*self.partition, *self.keys, *self.kind.reads), self.input.schema, "aggregate")
         if not self.aggregates:
             raise PlanError("aggregate: name at least one aggregate, such as n=count().")
+        for _, call in self.aggregates:
+            if call.function in SKETCHED:
+                raise WindowError(f"{call}: sketches are kept for hopping, tumbling and sliding windows over time, not for {self.kind}.")
         holistic = next((str(call) for _, call in self.aggregates if not call.bounded), None)
         if holistic is not None and (isinstance(self.kind, LandmarkTime) or getattr(self.kind, "range", 0) is None):
             raise WindowError(f"{self.kind}: {holistic} needs every row there ever was; use a bounded aggregate, or a window with a range.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +46,13 @@ def aggregate(call: AggregateCall, rows: list[Row], schema: pa.Schema) -> Any:
     if call.function == "last":
         return max(known, key=lambda item: (item.start, order(item.of))).of if known else None
     values = [item.of for item in known]
+    if call.function == "approx_percentile":
+        assert call.p is not None
+        found = _percentile(sorted(values, key=order), call.p, discrete=True)
+        return None if found is None else float(found)
+    if call.function == "heavy_hitters":
+        assert call.p is not None
+        return _hitters(values, call.p)
     if call.function.startswith("percentile"):
         assert call.p is not None
         return _percentile(sorted(values, key=order), call.p, discrete=call.function == "percentile_disc")
@@ -68,6 +76,13 @@ def _percentile(values: list[Any], p: float, *, discrete: bool) -> Any:
     rank = p * (len(values) - 1)
     below, above = values[math.floor(rank)], values[math.ceil(rank)]
     return float(below + (above - below) * (rank - math.floor(rank)))
+
+
+def _hitters(values: list[Any], share: float) -> list[dict[str, Any]] | None:
+    """Exact counts: what a sketch finds while its values are few."""
+    counts = Counter(str(value) for value in values)
+    often = sorted((-count, value) for value, count in counts.items() if count >= share * len(values))
+    return [{"value": value, "count": -count} for count, value in often] if values else None
 
 
 def _total(values: list[Any]) -> Any:

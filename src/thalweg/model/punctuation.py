@@ -1,0 +1,137 @@
+"""Punctuation in general: a pattern that no later tuple matches.
+
+A punctuation has a pattern for each attribute: a value, a range, or anything. It says that no tuple that matches all of them will come
+any more. Two forms are promises that operators work with, and become CTIs:
+
+    linear               a range of time up to t, anything else:           cti(t)
+    group-wise linear    values of some attributes, and time up to t:      cti(t, those values); without a time, for ever
+
+Any other pattern is kept at the input, where a tuple that matches it is late and goes by the source's policy.
+
+>>> punctuation(ts=before(720)).kind, punctuation(src="202.3.12.4").to_cti()
+('linear', Cti(time=9223372036854775807, scope={'src': '202.3.12.4'}))
+>>> punctuation(src="202.3.12.4", len=within(40, 100)).kind
+'general'
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from thalweg.errors import MalformedElementError
+from thalweg.model.elements import Cti
+from thalweg.model.progress import pack_values, unpack_values
+from thalweg.model.rows import Bools, Rows
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+
+__all__ = ["ANY", "Punctuation", "Range", "before", "punctuation", "within"]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Values from `low` on (None: from the smallest) and below `high` (None: to the largest)."""
+
+    low: Any = None
+    high: Any = None
+
+    def __post_init__(self) -> None:
+        if self.low is not None and self.high is not None and not self.low < self.high:
+            raise MalformedElementError(f"punctuation: the range from {self.low!r} to below {self.high!r} has no values.")
+
+
+ANY = Range()
+"""The wildcard."""
+
+
+def before(high: Any) -> Range:
+    """Everything below a value."""
+    return Range(high=high)
+
+
+def within(low: Any, high: Any) -> Range:
+    """Everything from `low` on and below `high`."""
+    return Range(low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class Punctuation:
+    """No later tuple has a start in `time` and matches every one of `patterns`, each a value or a range."""
+
+    time: Range
+    patterns: Mapping[str, Any]
+
+    @property
+    def kind(self) -> str:
+        if self.time.low is not None or any(isinstance(pattern, Range) for pattern in self.patterns.values()):
+            return "general"
+        return "group-wise linear" if self.patterns else "linear"
+
+    def to_cti(self) -> Cti | None:
+        """The promise it is; None for a general one."""
+        if self.kind == "general":
+            return None
+        time = INFINITY if self.time.high is None else int(self.time.high)
+        return Cti(time, dict(self.patterns) or None)
+
+    def matches(self, payload: Rows, start: Times) -> Bools:
+        """Which rows match. Null matches the value null, and no range that has an end."""
+        found = np.ones(len(start), np.bool_)
+        if self.time.low is not None:
+            found &= start >= int(self.time.low)
+        if self.time.high is not None:
+            found &= start < int(self.time.high)
+        for name, pattern in self.patterns.items():
+            found &= _match(payload.column(name), pattern)
+        return found
+
+    def limits(self, payload: Rows, start: Times) -> Times:
+        """For each row the time before which it is promised not to come; the beginning of time where nothing is."""
+        until = INFINITY if self.time.high is None else int(self.time.high)
+        return np.where(self.matches(payload, start), until, MIN_TIME)
+
+    def to_text(self) -> str:
+        """Written down, for snapshots."""
+        entries = [("", self.time), *self.patterns.items()]
+        values = [(v.low, v.high) if isinstance(v, Range) else (v,) for _, v in entries]
+        return json.dumps([[name, [pack_values([value]) for value in parts]] for (name, _), parts in zip(entries, values, strict=True)])
+
+    @classmethod
+    def from_text(cls, text: str) -> Punctuation:
+        """The inverse of `to_text`."""
+        read = [(name, [unpack_values(part)[0] for part in parts]) for name, parts in json.loads(text)]
+        patterns = {name: Range(*parts) if len(parts) == 2 else parts[0] for name, parts in read}
+        return cls(patterns.pop(""), patterns)
+
+
+def punctuation(*, ts: Range = ANY, **patterns: Any) -> Punctuation:
+    """A punctuation: `ts` is a range of the stream's time, every other argument a column with a value, a range or `ANY`."""
+    if not isinstance(ts, Range):
+        raise MalformedElementError(f"punctuation: ts must be a range of time such as before(t); got {ts!r}.")
+    kept = {name: pattern for name, pattern in patterns.items() if pattern != ANY}
+    if not kept and ts == ANY:
+        raise MalformedElementError("punctuation: every attribute is a wildcard, so that no tuple could ever come; give a time or a value.")
+    return Punctuation(ts, kept)
+
+
+def _match(column: pa.Array, pattern: Any) -> Bools:
+    if not isinstance(pattern, Range):
+        if pattern is None:
+            return np.asarray(column.is_null().to_numpy(zero_copy_only=False))
+        return _mask(pc.equal(column, pa.scalar(pattern, column.type)))
+    found = np.ones(len(column), np.bool_)
+    if pattern.low is not None:
+        found &= _mask(pc.greater_equal(column, pa.scalar(pattern.low, column.type)))
+    if pattern.high is not None:
+        found &= _mask(pc.less(column, pa.scalar(pattern.high, column.type)))
+    return found
+
+
+def _mask(values: pa.Array) -> Bools:
+    return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False))

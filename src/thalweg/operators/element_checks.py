@@ -1,0 +1,117 @@
+"""What every element must be before a source takes it: columns as declared, whole times in range, lifetimes that end after they start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.errors import LifetimeError, MalformedElementError, SchemaChangeError, TimeRangeError
+from thalweg.model.batch import Batch
+from thalweg.model.rows import Bools
+from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
+
+__all__ = ["ElementChecks", "refuse_first", "shown_row"]
+
+
+@dataclass(frozen=True, slots=True)
+class ElementChecks:
+    """The checks of one batch: of which source, and its number there, for messages."""
+
+    name: str
+    number: int
+    schema: pa.Schema
+    tracks: bool
+    """Whether rows may be adjusted."""
+
+    def place(self, at: int | None) -> str:
+        """Where an element is, as a message says it."""
+        return f"source {self.name!r}, batch {self.number}" + ("" if at is None else f", row {at}")
+
+    def checked(self, batch: Batch) -> Batch:
+        """The batch, if everything about its elements is as it should be; its times as int64."""
+        if batch.schema != self.schema and not batch.schema.equals(self.schema, check_metadata=False):
+            raise SchemaChangeError(
+                f"{self.place(None)}: the columns are {_named(batch.schema)}, but the source declared {_named(self.schema)}. "
+                "Nothing of the batch was applied."
+            )
+        batch = self._shaped(batch)
+        if not len(batch):
+            return batch
+        self._check_range(batch.start, "start", infinite=False)
+        self._check_range(batch.end, "end", infinite=True)
+        refuse_first(
+            batch.end <= batch.start,
+            lambda at: LifetimeError(
+                f"{self.place(at)}: {shown_row(batch, at)} ends at {batch.end[at]}, not after its start {batch.start[at]}."
+                " A point event lasts one tick."
+            ),
+        )
+        if batch.is_adjust is not None and batch.new_end is not None:
+            self._check_adjusts(batch, np.where(batch.is_adjust, batch.new_end, batch.end))
+        return batch
+
+    def _check_adjusts(self, batch: Batch, new_end: Times) -> None:
+        assert batch.is_adjust is not None
+        if not self.tracks:
+            at = int(np.argmax(batch.is_adjust))
+            raise MalformedElementError(f"{self.place(at)}: an adjust, but the source is declared insert_only.")
+        self._check_range(new_end, "new end", infinite=True)
+        refuse_first(
+            new_end < batch.start,
+            lambda at: LifetimeError(
+                f"{self.place(at)}: {shown_row(batch, at)} would end at {new_end[at]}, before its start {batch.start[at]}."
+            ),
+        )
+
+    def _shaped(self, batch: Batch) -> Batch:
+        """One start and one end for each row of payload, as int64; `is_adjust` only where something is adjusted."""
+        rows = batch.payload.num_rows
+        controls: dict[str, Any] = {"start": batch.start, "end": batch.end}
+        if batch.is_adjust is not None:
+            controls |= {"new end": batch.new_end, "kind": batch.is_adjust}
+        for what, values in controls.items():
+            if not isinstance(values, np.ndarray) or values.shape != (rows,) or (what == "kind" and values.dtype != np.bool_):
+                shape = "none" if values is None else f"{np.size(values)} ({np.asarray(values).dtype})"
+                raise MalformedElementError(f"{self.place(None)}: {rows} rows of payload need {rows} values of {what}; got {shape}.")
+        if batch.is_adjust is not None and not batch.is_adjust.any():
+            batch = Batch(batch.payload, batch.start, batch.end, progress=batch.progress)
+        if batch.start.dtype == batch.end.dtype == np.int64 and (batch.new_end is None or batch.new_end.dtype == np.int64):
+            return batch
+        start, end = self._ticks(batch.start, "start"), self._ticks(batch.end, "end")
+        new_end = None if batch.new_end is None else self._ticks(batch.new_end, "new end")
+        return Batch(batch.payload, start, end, new_end, batch.is_adjust, batch.progress)
+
+    def _ticks(self, times: Times, what: str) -> Times:
+        if not np.issubdtype(times.dtype, np.integer):
+            raise TimeRangeError(f"{self.place(None)}: the {what} must be whole ticks (int64); it is {times.dtype}.")
+        if times.dtype == np.uint64:
+            refuse_first(
+                times > INFINITY,
+                lambda at: TimeRangeError(f"{self.place(at)}: the {what} {times[at]} is outside the range of the clock."),
+            )
+        return times.astype(np.int64, copy=False)
+
+    def _check_range(self, times: Times, what: str, *, infinite: bool) -> None:
+        fine = (times > MIN_TIME) & (times < MAX_TIME)
+        if infinite:
+            fine |= times == INFINITY
+        refuse_first(~fine, lambda at: TimeRangeError(f"{self.place(at)}: the {what} {times[at]} is outside the range of the clock."))
+
+
+def _named(schema: pa.Schema) -> str:
+    return ", ".join(f"{f.name} {f.type}" for f in schema)
+
+
+def shown_row(batch: Batch, at: int) -> str:
+    """A row as a message shows it."""
+    return str(batch.payload.slice(at, 1).to_pylist()[0])
+
+
+def refuse_first(bad: Bools, error: Callable[[int], Exception]) -> None:
+    """Raise for the first row that is bad."""
+    if bad.any():
+        raise error(int(np.argmax(bad)))

@@ -1,0 +1,86 @@
+"""One entry of FROM: a stream by name, a union of streams, a subquery, or a table function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from sqlglot import exp
+
+from thalweg.errors import did_you_mean
+from thalweg.sql.expressions import Context
+from thalweg.sql.relations import Relation
+from thalweg.sql.syntax import StreamUnion, TableFunction, WindowClause
+from thalweg.sql.table_functions import window_of_function
+from thalweg.stream import Stream
+
+__all__ = ["Query", "read_stream"]
+
+Query = Callable[[Context, exp.Expr], Relation]
+"""What compiles a query inside FROM."""
+
+
+def read_stream(context: Context, node: exp.Expr, query: Query) -> tuple[Relation, WindowClause | None]:
+    alias = node.args.get("alias")
+    if alias is not None and alias.args.get("columns"):
+        context.text.refuse_node(alias, "a stream is named without a list of columns; rename them in a subquery.")
+    relation = _unnamed(context, node, query)
+    if alias is not None:
+        relation = relation.called(alias.name)
+    clause = node.args.get("window")
+    return relation, clause if isinstance(clause, WindowClause) else None
+
+
+_UNDERSTOOD = {
+    "Table": {"this", "alias", "window"},
+    "Subquery": {"this", "alias", "window"},
+    "StreamUnion": {"expressions", "alias", "window"},
+    "TableFunction": {"this", "table", "partition", "expressions", "names", "alias", "window"},
+}
+
+
+def _unnamed(context: Context, node: exp.Expr, query: Query) -> Relation:
+    said = {key for key, value in node.args.items() if value not in (None, False, [])}
+    if not said <= _UNDERSTOOD.get(type(node).__name__, set()):
+        context.text.refuse_node(node, f"{context.text.said(node)} is not a stream.")
+    if isinstance(node, exp.Table):
+        return _named(context, node)
+    if isinstance(node, StreamUnion):
+        return _union(context, node, query)
+    if isinstance(node, TableFunction):
+        return _windowed(context, node, query)
+    inner = node.this
+    if inner is None:
+        context.text.refuse_node(node.parent or node, "a stream, or a query between parentheses, is expected in FROM.")
+    streams = isinstance(inner, (exp.Table, StreamUnion, TableFunction))
+    return read_stream(context, inner, query)[0] if streams else query(context, inner)
+
+
+def _named(context: Context, node: exp.Expr) -> Relation:
+    name = node.this.name if isinstance(node.this, exp.Identifier) else ""
+    known = context.relations
+    if name not in known:
+        listed = ", ".join(known) or "none"
+        context.text.refuse_node(
+            node, f"unknown stream {name or context.text.said(node)!r}{did_you_mean(name, known)} Streams here: {listed}."
+        )
+    return known[name].called(name)
+
+
+def _union(context: Context, node: exp.Expr, query: Query) -> Relation:
+    """The rows of all, under the name of none."""
+    members = [read_stream(context, member, query)[0] for member in node.expressions]
+    with context.text.at(node):
+        stream: Stream = members[0].stream.union(*(member.stream for member in members[1:]))
+    times = [{field.name for field in member.fields if field.is_time} for member in members]
+    common = set.intersection(*times)
+    fields = [field for field in members[0].fields if not field.is_time or field.name in common]
+    return Relation(stream, tuple(replace(field, table="") for field in fields))
+
+
+def _windowed(context: Context, node: TableFunction, query: Query) -> Relation:
+    table = node.args.get("table")
+    if table is None:
+        context.text.refuse_node(node, f"{node.this} in FROM takes a stream first: {node.this}(TABLE Main, DESCRIPTOR(ts), ...).")
+    relation, _ = read_stream(context, table, query)
+    return window_of_function(context, relation, node)

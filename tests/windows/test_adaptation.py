@@ -1,0 +1,84 @@
+"""AdaptWID: groups change from lazy to eager and back at run time, by the memory that each would take."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from thalweg import Engine, count, cti, point, source
+from thalweg.model import Batch, batches_of
+from thalweg.operators.adaptation import Monitor, eager_bytes, lazy_bytes, lower_threshold, threshold
+from thalweg.operators.bucket_aggregate import BucketAggregateKernel
+from thalweg.operators.consistency import Consistency
+from thalweg.plan.nodes import WindowAggregate
+
+
+def test_cost_functions() -> None:
+    assert eager_bytes(32, extent=10, slide=1) == 320
+    assert lazy_bytes(16, volume=2, extent=10) == 320
+    assert lazy_bytes(16, volume=2, extent=10, behind=5) == 240
+    assert threshold(32, 16, extent=10, slide=1) == 20 and threshold(32, 16, extent=10, slide=1, behind=3) == 23
+    assert lower_threshold(20) < 20
+
+
+def test_offsets_between_sources() -> None:
+    monitor = Monitor(10)
+    start = np.array([0, 20, 20, 10])
+    monitor.see(start, start, start + 1, 0, np.array([0, 0, 0, 1]))
+    assert monitor.share_behind() == pytest.approx(0.25 * 10 / 10)  # a quarter of the rows, a whole extent behind
+
+
+def test_an_extent_lasts_until_it_is_closed() -> None:
+    monitor = Monitor(10)
+    monitor.see(np.array([5]), np.array([0]), np.array([2]), 0)
+    monitor.see(np.array([25]), np.array([2]), np.array([4]), 4)
+    monitor.close(1)
+    assert monitor.extent == 25
+
+
+@pytest.fixture
+def kernel() -> BucketAggregateKernel:
+    events = source("s", {"k": "int64"}, insert_only=True)
+    node = events.group_by("k").sliding(10, 2).aggregate(n=count(), strategy="adaptive").node
+    assert isinstance(node, WindowAggregate)
+    return BucketAggregateKernel(node, Consistency("final"), adaptive=True)
+
+
+def play(kernel: BucketAggregateKernel, *elements: object) -> list[Batch]:
+    schema = source("s", {"k": "int64"}).schema
+    return [kernel.process(0, batch) for batch in batches_of(elements, schema)]  # type: ignore[arg-type]
+
+
+def test_groups_switch_both_ways(kernel: BucketAggregateKernel) -> None:
+    play(kernel, *[point({"k": 1}, 1) for _ in range(100)], point({"k": 2}, 1), cti(2))
+    assert kernel.switches["to eager"] == 1  # the dense group
+    for time in range(2, 60, 2):
+        play(kernel, point({"k": 1}, time), point({"k": 2}, time), cti(time))
+    assert kernel.switches["to lazy"] == 1  # it has become sparse
+    play(kernel, *[point({"k": 2}, 61) for _ in range(100)], cti(62))
+    assert kernel.switches["to eager"] == 2
+
+
+def test_a_group_between_the_thresholds_stays_as_it_is(kernel: BucketAggregateKernel) -> None:
+    limit = threshold(32, 17, extent=10, slide=2)
+    rows = int((limit + lower_threshold(limit)) / 2)
+    play(kernel, *[point({"k": 1}, 1) for _ in range(100)], cti(2))
+    for time in range(3, 41):
+        play(kernel, *[point({"k": 1}, time) for _ in range(rows)], cti(time))
+    assert kernel.switches == {"to eager": 1, "to lazy": 0}
+
+
+def test_state_is_small_and_gone_at_the_end() -> None:
+    events = source("s", {"k": "int64"}, insert_only=True).group_by("k").sliding(10, 2)
+    sizes = {}
+    for strategy in ("wid", "adaptive"):
+        engine = Engine(events.aggregate(n=count(), strategy=strategy), consistency="final")
+        largest = 0
+        for time in range(0, 40, 2):
+            sparse = [point({"k": 1_000 * time + key}, time) for key in range(50)]
+            engine.push("s", [*sparse, *[point({"k": 7}, time) for _ in range(100)], cti(time)])
+            largest = max(largest, engine.state_size()["window_aggregate-1"].bytes)
+        engine.finish()
+        assert engine.state_size()["window_aggregate-1"].rows == 0
+        sizes[strategy] = largest
+    assert sizes["adaptive"] < 0.6 * sizes["wid"]
