@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -52,10 +53,7 @@ class Computed:
     """A function in the place of a class with `compute`: initialisation parameters are its keyword arguments."""
 
     def __init__(self, function: Callable[..., Any], params: Mapping[str, Any]) -> None:
-        self._function, self._params = function, dict(params)
-
-    def compute(self, *args: Any) -> Any:
-        return self._function(*args, **self._params)
+        self.compute = partial(function, **params) if params else function
 
 
 class _Maker:
