@@ -34,11 +34,11 @@ class UnitCosts:
     """Nanoseconds: a tuple into a pane, a pane's result, a pane put to a window, a pane added to or taken from a
     sum, a tuple into a window."""
 
-    tuple_in: float = 60.0
-    pane_out: float = 90.0
-    pane_in: float = 110.0
-    pane_change: float = 55.0
-    tuple_in_window: float = 75.0
+    tuple_in: float = 30.0
+    pane_out: float = 45.0
+    pane_in: float = 60.0
+    pane_change: float = 30.0
+    tuple_in_window: float = 16.0
 
 
 UNIT_COSTS = UnitCosts()
