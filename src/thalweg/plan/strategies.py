@@ -31,17 +31,21 @@ STRATEGIES = ("differential", "panes", "wid", "rows", "adaptive", "adaptive pane
 
 @dataclass(frozen=True, slots=True)
 class UnitCosts:
-    """Nanoseconds: a tuple into a pane, a pane's result, a pane put to a window, a pane added to or taken from a
+    """Nanoseconds: a tuple into a pane, into a pane's sum, a pane's result, a pane put to a window, a pane added to or taken from a
     sum, a tuple into a window."""
 
-    tuple_in: float = 60.0
-    pane_out: float = 90.0
-    pane_in: float = 110.0
-    pane_change: float = 55.0
-    tuple_in_window: float = 75.0
+    tuple_in: float = 30.0
+    tuple_summed: float = 12.0
+    pane_out: float = 45.0
+    pane_in: float = 60.0
+    pane_change: float = 30.0
+    tuple_in_window: float = 16.0
 
 
 UNIT_COSTS = UnitCosts()
+
+_ROWS_AGAIN = 6.0
+"""How many times more a kept row costs in each of its windows than one that goes into a partial result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,7 @@ def window_costs(window: HoppingWindow, volume: Volume, unit: UnitCosts = UNIT_C
     below = unit.tuple_in * t / panes + unit.pane_out * g
     return Costs(
         panes=below + unit.pane_in * panes * g,
-        differential=below + 2 * unit.pane_change * g * window.hop / window.pane,
+        differential=unit.tuple_summed * t / panes + unit.pane_out * g + 2 * unit.pane_change * g * window.hop / window.pane,
         wid=unit.tuple_in_window * t,
         rows=2 * unit.tuple_in_window * window.hop * t / window.size,
     )
@@ -140,7 +144,7 @@ def _as_wanted(wanted: str, possible: tuple[str, ...], window: HoppingWindow, vo
 
 def _cheapest(window: HoppingWindow, possible: list[str], volume: Volume, reason: str) -> Decision:
     costs = window_costs(window, volume)
-    by_name = {"differential": costs.differential, "panes": costs.panes, "wid": costs.wid, "rows": costs.wid * 1.5}
+    by_name = {"differential": costs.differential, "panes": costs.panes, "wid": costs.wid, "rows": costs.wid * _ROWS_AGAIN}
     offered = [name for name in possible if name in by_name]
     best = min(offered, key=lambda name: by_name[name])
     return Decision(best, tuple(possible), reason, costs, volume)
