@@ -115,3 +115,8 @@ def test_failures_name_the_values() -> None:
 
     with pytest.raises(EvaluationError, match=r"fn\.raises\(id\) failed where id = 2: ZeroDivisionError"):
         columns(S.select(x="fn.raises(id)"))
+
+
+def test_in_queries_in_sql() -> None:
+    for name in ("threshold", "fn.threshold"):
+        assert columns(tw.sql(f"SELECT id, value FROM readings WHERE value < {name}(id)", readings=S)) == [(1, 4.0)]
