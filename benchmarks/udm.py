@@ -142,7 +142,7 @@ def _on_spark(emit: Emit, rows: int, by_hand_rows: int) -> None:
     spark = ts.session(spark__driver__memory="4g")
     folder = Path(tempfile.mkdtemp(prefix="thalweg-bench-"))
     try:
-        _write(folder / "warm", 2_000)
+        _write(folder / "warm", 200)
         _write(folder / "ours", rows)
         _write(folder / "theirs", by_hand_rows)
         _ours(folder / "warm")
