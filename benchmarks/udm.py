@@ -58,7 +58,7 @@ def run(
     step: int = 100,
     rows: int = 1_000_000,
     groups: int = 10_000,
-    by_hand_rows: int | None = None,
+    by_hand_rows: int = 10_000,
     rounds: int = 3,
     parts: str = "steps,columns,spark",
 ) -> None:
@@ -69,7 +69,7 @@ def run(
     if "columns" in wanted:
         _columns(emit, rows, groups, rounds)
     if "spark" in wanted:
-        _on_spark(emit, rows, by_hand_rows or rows)
+        _on_spark(emit, rows, by_hand_rows)
 
 
 # ------------------------------------------------------------------------------------------------------------- steps
