@@ -130,7 +130,7 @@ def test_a_function_is_called_once_for_each_micro_batch(ran: Ran) -> None:
 
 def test_late_rows_reach_their_function_with_the_promise_they_broke(ran: Ran) -> None:
     assert ran.late.rows == [
-        {"_kind": 0, "_start": 2, "_end": 3, "_new_end": 3, "k": "a", "v": 7, "_promise": 10, "_action": "left out"},
+        {"_kind": 0, "_start": 2, "_end": 3, "_new_end": 3, "k": "a", "v": 7, "_promise": 15, "_action": "left out"},
     ]
 
 
