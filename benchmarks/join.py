@@ -221,7 +221,7 @@ def _compare_lag(emit: Emit, spark: Any, folder: Path, band_ms: int, late_ms: in
 
     def our_sink(consistency: str) -> Callable[[Any, int], None]:
         def sink(rows: Any, batch: int) -> None:
-            for row in rows.where("_kind = 0 and right_time is null").select("value").collect():
+            for row in rows.where("_kind = 'insert' and right_time is null").select("value").collect():
                 left[consistency].setdefault(row["value"], batch)
 
         return sink
