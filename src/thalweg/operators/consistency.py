@@ -12,6 +12,7 @@ whatever their end: taking them back would break that promise. Rows inside a box
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,8 +21,8 @@ import pyarrow as pa
 from thalweg.errors import PlanError
 from thalweg.model.boxes import inside
 from thalweg.model.delta import Delta
-from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Bools, Rows
+from thalweg.model.progress import NO_PROGRESS, Progress, Scope
+from thalweg.model.rows import Bools, Codes, Rows, encode
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import StateSize, delta_of_slice, progress_of_slice, slice_of_delta, slice_of_progress
 
@@ -109,10 +110,10 @@ class Gate:
         cti = min(progress.cti, first)
         if not progress.scoped:
             return Progress(cti, boxes=progress.boxes)
-        columns = [self._held.payload.column(name).to_pylist() for name in progress.scope_columns]
-        earliest: dict[tuple[object, ...], int] = {}
-        for scope, start in zip(zip(*columns, strict=True), self._held.start.tolist(), strict=True):
-            earliest[scope] = min(start, earliest.get(scope, INFINITY))
+        group, scopes = _scopes(self._held.payload, progress.scope_columns)
+        starts = np.full(len(scopes), INFINITY)
+        np.minimum.at(starts, group, self._held.start)
+        earliest = dict(zip(scopes, starts.tolist(), strict=True))
         scoped = {s: min(progress.of(s), earliest.get(s, INFINITY)) for s in progress.scoped}
         return Progress(cti, progress.scope_columns, {s: t for s, t in scoped.items() if t > cti}, progress.boxes)
 
@@ -147,5 +148,15 @@ def _for_rows(progress: Progress, rows: Delta) -> Times:
     """The promise that holds for each row: the common one, or that of its group."""
     if not progress.scoped or not len(rows):
         return np.full(len(rows), progress.cti)
-    scopes = zip(*(rows.payload.column(name).to_pylist() for name in progress.scope_columns), strict=True)
-    return np.array([progress.of(scope) for scope in scopes], np.int64)
+    group, scopes = _scopes(rows.payload, progress.scope_columns)
+    return np.array([progress.of(scope) for scope in scopes], np.int64)[group]
+
+
+def _scopes(payload: Rows, columns: Sequence[str]) -> tuple[Codes, list[Scope]]:
+    """The group of each row, as a number, and the values that name each group."""
+    keys = [payload.column(name) for name in columns]
+    group, count = encode(keys, payload.num_rows)
+    someone = np.empty(count, np.int64)
+    someone[group] = np.arange(payload.num_rows)
+    named = [key.take(pa.array(someone)).to_pylist() for key in keys]
+    return group, list(zip(*named, strict=True))
