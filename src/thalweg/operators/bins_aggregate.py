@@ -34,6 +34,7 @@ from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.bucket_aggregate import Items
 from thalweg.operators.consistency import Consistency
+from thalweg.operators.due import Due
 from thalweg.operators.groups import ranges
 from thalweg.operators.key_book import KeyBook
 from thalweg.plan.nodes import WidAggregate
@@ -55,7 +56,7 @@ class BinsAggregateKernel(Operator):
     def __init__(self, node: WidAggregate, consistency: Consistency) -> None:
         assert isinstance(node.kind, SlideByTuple)
         self.schema = node.schema
-        self._node, self._consistency = node, consistency
+        self._node = node
         self._range, self._every, self._ranked = node.kind.range, node.kind.every, node.kind.ranked
         self._arguments = ArgumentProjection(node.aggregates, node.columns, node.input.schema)
         self._sums = Accumulators(self._arguments, node.schema)
@@ -70,7 +71,7 @@ class BinsAggregateKernel(Operator):
         """Partition, time and number of the tuples that may still make a window."""
         self._before = nothing
         """How many tuples of each partition the CTI has passed."""
-        self._cti, self._watermark, self._out = MIN_TIME, MIN_TIME, MIN_TIME
+        self._due = Due(consistency)
 
     # -------------------------------------------------------------------------------------------------------- flow
 
@@ -78,13 +79,10 @@ class BinsAggregateKernel(Operator):
         changes = []
         if len(batch):
             changes.append(self._apply(batch))
-            self._watermark = max(self._watermark, int(batch.start.max()))
-        self._cti = max(self._cti, batch.progress.cti)
-        self._watermark = max(self._watermark, self._cti)
-        due = max(self._consistency.threshold(self._watermark, self._cti), self._out)
-        if due > self._out:
-            changes.append(self._evaluate(self._out, due))
-            self._out = due
+        due = self._due.after(batch)
+        if due > self._due.out:
+            changes.append(self._evaluate(self._due.out, due))
+            self._due.out = due
         return Delta.concat(changes, self.schema).to_batch(Progress(self._forget()))
 
     def _apply(self, batch: Batch) -> Delta:
@@ -94,12 +92,12 @@ class BinsAggregateKernel(Operator):
         self._grow(group, part)
         number = batch.payload.column(ROW_NUMBER).to_numpy() if self._node.by_number else np.zeros(len(batch), np.int64)
         earliest = int(batch.start.min())
-        late = self._out > earliest
-        before = self._evaluate(earliest, self._out) if late else Delta.empty(self.schema)
+        late = self._due.out > earliest
+        before = self._evaluate(earliest, self._due.out) if late else Delta.empty(self.schema)
         parts, starts, numbers = self._tuples
         self._tuples = np.concatenate([parts, part]), np.concatenate([starts, batch.start]), np.concatenate([numbers, number])
         self._add(group, batch.start, self._sums.of_rows(rows, batch.start))
-        return Delta.concat([self._evaluate(earliest, self._out), before.negate()], self.schema) if late else before
+        return Delta.concat([self._evaluate(earliest, self._due.out), before.negate()], self.schema) if late else before
 
     def _grow(self, group: Codes, part: Codes) -> None:
         more = len(self._groups) - len(self._part_of)
@@ -191,27 +189,27 @@ class BinsAggregateKernel(Operator):
         return (time if time <= MIN_TIME or time == INFINITY else time + self._range - 1,)
 
     def _forget(self) -> int:
-        if self._cti == MIN_TIME:
+        if self._due.cti == MIN_TIME:
             return MIN_TIME
         bins = self._bins
         part, start, number = self._tuples
-        over = start < self._cti
+        over = start < self._due.cti
         if over.any():
             self._before += np.bincount(part[over], minlength=len(self._before))
             self._tuples = part[~over], start[~over], number[~over]
         behind = np.zeros(len(bins), np.bool_)
-        behind[:-1] = (bins.group[1:] == bins.group[:-1]) & (bins.at[1:] < self._cti)  # another stands between it and the CTI
+        behind[:-1] = (bins.group[1:] == bins.group[:-1]) & (bins.at[1:] < self._due.cti)  # another stands between it and the CTI
         alone = np.ones(len(bins), np.bool_)
         alone[:-1] = bins.group[1:] != bins.group[:-1]
-        behind |= alone & (bins.at < self._cti) & (bins.parts.column("n").to_numpy() == 0)
+        behind |= alone & (bins.at < self._due.cti) & (bins.parts.column("n").to_numpy() == 0)
         if behind.any():
             self._bins = bins.where(~behind)
-        if self._cti == INFINITY:
+        if self._due.cti == INFINITY:
             self._bins = bins.where(np.zeros(len(bins), np.bool_))
             return INFINITY
         if self._groups.is_untidy:
             self._tidy()
-        return max(self._cti - self._range + 1, MIN_TIME)
+        return max(self._due.cti - self._range + 1, MIN_TIME)
 
     def _tidy(self) -> None:
         """Numbers for the groups that have bins only."""
@@ -233,7 +231,7 @@ class BinsAggregateKernel(Operator):
                 _before=pa.array(self._before),
             ),
             "tuples": _rows(_part=pa.array(part), _start=pa.array(start), _number=pa.array(number)),
-            "marks": _rows(marks=pa.array([self._cti, self._watermark, self._out], pa.int64())),
+            "marks": self._due.to_rows(),
         }
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
@@ -247,7 +245,7 @@ class BinsAggregateKernel(Operator):
         self._bins = _taken(items, np.lexsort((items.at, items.group)))
         tuples = slices["tuples"]
         self._tuples = part[tuples.column("_part").to_numpy()], tuples.column("_start").to_numpy(), tuples.column("_number").to_numpy()
-        self._cti, self._watermark, self._out = slices["marks"].column(0).to_pylist()
+        self._due.restore(slices["marks"])
 
     def state_size(self) -> StateSize:
         tuples = sum(column.nbytes for column in self._tuples) + self._before.nbytes

@@ -26,6 +26,7 @@ from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, slice_of_delta
 from thalweg.operators.consistency import Consistency
+from thalweg.operators.due import Due
 from thalweg.operators.groups import keyed_in, refuse_negative, units
 from thalweg.operators.reduce import reduce_cells
 from thalweg.operators.regroup import only_starts
@@ -46,23 +47,20 @@ class KindAggregateKernel(Operator):
 
     def __init__(self, node: WidAggregate, consistency: Consistency) -> None:
         self.schema = node.schema
-        self._node, self._kind, self._consistency = node, node.kind, consistency
+        self._node, self._kind = node, node.kind
         self._arguments = ArgumentProjection(node.aggregates, node.columns, node.input.schema)
         read = [pa.field(f"_read{i}", node.input.schema.field(name).type) for i, name in enumerate(node.kind.reads)]
         self._held = Delta.empty(pa.schema([*self._arguments.schema, *read]))
-        self._cti, self._watermark, self._out = MIN_TIME, MIN_TIME, MIN_TIME
+        self._due = Due(consistency)
 
     def process(self, port: int, batch: Batch) -> Batch:
         changes = []
         if len(batch):
             changes.append(self._apply(self._project(batch)))
-            self._watermark = max(self._watermark, int(batch.start.max()))
-        self._cti = max(self._cti, batch.progress.cti)
-        self._watermark = max(self._watermark, self._cti)
-        due = max(self._consistency.threshold(self._watermark, self._cti), self._out)
-        if due > self._out:
-            changes.append(self._evaluate(self._held, self._out, due))
-            self._out = due
+        due = self._due.after(batch)
+        if due > self._due.out:
+            changes.append(self._evaluate(self._held, self._due.out, due))
+            self._due.out = due
         return Delta.concat(changes, self.schema).to_batch(Progress(self._forget()))
 
     def _project(self, batch: Batch) -> Delta:
@@ -79,10 +77,10 @@ class KindAggregateKernel(Operator):
             after = after.consolidate()
             refuse_negative(after, "KindAggregate")
         self._held = Delta.concat([self._held.filter(~touched), after], self._held.schema)
-        if not len(delta) or self._out <= int(delta.start.min()):  # windows end after the rows they contain
+        if not len(delta) or self._due.out <= int(delta.start.min()):  # windows end after the rows they contain
             return Delta.empty(self.schema)
         low = int(delta.start.min())
-        return Delta.concat([self._evaluate(after, low, self._out), self._evaluate(before, low, self._out).negate()], self.schema)
+        return Delta.concat([self._evaluate(after, low, self._due.out), self._evaluate(before, low, self._due.out).negate()], self.schema)
 
     def _bucket(self, rows: Delta) -> tuple[Codes, Codes, Times, Times]:
         """Row and window, and the lifetime of the window, for every membership."""
@@ -125,24 +123,23 @@ class KindAggregateKernel(Operator):
         return (time if time <= MIN_TIME or time == INFINITY else time + self._kind.longest - 1,)
 
     def _forget(self) -> int:
-        if self._cti in (INFINITY, MIN_TIME):
-            if self._cti == INFINITY:
+        if self._due.cti in (INFINITY, MIN_TIME):
+            if self._due.cti == INFINITY:
                 self._held = Delta.empty(self._held.schema)
-            return self._cti
+            return self._due.cti
         if len(self._held):
             member, _, _, end = self._bucket(self._held)
             last = np.full(len(self._held), MIN_TIME)
             np.maximum.at(last, member, end)
-            self._held = self._held.filter((last > self._cti) | (self._held.start >= self._cti))
-        return max(self._cti - self._kind.longest + 1, MIN_TIME)
+            self._held = self._held.filter((last > self._due.cti) | (self._held.start >= self._due.cti))
+        return max(self._due.cti - self._kind.longest + 1, MIN_TIME)
 
     def snapshot(self) -> Slices:
-        marks = pa.RecordBatch.from_arrays([pa.array([self._cti, self._watermark, self._out], pa.int64())], names=["marks"])
-        return {"rows": slice_of_delta(self._held), "marks": marks}
+        return {"rows": slice_of_delta(self._held), "marks": self._due.to_rows()}
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._held = delta_of_slice(slices["rows"])
-        self._cti, self._watermark, self._out = slices["marks"].column(0).to_pylist()
+        self._due.restore(slices["marks"])
 
     def state_size(self) -> StateSize:
         return StateSize(len(self._held), self._held.nbytes)

@@ -25,6 +25,7 @@ from thalweg.operators.accumulators import Accumulators
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, slice_of_delta
 from thalweg.operators.consistency import Consistency
+from thalweg.operators.due import Due
 from thalweg.operators.groups import keyed_in, refuse_negative, units
 from thalweg.operators.regroup import only_starts
 from thalweg.plan.nodes import WidAggregate
@@ -44,24 +45,20 @@ class LandmarkAggregateKernel(Operator):
     def __init__(self, node: WidAggregate, consistency: Consistency) -> None:
         assert isinstance(node.kind, LandmarkTime)
         self.schema = node.schema
-        self._keys, self._wid, self._consistency = node.columns, node.wid, consistency
+        self._keys, self._wid = node.columns, node.wid
         self._slide, self._origin = node.kind.slide, node.kind.origin
         self._arguments = ArgumentProjection(node.aggregates, node.columns, node.input.schema)
         self._sums = Accumulators(self._arguments, node.schema)
         fields = [node.input.schema.field(name) for name in node.columns]
         self._cells = empty_rows(pa.schema([*fields, pa.field("_w", pa.int64()), *self._sums.schema]))
         self._held = Delta.empty(self._cells.schema)
-        self._cti, self._watermark, self._out = MIN_TIME, MIN_TIME, MIN_TIME
+        self._due = Due(consistency)
 
     def process(self, port: int, batch: Batch) -> Batch:
         delta = self._project(batch) if len(batch) else Delta.empty(self._held.schema)
-        if len(batch):
-            self._watermark = max(self._watermark, int(batch.start.max()))
-        self._cti = max(self._cti, batch.progress.cti)
-        self._watermark = max(self._watermark, self._cti)
-        due = max(self._out, self._consistency.threshold(self._watermark, self._cti))
+        due = self._due.after(batch)
         changes = self._apply(delta, due)
-        self._out = due
+        self._due.out = due
         return changes.to_batch(Progress(self._forget()))
 
     def _project(self, batch: Batch) -> Delta:
@@ -78,13 +75,15 @@ class LandmarkAggregateKernel(Operator):
         if (delta.weight < 0).any():
             after = after.consolidate()
             refuse_negative(after, "LandmarkAggregate")
-        entering = [self._held.payload.filter(pa.array(self._due(self._held.payload, self._out, due)))] if due > self._out else []
-        if due > self._out:
-            entering.append(self._cells.filter(pa.array(self._due(self._cells, self._out, due))))
+        entering = (
+            [self._held.payload.filter(pa.array(self._answered(self._held.payload, self._due.out, due)))] if due > self._due.out else []
+        )
+        if due > self._due.out:
+            entering.append(self._cells.filter(pa.array(self._answered(self._cells, self._due.out, due))))
         touched = concat_rows([delta.payload, *entering], self._cells.schema)
         if touched.num_rows:
             cells = self._cells.filter(pa.array(keyed_in(self._cells, touched, self._keys)))
-            old = self._evaluate(cells, self._held.filter(keyed_in(self._held.payload, touched, self._keys)), self._out)
+            old = self._evaluate(cells, self._held.filter(keyed_in(self._held.payload, touched, self._keys)), self._due.out)
             new = self._evaluate(cells, after.filter(keyed_in(after.payload, touched, self._keys)), due)
             self._held = after
             return Delta.concat([new, old.negate()], self.schema)
@@ -95,7 +94,7 @@ class LandmarkAggregateKernel(Operator):
         ends: Times = self._origin + (cells.column("_w").to_numpy() + 1) * self._slide
         return ends
 
-    def _due(self, cells: Rows, low: int, high: int) -> Bools:
+    def _answered(self, cells: Rows, low: int, high: int) -> Bools:
         ends = self._end(cells)
         return (ends > low) & (ends <= high)
 
@@ -131,13 +130,13 @@ class LandmarkAggregateKernel(Operator):
         return (time if time <= MIN_TIME or time == INFINITY else -((self._origin - time) // self._slide) * self._slide + self._origin,)
 
     def _forget(self) -> int:
-        if self._cti in (INFINITY, MIN_TIME):
-            if self._cti == INFINITY:
+        if self._due.cti in (INFINITY, MIN_TIME):
+            if self._due.cti == INFINITY:
                 self._held, self._cells = Delta.empty(self._held.schema), empty_rows(self._cells.schema)
-            return self._cti
-        settled = self._held.start < self._cti
-        current = max((self._cti - self._origin) // self._slide, 0)
-        promise = (self._cti - self._origin) // self._slide * self._slide + self._origin
+            return self._due.cti
+        settled = self._held.start < self._due.cti
+        current = max((self._due.cti - self._origin) // self._slide, 0)
+        promise = (self._due.cti - self._origin) // self._slide * self._slide + self._origin
         if not settled.any() and not (self._cells.column("_w").to_numpy() < current).any():
             return promise
         cells = concat_rows([self._cells, units(self._held.filter(settled)).payload], self._cells.schema)
@@ -158,12 +157,11 @@ class LandmarkAggregateKernel(Operator):
         return pa.RecordBatch.from_arrays(columns, schema=cells.schema)
 
     def snapshot(self) -> Slices:
-        marks = pa.RecordBatch.from_arrays([pa.array([self._cti, self._watermark, self._out], pa.int64())], names=["marks"])
-        return {"rows": slice_of_delta(self._held), "cells": self._cells, "marks": marks}
+        return {"rows": slice_of_delta(self._held), "cells": self._cells, "marks": self._due.to_rows()}
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._held, self._cells = delta_of_slice(slices["rows"]), slices["cells"]
-        self._cti, self._watermark, self._out = slices["marks"].column(0).to_pylist()
+        self._due.restore(slices["marks"])
 
     def state_size(self) -> StateSize:
         return StateSize(len(self._held) + self._cells.num_rows, self._held.nbytes + int(self._cells.nbytes))

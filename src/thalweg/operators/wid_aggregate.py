@@ -27,6 +27,7 @@ from thalweg.operators.accumulators import Accumulators
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, slice_of_delta
 from thalweg.operators.consistency import Consistency
+from thalweg.operators.due import Due
 from thalweg.operators.extents import Frames, Occupied, occupied
 from thalweg.operators.groups import group_codes, keyed_in, ranges, refuse_negative, units
 from thalweg.operators.reduce import reduce_cells
@@ -53,7 +54,7 @@ class WidAggregateKernel(Operator):
     def __init__(self, node: WidAggregate, consistency: Consistency) -> None:
         assert isinstance(node.kind, SlideByTuple | SlidingRows | SlidingTime)
         self.schema = node.schema
-        self._node, self._kind, self._consistency = node, node.kind, consistency
+        self._node, self._kind = node, node.kind
         self._framing = framing_of(node.kind)
         self._arguments = ArgumentProjection(node.aggregates, node.columns, node.input.schema)
         bounded = all(call.bounded for _, call in node.aggregates)
@@ -70,7 +71,7 @@ class WidAggregateKernel(Operator):
         self._gone = empty_rows(pa.schema([*(node.input.schema.field(n) for n in node.partition), pa.field("_count", pa.int64())]))
         self._base = empty_rows(self._part_schema)
         self._anchor = _UNKNOWN
-        self._cti, self._watermark, self._out = MIN_TIME, MIN_TIME, MIN_TIME
+        self._due = Due(consistency)
 
     # -------------------------------------------------------------------------------------------------------- flow
 
@@ -78,13 +79,10 @@ class WidAggregateKernel(Operator):
         changes = []
         if len(batch):
             changes.append(self._apply(self._project(batch)))
-            self._watermark = max(self._watermark, int(batch.start.max()))
-        self._cti = max(self._cti, batch.progress.cti)
-        self._watermark = max(self._watermark, self._cti)
-        due = max(self._consistency.threshold(self._watermark, self._cti), self._out)
-        if due > self._out:
-            changes.append(self._evaluate(self._held, self._base, self._out, due, self._first(self._held)))
-            self._out = due
+        due = self._due.after(batch)
+        if due > self._due.out:
+            changes.append(self._evaluate(self._held, self._base, self._due.out, due, self._first(self._held)))
+            self._due.out = due
         return Delta.concat(changes, self.schema).to_batch(Progress(self._forget()))
 
     def _project(self, batch: Batch) -> Delta:
@@ -116,11 +114,11 @@ class WidAggregateKernel(Operator):
         reach = int(delta.start.min())
         if now != first and isinstance(self._kind, SlidingTime):
             before, after, reach = Delta.concat([rest, before], rest.schema), self._held, MIN_TIME
-        if self._out <= reach:
+        if self._due.out <= reach:
             return Delta.empty(self.schema)
         base = self._base.filter(pa.array(keyed_in(self._base, delta.payload, self._node.partition))) if self._base.num_rows else self._base
-        new = self._evaluate(after, base, reach, self._out, now)
-        return Delta.concat([new, self._evaluate(before, base, reach, self._out, first).negate()], self.schema)
+        new = self._evaluate(after, base, reach, self._due.out, now)
+        return Delta.concat([new, self._evaluate(before, base, reach, self._due.out, first).negate()], self.schema)
 
     def _first(self, rows: Delta) -> int:
         """Where windows that begin with the first row begin."""
@@ -132,15 +130,15 @@ class WidAggregateKernel(Operator):
         return (time if time <= MIN_TIME or time == INFINITY else self._framing.needs(time, self._first(self._held)),)
 
     def _forget(self) -> int:
-        if self._cti == INFINITY:
+        if self._due.cti == INFINITY:
             self._held, self._base = Delta.empty(self._held.schema), empty_rows(self._part_schema)
             return INFINITY
-        if self._cti == MIN_TIME:
+        if self._due.cti == MIN_TIME:
             return MIN_TIME
         ordered, rows = self._ordered(units(self._held))
         anchor = self._first(rows)
-        settled = self._framing.settle(ordered, self._cti, anchor)
-        if anchor < self._cti:
+        settled = self._framing.settle(ordered, self._due.cti, anchor)
+        if anchor < self._due.cti:
             self._anchor = anchor
         if settled.keep.all():
             return settled.promise
@@ -255,17 +253,18 @@ class WidAggregateKernel(Operator):
     # ------------------------------------------------------------------------------------------------------- state
 
     def snapshot(self) -> Slices:
-        marks = [self._anchor, self._cti, self._watermark, self._out]
         return {
             "rows": slice_of_delta(self._held),
             "gone": self._gone,
             "base": self._base,
-            "marks": pa.RecordBatch.from_arrays([pa.array(marks, pa.int64())], names=["marks"]),
+            "anchor": pa.RecordBatch.from_arrays([pa.array([self._anchor], pa.int64())], names=["anchor"]),
+            "marks": self._due.to_rows(),
         }
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._held, self._gone, self._base = delta_of_slice(slices["rows"]), slices["gone"], slices["base"]
-        self._anchor, self._cti, self._watermark, self._out = slices["marks"].column(0).to_pylist()
+        self._anchor = slices["anchor"].column(0)[0].as_py()
+        self._due.restore(slices["marks"])
 
     def state_size(self) -> StateSize:
         tables = (self._gone, self._base)
