@@ -634,14 +634,19 @@ class WindowedStream:
     partition: tuple[str, ...] = ()
     expected: Volume | None = None
     table: Table | None = None
+    sources: str | None = None
 
     def __repr__(self) -> str:
         grouped = f" by {', '.join(self.keys)}" if self.keys else ""
         return f"<WindowedStream {self.window}{grouped} of ({_show(self.node.schema)})>"
 
-    def expecting(self, *, tuples: float, groups: float = 1) -> WindowedStream:
-        """The same windows, with the number of tuples a window and groups a pane to expect: what the choice of an evaluation rests on."""
-        return replace(self, expected=Volume(tuples, groups))
+    def expecting(self, *, tuples: float | None = None, groups: float = 1, sources: str | None = None) -> WindowedStream:
+        """The same windows, with the number of tuples a window and groups a pane to expect: what the choice of an evaluation rests on.
+
+        `sources` names the column that tells where a row came from, where some sources are behind others: an adaptive evaluation
+        then takes into account what has not come yet.
+        """
+        return replace(self, expected=None if tuples is None else Volume(tuples, groups), sources=sources)
 
     def two_level(self, slots: int, *, flush: str = "lazy", every: int = 160, late: int = 2) -> WindowedStream:
         """The same windows, summed in a table of fixed size first, then rolled up.
@@ -678,7 +683,7 @@ class WindowedStream:
             raise WindowError(f"wid: the id of a window of {self.window} is its start; read `_start` of the answers.")
         filled = _filled(self.node.schema, self.keys, fill=fill)
         calls = tuple(aggregates.items())
-        whole = nodes.WindowAggregate(self.node, self.window, calls, self.keys, filled, strategy, self.expected)
+        whole = nodes.WindowAggregate(self.node, self.window, calls, self.keys, filled, strategy, self.expected, self.sources)
         if self.table is None:
             return Stream(whole)
         halves = in_panes(whole, self.table)

@@ -85,7 +85,7 @@ def test_every_operator_has_a_small_batch(lines: list[Line]) -> None:
 
 
 def test_operators_are_those_of_the_fluent_api() -> None:
-    asides = {"node", "keys", "window", "schema", "properties", "explain", "partition", "expected", "expecting", "table"}
+    asides = {"node", "keys", "window", "schema", "properties", "explain", "partition", "expected", "expecting", "sources", "table"}
     parts = {"group_by", "aggregate", "apply", "windows"}  # said with others, or another word for one of them
     methods = {name for kind in (Stream, GroupedStream, WindowedStream) for name in vars(kind) if not name.startswith("_")}
     assert methods - asides - parts <= set(OPERATORS)

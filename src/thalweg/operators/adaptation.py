@@ -15,8 +15,10 @@ A group turns eager above that threshold and lazy below a lower one, so that one
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from thalweg.model.rows import Codes
 from thalweg.model.time import MIN_TIME, Times
@@ -25,6 +27,9 @@ __all__ = ["Monitor", "eager_bytes", "lazy_bytes", "lower_threshold", "threshold
 
 _BACK = 0.75
 """The lower threshold as a part of the upper one."""
+
+_FADE = 0.9
+"""What counts of a source's earlier rows when a window closes."""
 
 
 def eager_bytes(aggregate_bytes: float, extent: float, slide: float) -> float:
@@ -60,14 +65,15 @@ class Monitor:
     extent: float = 0.0
     opened: dict[int, int] = field(default_factory=dict)
     """The low watermark when the first row of a window came."""
-    source_high: dict[int, int] = field(default_factory=dict)
-    source_rows: dict[int, int] = field(default_factory=dict)
+    source_high: dict[Any, int] = field(default_factory=dict)
+    source_rows: dict[Any, float] = field(default_factory=dict)
+    """Rows so far; with every window that closes, older ones count less."""
 
     def __post_init__(self) -> None:
         self.extent = self.extent or float(self.range)
 
-    def see(self, start: Times, first: Codes, beyond: Codes, low: int, source: Codes | None = None) -> None:
-        """New rows, the windows they belong to, and the low watermark at which they came."""
+    def see(self, start: Times, first: Codes, beyond: Codes, low: int, source: pa.Array | None = None) -> None:
+        """New rows, the windows they belong to, the low watermark at which they came, and where each came from."""
         if not len(start):
             return
         self.high = max(self.high, int(start.max()))
@@ -76,10 +82,16 @@ class Monitor:
         for window in range(max(int(first.min()), newest + 1), int(beyond.max())):
             self.opened[window] = since
         if source is not None:
-            for one in np.unique(source).tolist():
-                mine = source == one
-                self.source_high[one] = max(self.source_high.get(one, MIN_TIME), int(start[mine].max()))
-                self.source_rows[one] = self.source_rows.get(one, 0) + int(mine.sum())
+            self._see_sources(start, source.dictionary_encode(null_encoding="encode"))
+
+    def _see_sources(self, start: Times, source: pa.DictionaryArray) -> None:
+        code = source.indices.to_numpy()
+        high = np.full(len(source.dictionary), MIN_TIME)
+        np.maximum.at(high, code, start)
+        rows = np.bincount(code, minlength=len(high))
+        for name, newest, many in zip(source.dictionary.to_pylist(), high.tolist(), rows.tolist(), strict=True):
+            self.source_high[name] = max(self.source_high.get(name, MIN_TIME), newest)
+            self.source_rows[name] = self.source_rows.get(name, 0) + many
 
     def close(self, window: int) -> None:
         """All windows up to one are closed."""
@@ -88,6 +100,7 @@ class Monitor:
             since = self.opened[max(done)]
             self.extent = float(max(self.high - since, self.range))  # the first windows, which are partial, last less
             self.opened = {k: low for k, low in self.opened.items() if k > window}
+            self.source_rows = {name: rows * _FADE for name, rows in self.source_rows.items()}
 
     def share_behind(self) -> float:
         """The part of an extent's rows that have not come yet because their source is behind: sum of share_K * offset_K / extent."""

@@ -49,6 +49,9 @@ __all__ = ["BucketAggregateKernel", "Items"]
 _FEW = 3
 """Up to so many windows each row is looked at once for each; for more, ranges of rows are put together."""
 
+_WORTH_ROWS = 2
+"""Where a partial result is no larger than this many rows, keeping rows saves too little to tell groups apart: all are eager."""
+
 _PARTS = 8
 """Batches whose cells are kept apart before they are put together."""
 
@@ -86,7 +89,7 @@ class BucketAggregateKernel(Operator):
     ) -> None:
         assert isinstance(node.window, HoppingWindow)
         self.schema = node.schema
-        self._keys, self._window = node.keys, node.window
+        self._keys, self._window, self._sources = node.keys, node.window, node.sources
         self._eager, self._by_pane, self._adaptive = eager, by_pane, adaptive
         self._arguments = ArgumentProjection(node.aggregates, node.keys, node.input.schema)
         self._sums = Accumulators(self._arguments, node.schema)
@@ -110,6 +113,7 @@ class BucketAggregateKernel(Operator):
         self._is_eager = np.empty(0, np.bool_)
         self._volume = np.empty(0, np.int32)
         self._monitor = Monitor(node.window.size)
+        self._watches = False
         self.switches = {"to eager": 0, "to lazy": 0}
 
     # -------------------------------------------------------------------------------------------------------- flow
@@ -139,8 +143,9 @@ class BucketAggregateKernel(Operator):
         first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
         items = Items(group, delta.start, self._as_rows(rows))
         if self._adaptive:
-            self._monitor.see(delta.start, first, beyond, release.cti)
-            self._grow()
+            source = None if self._sources is None else delta.payload.column(self._sources)
+            self._monitor.see(delta.start, first, beyond, release.cti, source)
+            self._watch()
         low, high = np.maximum(first, release.closed + 1), np.minimum(beyond, release.released + 1)
         late = low < high
         if not late.any():
@@ -164,18 +169,20 @@ class BucketAggregateKernel(Operator):
         return Items(items.group, items.at, self._sums.of_rows(items.parts, items.at))
 
     def _add(self, items: Items, first: Codes, beyond: Codes) -> None:
-        if self._adaptive:
+        if self._watches:
             self._turn_eager(items.group)
             eager = self._is_eager[items.group]
         else:
             eager = np.full(len(items), self._eager)
+        if eager.all():
+            self._add_eager(items, first, beyond)
+            return
         if eager.any():
             self._add_eager(items.where(eager), first[eager], beyond[eager])
-        if not eager.all():
-            lazy = items.where(~eager)
-            self._waiting.append(lazy)
-            if self._adaptive:
-                self._volume += np.bincount(lazy.group, minlength=len(self._volume)).astype(np.int32)
+        lazy = items.where(~eager)
+        self._waiting.append(lazy)
+        if self._watches:
+            self._volume += np.bincount(lazy.group, minlength=len(self._volume)).astype(np.int32)
 
     def _add_eager(self, items: Items, first: Codes, beyond: Codes) -> None:
         """Rows into the cells of windows, or of panes."""
@@ -184,8 +191,12 @@ class BucketAggregateKernel(Operator):
             items = Items(items.group, self._pane(items.at), items.parts)
         else:
             low = np.maximum(first, self._release.closed + 1)
-            which, window = ranges(low, np.maximum(beyond - low, 0))
-            items = Items(items.group[which], window, items.parts.take(pa.array(which)))
+            many = np.maximum(beyond - low, 0)
+            if (many == 1).all():
+                items = Items(items.group, low, items.parts)
+            else:
+                which, window = ranges(low, many)
+                items = Items(items.group[which], window, items.parts.take(pa.array(which)))
         if not len(items):
             return
         self._cells.append(self._merged(items))
@@ -232,18 +243,15 @@ class BucketAggregateKernel(Operator):
     def _parts_of(self, low: int, high: int, touched: Bools | None = None) -> Items:
         """The partial results of the windows low .. high, of all groups or of some."""
         low = max(low, self._release.closed + 1)
-        buffer = self._gather_buffer()
-        timed, eager = self._none, self._none
-        if len(buffer):
-            inside = (buffer.at >= low * self._grid.hop + self._grid.offset) & (buffer.at < self._end(high))
-            timed = self._as_parts(buffer.where(inside if touched is None else inside & touched[buffer.group]))
-        cells = self._gather_cells()
+        begin, end = low * self._grid.hop + self._grid.offset, self._end(high)
+        timed = self._as_parts(_within(self._gather_buffer(), begin, end, touched))
+        cells, eager = self._gather_cells(), self._none
         if self._by_pane:
-            timed = self._together([timed, Items(cells.group, self._pane_start(cells.at), cells.parts)])
+            panes = _within(Items(cells.group, self._pane_start(cells.at), cells.parts), begin, end, touched)
+            timed = self._together([timed, panes])
         else:
-            inside = (cells.at >= low) & (cells.at <= high)
-            eager = cells.where(inside if touched is None else inside & touched[cells.group])
-        lazy = self._expanded(timed, low, high, touched)
+            eager = _within(cells, low, high + 1, touched)
+        lazy = self._expanded(timed, low, high)
         if not len(eager) or not len(lazy):
             return eager if len(eager) else lazy
         both = np.zeros(len(self._book), np.bool_)
@@ -257,14 +265,12 @@ class BucketAggregateKernel(Operator):
     def _end(self, window: int) -> int:
         return window * self._grid.hop + self._grid.offset + self._grid.size
 
-    def _expanded(self, items: Items, low: int, high: int, touched: Bools | None) -> Items:
-        """Rows and panes, put together to the windows they lie in."""
+    def _expanded(self, items: Items, low: int, high: int) -> Items:
+        """Rows and panes, put together to the windows low .. high, of which each lies in one at least."""
         if not len(items):
             return self._none
-        inside = (items.at >= low * self._grid.hop + self._grid.offset) & (items.at < self._end(high))
-        items = items.where(inside if touched is None else inside & touched[items.group])
-        if not len(items):
-            return self._none
+        if low == high:
+            return self._merged(Items(items.group, np.full(len(items), low), items.parts))
         first = max(low, int(self._grid.first(items.at).min()))
         last = min(high, int(self._grid.beyond(items.at + 1).max()) - 1)
         if last - first < _FEW:
@@ -309,17 +315,24 @@ class BucketAggregateKernel(Operator):
 
     # ---------------------------------------------------------------------------------------------------- adapting
 
-    def _grow(self) -> None:
-        more = len(self._book) - len(self._is_eager)
-        if more > 0:
+    def _watch(self) -> None:
+        """Begin or cease to tell groups apart; have a flag and a count for each group while we do."""
+        watches = self._limit() >= _WORTH_ROWS
+        if not watches:
+            self._is_eager, self._volume = np.empty(0, np.bool_), np.empty(0, np.int32)
+        elif not self._watches:
+            self._is_eager = np.zeros(len(self._book), np.bool_)
+            self._volume = np.bincount(self._gather_buffer().group, minlength=len(self._book)).astype(np.int32)
+        elif len(self._book) > len(self._is_eager):
+            more = len(self._book) - len(self._is_eager)
             self._is_eager = np.concatenate([self._is_eager, np.zeros(more, np.bool_)])
             self._volume = np.concatenate([self._volume, np.zeros(more, np.int32)])
+        self._watches = watches
 
     def _limit(self) -> float:
         """Rows of a group in open windows above which it should be eager."""
         step = self._window.pane if self._by_pane else self._window.hop
-        rows = threshold(*self._bytes, self._monitor.extent, step)
-        return rows / max(1.0 - self._monitor.share_behind(), 0.01)
+        return threshold(*self._bytes, self._monitor.extent, step)
 
     def _turn_eager(self, group: Codes) -> None:
         """Groups that get many rows: what they have in the buffer becomes partial results, and so do the rows that come."""
@@ -340,11 +353,12 @@ class BucketAggregateKernel(Operator):
         self._add_eager(moving, self._grid.first(moving.at), self._grid.beyond(moving.at + 1))
 
     def _turn_lazy(self) -> None:
-        """Groups whose windows have become small. What partial results they have stay until their windows close."""
+        """Groups whose windows, those that close now among them, have become small. What partial results they have stay."""
         cells = self._gather_cells()
         largest = np.zeros(len(self._is_eager), np.int64)
         np.maximum.at(largest, cells.group, cells.parts.column("n").to_numpy())
         rows = largest * self._monitor.extent / (self._window.pane if self._by_pane else self._window.size)
+        rows *= 1.0 - self._monitor.share_behind()  # what has not come yet would take no memory
         sparse = self._is_eager & (rows < lower_threshold(self._limit()))
         self.switches["to lazy"] += int(sparse.sum())
         self._is_eager &= ~sparse
@@ -352,25 +366,31 @@ class BucketAggregateKernel(Operator):
     # ----------------------------------------------------------------------------------------------------- forgetting
 
     def _forget(self, closed: int) -> None:
-        self._gather_buffer()
-        over = self._grid.beyond(self._buffer.at + 1) <= closed + 1
         if self._adaptive:
             self._monitor.close(closed)
-            self._volume -= np.bincount(self._buffer.group[over], minlength=len(self._volume)).astype(np.int32)
-        if over.any():
-            self._buffer = self._buffer.where(~over)
-        cells = self._gather_cells()
-        over = self._pane_start(cells.at) < self._grid.start(np.array([closed + 1]))[0] if self._by_pane else cells.at <= closed
-        self._cells = [cells.where(~over)]
-        self._out = self._out.where(self._out.at > closed)
-        if self._adaptive:
+            self._watch()
+        if self._watches:
             self._turn_lazy()
+        open_from = (closed + 1) * self._grid.hop + self._grid.offset
+        buffer = self._gather_buffer()
+        over = buffer.at < open_from
+        if over.all():
+            self._buffer = self._empty_buffer
+            self._volume[:] = 0
+        elif over.any():
+            if self._watches:
+                self._volume -= np.bincount(buffer.group[over], minlength=len(self._volume)).astype(np.int32)
+            self._buffer = buffer.where(~over)
+        cells = self._gather_cells()
+        self._cells = [cells.where(self._pane_start(cells.at) >= open_from if self._by_pane else cells.at > closed)]
+        self._out = self._out.where(self._out.at > closed)
         if self._book.is_untidy:
             self._tidy()
 
     def _forget_all(self) -> None:
         self._cells, self._buffer, self._waiting, self._out = [], self._empty_buffer, [], self._no_answers
         self._is_eager, self._volume = np.empty(0, np.bool_), np.empty(0, np.int32)
+        self._watches = False
         self._book.clear()
 
     def _tidy(self) -> None:
@@ -381,7 +401,7 @@ class BucketAggregateKernel(Operator):
         self._buffer = Items(moved[self._buffer.group], self._buffer.at, self._buffer.parts)
         self._cells = [Items(moved[part.group], part.at, part.parts) for part in self._cells]
         self._out = Items(moved[self._out.group], self._out.at, self._out.parts)
-        if self._adaptive:
+        if self._watches:
             self._is_eager, self._volume = self._is_eager[used], self._volume[used]
 
     # ------------------------------------------------------------------------------------------------------- state
@@ -424,12 +444,13 @@ class BucketAggregateKernel(Operator):
             self._is_eager[number] = slices["groups"].column("_eager").to_numpy(zero_copy_only=False)
             self._volume[number] = slices["groups"].column("_volume").to_numpy()
             self._monitor.high, self._monitor.extent = slices["monitor"].column(0).to_pylist()
+            self._watches = len(number) > 0
         self._buffer = self._read(slices["buffer"], self._row_schema)
         self._cells = [self._read(slices["cells"], self._sums.schema)]
         if self._sketched:
             self._out = self._read(slices["out"], self._no_answers.parts.schema)
         if self._adaptive:
-            self._grow()
+            self._watch()
 
     def state_size(self) -> StateSize:
         items = [self._buffer, *self._waiting, *self._cells, self._out]
@@ -440,3 +461,9 @@ class BucketAggregateKernel(Operator):
 def _bytes_of(schema: pa.Schema) -> float:
     """What one item takes: group, place and columns."""
     return 16.0 + sum(field.type.bit_width / 8 if pa.types.is_primitive(field.type) else 16.0 for field in schema)
+
+
+def _within(items: Items, low: int, beyond: int, touched: Bools | None) -> Items:
+    """Those whose place is in [low, beyond), of all groups or of some."""
+    inside = (items.at >= low) & (items.at < beyond)
+    return items.where(inside if touched is None else inside & touched[items.group])

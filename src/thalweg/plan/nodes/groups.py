@@ -123,9 +123,17 @@ class WindowAggregate(Node):
     strategy: str | None = None
     """How hopping windows are evaluated (see `plan.strategies`); None: the cheapest that is possible."""
     expected: Volume | None = None
+    sources: str | None = None
+    """The column that tells where a row came from: an adaptive evaluation watches how far sources lie apart."""
 
     def __post_init__(self) -> None:
         require_known(self.keys, self.input.schema, "aggregate")
+        if self.sources is not None:
+            require_known((self.sources,), self.input.schema, "expecting")
+            if self.strategy is None or "adaptive" not in self.strategy:
+                raise WindowError(
+                    'expecting(sources=...): only an adaptive evaluation watches sources; say aggregate(strategy="adaptive").'
+                )
         if not self.aggregates:
             raise PlanError("aggregate: name at least one aggregate, such as n=count().")
         if isinstance(self.window, CountWindow):

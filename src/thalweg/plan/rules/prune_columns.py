@@ -29,7 +29,8 @@ def apply(node: Node) -> Node | None:
     match node:
         case WindowAggregate():
             calls = (part for _, call in node.aggregates for part in (call.of, call.by, call.where))
-            narrow = _narrow(node.input, {*node.keys, *_read(calls)})
+            told_by = set() if node.sources is None else {node.sources}
+            narrow = _narrow(node.input, {*node.keys, *told_by, *_read(calls)})
             return None if narrow is node.input else replace(node, input=narrow)
         case WindowApply():
             narrow = _narrow(node.input, {*node.keys, *_read(expr for _, expr in node.arguments)})
