@@ -23,9 +23,7 @@ class InOrderTable(TablePanesKernel):
         # What is left of the window before the last leaves at once when a new one begins.
         sent = [self._send(self._old())] if newest > self._newest else []
         self._newest = max(self._newest, newest)
-        mask = np.zeros(self._table.slots, np.bool_)
-        mask[np.flatnonzero(self._old())[:rows]] = True
-        return [*sent, self._send(mask)]
+        return [*sent, self._send(self._old()[:rows])]
 
     def _put(self, identity: Numbers, first: Codes, beyond: Codes, sums: Numbers) -> list[Sent]:
         slot = self._slots(identity)

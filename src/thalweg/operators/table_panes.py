@@ -23,7 +23,7 @@ import pyarrow as pa
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import Progress
-from thalweg.model.rows import Bools, Codes, Rows, encode
+from thalweg.model.rows import Codes, Rows, encode
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, Slices, StateSize
@@ -41,7 +41,8 @@ Sent: TypeAlias = tuple[list[pa.Array], Codes, Codes, Numbers]
 _CHUNK = 8_192
 """Rows that are summed before they meet the table."""
 
-_FREE, _SPREAD = NEVER - 1, np.uint64(0x9E3779B97F4A7C15)
+_FREE, _SPREAD = FOREVER + 1, np.uint64(0x9E3779B97F4A7C15)
+"""What a free place has for its first window: later than all, so that it is never old."""
 
 
 class TablePanesKernel(Operator):
@@ -67,6 +68,8 @@ class TablePanesKernel(Operator):
         self._first, self._beyond = np.full(slots, _FREE, np.int64), np.zeros(slots, np.int64)
         self._sums = np.zeros((len(self._partials.names), slots), np.int64)
         self._cti, self._newest, self._position, self._credit = MIN_TIME, NEVER, 0, 0
+        self._swept = NEVER
+        """For a promise in this pane, nothing in the table is overdue."""
 
     # -------------------------------------------------------------------------------------------------------- flow
 
@@ -77,7 +80,7 @@ class TablePanesKernel(Operator):
             for begin in range(0, len(delta), _CHUNK):
                 sent += self._chunk(delta if len(delta) <= _CHUNK else _part(delta, begin))
         self._cti = max(self._cti, batch.progress.cti)
-        sent.append(self._send(self._overdue()))
+        sent.append(self._send_overdue())
         if self._book.is_untidy:
             self._tidy()
         return self._batch(sent, self._promise())
@@ -87,7 +90,7 @@ class TablePanesKernel(Operator):
         keys = [rows.column(name) for name in self._keys]
         sent: list[Sent] = []
         if self._whole and any(key.null_count for key in keys):  # null is no number: from now on groups have numbers of their own
-            sent.append(self._send(self._first != _FREE))
+            sent.append(self._send(self._taken()))
             self._whole = False
         identity = self._identify(keys, len(delta))
         first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
@@ -115,6 +118,7 @@ class TablePanesKernel(Operator):
     def _put(self, identity: Numbers, first: Codes, beyond: Codes, sums: Numbers) -> list[Sent]:
         """Into the table; what has no place there any more is sent."""
         slot = self._slots(identity)
+        self._swept = min(self._swept, int(first.min()) + self._table.late)  # an adjust may change what is long over
         order = np.lexsort((first, slot))  # the newest of a place stays
         last = np.ones(len(order), np.bool_)
         last[:-1] = slot[order][1:] != slot[order][:-1]
@@ -125,7 +129,7 @@ class TablePanesKernel(Operator):
             same &= mine[at] == theirs[stays]
         self._sums[:, at[same]] += sums[:, stays[same]]
         other, takes = at[~same], stays[~same]
-        evicted = self._send(_mask(other[self._first[other] != _FREE], self._table.slots))
+        evicted = self._send(other[self._first[other] != _FREE])
         self._identity[:, other], self._first[other], self._beyond[other] = identity[:, takes], first[takes], beyond[takes]
         self._sums[:, other] = sums[:, takes]
         return [evicted, (self._named(identity[:, goes]), first[goes], beyond[goes], sums[:, goes])]
@@ -137,10 +141,23 @@ class TablePanesKernel(Operator):
 
     # ----------------------------------------------------------------------------------------------------- flushing
 
-    def _old(self) -> Bools:
-        """Sums of windows that are over, as far as the newest row tells."""
-        old: Bools = (self._first != _FREE) & (self._first < self._newest)
-        return old
+    def _taken(self) -> Codes:
+        """The places that are taken."""
+        return np.flatnonzero(self._first != _FREE)
+
+    def _old(self) -> Codes:
+        """The places of sums of windows that are over, as far as the newest row tells."""
+        return np.flatnonzero(self._first < self._newest)
+
+    def _next_old(self, many: int) -> Codes:
+        """So many of them at most, from where the last ones were found."""
+        found, slots, step = [np.empty(0, np.int64)], self._table.slots, max(8 * many, 4_096)
+        while many and self._position < slots:
+            at = np.flatnonzero(self._first[self._position : self._position + step] < self._newest)[:many] + self._position
+            self._position = int(at[-1]) + 1 if len(at) == many else min(self._position + step, slots)
+            many -= len(at)
+            found.append(at)
+        return np.concatenate(found)
 
     def _pace(self, rows: int, newest: int) -> list[Sent]:
         """What leaves because time goes on, besides collisions."""
@@ -153,26 +170,23 @@ class TablePanesKernel(Operator):
                 self._position = 0
             self._credit += rows
             many, self._credit = divmod(self._credit, self._table.every)
-            old = np.flatnonzero(self._old()[self._position :])[:many] + self._position
-            if len(old):
-                self._position = int(old[-1]) + 1
-            return [self._send(_mask(old, self._table.slots))]
+            return [self._send(self._next_old(many))]
         return []
 
-    def _overdue(self) -> Bools:
+    def _send_overdue(self) -> Sent:
         """Sums that may not wait any longer."""
-        there: Bools = self._first != _FREE
-        if self._cti == INFINITY:
-            return there
-        if self._cti == MIN_TIME:
-            return np.zeros(self._table.slots, np.bool_)
-        return there & (self._first < self._pane(self._cti) - self._table.late)
+        if self._cti in (MIN_TIME, INFINITY):
+            return self._send(self._taken() if self._cti == INFINITY else np.empty(0, np.int64))
+        pane = self._pane(self._cti)
+        if pane <= self._swept:
+            return self._send(np.empty(0, np.int64))
+        self._swept = pane
+        return self._send(np.flatnonzero(self._first < pane - self._table.late))
 
     def _pane(self, time: int) -> int:
         return int(self._grid.first(np.array([time]))[0])
 
-    def _send(self, mask: Bools) -> Sent:
-        at = np.flatnonzero(mask)
+    def _send(self, at: Codes) -> Sent:
         out = self._named(self._identity[:, at]), self._first[at].copy(), self._beyond[at].copy(), self._sums[:, at]
         self._first[at] = _FREE
         return out
@@ -180,14 +194,13 @@ class TablePanesKernel(Operator):
     def _promise(self) -> int:
         if self._cti in (MIN_TIME, INFINITY):
             return self._cti
-        there = self._first[self._first != _FREE]
-        return self._start(min(self._pane(self._cti), int(there.min(initial=FOREVER))))
+        return self._start(min(self._pane(self._cti), int(self._first.min())))
 
     def needs(self, time: int) -> tuple[int, ...]:
         if time <= MIN_TIME or time == INFINITY:
             return (time,)
         pane = self._pane(time) if self._start(self._pane(time)) >= time else self._pane(time) + 1
-        waiting = self._first[(self._first != _FREE) & (self._first < pane)]
+        waiting = self._first[self._first < pane]
         return (self._start(max(pane, int(waiting.max()) + self._table.late + 1) if len(waiting) else pane),)
 
     def _start(self, first: int) -> int:
@@ -209,7 +222,7 @@ class TablePanesKernel(Operator):
 
     def _tidy(self) -> None:
         """Numbers for the groups in the table only. A place follows from the number, so that all are placed anew."""
-        at = np.flatnonzero(self._first != _FREE)
+        at = self._taken()
         moved = self._book.keep(np.unique(self._identity[0, at]))
         identity = self._identity[:, at].copy()
         identity[0] = moved[identity[0]]
@@ -230,7 +243,7 @@ class TablePanesKernel(Operator):
         self._sums[:, at] = sums
 
     def snapshot(self) -> Slices:
-        at = np.flatnonzero(self._first != _FREE)
+        at = self._taken()
         keys = self._named(self._identity[:, at])
         columns = [*keys, pa.array(self._first[at]), pa.array(self._beyond[at]), *(pa.array(column[at]) for column in self._sums)]
         marks = [self._cti, self._newest, self._position, self._credit, int(self._whole)]
@@ -242,7 +255,7 @@ class TablePanesKernel(Operator):
     def restore(self, slices: Mapping[str, Rows]) -> None:
         rows = slices["table"]
         self._cti, self._newest, self._position, self._credit, whole = slices["marks"].column(0).to_pylist()
-        self._whole = bool(whole)
+        self._whole, self._swept = bool(whole), NEVER
         self._book.clear()
         self._first[:] = _FREE
         identity = self._identify([rows.column(name) for name in self._keys], rows.num_rows)
@@ -251,15 +264,9 @@ class TablePanesKernel(Operator):
 
     def state_size(self) -> StateSize:
         fixed = self._identity.nbytes + self._first.nbytes + self._beyond.nbytes + self._sums.nbytes
-        return StateSize(int((self._first != _FREE).sum()), fixed + self._book.nbytes)
+        return StateSize(len(self._taken()), fixed + self._book.nbytes)
 
 
 def _part(delta: Delta, begin: int) -> Delta:
     piece = slice(begin, begin + _CHUNK)
     return Delta(delta.payload.slice(begin, _CHUNK), delta.start[piece], delta.end[piece], delta.weight[piece])
-
-
-def _mask(at: Codes, size: int) -> Bools:
-    mask = np.zeros(size, np.bool_)
-    mask[at] = True
-    return mask

@@ -22,12 +22,12 @@ from thalweg.operators.dead_letters import DEAD_LETTERS
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.spark.buckets import bucket_ids
 from thalweg.spark.egress import DEAD_RECORDS, ledger_schema, unpack_dead, unpack_ledger, unpack_skipped, unpacker
-from thalweg.spark.feeds import Feed
+from thalweg.spark.feeds import Feed, Frame
 from thalweg.spark.fragments import Fragment, FragmentPlan, fragments_of, parts_of, sources_of, targets_of
 from thalweg.spark.ingest import Ingest
 from thalweg.spark.processor import OUTPUT_COLUMNS, FragmentSpec
 from thalweg.spark.record import ProgressRecord
-from thalweg.spark.session import check_session, session
+from thalweg.spark.session import check_session, session, weigh_rows
 from thalweg.spark.shipping import ship
 from thalweg.spark.ticker import with_ticker
 from thalweg.spark.wire import EXCHANGE_COLUMNS
@@ -96,6 +96,7 @@ def prepare(
     answers = Consistency(consistency, 0 if hold is None else duration_us(hold))
     count = buckets or spark.sparkContext.defaultParallelism
     spark.conf.set("spark.sql.shuffle.partitions", str(count))
+    weigh_rows(spark, weigh=not _sums_only(plan, {name for name, feed in feeds.items() if isinstance(feed, Frame)}))
     ids = bucket_ids(count)
     sources = sources_of(plan)
     unknown = set(sources) - set(feeds)
@@ -119,6 +120,13 @@ def prepare(
         outputs[fragment.number] = rows.groupBy("bucket").transformWithState(ship(spec), shape, "Append", "None")
     record = ProgressRecord(checkpoint, _identity(plan, count, consistency))
     return Prepared(spark, plan, _observed(outputs[plan.fragments[-1].number]), count, record, answers)
+
+
+def _sums_only(plan: FragmentPlan, frames: set[str]) -> bool:
+    """Whether rows of DataFrames come in, and nothing is packed but sums of panes, which are few."""
+    inputs = [entry for fragment in plan.fragments for entry in fragment.inputs]
+    sources = {entry.source.name for entry in inputs if entry.source is not None}
+    return bool(sources & frames) and all(entry.panes is not None for entry in inputs if entry.source is not None)
 
 
 def _without_feeds(root: Node) -> Node:

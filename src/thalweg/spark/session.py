@@ -16,7 +16,7 @@ from typing import Any
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-__all__ = ["SETTINGS", "check_session", "session"]
+__all__ = ["SETTINGS", "check_session", "session", "weigh_rows"]
 
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -28,7 +28,7 @@ SETTINGS: dict[str, str] = {
     "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB": "512",
     "spark.sql.streaming.stopTimeout": "10s",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     # Spark keeps one daemon for each environment of its Python workers, and these two are part of it: alike for every kind of
     # worker, so that one daemon, imported once, serves all.
     "spark.python.worker.faulthandler.enabled": "true",
@@ -43,6 +43,8 @@ SETTINGS: dict[str, str] = {
     "spark.driver.host": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
 }
+
+_MAX_BYTES, _UNWEIGHED = "spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1)
 
 _NEEDED = {
     "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
@@ -104,6 +106,18 @@ def _with_retries(master: str) -> str:
     """
     plain = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
     return f"local[{plain[1] or 1},4]" if plain else master
+
+
+def weigh_rows(spark: SparkSession, *, weigh: bool) -> None:
+    """Whether Spark ends a batch of rows for Python by its bytes too, as it does unless told otherwise.
+
+    It then computes the size of the whole batch anew for every row, which takes half of the time of handing rows over. Rows that are
+    packed must be weighed: few of them are many bytes.
+    """
+    if not weigh:
+        spark.conf.set(_MAX_BYTES, _UNWEIGHED)
+    elif spark.conf.get(_MAX_BYTES) in (_UNWEIGHED, f"{_UNWEIGHED}b"):
+        spark.conf.unset(_MAX_BYTES)
 
 
 def check_session(spark: SparkSession) -> None:
