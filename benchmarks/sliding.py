@@ -25,8 +25,8 @@ from thalweg import spark as ts
 from thalweg.cli.bench import Emit
 
 RANGE_S = 600
-FILES = 4
-"""Files in a micro-batch."""
+FILE_ROWS, FILES = 2_500_000, 4
+"""Rows in a file at most, and files in a micro-batch at least."""
 MANY, FEWER = 60, 50
 """Where RANGE/SLIDE is above MANY, Spark's own gets a FEWER-th of the rows in each micro-batch: it copies a row for each window."""
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -54,7 +54,7 @@ def run(
         try:
             _write(folder / "events", count, batch_rows, batches, rate)
             _write(folder / "fewer", count, batch_rows // FEWER, batches, rate)
-            _ours(spark, folder, 1, "own", "final", "typed")  # the first query of a process is no measure of any engine
+            _ours(spark, folder, batch_rows, 1, "own", "final", "typed")  # the first query of a process is no measure of any engine
             for ratio in map(int, str(ratios).split(",")):
                 _compare(emit, spark, folder, count, ratio, batch_rows, warm_up, spark_budget_s, variants.split(","))
         finally:
@@ -64,14 +64,20 @@ def run(
 def _write(folder: Path, keys: int, batch_rows: int, batches: int, rate: int) -> None:
     """Files of equal size, in order of arrival: one micro-batch after the other, each later than the one before by its length."""
     folder.mkdir()
-    rows = batch_rows // FILES
+    files = _files(batch_rows)
+    rows = batch_rows // files
     for batch in range(batches):
-        table = make_events(rows * FILES, keys=keys, rate=rate, seed=batch).table
+        table = make_events(rows * files, keys=keys, rate=rate, seed=batch).table
         start = pa.array(table.column("_start").to_numpy() + batch * (batch_rows * SECOND // rate))
         times = start.cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
         table = pa.table({"ts": times, "key": table.column("key"), "value": table.column("value")})
-        for part in range(FILES):
-            pq.write_table(table.slice(part * rows, rows), folder / f"{batch * FILES + part:05}.parquet", row_group_size=rows)
+        for part in range(files):
+            pq.write_table(table.slice(part * rows, rows), folder / f"{batch * files + part:05}.parquet", row_group_size=rows)
+
+
+def _files(batch_rows: int) -> int:
+    """Files in a micro-batch."""
+    return max(-(-batch_rows // FILE_ROWS), FILES)
 
 
 def _compare(
@@ -87,13 +93,13 @@ def _compare(
     ):
         if name not in variants:
             continue
-        seconds = _ours(spark, folder, ratio, source, consistency, output)
+        seconds = _ours(spark, folder, batch_rows, ratio, source, consistency, output)
         speeds[name] = batch_rows / median(seconds[warm_up:])
         emit("rows_per_s", speeds[name], "1/s", engine="thalweg", source=source, consistency=consistency, output=output, **shared)
     own = []
     given, their_rows = (folder / "events", batch_rows) if ratio <= MANY else (folder / "fewer", batch_rows // FEWER)
     for provider in (ROCKSDB, DEFAULT):
-        seconds = _spark(spark, given, ratio, provider, budget / 2)
+        seconds = _spark(spark, given, their_rows, ratio, provider, budget / 2)
         used = seconds[warm_up:] if len(seconds) > warm_up + 1 else seconds[len(seconds) // 2 :]
         own.append(their_rows / median(used))
         theirs = {**shared, "rows_per_batch": their_rows}
@@ -116,12 +122,12 @@ def _query(events: tw.Stream, ratio: int) -> tw.Stream:
     return events.group_by("key").hopping(f"{RANGE_S} s", slide).aggregate(n=tw.count(), total=tw.sum_("value"))
 
 
-def _ours(spark: Any, folder: Path, ratio: int, source: str, consistency: str, output: str) -> list[float]:
+def _ours(spark: Any, folder: Path, batch_rows: int, ratio: int, source: str, consistency: str, output: str) -> list[float]:
     facts: dict[str, Any] = {"time": "ts", "disorder": LATEST, "late": "drop", "name": "events"}
     if source == "own":
-        events = ts.from_files(str(folder / "events"), files_per_batch=FILES, **facts)
+        events = ts.from_files(str(folder / "events"), files_per_batch=_files(batch_rows), **facts)
     else:
-        events = ts.from_spark(_stream(spark, folder / "events"), **facts)
+        events = ts.from_spark(_stream(spark, folder / "events", batch_rows), **facts)
 
     def begin(checkpoint: str) -> Any:
         options: dict[str, Any] = {"to": "noop", "consistency": consistency, "trigger": "available now"}
@@ -136,14 +142,15 @@ def _throw_away(rows: Any, _: int) -> None:
     rows.write.format("noop").mode("append").save()
 
 
-def _stream(spark: Any, folder: Path) -> Any:
-    return spark.readStream.schema("ts timestamp, key long, value long").option("maxFilesPerTrigger", FILES).parquet(str(folder))
+def _stream(spark: Any, folder: Path, batch_rows: int) -> Any:
+    reader = spark.readStream.schema("ts timestamp, key long, value long").option("maxFilesPerTrigger", _files(batch_rows))
+    return reader.parquet(str(folder))
 
 
-def _spark(spark: Any, folder: Path, ratio: int, provider: str, budget: float) -> list[float]:
+def _spark(spark: Any, folder: Path, batch_rows: int, ratio: int, provider: str, budget: float) -> list[float]:
     from pyspark.sql import functions as f
 
-    rows = _stream(spark, folder).withWatermark("ts", "60 seconds")
+    rows = _stream(spark, folder, batch_rows).withWatermark("ts", "60 seconds")
     slide = RANGE_S // ratio
     window = f.window("ts", f"{RANGE_S} seconds") if ratio == 1 else f.window("ts", f"{RANGE_S} seconds", f"{slide} seconds")
     answer = rows.groupBy(window, "key").agg(f.count("*").alias("n"), f.sum("value").alias("total"))

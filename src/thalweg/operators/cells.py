@@ -78,7 +78,7 @@ class Cells:
         return Cells(self.group[someone], self.window[someone], totals)
 
 
-def sum_by(cell: Codes, count: int, sums: Numbers) -> tuple[Codes, Numbers]:
+def sum_by(cell: Codes, count: int, sums: Numbers | list[Numbers]) -> tuple[Codes, Numbers]:
     """One row of each cell, and the sums of each."""
     someone = np.empty(count, np.int64)
     someone[cell] = np.arange(len(cell))

@@ -34,8 +34,10 @@ class Grid:
         return (start - (self.offset + self.size)) // self.hop + 1
 
     def beyond(self, end: Times) -> Codes:
-        finite = np.where(end == INFINITY, 0, end)
-        return np.where(end == INFINITY, FOREVER, -((self.offset - finite) // self.hop))
+        endless = end == INFINITY
+        if not endless.any():
+            return -((self.offset - end) // self.hop)
+        return np.where(endless, FOREVER, -((self.offset - np.where(endless, 0, end)) // self.hop))
 
     def start(self, window: Codes) -> Times:
         return window * self.hop + self.offset

@@ -92,7 +92,7 @@ def _sum_alike(keys: list[pa.Array], first: Codes, beyond: Codes, partials: list
     length = beyond - first
     even = bool(len(length)) and bool((length == length[0]).all())
     cell, cells = encode([*keys, first, *([] if even else [beyond])], len(first))
-    someone, totals = sum_by(cell, cells, np.array(partials, np.int64))
+    someone, totals = sum_by(cell, cells, partials)
     at = pa.array(someone)
     first, beyond = first[someone], beyond[someone]
     columns = [*(key.take(at) for key in keys), pa.array(first), *map(pa.array, totals)]
