@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
 
 import thalweg as tw
 from benchmarks._data import SECOND
-from thalweg.cli.bench import Emit
+from thalweg.cli.bench import Emit, Value
 from thalweg.model.batch import Batch
 from thalweg.model.progress import Progress
 from thalweg.stream import WindowedStream
@@ -89,15 +90,16 @@ def _slide_by_tuple(emit: Emit, rows: int) -> None:
         "every 5th by arrival": lambda s: s.slide_by_tuple("100 ms", every=5, order=tw.rows()),
         "every 5th by time": lambda s: s.slide_by_tuple("100 ms", every=5, order=tw.rank("ts")),
     }
-    for name, windows in kinds.items():
-        query = windows(_stream()).aggregate(most=tw.max_("value"), n=tw.count())
+    for (name, windows), strategy in product(kinds.items(), ("rows", "bins")):
+        query = windows(_stream()).aggregate(most=tw.max_("value"), n=tw.count(), strategy=strategy)
         few = list(_batches(rows // 10, 20_000))
         many = list(_batches(rows, 20_000))
         short = min(_play(query, few)[0] for _ in range(3))
         long, out, largest = _play(query, many)
-        emit("seconds", long, "s", query=f"slide by tuple, {name}", rows=rows, answers=out)
-        emit("growth", long / short / 10, "x", query=f"slide by tuple, {name}", rows=rows)
-        emit("peak_state", largest, "rows", query=f"slide by tuple, {name}", bound=RATE // 10 + 20_000)
+        asked: dict[str, Value] = {"query": f"slide by tuple, {name}", "strategy": strategy}
+        emit("seconds", long, "s", **asked, rows=rows, answers=out)
+        emit("growth", long / short / 10, "x", **asked, rows=rows)
+        emit("peak_state", largest, "rows", **asked, bound=(1 if strategy == "rows" else 2) * (RATE // 10 + 20_000))
 
 
 def _memory(emit: Emit, rows: int) -> None:

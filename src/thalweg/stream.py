@@ -668,7 +668,7 @@ class WindowedStream:
 
         `fill` lists the groups that get a row for empty windows too (values, or tuples for several keys); without
         groups it is just `True`. `wid` names a column for the window's id, where windows have one. `strategy` says how
-        hopping windows are to be evaluated; without it the cheapest way is taken (see `explain`).
+        hopping and slide-by-tuple windows are to be evaluated; without it the cheapest way is taken (see `explain`).
         """
         for name, call in aggregates.items():
             if not isinstance(call, AggregateCall):
@@ -676,9 +676,7 @@ class WindowedStream:
         if isinstance(self.window, WindowKind):
             if fill is not None and fill is not False:
                 raise WindowError(f"fill: only hopping and tumbling windows have empty windows to fill, not {self.window}.")
-            if strategy is not None:
-                raise WindowError(f"strategy: {self.window} is evaluated in one way only.")
-            return Stream(nodes.WidAggregate(self.node, self.window, tuple(aggregates.items()), self.keys, self.partition, wid))
+            return Stream(nodes.WidAggregate(self.node, self.window, tuple(aggregates.items()), self.keys, self.partition, wid, strategy))
         if wid is not None:
             raise WindowError(f"wid: the id of a window of {self.window} is its start; read `_start` of the answers.")
         filled = _filled(self.node.schema, self.keys, fill=fill)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -13,6 +14,7 @@ from thalweg import rows as arrival
 from thalweg.operators.bins_aggregate import BinsAggregateKernel
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.registry import kernel_for
+from thalweg.plan.nodes import WidAggregate
 from thalweg.spark.simulation import DividedEngine
 from thalweg.stream import Stream, source
 from thalweg.testing import CONSISTENCIES, assert_form_right, logical_inputs, make_form
@@ -31,7 +33,9 @@ WINDOWS = {
 @pytest.mark.parametrize("calls", ["adds", "bounded"])
 @pytest.mark.parametrize("name", WINDOWS)
 def test_law(name: str, calls: str) -> None:
-    query = aggregate(WINDOWS[name], ADDS if calls == "adds" else BOUNDED)
+    in_rows = aggregate(WINDOWS[name], ADDS if calls == "adds" else BOUNDED)
+    assert isinstance(in_rows, WidAggregate)
+    query = replace(in_rows, strategy="bins")
     assert isinstance(kernel_for(query, Consistency()), BinsAggregateKernel)
     for number, consistency in enumerate(CONSISTENCIES):
         logicals = logical_inputs(query, rows(Random(f"{name}/{calls}/{number}")))
@@ -42,8 +46,8 @@ def test_law(name: str, calls: str) -> None:
 
 def test_every_third_by_arrival() -> None:
     """Numbers are given in the order in which tuples arrive: 7, 3, 9 | 4, 12, 5 | 13."""
-    query = source("s", {"v": "int64"}, insert_only=True).slide_by_tuple(5, every=3, order=arrival()).aggregate(n=count(), s=sum_("v"))
-    engine = Engine(query, consistency="final")
+    query = source("s", {"v": "int64"}, insert_only=True).slide_by_tuple(5, every=3, order=arrival())
+    engine = Engine(query.aggregate(n=count(), s=sum_("v"), strategy="bins"), consistency="final")
     for time in (7, 3, 9, 4, 12, 5, 13):
         engine.push("s", point({"v": time}, time))
     out = [row for batch in engine.push("s", cti(20)) for row in zip(batch.start.tolist(), batch.payload.to_pylist(), strict=True)]
@@ -51,7 +55,7 @@ def test_every_third_by_arrival() -> None:
 
 
 def test_bins_are_dropped() -> None:
-    query = source("s", {"v": "int64"}, insert_only=True).slide_by_tuple(50).aggregate(n=count())
+    query = source("s", {"v": "int64"}, insert_only=True).slide_by_tuple(50).aggregate(n=count(), strategy="bins")
     engine = Engine(query)
     for time in range(0, 1_000, 10):
         engine.push("s", [point({"v": 1}, time), cti(time)])

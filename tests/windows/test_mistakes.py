@@ -43,7 +43,8 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
         "cannot evaluate this window; possible: rows",
     ),
     "a strategy for snapshots": (lambda: EVENTS.snapshot().aggregate(n=tw.count(), strategy="wid"), "one way only"),
-    "a strategy for tuples": (lambda: EVENTS.slide_by_tuple(5).aggregate(n=tw.count(), strategy="wid"), "one way only"),
+    "a strategy for rows": (lambda: EVENTS.sliding(5, over=tw.rows()).aggregate(n=tw.count(), strategy="rows"), "one way only"),
+    "a strategy for tuples": (lambda: EVENTS.slide_by_tuple(5).aggregate(n=tw.count(), strategy="wid"), "possible: rows, bins"),
     "a sketch of rows that may go": (
         lambda: tw.source("r", {"v": "int64"}).sliding(10, 5).aggregate(p=tw.approx_percentile("v", 0.5)),
         "a sketch cannot take a row back",

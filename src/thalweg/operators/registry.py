@@ -108,7 +108,7 @@ def kernel_for(node: Node, consistency: Consistency) -> Operator:
 def _wid_aggregate(node: nodes.WidAggregate, consistency: Consistency) -> Operator:
     if isinstance(node.kind, LandmarkTime):
         return LandmarkAggregateKernel(node, consistency)
-    if isinstance(node.kind, SlideByTuple) and node.input.properties.insert_only and all(call.bounded for _, call in node.aggregates):
+    if node.strategy == "bins":
         return BinsAggregateKernel(node, consistency)
     if isinstance(node.kind, SlideByTuple | SlidingRows) or (isinstance(node.kind, SlidingTime) and node.kind.origin is None):
         return WidAggregateKernel(node, consistency)

@@ -19,6 +19,8 @@ def remarks(node: Node) -> Iterator[str]:
         yield from node.gains()
     if isinstance(node, WidAggregate):
         yield f"window ids: {node.kind.category}{_needs(node)}"
+        if len(node.strategies) > 1:
+            yield f"evaluation: {node.strategy or 'rows'}; possible: {', '.join(node.strategies)}"
     if isinstance(node, WindowAggregate) and isinstance(node.window, HoppingWindow):
         window, decision = node.window, node.decide()
         panes = window.size // window.pane

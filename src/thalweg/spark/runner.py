@@ -346,6 +346,10 @@ def _signatures(fragment: Fragment, graph: QueryGraph) -> dict[str, str]:
     found = {}
     for station in graph.stations:
         node = names.get(station.id)
-        text = station.id if node is None else f"{node.label} {describe(node)} over {[child.schema.to_string() for child in node.inputs]}"
+        text = station.id
+        if node is not None:
+            read = [child.schema.to_string() for child in node.inputs]
+            way = getattr(node, "strategy", None) or type(station.operator).__name__  # what is kept depends on the evaluation
+            text = f"{node.label} {describe(node)} over {read}, by {way}"
         found[station.id] = text if station.operator.snapshot() else f"stateless {text}"
     return found

@@ -59,6 +59,8 @@ class WidAggregate(Node):
     partition: tuple[str, ...] = ()
     wid: str | None = None
     """A column for the id of the window."""
+    strategy: str | None = None
+    """How slide-by-tuple windows are evaluated: from `rows`, or in one pass with partial results in `bins`; None: rows."""
 
     def __post_init__(self) -> None:
         require_known((*self.partition, *self.keys, *self.kind.reads), self.input.schema, "aggregate")
@@ -72,6 +74,7 @@ class WidAggregate(Node):
             raise WindowError(f"{self.kind}: {holistic} needs every row there ever was; use a bounded aggregate, or a window with a range.")
         if self.by_number and ROW_NUMBER not in self.input.schema.names:
             raise WindowError(f"{self.kind}: the rows have no numbers; put NumberRows below.")
+        self._check_strategy()
         seen = lifetime_schema(self.input.schema)
         fields = [self.input.schema.field(name) for name in self.columns]
         ids = [] if self.wid is None else [pa.field(self.wid, pa.int64())]
@@ -80,6 +83,23 @@ class WidAggregate(Node):
         length = self.kind.range if isinstance(self.kind, SlidingTime | SlideByTuple) else 1 if isinstance(self.kind, SlidingRows) else None
         facts = StreamProperties(firm_ends=not landmark, constant_duration=length, group_keys=self.columns)
         self._settle(pa.schema([*fields, *ids, *results]), facts)
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """In which ways the windows can be evaluated."""
+        bounded = self.input.properties.insert_only and all(call.bounded for _, call in self.aggregates)
+        return ("rows", "bins") if isinstance(self.kind, SlideByTuple) and bounded else ("rows",)
+
+    def _check_strategy(self) -> None:
+        if self.strategy is None:
+            return
+        if not isinstance(self.kind, SlideByTuple):
+            raise WindowError(f"strategy: {self.kind} is evaluated in one way only.")
+        if self.strategy not in self.strategies:
+            raise WindowError(
+                f"strategy={self.strategy!r} cannot evaluate {self.kind}; possible: {', '.join(self.strategies)}. Bins need bounded "
+                "aggregates over a source that is declared insert_only."
+            )
 
     @property
     def columns(self) -> tuple[str, ...]:
