@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
-from thalweg.errors import TypeMismatchError
+from thalweg.errors import PlanError, TypeMismatchError, UnknownColumnError
 from thalweg.expr import parse
+from thalweg.model.time import MIN_TIME
 from thalweg.spark.feeds import Times
 from thalweg.spark.streams import from_files
 
@@ -40,3 +43,22 @@ def test_punctuation_must_be_a_condition(tmp_path: object) -> None:
     columns = pa.schema([("ts", pa.int64()), *SCHEMA])
     with pytest.raises(TypeMismatchError, match="condition"):
         from_files(str(tmp_path), time="ts", punctuation="v + 1", columns=columns)
+
+
+def test_a_row_of_punctuation_may_speak_of_its_own_group_alone() -> None:
+    per_group = Times("ts", punctuation=parse("v = 0"), per=("k",))
+    batch, header = per_group.chunk(rows((5, "a", 1), (9, "a", 0), (4, "b", 0), (7, "a", 0), (3, None, 0)), SCHEMA, "here")
+    assert len(batch) == 1
+    progress = header.progress
+    assert progress.cti == MIN_TIME
+    assert progress.scope_columns == ("k",)
+    assert progress.scoped == {("a",): 9, ("b",): 4, (None,): 3}
+
+
+@pytest.mark.parametrize("per", ["ts", "x"])
+def test_a_group_is_told_by_columns_of_the_payload(per: str, tmp_path: Path) -> None:
+    columns = pa.schema([("ts", pa.int64()), *SCHEMA])
+    with pytest.raises(UnknownColumnError, match=per):
+        from_files(str(tmp_path), time="ts", columns=columns, punctuation="v = 0", per=per)
+    with pytest.raises(PlanError, match="give punctuation= too"):
+        from_files(str(tmp_path), time="ts", columns=columns, per="k")

@@ -184,6 +184,22 @@ def test_a_streaming_frame_with_timestamps(spark: SparkSession, tmp_path: Path) 
     assert_same_table([row for row in scaled if row[1] <= settled], [row for row in running.table() if row[1] <= settled])
 
 
+@pytest.mark.parametrize("kind", ["files", "frame"])
+def test_promises_in_the_data_for_one_group(kind: str, spark: SparkSession, tmp_path: Path) -> None:
+    """Zeros are promises, each for its own key: only `a` has come to 20."""
+    told = pa.table({"ts": [1, 4, 12, 3, 20, 13, 8, 9], "k": list("abaaabbb"), "v": [1, 2, 3, 4, 0, 6, 7, 0]})
+    folder = write_files(tmp_path / "events", told, size=5)
+    promises: dict[str, Any] = {"time": "ts", "punctuation": "v = 0", "per": "k", "name": "events"}
+    if kind == "files":
+        events = tws.from_files(str(folder), files_per_batch=1, **promises)
+    else:
+        frame = spark.readStream.schema("ts long, k string, v long").option("maxFilesPerTrigger", 1).parquet(str(folder))
+        events = tws.from_spark(frame, **promises)
+    query = events.group_by("k").tumbling(10).aggregate(n=tw.count(), s=tw.sum_("v"))
+    running = run(query, consistency="final")
+    assert_same_table([(0, 10, {"k": "a", "n": 2, "s": 5}), (10, 20, {"k": "a", "n": 1, "s": 3})], running.table())
+
+
 def test_a_static_frame_has_an_end(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.createDataFrame(EVENTS.to_pylist(), "ts long, k string, v long").repartition(3)
     query = highest(tws.from_spark(frame, time="ts", disorder=DISORDER))

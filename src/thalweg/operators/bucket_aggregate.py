@@ -32,11 +32,11 @@ from thalweg.model.time import INFINITY, Times
 from thalweg.operators.accumulators import Accumulators
 from thalweg.operators.adaptation import Monitor, lower_threshold, threshold
 from thalweg.operators.arguments import ArgumentProjection
-from thalweg.operators.base import Operator, Slices, StateSize
+from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.extents import Frames, occupied
 from thalweg.operators.groups import ranges
-from thalweg.operators.hopping_grid import Grid, Release
+from thalweg.operators.hopping_grid import Grid, GridOperator, Release
 from thalweg.operators.hopping_rows import restore_release, slice_of_release
 from thalweg.operators.key_book import KeyBook
 from thalweg.plan.aggregates import SKETCHED
@@ -75,7 +75,7 @@ class Items:
         return self if mask.all() else Items(self.group[mask], self.at[mask], self.parts.filter(pa.array(mask)))
 
 
-class BucketAggregateKernel(Operator):
+class BucketAggregateKernel(GridOperator):
     """
     >>> import thalweg as tw
     >>> events = tw.source("s", {"v": "int64"}, insert_only=True)

@@ -76,16 +76,17 @@ class Gate:
         self._held = Delta.empty(schema)
         self._passed = NO_PROGRESS
 
-    def release(self, delta: Delta, watermark: int, progress: Progress) -> tuple[Delta, Progress]:
-        """The changes that leave now, and the promise that holds after them."""
+    def release(self, delta: Delta, watermark: int, progress: Progress, promise: Progress | None = None) -> tuple[Delta, Progress]:
+        """The changes that leave now, and the promise that holds after them: `promise` if that is less than `progress`."""
+        promise = progress if promise is None else promise
         if self._consistency.mode == "eager":
-            return delta, progress
+            return delta, promise
         waiting = Delta.concat([self._held, delta], delta.schema)
         if len(self._held) and len(delta):
             waiting = waiting.consolidate()
         leaves = self._may_leave(waiting, watermark, progress)
         self._held = waiting.filter(~leaves)
-        self._passed = self._passed.merge(self._promise(progress))
+        self._passed = self._passed.merge(self._promise(promise))
         return waiting.filter(leaves), self._passed
 
     def _may_leave(self, rows: Delta, watermark: int, progress: Progress) -> Bools:

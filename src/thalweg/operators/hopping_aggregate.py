@@ -27,11 +27,11 @@ from thalweg.model.progress import Progress
 from thalweg.model.rows import Codes, Rows, encode
 from thalweg.model.time import INFINITY
 from thalweg.operators.arguments import ArgumentProjection
-from thalweg.operators.base import Operator, Slices, StateSize
+from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.cells import Cells, Numbers, sum_by
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import ranges
-from thalweg.operators.hopping_grid import FOREVER, Grid, Release
+from thalweg.operators.hopping_grid import FOREVER, Grid, GridOperator, Release
 from thalweg.operators.hopping_rows import restore_release, slice_of_release
 from thalweg.operators.key_book import KeyBook
 from thalweg.operators.partials import Partials
@@ -51,7 +51,7 @@ _FEW = 64
 """So few rows are not summed before they go to the state, which sums now and then itself."""
 
 
-class HoppingAggregateKernel(Operator):
+class HoppingAggregateKernel(GridOperator):
     """
     >>> import thalweg as tw
     >>> query = tw.source("s", {"v": "int64"}).hopping(10, 5).aggregate(n=tw.count(), v=tw.sum_("v"))

@@ -15,10 +15,11 @@ import numpy as np
 
 from thalweg.model.rows import Codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.base import Operator
 from thalweg.operators.consistency import Consistency
 from thalweg.windows import HoppingWindow
 
-__all__ = ["FOREVER", "NEVER", "Grid", "Release"]
+__all__ = ["FOREVER", "NEVER", "Grid", "GridOperator", "Release"]
 
 FOREVER = 2**61
 """A window index after all windows."""
@@ -101,3 +102,14 @@ class Release:
         if self.cti in (MIN_TIME, INFINITY):
             return self.cti
         return (self.closed + 1) * self.grid.hop + self.grid.offset
+
+
+class GridOperator(Operator):
+    """A kernel of windows on a grid."""
+
+    _release: Release
+
+    @property
+    def release(self) -> Release:
+        """How far it has come; whoever knows better than the common promise may move its watermark."""
+        return self._release

@@ -21,10 +21,10 @@ from thalweg.model.progress import Progress
 from thalweg.model.rows import Codes, Rows, encode
 from thalweg.model.time import INFINITY
 from thalweg.operators.arguments import ArgumentProjection
-from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, slice_of_delta
+from thalweg.operators.base import Slices, StateSize, delta_of_slice, slice_of_delta
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import append_column, group_codes, keyed_in, ranges, refuse_negative, units
-from thalweg.operators.hopping_grid import Grid, Release
+from thalweg.operators.hopping_grid import Grid, GridOperator, Release
 from thalweg.operators.reduce import reduce_cells
 from thalweg.operators.top_k import rank_members, ranked_projection
 from thalweg.plan.nodes import TopK, WindowAggregate
@@ -33,7 +33,7 @@ from thalweg.windows import HoppingWindow
 __all__ = ["HoppingRowsAggregateKernel", "HoppingRowsKernel", "HoppingTopKKernel"]
 
 
-class HoppingRowsKernel(Operator):
+class HoppingRowsKernel(GridOperator):
     """The shared part: which windows to evaluate when."""
 
     def __init__(self, schema: pa.Schema, held: pa.Schema, keys: tuple[str, ...], window: HoppingWindow, consistency: Consistency) -> None:

@@ -20,6 +20,7 @@ from thalweg.operators.distinct import DistinctKernel
 from thalweg.operators.extend import ExtendKernel
 from thalweg.operators.grid_apply import GridApplyKernel
 from thalweg.operators.hopping_aggregate import HoppingAggregateKernel
+from thalweg.operators.hopping_grid import GridOperator
 from thalweg.operators.hopping_lifetime import HoppingLifetimeKernel
 from thalweg.operators.hopping_rows import HoppingRowsAggregateKernel, HoppingTopKKernel
 from thalweg.operators.ingress import IngressKernel
@@ -31,6 +32,7 @@ from thalweg.operators.number_rows import NumberRowsKernel
 from thalweg.operators.paned_apply import PanedApplyKernel
 from thalweg.operators.panes import CombinePanesKernel, PanesKernel
 from thalweg.operators.point_at_end import PointAtEndKernel
+from thalweg.operators.promised_groups import PromisedGroupsKernel, inner_consistency
 from thalweg.operators.quantize import QuantizeKernel
 from thalweg.operators.retime import RetimeKernel
 from thalweg.operators.select import SelectKernel
@@ -94,7 +96,7 @@ def kernel_for(node: Node, consistency: Consistency) -> Operator:
         on_a_grid = isinstance(node.window, HoppingWindow) and not node.ends_matter and node.stamp != "time-bound"
         return GridApplyKernel(node, consistency) if on_a_grid else WindowApplyKernel(node, consistency)
     if isinstance(node, TopK):
-        return HoppingTopKKernel(node, consistency) if isinstance(node.window, HoppingWindow) else TopKKernel(node, consistency)
+        return _top_k(node, consistency)
     if isinstance(node, Join) and node.how == "inner":
         return JoinKernel(node)
     if isinstance(node, Join) and (node.whole or node.how in ("semi", "anti")):
@@ -120,9 +122,23 @@ def _aggregate(node: WindowAggregate, consistency: Consistency) -> Operator:
         return SnapshotAggregateKernel(node, consistency)
     if not isinstance(node.window, HoppingWindow):
         return SessionAggregateKernel(node, consistency)
+    if node.properties.group_ctis:
+        return PromisedGroupsKernel(_on_a_grid(node, inner_consistency(consistency)), node.keys, consistency)
+    return _on_a_grid(node, consistency)
+
+
+def _on_a_grid(node: WindowAggregate, consistency: Consistency) -> GridOperator:
     strategy = node.decide().strategy
     if strategy == "differential":
         return HoppingAggregateKernel(node, consistency)
     if strategy == "rows":
         return HoppingRowsAggregateKernel(node, consistency)
     return BucketAggregateKernel(node, consistency, by_pane="panes" in strategy, adaptive="adaptive" in strategy)
+
+
+def _top_k(node: TopK, consistency: Consistency) -> Operator:
+    if not isinstance(node.window, HoppingWindow):
+        return TopKKernel(node, consistency)
+    if node.properties.group_ctis:
+        return PromisedGroupsKernel(HoppingTopKKernel(node, inner_consistency(consistency)), node.keys, consistency)
+    return HoppingTopKKernel(node, consistency)

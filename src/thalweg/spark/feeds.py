@@ -23,6 +23,7 @@ from thalweg.errors import PlanError, SchemaChangeError, StateError, TimeRangeEr
 from thalweg.expr import Expr
 from thalweg.expr import Frame as Frame_
 from thalweg.model.batch import Batch
+from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.time import INFINITY
 from thalweg.run.inputs import batches_from, events
 from thalweg.run.records import DeadLetters, timed_events
@@ -40,13 +41,15 @@ _FILE = 1_000_000
 class Times:
     """Which columns of the rows say when: `end` None makes them points that last `duration` ticks.
 
-    Rows for which `punctuation` is true are no events: each promises that nothing before its time will come any more.
+    Rows for which `punctuation` is true are no events: each promises that nothing before its time will come any more, of its own
+    values of the columns `per` if there are any.
     """
 
     start: str
     end: str | None = None
     duration: int = 1
     punctuation: Expr | None = None
+    per: tuple[str, ...] = ()
 
     def columns(self, schema: pa.Schema) -> list[str]:
         """The columns that are read from the rows."""
@@ -63,16 +66,27 @@ class Times:
             needed = [name for name in (self.start, self.end) if name is not None]
             kept = timed_events(table, lambda rows: self._with_times(rows, needed), letters, where)
             table = pa.concat_tables([table.slice(0, 0), *kept])
-        promise = None
+        promise = NO_PROGRESS
         if self.punctuation is not None and len(table):
             rows = table.combine_chunks().to_batches()[0]
             said = self.punctuation.evaluate(Frame_.of(rows)).cast(pa.bool_()).fill_null(False)
-            marks = events(table.filter(said).select([self.start]), self.start, keep_times=True)
-            promise = int(marks.column("_start").to_numpy().max()) if len(marks) else None
+            promise = self._promise(table.filter(said), schema)
             table = table.filter(pc.invert(said))
         batch = self.batch(table, schema, where)
         newest = int(batch.start.max()) if len(batch) else None
-        return batch, Header(newest=newest, cti=promise, rows=len(batch))
+        return batch, Header.of_progress(promise, newest=newest, rows=len(batch))
+
+    def _promise(self, marks: pa.Table, schema: pa.Schema) -> Progress:
+        """What rows of punctuation say together."""
+        if not len(marks):
+            return NO_PROGRESS
+        said = events(marks.select([self.start]), self.start, keep_times=True).column("_start")
+        if not self.per:
+            return Progress(int(said.to_numpy().max()))
+        values = [marks.column(name).cast(schema.field(name).type) for name in self.per]
+        latest = pa.table([*values, said], names=[*self.per, "_said"]).group_by(list(self.per)).aggregate([("_said", "max")])
+        groups = zip(*(latest.column(name).to_pylist() for name in self.per), strict=True)
+        return Progress(NO_PROGRESS.cti, self.per, dict(zip(groups, latest.column("_said_max").to_pylist(), strict=True)))
 
     def _with_times(self, table: pa.Table, needed: list[str]) -> pa.Table:
         """The rows, if all of their times are times."""

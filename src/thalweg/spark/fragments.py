@@ -416,11 +416,12 @@ def _needs_order(source: Source) -> bool:
 
 
 def _can_pre_aggregate(plan: Node) -> bool:
-    """Partial sums cannot be moved or set aside one by one, and no adjust can be checked against them."""
+    """Partial sums cannot be moved or set aside one by one, no adjust is checked against them, and they know no promise for one group."""
     if not _only_rows(plan):
         return False
     source = _source_of(plan)
-    return source.declared.insert_only and source.ingress.late in ("drop", "error") and source.ingress.partition is None
+    whole = source.ingress.late in ("drop", "error") and source.ingress.partition is None and not source.declared.group_ctis
+    return source.declared.insert_only and whole
 
 
 # -------------------------------------------------------------------------------------------------------- who reads whom

@@ -11,7 +11,7 @@ that it then still sends may be late, and fall under its policy.
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import asdict, astuple, dataclass
 from functools import reduce
 from typing import Any
@@ -177,7 +177,14 @@ class FragmentRunner:
         if entry.panes is not None:
             batch = self._drop_late_panes(entry, known, batch)
         known.cti = max(known.cti, self._promise(entry, known, now))
-        yield batch.with_progress(Progress(known.cti, boxes=self._boxes(entry, known)))
+        common = Progress(known.cti, boxes=self._boxes(entry, known))
+        yield batch.with_progress(reduce(Progress.merge, self._for_groups(entry, chunks), common))
+
+    def _for_groups(self, entry: Exchange, chunks: list[Chunk]) -> Iterator[Progress]:
+        """What a source of one part says of single groups."""
+        if entry.source is not None:
+            for header in (chunk.header for chunk in chunks if chunk.header.scoped):
+                yield Progress(NO_PROGRESS.cti, tuple(header.scope_columns), header.progress.scoped)
 
     def _in_sequence(self, entry: Exchange) -> bool:
         """Whether promises come in the data itself, so that the order of the chunks is the order of the stream."""

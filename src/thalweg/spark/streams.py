@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from thalweg.errors import InputError, TypeMismatchError, UnknownColumnError
+from thalweg.errors import InputError, PlanError, TypeMismatchError, UnknownColumnError
 from thalweg.expr import ExprLike, as_expr
 from thalweg.model.time import Duration, duration_us
 from thalweg.plan.nodes import Source
@@ -28,6 +29,7 @@ def from_spark(
     end: str | None = None,
     duration: Duration = 1,
     punctuation: ExprLike | None = None,
+    per: str | Sequence[str] = (),
     name: str = "events",
     late: str = "error",
     **facts: Any,
@@ -36,10 +38,11 @@ def from_spark(
 
     `time` is the column with the start, `end` the one with the end; without it events last `duration`. What is late is
     judged by `disorder=` as for `thalweg.source`, whose other arguments can be given too. Rows for which `punctuation`
-    is true are no events but promises: nothing before their time will come any more.
+    is true are no events but promises: nothing before their time will come any more, with `per` nothing that has the same values as
+    they in these columns.
     """
     schema = to_arrow_schema(df.schema, timezone="UTC")
-    return _bound(name, schema, Frame(df, _times(schema, time, end, duration, punctuation)), late, facts)
+    return _bound(name, schema, Frame(df, _times(schema, time, end, duration, punctuation, per)), late, facts)
 
 
 def from_files(
@@ -49,6 +52,7 @@ def from_files(
     end: str | None = None,
     duration: Duration = 1,
     punctuation: ExprLike | None = None,
+    per: str | Sequence[str] = (),
     format: str = "parquet",  # noqa: A002 - the word that Spark's users know
     columns: pa.Schema | None = None,
     files_per_batch: int | None = None,
@@ -68,19 +72,28 @@ def from_files(
     require_bad(bad, "from_files")
     schema = columns if columns is not None else _schema_of(Path(folder), format)
     known = schema if bad == "skip" else columns  # one line is read like another only if all know the columns
-    times = _times(schema, time, end, duration, punctuation)
+    times = _times(schema, time, end, duration, punctuation, per)
     feed = Files(str(Path(folder).absolute()), format, times, files_per_batch, tasks, finish, known, bad)
     return _bound(name or Path(folder).name, schema, feed, late, facts)
 
 
-def _times(schema: pa.Schema, time: str, end: str | None, duration: Duration, punctuation: ExprLike | None) -> Times:
+def _times(
+    schema: pa.Schema, time: str, end: str | None, duration: Duration, punctuation: ExprLike | None, per: str | Sequence[str]
+) -> Times:
     for name in (time, end):
         if name is not None and name not in schema.names:
             raise UnknownColumnError(name, schema.names, "time")
+    groups = (per,) if isinstance(per, str) else tuple(per)
+    payload = [name for name in schema.names if name not in (time, end)]
+    for name in groups:
+        if name not in payload:
+            raise UnknownColumnError(name, payload, "per")
+    if groups and punctuation is None:
+        raise PlanError("per= says which rows a row of punctuation= speaks of; give punctuation= too.")
     condition = None if punctuation is None else as_expr(punctuation)
     if condition is not None and not pa.types.is_boolean(condition.type_in(schema)):
         raise TypeMismatchError(f"punctuation must be a condition; {condition} is {condition.type_in(schema)}.")
-    return Times(time, end, duration_us(duration), condition)
+    return Times(time, end, duration_us(duration), condition, groups)
 
 
 def _bound(name: str, schema: pa.Schema, feed: Files | Frame, late: str, facts: dict[str, Any]) -> Stream:
@@ -89,6 +102,8 @@ def _bound(name: str, schema: pa.Schema, feed: Files | Frame, late: str, facts: 
     payload = pa.schema([entry for entry in schema if entry.name not in (times.start, times.end)])
     if times.end is None and (late != "adjust" or times.duration == 1):  # an event that is moved keeps its end
         facts = {"constant_duration": times.duration, **facts}
+    if times.per:
+        facts = {"group_ctis": times.per, **facts}
     made = source(name, payload, late=late, insert_only=True, **facts).node
     assert isinstance(made, Source)
     return Stream(Source(made.name, made.columns, made.ingress, made.declared, feed))
