@@ -27,8 +27,8 @@ from thalweg.cli.bench import Emit
 RANGE_S = 600
 FILE_ROWS, FILES = 2_500_000, 4
 """Rows in a file at most, and files in a micro-batch at least."""
-MANY, FEWER = 60, 50
-"""Where RANGE/SLIDE is above MANY, Spark's own gets a FEWER-th of the rows in each micro-batch: it copies a row for each window."""
+COPIES = 250_000_000
+"""Spark's own copies a row for each of its windows: where that makes more than so many in a micro-batch, it gets fewer rows."""
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 DEFAULT = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
@@ -38,7 +38,7 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 def run(
     emit: Emit,
     *,
-    batch_rows: int = 10_000_000,
+    batch_rows: int = 40_000_000,
     batches: int = 13,
     warm_up: int = 3,
     rate: int = 10_000,
@@ -53,10 +53,15 @@ def run(
         folder = Path(tempfile.mkdtemp(prefix="thalweg-bench-"))
         try:
             _write(folder / "events", count, batch_rows, batches, rate)
-            _write(folder / "fewer", count, batch_rows // FEWER, batches, rate)
             _ours(spark, folder, batch_rows, 1, "own", "final", "typed")  # the first query of a process is no measure of any engine
             for ratio in map(int, str(ratios).split(",")):
-                _compare(emit, spark, folder, count, ratio, batch_rows, warm_up, spark_budget_s, variants.split(","))
+                fewer = min(batch_rows, COPIES // ratio)
+                theirs = folder / ("events" if fewer == batch_rows else f"fewer-{ratio}")
+                if fewer < batch_rows:
+                    _write(theirs, count, fewer, batches, rate)
+                _compare(emit, spark, folder, (theirs, fewer), count, ratio, batch_rows, warm_up, spark_budget_s, variants.split(","))
+                if fewer < batch_rows:
+                    shutil.rmtree(theirs)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -81,7 +86,16 @@ def _files(batch_rows: int) -> int:
 
 
 def _compare(
-    emit: Emit, spark: Any, folder: Path, keys: int, ratio: int, batch_rows: int, warm_up: int, budget: float, variants: list[str]
+    emit: Emit,
+    spark: Any,
+    folder: Path,
+    fewer: tuple[Path, int],
+    keys: int,
+    ratio: int,
+    batch_rows: int,
+    warm_up: int,
+    budget: float,
+    variants: list[str],
 ) -> None:
     shared = {"keys": keys, "range_over_slide": ratio, "rows_per_batch": batch_rows}
     speeds: dict[str, float] = {}
@@ -97,7 +111,7 @@ def _compare(
         speeds[name] = batch_rows / median(seconds[warm_up:])
         emit("rows_per_s", speeds[name], "1/s", engine="thalweg", source=source, consistency=consistency, output=output, **shared)
     own = []
-    given, their_rows = (folder / "events", batch_rows) if ratio <= MANY else (folder / "fewer", batch_rows // FEWER)
+    given, their_rows = fewer
     for provider in (ROCKSDB, DEFAULT):
         seconds = _spark(spark, given, their_rows, ratio, provider, budget / 2)
         used = seconds[warm_up:] if len(seconds) > warm_up + 1 else seconds[len(seconds) // 2 :]
