@@ -33,17 +33,37 @@ def draw_series(lines: Iterable[Line], path: Path, *, title: str, x: str, log_x:
     metrics: dict[str, dict[str, list[Line]]] = {}
     for line in lines:
         metrics.setdefault(f"{line.metric} ({line.unit})", {}).setdefault(str(line.params["series"]), []).append(line)
-    figure, panels = plt.subplots(1, len(metrics), figsize=(6.4 * len(metrics), 4.8), squeeze=False)
+    styles = _styles(list(dict.fromkeys(name for series in metrics.values() for name in series)))
+    figure, panels = plt.subplots(1, len(metrics), figsize=(6.4 * len(metrics), 5.2), squeeze=False, layout="constrained")
     try:
         for panel, (metric, series) in zip(panels[0], metrics.items(), strict=True):
             for name, points in series.items():
-                panel.plot([one.params["x"] for one in points], [one.value for one in points], marker="o", markersize=4, label=name)
-            panel.set(xlabel=x, ylabel=metric, xscale="log" if log_x else panel.get_xscale(), yscale="log" if log_y else "linear")
-            if not log_y:
+                panel.plot([one.params["x"] for one in points], [one.value for one in points], marker="o", markersize=4, **styles[name])
+            panel.set(xlabel=x, ylabel=metric)
+            if log_x:
+                panel.set_xscale("log")
+            if log_y:
+                panel.set_yscale("log")
+            else:
                 panel.set_ylim(bottom=0)
-            panel.legend()
+        known = {handle.get_label(): handle for panel in panels[0] for handle in panel.get_lines()}
+        figure.legend(handles=list(known.values()), loc="outside lower center", ncols=min(len(known), 2 * len(metrics) + 2))
         figure.suptitle(title)
-        figure.tight_layout()
         figure.savefig(path, dpi=120)
     finally:
         plt.close(figure)
+
+
+def _styles(names: list[str]) -> dict[str, dict[str, str]]:
+    """A colour for what stands before the comma of a name, a kind of line for what stands after it."""
+    colours = list(dict.fromkeys(name.partition(",")[0] for name in names))
+    kinds = list(dict.fromkeys(name.partition(",")[2] for name in names))
+    lines = ("-", "--", ":", "-.")
+    return {
+        name: {
+            "label": name,
+            "color": f"C{colours.index(name.partition(',')[0])}",
+            "linestyle": lines[kinds.index(name.partition(",")[2]) % len(lines)],
+        }
+        for name in names
+    }
