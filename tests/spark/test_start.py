@@ -200,6 +200,17 @@ def test_promises_in_the_data_for_one_group(kind: str, spark: SparkSession, tmp_
     assert_same_table([(0, 10, {"k": "a", "n": 2, "s": 5}), (10, 20, {"k": "a", "n": 1, "s": 3})], running.table())
 
 
+def test_the_settings_of_a_session_stay_as_they_were(spark: SparkSession, tmp_path: Path) -> None:
+    """A query takes settings of its own with it: as many partitions as buckets, and rows that are summed up are not weighed."""
+    keys = ("spark.sql.shuffle.partitions", "spark.sql.execution.arrow.maxBytesPerBatch")
+    before = [spark.conf.get(key) for key in keys]
+    frame = spark.readStream.schema("ts long, k string, v long").parquet(str(write_files(tmp_path / "events")))
+    events = tws.from_spark(frame, time="ts", disorder=DISORDER, late="drop")
+    running = run(events.group_by("k").tumbling(10).aggregate(n=tw.count()), buckets=3)
+    assert running.status().batches == 1
+    assert [spark.conf.get(key) for key in keys] == before
+
+
 def test_a_static_frame_has_an_end(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.createDataFrame(EVENTS.to_pylist(), "ts long, k string, v long").repartition(3)
     query = highest(tws.from_spark(frame, time="ts", disorder=DISORDER))

@@ -14,6 +14,8 @@ from pyspark.sql.functions import coalesce, col, collect_list, lit, when
 from pyspark.sql.functions import min as min_
 from pyspark.sql.functions import sum as sum_
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from thalweg.errors import PlanError, did_you_mean
 from thalweg.model.time import MIN_TIME, Duration, duration_us
@@ -27,7 +29,7 @@ from thalweg.spark.fragments import Fragment, FragmentPlan, fragments_of, parts_
 from thalweg.spark.ingest import Ingest
 from thalweg.spark.processor import OUTPUT_COLUMNS, FragmentSpec
 from thalweg.spark.record import ProgressRecord
-from thalweg.spark.session import check_session, session, weigh_rows
+from thalweg.spark.session import UNWEIGHED, applied, check_session, session
 from thalweg.spark.shipping import ship
 from thalweg.spark.ticker import with_ticker
 from thalweg.spark.wire import EXCHANGE_COLUMNS
@@ -49,6 +51,13 @@ class Prepared:
     buckets: int
     record: ProgressRecord
     consistency: Consistency
+    settings: Mapping[str, str]
+    """What the session must say when the query starts."""
+
+    def begin(self, writer: DataStreamWriter) -> StreamingQuery:
+        """Start what was made of `output`."""
+        with applied(self.output.sparkSession, self.settings):
+            return writer.start()
 
     def typed(self, form: str, packed: DataFrame | None = None) -> DataFrame:
         """The answers as typed rows: `changelog`, `final` or `upserts`."""
@@ -95,8 +104,8 @@ def prepare(
     plan = fragments_of(_without_feeds(root))
     answers = Consistency(consistency, 0 if hold is None else duration_us(hold))
     count = buckets or spark.sparkContext.defaultParallelism
-    spark.conf.set("spark.sql.shuffle.partitions", str(count))
-    weigh_rows(spark, weigh=not _sums_only(plan, {name for name, feed in feeds.items() if isinstance(feed, Frame)}))
+    sums_only = _sums_only(plan, {name for name, feed in feeds.items() if isinstance(feed, Frame)})
+    settings = {"spark.sql.shuffle.partitions": str(count), **(UNWEIGHED if sums_only else {})}
     ids = bucket_ids(count)
     sources = sources_of(plan)
     unknown = set(sources) - set(feeds)
@@ -119,7 +128,7 @@ def prepare(
         shape = EXCHANGE_COLUMNS if targets else OUTPUT_COLUMNS
         outputs[fragment.number] = rows.groupBy("bucket").transformWithState(ship(spec), shape, "Append", "None")
     record = ProgressRecord(checkpoint, _identity(plan, count, consistency))
-    return Prepared(spark, plan, _observed(outputs[plan.fragments[-1].number]), count, record, answers)
+    return Prepared(spark, plan, _observed(outputs[plan.fragments[-1].number]), count, record, answers, settings)
 
 
 def _sums_only(plan: FragmentPlan, frames: set[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import re
 import shutil
@@ -30,6 +31,7 @@ from thalweg.spark.fragments import fragments_of
 from thalweg.spark.progress import keep_reports, show_progress
 from thalweg.spark.query import FIGURES, Prepared, prepare
 from thalweg.spark.reports import combined_figures, combined_why, write_reports
+from thalweg.spark.session import UNWEIGHED
 from thalweg.spark.wire import batch_of_blob
 from thalweg.stream import Stream
 
@@ -184,6 +186,8 @@ def frame(query: Stream | Node, *, checkpoint: str, output: str = "changelog", *
     """The answers as a streaming DataFrame, for any Spark sink. Give the sink the same checkpoint location."""
     ready = prepare(query, checkpoint=str(_absolute(checkpoint)), **options)
     ready.record.check()
+    for key in ready.settings.keys() - UNWEIGHED.keys():  # Spark reads it when it makes an answer, whenever that is
+        ready.output.sparkSession.conf.set(key, ready.settings[key])
     return ready.typed(output)
 
 
@@ -217,7 +221,7 @@ def start(
     `progress` prints a line for each micro-batch; by default where standard error is a terminal.
     Without a checkpoint the query cannot be started again.
     """
-    temporary = None if checkpoint is not None else tempfile.mkdtemp(prefix="thalweg-checkpoint-")
+    temporary = None if checkpoint is not None else _temporary_folder()
     place = _absolute(checkpoint or temporary)
     assert place is not None
     ready = prepare(query, feeds, checkpoint=place, consistency=consistency, hold=hold, buckets=buckets, idle=idle, spark=spark)
@@ -249,7 +253,7 @@ def start(
 
     writer = ready.output.writeStream.foreachBatch(each).option("checkpointLocation", place).trigger(**_trigger(trigger))
     try:
-        running = writer.start() if name is None else writer.queryName(name).start()
+        running = ready.begin(writer if name is None else writer.queryName(name))
     except Exception as reason:
         raise _plain(reason) from reason
     if progress or (progress is None and sys.stderr.isatty()):
@@ -257,6 +261,13 @@ def start(
     if checkpoint is not None:
         keep_reports(ready.spark, running, Path(place))
     return RunningQuery(running, ready, table, temporary, None if checkpoint is None else Path(place))
+
+
+def _temporary_folder() -> str:
+    """A folder that is gone when this process ends, stopped or not."""
+    folder = tempfile.mkdtemp(prefix="thalweg-checkpoint-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _absolute(path: str | None) -> str | None:

@@ -9,14 +9,15 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from threading import Thread
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-__all__ = ["SETTINGS", "check_session", "session", "weigh_rows"]
+__all__ = ["SETTINGS", "UNWEIGHED", "applied", "check_session", "session"]
 
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -44,7 +45,9 @@ SETTINGS: dict[str, str] = {
     "spark.sql.session.timeZone": "UTC",
 }
 
-_MAX_BYTES, _UNWEIGHED = "spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1)
+UNWEIGHED = {"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}
+"""Spark ends a batch of rows for Python by its bytes too, unless the limit is this. It then computes the size of the whole batch anew
+for every row, which takes half of the time of handing rows over. Rows that are packed must be weighed: few of them are many bytes."""
 
 _NEEDED = {
     "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
@@ -108,16 +111,18 @@ def _with_retries(master: str) -> str:
     return f"local[{plain[1] or 1},4]" if plain else master
 
 
-def weigh_rows(spark: SparkSession, *, weigh: bool) -> None:
-    """Whether Spark ends a batch of rows for Python by its bytes too, as it does unless told otherwise.
-
-    It then computes the size of the whole batch anew for every row, which takes half of the time of handing rows over. Rows that are
-    packed must be weighed: few of them are many bytes.
-    """
-    if not weigh:
-        spark.conf.set(_MAX_BYTES, _UNWEIGHED)
-    elif spark.conf.get(_MAX_BYTES) in (_UNWEIGHED, f"{_UNWEIGHED}b"):
-        spark.conf.unset(_MAX_BYTES)
+@contextmanager
+def applied(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Settings for one query: it takes those that hold when it starts, and the session has its own again afterwards."""
+    before = {key: spark.conf.get(key) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, known in before.items():
+            if known is not None:
+                spark.conf.set(key, known)
 
 
 def check_session(spark: SparkSession) -> None:

@@ -96,7 +96,7 @@ class SparkEngine:
             collected[batch] = rows.select("bucket", "kind", "cti", "blob").collect()
 
         writer = ready.output.writeStream.foreachBatch(collect).option("checkpointLocation", str(checkpoint))
-        RunningQuery(writer.trigger(availableNow=True).start(), ready, None, None).wait()  # raises what one of ours would
+        RunningQuery(ready.begin(writer.trigger(availableNow=True)), ready, None, None).wait()  # raises what one of ours would
         return [_one(rows, self._query.schema) for _, rows in sorted(collected.items())]
 
 
