@@ -1,8 +1,9 @@
-"""Made-up events for benchmarks: skewed keys, a fifth of the events late, the same for the same seed.
+"""Made-up events for benchmarks: skewed keys, a fifth of the events late, the same for the same
+seed.
 
-Times are microseconds from zero. Events are sent evenly at `rate` a second, so more events make a longer stream, not a
-denser one. The table is in order of arrival; no event comes later than `LATEST`, so a source with that much disorder
-never has to drop one.
+Times are microseconds from zero. Events are sent evenly at `rate` a second, so more events make a
+longer stream, not a denser one. The table is in order of arrival; no event comes later than
+`LATEST`, so a source with that much disorder never has to drop one.
 """
 
 from __future__ import annotations
@@ -45,11 +46,19 @@ class Events:
         return pa.Table.from_batches(self.batches(size), self.table.schema)
 
 
-def make_events(count: int, *, keys: int = 10_000, rate: int = 1_000, longest: int = 1, seed: int = 7, value: str = "value") -> Events:
+def make_events(
+    count: int,
+    *,
+    keys: int = 10_000,
+    rate: int = 1_000,
+    longest: int = 1,
+    seed: int = 7,
+    value: str = "value",
+) -> Events:
     """Events of `keys` keys, each last between one tick and `longest`.
 
-    The n-th most frequent key has a share in proportion to 1 / n, and is the same key for every seed. Of the events 20% are
-    up to a minute late, the others arrive when they are sent.
+    The n-th most frequent key has a share in proportion to 1 / n, and is the same key for every
+    seed. Of the events 20% are up to a minute late, the others arrive when they are sent.
 
     >>> make_events(3, keys=2).table.schema.names
     ['_start', '_end', 'key', 'value']

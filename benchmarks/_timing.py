@@ -1,6 +1,8 @@
-"""Timing side by side: everything is warmed up, then measured in turns, so that what disturbs the machine disturbs all.
+"""Timing side by side: everything is warmed up, then measured in turns, so that what disturbs the
+machine disturbs all.
 
-A ratio is taken within each round and the median of the rounds is reported: a slow minute makes both sides slow.
+A ratio is taken within each round and the median of the rounds is reported: a slow minute makes
+both sides slow.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True)
 class Timings:
-    """Of each case, one number a round: the seconds it took, and the seconds of work of all its threads."""
+    """Of each case, one number a round: the seconds it took, and the seconds of work of all its
+    threads."""
 
     seconds: Mapping[str, list[float]]
     work: Mapping[str, list[float]] = field(default_factory=dict)
@@ -39,11 +42,13 @@ class Timings:
         return _ratio(self.seconds[over], self.seconds[under])
 
     def work_ratio(self, over: str, under: str) -> float:
-        """How many times more work `over` is than `under`, whatever the number of threads that share it."""
+        """How many times more work `over` is than `under`, whatever the number of threads that
+        share it."""
         return _ratio(self.work[over], self.work[under])
 
     def cores(self, case: str) -> float:
-        """How many cores a case kept busy: well below its threads, it may have had to share them with other programs."""
+        """How many cores a case kept busy: well below its threads, it may have had to share them
+        with other programs."""
         return _ratio(self.work[case], self.seconds[case])
 
 
@@ -59,7 +64,8 @@ def measure(
     clock: Clock = time.perf_counter,
     work_clock: Clock = time.process_time,
 ) -> Timings:
-    """Run all cases `warm_ups` times unmeasured, then `rounds` times in turns, every second round backwards."""
+    """Run all cases `warm_ups` times unmeasured, then `rounds` times in turns, every second round
+    backwards."""
     for _ in range(warm_ups):
         for run in cases.values():
             run()

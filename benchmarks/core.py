@@ -1,4 +1,5 @@
-"""The in-process engine: speed beside DuckDB in batch, state, growth, and the cost of a small batch.
+"""The in-process engine: speed beside DuckDB in batch, state, growth, and the cost of a small
+batch.
 
     elements_per_second   events (join: of both sides) that go through a query in a second, output kept in memory
     ratio_to_duckdb       our elements per second / DuckDB's, with the fastest form of the query that DuckDB was given
@@ -7,14 +8,16 @@
     hop_growth            time with windows every second / time with windows every minute, same size of window
     small_batch           one batch of ten rows through one operator (`source`: from an Arrow batch into the engine)
 
-Both sides read the same Arrow record batches; DuckDB may also read them as tables of its own, loaded before the clock starts.
-Both leave the result in memory in columns. One engine is one thread, beside what Arrow does with its own; DuckDB has `threads`.
-`cores` is how many cores a side kept busy: on a machine that does other things too, the side with more threads loses more. There
-`work_ratio`, DuckDB's processor seconds / ours, says more than the ratio of times.
-Before anything is timed, all forms run once and must give the same rows.
+Both sides read the same Arrow record batches; DuckDB may also read them as tables of its own,
+loaded before the clock starts. Both leave the result in memory in columns. One engine is one
+thread, beside what Arrow does with its own; DuckDB has `threads`. `cores` is how many cores a side
+kept busy: on a machine that does other things too, the side with more threads loses more. There
+`work_ratio`, DuckDB's processor seconds / ours, says more than the ratio of times. Before anything
+is timed, all forms run once and must give the same rows.
 
-DuckDB's join on the key alone compares every pair of a frequent key and takes minutes, so it is given two forms that do not:
-`buckets` adds the time, in steps of the longest lifetime, to the key; `ranges` puts the keys one after the other on one axis.
+DuckDB's join on the key alone compares every pair of a frequent key and takes minutes, so it is
+given two forms that do not: `buckets` adds the time, in steps of the longest lifetime, to the key;
+`ranges` puts the keys one after the other on one axis.
 """
 
 from __future__ import annotations
@@ -44,7 +47,8 @@ __all__ = ["OPERATORS", "run", "small_batch_us"]
 
 SIZE, HOP = 10 * MINUTE, MINUTE
 LONGEST = 240_000
-"""Lifetimes in the join: with a thousand events a second and 10,000 keys, about as many pairs as events."""
+"""Lifetimes in the join: with a thousand events a second and 10,000 keys, about as many pairs as
+events."""
 HOP_KEYS = 100
 ROWS = 10
 
@@ -73,13 +77,29 @@ def run(
     threads: int = 2,
     pushes: int = 1_000,
 ) -> None:
-    """`events` of `keys` keys at `rate` a second in batches of `batch` rows; `pushes` small batches for each operator."""
+    """`events` of `keys` keys at `rate` a second in batches of `batch` rows; `pushes` small batches
+    for each operator."""
     for operator in OPERATORS:
-        emit("small_batch", small_batch_us(operator, pushes), "us", operator=operator, rows=ROWS, pushes=pushes)
+        emit(
+            "small_batch",
+            small_batch_us(operator, pushes),
+            "us",
+            operator=operator,
+            rows=ROWS,
+            pushes=pushes,
+        )
     for query in _queries(events, keys, rate):
-        _compare(emit, query, batch, repeats, threads, {"events": events, "keys": keys, "rate": rate})
+        _compare(
+            emit, query, batch, repeats, threads, {"events": events, "keys": keys, "rate": rate}
+        )
     few = min(keys, HOP_KEYS)
-    _grow_hops(emit, make_events(events, keys=few, rate=rate), batch, repeats, {"events": events, "keys": few, "rate": rate})
+    _grow_hops(
+        emit,
+        make_events(events, keys=few, rate=rate),
+        batch,
+        repeats,
+        {"events": events, "keys": few, "rate": rate},
+    )
 
 
 def _source(name: str, value: str = "value") -> tw.Stream:
@@ -87,19 +107,31 @@ def _source(name: str, value: str = "value") -> tw.Stream:
 
 
 def _hopping(hop: int) -> tw.Stream:
-    return _source("events").group_by("key").hopping(SIZE, hop).aggregate(n=tw.count(), total=tw.sum_("value"))
+    return (
+        _source("events")
+        .group_by("key")
+        .hopping(SIZE, hop)
+        .aggregate(n=tw.count(), total=tw.sum_("value"))
+    )
 
 
 def _queries(events: int, keys: int, rate: int) -> Iterator[Query]:
     one = {"events": make_events(events, keys=keys, rate=rate)}
     yield Query("filter", _source("events").where("value >= 500"), one, FILTER)
     yield Query("hopping", _hopping(HOP), one, HOPPING, ("final", "speculative"))
-    left = make_events(events - events // 2, keys=keys, rate=max(rate // 2, 1), longest=LONGEST, seed=8)
-    right = make_events(events // 2, keys=keys, rate=max(rate // 2, 1), longest=LONGEST, seed=9, value="other")
-    yield Query("join", _source("l").join(_source("r", "other"), on="key"), {"l": left, "r": right}, JOIN)
+    left = make_events(
+        events - events // 2, keys=keys, rate=max(rate // 2, 1), longest=LONGEST, seed=8
+    )
+    right = make_events(
+        events // 2, keys=keys, rate=max(rate // 2, 1), longest=LONGEST, seed=9, value="other"
+    )
+    yield Query(
+        "join", _source("l").join(_source("r", "other"), on="key"), {"l": left, "r": right}, JOIN
+    )
 
 
-# ------------------------------------------------------------------------------------------------------ DuckDB's side
+# ------------------------------------------------------------------------------------------------------
+# DuckDB's side
 
 FILTER = {"where": "SELECT _start, _end, key, value FROM events_{data} WHERE value >= 500"}
 
@@ -127,7 +159,9 @@ JOIN = {
 }
 
 
-def _peers(connection: duckdb.DuckDBPyConnection, query: Query, batch: int, threads: int) -> dict[str, Callable[[], pa.Table]]:
+def _peers(
+    connection: duckdb.DuckDBPyConnection, query: Query, batch: int, threads: int
+) -> dict[str, Callable[[], pa.Table]]:
     """DuckDB ready to run every form, over Arrow and over its own tables."""
     connection.execute(f"SET threads={threads}")
     connection.execute("SET preserve_insertion_order=false")
@@ -138,14 +172,25 @@ def _peers(connection: duckdb.DuckDBPyConnection, query: Query, batch: int, thre
     def answer(sql: str) -> pa.Table:
         return connection.sql(sql).to_arrow_table()
 
-    return {f"{form} {data}": partial(answer, sql.format(data=data)) for form, sql in query.forms.items() for data in ("arrow", "table")}
+    return {
+        f"{form} {data}": partial(answer, sql.format(data=data))
+        for form, sql in query.forms.items()
+        for data in ("arrow", "table")
+    }
 
 
-# --------------------------------------------------------------------------------------------------------- throughput
+# ---------------------------------------------------------------------------------------------------------
+# throughput
 
 
-def _play(stream: tw.Stream, feeds: Feeds, consistency: str, see: Callable[[tw.Engine], None] | None = None) -> list[tw.Batch]:
-    """Run a query to its end: the sources take turns, one batch each. `see` looks at the engine after each batch."""
+def _play(
+    stream: tw.Stream,
+    feeds: Feeds,
+    consistency: str,
+    see: Callable[[tw.Engine], None] | None = None,
+) -> list[tw.Batch]:
+    """Run a query to its end: the sources take turns, one batch each. `see` looks at the engine
+    after each batch."""
     engine = tw.Engine(stream, consistency=consistency)
     out: list[tw.Batch] = []
     for turn in zip_longest(*feeds.values()):
@@ -158,10 +203,14 @@ def _play(stream: tw.Stream, feeds: Feeds, consistency: str, see: Callable[[tw.E
 
 
 def _feeds(inputs: Mapping[str, Events], batch: int, share: int = 1) -> Feeds:
-    return {name: events.first(len(events) // share).batches(batch) for name, events in inputs.items()}
+    return {
+        name: events.first(len(events) // share).batches(batch) for name, events in inputs.items()
+    }
 
 
-def _compare(emit: Emit, query: Query, batch: int, repeats: int, threads: int, params: Params) -> None:
+def _compare(
+    emit: Emit, query: Query, batch: int, repeats: int, threads: int, params: Params
+) -> None:
     feeds, tenth = _feeds(query.inputs, batch), _feeds(query.inputs, batch, 10)
     events = sum(map(len, query.inputs.values()))
     with duckdb.connect() as connection:
@@ -175,7 +224,14 @@ def _compare(emit: Emit, query: Query, batch: int, repeats: int, threads: int, p
     speeds = {name: (events / took.median(name), round(took.cores(name), 2)) for name in cases}
     for name in peers:
         speed, cores = speeds[name]
-        its: Params = {"query": query.name, "engine": "duckdb", **_form(name), "threads": threads, "cores": cores, **params}
+        its: Params = {
+            "query": query.name,
+            "engine": "duckdb",
+            **_form(name),
+            "threads": threads,
+            "cores": cores,
+            **params,
+        }
         emit("elements_per_second", speed, "1/s", **its)
     best = took.fastest(peers)
     for consistency in query.consistencies:
@@ -195,8 +251,11 @@ def _form(peer: str) -> Params:
     return {"form": form, "data": data}
 
 
-def _agree(query: Query, feeds: Feeds, peers: Mapping[str, Callable[[], pa.Table]]) -> tuple[int, dict[str, int]]:
-    """Run everything once: how many rows each gives, and the largest state of the engine. Different answers are an error."""
+def _agree(
+    query: Query, feeds: Feeds, peers: Mapping[str, Callable[[], pa.Table]]
+) -> tuple[int, dict[str, int]]:
+    """Run everything once: how many rows each gives, and the largest state of the engine. Different
+    answers are an error."""
     digests = {name: _digest_table(answer()) for name, answer in peers.items()}
     peaks: dict[str, int] = dict.fromkeys(query.consistencies, 0)
 
@@ -204,19 +263,34 @@ def _agree(query: Query, feeds: Feeds, peers: Mapping[str, Callable[[], pa.Table
         peaks[consistency] = max(peaks[consistency], engine.status().state.bytes)
 
     for consistency in query.consistencies:
-        digests[consistency] = _digest(_play(query.stream, feeds, consistency, partial(see, consistency=consistency)))
+        digests[consistency] = _digest(
+            _play(query.stream, feeds, consistency, partial(see, consistency=consistency))
+        )
     if len(set(digests.values())) > 1:
-        raise RuntimeError(f"{query.name}: the answers (rows, sum of all numbers) differ: {digests}.")
+        raise RuntimeError(
+            f"{query.name}: the answers (rows, sum of all numbers) differ: {digests}."
+        )
     return digests.popitem()[1][0], peaks
 
 
 def _grow_hops(emit: Emit, events: Events, batch: int, repeats: int, params: Params) -> None:
     feeds = _feeds({"events": events}, batch)
     for consistency in ("final", "speculative"):
-        cases = {name: partial(_play, _hopping(hop), feeds, consistency) for name, hop in (("minute", MINUTE), ("second", SECOND))}
+        cases = {
+            name: partial(_play, _hopping(hop), feeds, consistency)
+            for name, hop in (("minute", MINUTE), ("second", SECOND))
+        }
         took = measure(cases, rounds=repeats)
         both: Params = {f"seconds_by_{name}": round(took.median(name), 3) for name in cases}
-        emit("hop_growth", took.ratio("second", "minute"), "x", consistency=consistency, batch=batch, **params, **both)
+        emit(
+            "hop_growth",
+            took.ratio("second", "minute"),
+            "x",
+            consistency=consistency,
+            batch=batch,
+            **params,
+            **both,
+        )
 
 
 def _digest(batches: list[tw.Batch]) -> tuple[int, int]:
@@ -225,7 +299,11 @@ def _digest(batches: list[tw.Batch]) -> tuple[int, int]:
     for batch in batches:
         delta = Delta.of_batch(batch)
         rows += int(delta.weight.sum())
-        for column in (delta.start, delta.end, *(column.to_numpy() for column in delta.payload.columns)):
+        for column in (
+            delta.start,
+            delta.end,
+            *(column.to_numpy() for column in delta.payload.columns),
+        ):
             total += int((column * delta.weight).sum())
     return rows, total
 
@@ -234,7 +312,8 @@ def _digest_table(table: pa.Table) -> tuple[int, int]:
     return table.num_rows, sum(pc.sum(column).as_py() or 0 for column in table.columns)
 
 
-# ------------------------------------------------------------------------------------------------------ small batches
+# ------------------------------------------------------------------------------------------------------
+# small batches
 
 
 OPERATORS: dict[str, Callable[[tw.Stream, tw.Stream], tw.Stream]] = {
@@ -271,23 +350,40 @@ OPERATORS: dict[str, Callable[[tw.Stream, tw.Stream], tw.Stream]] = {
     "describe": lambda a, _: a.describe(every=10),
     "distinct": lambda a, _: a.distinct(),
     "snapshot": lambda a, _: a.group_by("k").snapshot().aggregate(n=tw.count(), total=tw.sum_("v")),
-    "tumbling": lambda a, _: a.group_by("k").tumbling(10).aggregate(n=tw.count(), total=tw.sum_("v")),
-    "hopping": lambda a, _: a.group_by("k").hopping(20, 10).aggregate(n=tw.count(), total=tw.sum_("v")),
-    "hopping_percentile": lambda a, _: a.group_by("k").hopping(20, 10).aggregate(mid=tw.percentile("v", 0.5)),
-    "hopping_fill": lambda a, _: a.group_by("k").hopping(20, 10).aggregate(fill=range(4), n=tw.count(), total=tw.sum_("v")),
-    "sliding": lambda a, _: a.group_by("k").sliding(20, 10, over=tw.rows()).aggregate(n=tw.count(), total=tw.sum_("v")),
-    "landmark": lambda a, _: a.group_by("k").landmark(10).aggregate(n=tw.count(), total=tw.sum_("v")),
+    "tumbling": lambda a, _: (
+        a.group_by("k").tumbling(10).aggregate(n=tw.count(), total=tw.sum_("v"))
+    ),
+    "hopping": lambda a, _: (
+        a.group_by("k").hopping(20, 10).aggregate(n=tw.count(), total=tw.sum_("v"))
+    ),
+    "hopping_percentile": lambda a, _: (
+        a.group_by("k").hopping(20, 10).aggregate(mid=tw.percentile("v", 0.5))
+    ),
+    "hopping_fill": lambda a, _: (
+        a.group_by("k").hopping(20, 10).aggregate(fill=range(4), n=tw.count(), total=tw.sum_("v"))
+    ),
+    "sliding": lambda a, _: (
+        a.group_by("k").sliding(20, 10, over=tw.rows()).aggregate(n=tw.count(), total=tw.sum_("v"))
+    ),
+    "landmark": lambda a, _: (
+        a.group_by("k").landmark(10).aggregate(n=tw.count(), total=tw.sum_("v"))
+    ),
     "slide_by_tuple": lambda a, _: a.slide_by_tuple(20).aggregate(n=tw.count(), total=tw.sum_("v")),
     "count_by_start": lambda a, _: a.group_by("k").count_by_start(3).apply("average", "v"),
     "count_by_end": lambda a, _: a.group_by("k").count_by_end(3).apply("average", "v"),
-    "two_level": lambda a, _: a.group_by("k").hopping(20, 10).two_level(16).aggregate(n=tw.count(), total=tw.sum_("v")),
+    "two_level": lambda a, _: (
+        a.group_by("k").hopping(20, 10).two_level(16).aggregate(n=tw.count(), total=tw.sum_("v"))
+    ),
     "number_rows": lambda a, _: a.number_rows(),
     "session": lambda a, _: a.group_by("k").session(3).aggregate(n=tw.count(), total=tw.sum_("v")),
     "top_k": lambda a, _: a.group_by("k").top_k(2, by="v"),
     "hopping_top_k": lambda a, _: a.group_by("k").hopping(20, 10).top_k(2, by="v"),
-    "group_apply": lambda a, _: a.group_apply("k", lambda group: group.tumbling(10).aggregate(n=tw.count(), total=tw.sum_("v"))),
+    "group_apply": lambda a, _: a.group_apply(
+        "k", lambda group: group.tumbling(10).aggregate(n=tw.count(), total=tw.sum_("v"))
+    ),
 }
-"""Every operator of the fluent API over two streams `(k, v)`; where one name stands for several kernels, each of them."""
+"""Every operator of the fluent API over two streams `(k, v)`; where one name stands for several
+kernels, each of them."""
 
 
 class _Timed(Operator):
@@ -306,7 +402,8 @@ class _Timed(Operator):
 
 
 def small_batch_us(operator: str, pushes: int) -> float:
-    """Microseconds that one small batch spends behind its source, once state has settled: the median of means of 20 batches."""
+    """Microseconds that one small batch spends behind its source, once state has settled: the
+    median of means of 20 batches."""
     columns = {"k": "int64", "v": "int64"}
     a, b = (tw.source(name, columns, disorder=2 * ROWS, insert_only=True) for name in "ab")
     stream = OPERATORS[operator](a, b)
@@ -328,7 +425,9 @@ def _costs_behind_sources(graph: QueryGraph, pushes: int) -> Iterator[float]:
     for rows in _small_batches(pushes // len(sources)):
         payload = pa.RecordBatch.from_arrays(rows.columns[2:], names=rows.schema.names[2:])
         for name, timed in zip(graph.sources, sources, strict=True):
-            graph.offer(name, tw.Batch(payload, rows.column(0).to_numpy(), rows.column(1).to_numpy()))
+            graph.offer(
+                name, tw.Batch(payload, rows.column(0).to_numpy(), rows.column(1).to_numpy())
+            )
             before = timed.seconds
             took = _seconds(graph.run)
             yield took - (timed.seconds - before)
@@ -345,5 +444,12 @@ def _small_batches(count: int) -> Iterator[pa.RecordBatch]:
     rng = np.random.default_rng(7)
     for number in range(count):
         start = number * ROWS + rng.permutation(ROWS)
-        arrays = [start, start + rng.integers(1, 8, ROWS), rng.integers(0, 4, ROWS), rng.integers(0, 100, ROWS)]
-        yield pa.RecordBatch.from_arrays(list(map(pa.array, arrays)), names=["_start", "_end", "k", "v"])
+        arrays = [
+            start,
+            start + rng.integers(1, 8, ROWS),
+            rng.integers(0, 4, ROWS),
+            rng.integers(0, 100, ROWS),
+        ]
+        yield pa.RecordBatch.from_arrays(
+            list(map(pa.array, arrays)), names=["_start", "_end", "k", "v"]
+        )

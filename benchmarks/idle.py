@@ -1,9 +1,11 @@
-"""Idle: a union of a fast and a silent source, under ordered-wait, timer and on-demand policies side by side.
+"""Idle: a union of a fast and a silent source, under ordered-wait, timer and on-demand policies
+side by side.
 
-The fast source sends rows in every micro-batch of a second; the silent one stops after a while. Measured is how many micro-batches
-pass from the one in which the fast source passes the end of a window to the one with its final answer, how far behind the
-clock final answers are, and what is held meanwhile. The clock is simulated, in-process and for a divided query; with `-o spark=True`
-the same runs on Spark by the clock on the wall.
+The fast source sends rows in every micro-batch of a second; the silent one stops after a while.
+Measured is how many micro-batches pass from the one in which the fast source passes the end of a
+window to the one with its final answer, how far behind the clock final answers are, and what is
+held meanwhile. The clock is simulated, in-process and for a divided query; with `-o spark=True` the
+same runs on Spark by the clock on the wall.
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ import pyarrow.parquet as pq
 
 import thalweg as tw
 from thalweg.cli.bench import Emit
-from thalweg.plan.policies import Policy
-from thalweg.run.inputs import events
-from thalweg.spark.simulation import DividedEngine
+from thalweg.io.events import events
+from thalweg.progress.policies import Policy
+from thalweg.shards.local_engine import DividedEngine
 from thalweg.testing import FakeClock
 
 __all__ = ["POLICIES", "run"]
@@ -45,7 +47,9 @@ def counts(fast: tw.Stream, silent: tw.Stream) -> tw.Stream:
 
 def declared(policy: tuple[Policy, ...]) -> tw.Stream:
     fast = tw.source("fast", COLUMNS, progress=tw.ordered(), late="drop", insert_only=True)
-    return counts(fast, tw.source("silent", COLUMNS, progress=policy, late="drop", insert_only=True))
+    return counts(
+        fast, tw.source("silent", COLUMNS, progress=policy, late="drop", insert_only=True)
+    )
 
 
 def rows_of(since: int, until: int, rows: int) -> pa.Table:
@@ -53,18 +57,23 @@ def rows_of(since: int, until: int, rows: int) -> pa.Table:
     return pa.table({"ts": times, "k": np.arange(rows) % 16})
 
 
-def run(emit: Emit, *, batches: int = 60, rows: int = 1_000, speaks: int = 10, spark: bool = False) -> None:
+def run(
+    emit: Emit, *, batches: int = 60, rows: int = 1_000, speaks: int = 10, spark: bool = False
+) -> None:
     """`speaks`: the micro-batch after which the silent source is silent."""
     for name, policy in POLICIES.items():
         for engine, simulate in (("in-process", _in_process), ("divided", _divided)):
-            _report(emit, simulate(policy, batches, rows, speaks), batches, policy=name, engine=engine)
+            _report(
+                emit, simulate(policy, batches, rows, speaks), batches, policy=name, engine=engine
+            )
     if spark:
         for name, policy in POLICIES.items():
             _report(emit, _on_spark(policy), None, policy=name, engine="spark")
 
 
 Seen = tuple[dict[int, int], dict[int, int], int, list[float]]
-"""By end of window: the micro-batch in which it could be final, and in which it was; rows held at most; how far behind the clock (s)."""
+"""By end of window: the micro-batch in which it could be final, and in which it was; rows held at
+most; how far behind the clock (s)."""
 
 
 def _report(emit: Emit, seen: Seen, batches: int | None, **params: str) -> None:
@@ -113,7 +122,9 @@ def _in_process(policy: tuple[Policy, ...], batches: int, rows: int, speaks: int
     clock = FakeClock(1_000 * SECOND)
     engine = tw.Engine(declared(policy), consistency="final", now=clock)
     push = lambda source, table: engine.push(source, events(table, "ts"))  # noqa: E731
-    return _simulated(push, engine.tick, lambda: engine.status().state.rows, clock, (batches, rows, speaks))
+    return _simulated(
+        push, engine.tick, lambda: engine.status().state.rows, clock, (batches, rows, speaks)
+    )
 
 
 def _divided(policy: tuple[Policy, ...], batches: int, rows: int, speaks: int) -> Seen:
@@ -125,7 +136,8 @@ def _divided(policy: tuple[Policy, ...], batches: int, rows: int, speaks: int) -
 
 
 def _on_spark(policy: tuple[Policy, ...], *, seconds: int = 25) -> Seen:
-    """Rows stamped by the clock on the wall, a file each half second; the silent source has one file at the start."""
+    """Rows stamped by the clock on the wall, a file each half second; the silent source has one
+    file at the start."""
     from thalweg import spark
 
     place = Path(tempfile.mkdtemp(prefix="thalweg-idle-"))
@@ -166,7 +178,12 @@ def _on_spark(policy: tuple[Policy, ...], *, seconds: int = 25) -> Seen:
     silent_from = time.time_ns() // 1_000
     writer = threading.Thread(target=keep_writing, daemon=True)
     running = spark.start(
-        counts(*streams), checkpoint=str(place / "checkpoint"), to=take, consistency="final", output="final", trigger="1 second"
+        counts(*streams),
+        checkpoint=str(place / "checkpoint"),
+        to=take,
+        consistency="final",
+        output="final",
+        trigger="1 second",
     )
     writer.start()
     try:

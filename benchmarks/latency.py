@@ -1,9 +1,11 @@
-"""From a row being there to its answer in the sink, at a steady rate: ours, and Spark's own aggregate.
+"""From a row being there to its answer in the sink, at a steady rate: ours, and Spark's own
+aggregate.
 
-A thread moves small Parquet files into a folder, one every tenth of a second. Both queries count rows per key and minute, and
-give the counts of open windows after every micro-batch (ours `eager`, Spark's in update mode) to a function that writes
-them to a sink that throws them away. A file's latency is the time from its rename until the function has written the
-micro-batch that holds it. The first seconds are left out.
+A thread moves small Parquet files into a folder, one every tenth of a second. Both queries count
+rows per key and minute, and give the counts of open windows after every micro-batch (ours `eager`,
+Spark's in update mode) to a function that writes them to a sink that throws them away. A file's
+latency is the time from its rename until the function has written the micro-batch that holds it.
+The first seconds are left out.
 """
 
 from __future__ import annotations
@@ -28,14 +30,23 @@ from thalweg.cli.bench import Emit
 EVERY = 0.1
 
 
-def run(emit: Emit, *, rates: str = "1000,50000", seconds: float = 40.0, warm_up: float = 15.0) -> None:
+def run(
+    emit: Emit, *, rates: str = "1000,50000", seconds: float = 40.0, warm_up: float = 15.0
+) -> None:
     """Each rate, one engine after the other."""
     spark = ts.session(spark__driver__memory="4g")
     for rate in map(int, str(rates).split(",")):
         found: dict[str, Any] = {}
         for engine in ("thalweg", "spark"):
             begin = _ours if engine == "thalweg" else _spark
-            late = _latencies(lambda folder, checkpoint, sink, begin=begin: begin(spark, folder, checkpoint, sink), rate, seconds, warm_up)
+            late = _latencies(
+                lambda folder, checkpoint, sink, begin=begin: begin(
+                    spark, folder, checkpoint, sink
+                ),
+                rate,
+                seconds,
+                warm_up,
+            )
             found[engine] = np.percentile(late, [50, 99])
             emit("latency_p50", float(found[engine][0]), "s", engine=engine, rows_per_s=rate)
             emit("latency_p99", float(found[engine][1]), "s", engine=engine, rows_per_s=rate)
@@ -44,18 +55,32 @@ def run(emit: Emit, *, rates: str = "1000,50000", seconds: float = 40.0, warm_up
 
 
 def _ours(spark: Any, folder: Path, checkpoint: str, sink: Callable[[Any, int], None]) -> Any:
-    columns = pa.schema([("ts", pa.timestamp("us", "UTC")), ("key", pa.int64()), ("value", pa.int64())])
-    events = ts.from_files(str(folder), time="ts", disorder="1 min", late="drop", columns=columns, name="events")
+    columns = pa.schema(
+        [("ts", pa.timestamp("us", "UTC")), ("key", pa.int64()), ("value", pa.int64())]
+    )
+    events = ts.from_files(
+        str(folder), time="ts", disorder="1 min", late="drop", columns=columns, name="events"
+    )
     query = events.group_by("key").tumbling("1 min").aggregate(n=tw.count())
-    return ts.start(query, to=sink, consistency="eager", checkpoint=checkpoint, progress=False, spark=spark).query
+    return ts.start(
+        query, to=sink, consistency="eager", checkpoint=checkpoint, progress=False, spark=spark
+    ).query
 
 
 def _spark(spark: Any, folder: Path, checkpoint: str, sink: Callable[[Any, int], None]) -> Any:
     from pyspark.sql import functions as f
 
-    rows = spark.readStream.schema("ts timestamp, key long, value long").parquet(str(folder)).withWatermark("ts", "60 seconds")
+    rows = (
+        spark.readStream.schema("ts timestamp, key long, value long")
+        .parquet(str(folder))
+        .withWatermark("ts", "60 seconds")
+    )
     answer = rows.groupBy(f.window("ts", "1 minute"), "key").count()
-    writer = answer.writeStream.foreachBatch(sink).outputMode("update").option("checkpointLocation", checkpoint)
+    writer = (
+        answer.writeStream.foreachBatch(sink)
+        .outputMode("update")
+        .option("checkpointLocation", checkpoint)
+    )
     return writer.trigger(processingTime="0 seconds").start()
 
 
@@ -74,7 +99,9 @@ def _latencies(begin: Callable[..., Any], rate: int, seconds: float, warm_up: fl
         for number in range(int((seconds + 60) / EVERY)):
             part = events.slice(number * rows, rows)
             times = part.column("_start").cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
-            table = pa.table({"ts": times, "key": part.column("key"), "value": part.column("value")})
+            table = pa.table(
+                {"ts": times, "key": part.column("key"), "value": part.column("value")}
+            )
             pq.write_table(table, place / "next")
             if stop.wait(max(0.0, started + number * EVERY - time.monotonic())):
                 return
@@ -95,7 +122,9 @@ def _latencies(begin: Callable[..., Any], rate: int, seconds: float, warm_up: fl
             time.sleep(0.5)
             for entry in query.recentProgress:
                 figures = entry.observedMetrics.get("thalweg")
-                counts[entry.batchId] = entry.numInputRows if figures is None else figures["read"] or 0
+                counts[entry.batchId] = (
+                    entry.numInputRows if figures is None else figures["read"] or 0
+                )
             if done and there and max(done.values()) - there[0] > seconds:
                 break
     finally:
@@ -106,14 +135,19 @@ def _latencies(begin: Callable[..., Any], rate: int, seconds: float, warm_up: fl
     return _by_file(there, counts, done, rows, warm_up)
 
 
-def _by_file(there: list[float], counts: dict[int, int], done: dict[int, float], rows: int, warm_up: float) -> list[float]:
-    """The latency of each file: batches take files in order, and all files have the same number of rows."""
+def _by_file(
+    there: list[float], counts: dict[int, int], done: dict[int, float], rows: int, warm_up: float
+) -> list[float]:
+    """The latency of each file: batches take files in order, and all files have the same number of
+    rows."""
     found: list[float] = []
     taken = 0
     for batch in sorted(counts):
         files = round(counts[batch] / rows)
         if batch in done:
-            found += [done[batch] - at for at in there[taken : taken + files] if at - there[0] > warm_up]
+            found += [
+                done[batch] - at for at in there[taken : taken + files] if at - there[0] > warm_up
+            ]
         taken += files
     if not found:
         raise RuntimeError("no file was answered after the warm-up; give it more seconds")

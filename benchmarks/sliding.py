@@ -1,10 +1,13 @@
-"""Sliding count and sum per key on Spark: ours, Spark's own windows, and DuckDB in batch, over the same Parquet files.
+"""Sliding count and sum per key on Spark: ours, Spark's own windows, and DuckDB in batch, over the
+same Parquet files.
 
-All read the same files with the same number of rows in a micro-batch, in one session on the same cores, and write typed rows
-to a sink that throws them away. Micro-batches of the warm-up are left out; the speed is rows over the median time of the
-others. Ratios are `ratio_to_spark`: our rows a second over those of the faster of Spark's two state stores.
+All read the same files with the same number of rows in a micro-batch, in one session on the same
+cores, and write typed rows to a sink that throws them away. Micro-batches of the warm-up are left
+out; the speed is rows over the median time of the others. Ratios are `ratio_to_spark`: our rows a
+second over those of the faster of Spark's two state stores.
 
-The whole takes the better part of an hour; `-o keys=100 -o ratios=10 -o batch_rows=10000000` is a taste of it.
+The whole takes the better part of an hour; `-o keys=100 -o ratios=10 -o batch_rows=10000000` is a
+taste of it.
 """
 
 from __future__ import annotations
@@ -30,8 +33,8 @@ RANGE_S = 600
 FILE_ROWS, FILES = 2_500_000, 4
 """Rows in a file at most, and files in a micro-batch at least."""
 ALIKE, COPIES = 10, 100_000_000
-"""Spark's own copies a row for each of its windows. Above this RANGE/SLIDE it gets fewer rows, so that it makes so many copies in a
-micro-batch at most; below it both get the same."""
+"""Spark's own copies a row for each of its windows. Above this RANGE/SLIDE it gets fewer rows, so
+that it makes so many copies in a micro-batch at most; below it both get the same."""
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 DEFAULT = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
@@ -50,19 +53,33 @@ def run(
     spark_budget_s: float = 90.0,
     variants: str = "final,speculative,foreign",
 ) -> None:
-    """Measure every combination of keys and RANGE/SLIDE; Spark's own gets at most `spark_budget_s` for each."""
+    """Measure every combination of keys and RANGE/SLIDE; Spark's own gets at most `spark_budget_s`
+    for each."""
     spark = ts.session(spark__driver__memory="6g")
     for count in map(int, str(keys).split(",")):
         folder = Path(tempfile.mkdtemp(prefix="thalweg-bench-"))
         try:
             _write(folder / "events", count, batch_rows, batches, rate)
-            _ours(spark, folder, batch_rows, 1, "own", "final", "typed")  # the first query of a process is no measure of any engine
+            _ours(
+                spark, folder, batch_rows, 1, "own", "final", "typed"
+            )  # the first query of a process is no measure of any engine
             for ratio in map(int, str(ratios).split(",")):
                 fewer = batch_rows if ratio <= ALIKE else min(batch_rows, COPIES // ratio)
                 theirs = folder / ("events" if fewer == batch_rows else f"fewer-{ratio}")
                 if fewer < batch_rows:
                     _write(theirs, count, fewer, batches, rate)
-                _compare(emit, spark, folder, (theirs, fewer), count, ratio, batch_rows, warm_up, spark_budget_s, variants.split(","))
+                _compare(
+                    emit,
+                    spark,
+                    folder,
+                    (theirs, fewer),
+                    count,
+                    ratio,
+                    batch_rows,
+                    warm_up,
+                    spark_budget_s,
+                    variants.split(","),
+                )
                 if fewer < batch_rows:
                     shutil.rmtree(theirs)
         finally:
@@ -70,7 +87,8 @@ def run(
 
 
 def _write(folder: Path, keys: int, batch_rows: int, batches: int, rate: int) -> None:
-    """Files of equal size, in order of arrival: one micro-batch after the other, each later than the one before by its length."""
+    """Files of equal size, in order of arrival: one micro-batch after the other, each later than
+    the one before by its length."""
     folder.mkdir()
     files = _files(batch_rows)
     rows = batch_rows // files
@@ -80,7 +98,11 @@ def _write(folder: Path, keys: int, batch_rows: int, batches: int, rate: int) ->
         times = start.cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
         table = pa.table({"ts": times, "key": table.column("key"), "value": table.column("value")})
         for part in range(files):
-            pq.write_table(table.slice(part * rows, rows), folder / f"{batch * files + part:05}.parquet", row_group_size=rows)
+            pq.write_table(
+                table.slice(part * rows, rows),
+                folder / f"{batch * files + part:05}.parquet",
+                row_group_size=rows,
+            )
 
 
 def _files(batch_rows: int) -> int:
@@ -112,7 +134,16 @@ def _compare(
             continue
         seconds = _ours(spark, folder, batch_rows, ratio, source, consistency, output)
         speeds[name] = batch_rows / median(seconds[warm_up:])
-        emit("rows_per_s", speeds[name], "1/s", engine="thalweg", source=source, consistency=consistency, output=output, **shared)
+        emit(
+            "rows_per_s",
+            speeds[name],
+            "1/s",
+            engine="thalweg",
+            source=source,
+            consistency=consistency,
+            output=output,
+            **shared,
+        )
     own = []
     given, their_rows = fewer
     for provider in (ROCKSDB, DEFAULT):
@@ -120,7 +151,15 @@ def _compare(
         used = seconds[warm_up:] if len(seconds) > warm_up + 1 else seconds[len(seconds) // 2 :]
         own.append(their_rows / median(used))
         theirs = {**shared, "rows_per_batch": their_rows}
-        emit("rows_per_s", own[-1], "1/s", engine="spark", provider=provider.rpartition(".")[2], batches=len(seconds), **theirs)
+        emit(
+            "rows_per_s",
+            own[-1],
+            "1/s",
+            engine="spark",
+            provider=provider.rpartition(".")[2],
+            batches=len(seconds),
+            **theirs,
+        )
     batch = _duckdb(folder, 3 * _files(batch_rows), ratio)
     emit("rows_per_s", batch, "1/s", engine="duckdb", **shared)
     for name, source, consistency, output in (
@@ -130,16 +169,44 @@ def _compare(
         ("packed", "own", "final", "packed"),
     ):
         if name in speeds:
-            emit("ratio_to_spark", speeds[name] / max(own), "x", source=source, consistency=consistency, output=output, **shared)
-            emit("ratio_to_duckdb", speeds[name] / batch, "x", source=source, consistency=consistency, output=output, **shared)
+            emit(
+                "ratio_to_spark",
+                speeds[name] / max(own),
+                "x",
+                source=source,
+                consistency=consistency,
+                output=output,
+                **shared,
+            )
+            emit(
+                "ratio_to_duckdb",
+                speeds[name] / batch,
+                "x",
+                source=source,
+                consistency=consistency,
+                output=output,
+                **shared,
+            )
 
 
 def _query(events: tw.Stream, ratio: int) -> tw.Stream:
     slide = f"{RANGE_S // ratio} s"
-    return events.group_by("key").hopping(f"{RANGE_S} s", slide).aggregate(n=tw.count(), total=tw.sum_("value"))
+    return (
+        events.group_by("key")
+        .hopping(f"{RANGE_S} s", slide)
+        .aggregate(n=tw.count(), total=tw.sum_("value"))
+    )
 
 
-def _ours(spark: Any, folder: Path, batch_rows: int, ratio: int, source: str, consistency: str, output: str) -> list[float]:
+def _ours(
+    spark: Any,
+    folder: Path,
+    batch_rows: int,
+    ratio: int,
+    source: str,
+    consistency: str,
+    output: str,
+) -> list[float]:
     facts: dict[str, Any] = {"time": "ts", "disorder": LATEST, "late": "drop", "name": "events"}
     if source == "own":
         events = ts.from_files(str(folder / "events"), files_per_batch=_files(batch_rows), **facts)
@@ -147,7 +214,11 @@ def _ours(spark: Any, folder: Path, batch_rows: int, ratio: int, source: str, co
         events = ts.from_spark(_stream(spark, folder / "events", batch_rows), **facts)
 
     def begin(checkpoint: str) -> Any:
-        options: dict[str, Any] = {"to": "noop", "consistency": consistency, "trigger": "available now"}
+        options: dict[str, Any] = {
+            "to": "noop",
+            "consistency": consistency,
+            "trigger": "available now",
+        }
         if output == "packed":
             options["to"], options["output"] = _throw_away, "packed"
         return ts.start(_query(events, ratio), checkpoint=checkpoint, **options).query
@@ -160,23 +231,38 @@ def _throw_away(rows: Any, _: int) -> None:
 
 
 def _stream(spark: Any, folder: Path, batch_rows: int) -> Any:
-    reader = spark.readStream.schema("ts timestamp, key long, value long").option("maxFilesPerTrigger", _files(batch_rows))
+    reader = spark.readStream.schema("ts timestamp, key long, value long").option(
+        "maxFilesPerTrigger", _files(batch_rows)
+    )
     return reader.parquet(str(folder))
 
 
-def _spark(spark: Any, folder: Path, batch_rows: int, ratio: int, provider: str, budget: float) -> list[float]:
+def _spark(
+    spark: Any, folder: Path, batch_rows: int, ratio: int, provider: str, budget: float
+) -> list[float]:
     from pyspark.sql import functions as f
 
     rows = _stream(spark, folder, batch_rows).withWatermark("ts", "60 seconds")
     slide = RANGE_S // ratio
-    window = f.window("ts", f"{RANGE_S} seconds") if ratio == 1 else f.window("ts", f"{RANGE_S} seconds", f"{slide} seconds")
+    window = (
+        f.window("ts", f"{RANGE_S} seconds")
+        if ratio == 1
+        else f.window("ts", f"{RANGE_S} seconds", f"{slide} seconds")
+    )
     answer = rows.groupBy(window, "key").agg(f.count("*").alias("n"), f.sum("value").alias("total"))
 
     def begin(checkpoint: str) -> Any:
-        writer = answer.writeStream.format("noop").outputMode("append").option("checkpointLocation", checkpoint)
+        writer = (
+            answer.writeStream.format("noop")
+            .outputMode("append")
+            .option("checkpointLocation", checkpoint)
+        )
         return writer.trigger(availableNow=True).start()
 
-    settings = {PROVIDER: provider, FORMAT: "2" if provider == ROCKSDB else "1"}  # the default store has only the first format
+    settings = {
+        PROVIDER: provider,
+        FORMAT: "2" if provider == ROCKSDB else "1",
+    }  # the default store has only the first format
     before = {key: spark.conf.get(key) for key in settings}
     for key, value in settings.items():
         spark.conf.set(key, value)
@@ -195,7 +281,11 @@ def _durations(begin: Callable[[str], Any], budget: float | None) -> list[float]
     try:
         while query.isActive:
             query.awaitTermination(1)
-            if budget is not None and time.monotonic() - started > budget and len(query.recentProgress) >= 2:
+            if (
+                budget is not None
+                and time.monotonic() - started > budget
+                and len(query.recentProgress) >= 2
+            ):
                 break
         reports = [entry for entry in query.recentProgress if entry.numInputRows]
     finally:
@@ -205,7 +295,8 @@ def _durations(begin: Callable[[str], Any], budget: float | None) -> list[float]
 
 
 def _duckdb(folder: Path, files: int, ratio: int) -> float:
-    """Batch, paned: sums by pane and key, then each window adds its panes by running sums over the panes of a key."""
+    """Batch, paned: sums by pane and key, then each window adds its panes by running sums over the
+    panes of a key."""
     slide = RANGE_S * 1_000_000 // ratio
     connection = duckdb.connect()
     connection.sql("SET threads=2")

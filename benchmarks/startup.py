@@ -1,7 +1,9 @@
-"""From process start to the first answer: ours on Spark, and a plain PySpark query of the same kind.
+"""From process start to the first answer: ours on Spark, and a plain PySpark query of the same
+kind.
 
-Both read the same Parquet file and count rows per key and minute in a streaming query. Each run is a new process; the
-clock runs from before it starts until the first rows of its answer reach the sink. They take turns.
+Both read the same Parquet file and count rows per key and minute in a streaming query. Each run is
+a new process; the clock runs from before it starts until the first rows of its answer reach the
+sink. They take turns.
 """
 
 from __future__ import annotations
@@ -55,18 +57,31 @@ def run(emit: Emit, *, rounds: int = 3, rows: int = 100_000) -> None:
     with tempfile.TemporaryDirectory(prefix="thalweg-bench-") as folder:
         table = make_events(rows, keys=100).table
         times = table.column("_start").cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
-        pq.write_table(pa.table({"ts": times, "key": table.column("key"), "value": table.column("value")}), Path(folder) / "0.parquet")
+        pq.write_table(
+            pa.table({"ts": times, "key": table.column("key"), "value": table.column("value")}),
+            Path(folder) / "0.parquet",
+        )
         for _ in range(rounds):
             for name, script in (("thalweg", OURS), ("spark", PLAIN)):
                 took[name].append(_seconds(script, folder))
     for name, seconds in took.items():
         emit("seconds_to_first_answer", median(seconds), "s", engine=name, rounds=rounds)
-    emit("ratio_to_spark", median(a / b for a, b in zip(took["thalweg"], took["spark"], strict=True)), "x", rounds=rounds)
+    emit(
+        "ratio_to_spark",
+        median(a / b for a, b in zip(took["thalweg"], took["spark"], strict=True)),
+        "x",
+        rounds=rounds,
+    )
 
 
 def _seconds(script: str, folder: str) -> float:
     began = time.monotonic()
-    with subprocess.Popen([sys.executable, "-c", script, folder], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", script, folder],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
         assert process.stdout is not None
         for line in process.stdout:
             if line.startswith("first answer"):

@@ -1,8 +1,9 @@
 """How the time of a micro-batch follows state: the same input each time, ever more of it alive.
 
-Every micro-batch brings the same number of rows, each for a (key, pane) pair of its own, into a window that is long
-enough to keep them all. The time should follow what a micro-batch touches, not what there is: `growth` is the time at the
-largest state over the time at the smallest. `written_bytes` is what a micro-batch wrote to the state store.
+Every micro-batch brings the same number of rows, each for a (key, pane) pair of its own, into a
+window that is long enough to keep them all. The time should follow what a micro-batch touches, not
+what there is: `growth` is the time at the largest state over the time at the smallest.
+`written_bytes` is what a micro-batch wrote to the state store.
 """
 
 from __future__ import annotations
@@ -25,8 +26,16 @@ SECOND = 1_000_000
 CHECKPOINTS = (10_000, 100_000, 500_000, 1_000_000, 2_000_000, 5_000_000)
 
 
-def run(emit: Emit, *, rows_per_batch: int = 1_000, keys: int = 1_000, largest: int = 5_000_000, around: int = 5) -> None:
-    """Grow the state in big steps without looking, and measure a few small micro-batches at each size."""
+def run(
+    emit: Emit,
+    *,
+    rows_per_batch: int = 1_000,
+    keys: int = 1_000,
+    largest: int = 5_000_000,
+    around: int = 5,
+) -> None:
+    """Grow the state in big steps without looking, and measure a few small micro-batches at each
+    size."""
     spark = ts.session(spark__driver__memory="4g")
     folder = Path(tempfile.mkdtemp(prefix="thalweg-bench-"))
     try:
@@ -34,10 +43,26 @@ def run(emit: Emit, *, rows_per_batch: int = 1_000, keys: int = 1_000, largest: 
         sizes = [size for size in CHECKPOINTS if size <= largest]
         panes = largest // keys + 64 * around + 64
         marks = _write(folder / "events", sizes, rows_per_batch, keys, around)
-        events = ts.from_files(str(folder / "events"), time="ts", disorder=0, late="drop", files_per_batch=1, name="events")
-        query = events.group_by("key").hopping(panes * SECOND, SECOND).aggregate(n=tw.count(), total=tw.sum_("value"))
+        events = ts.from_files(
+            str(folder / "events"),
+            time="ts",
+            disorder=0,
+            late="drop",
+            files_per_batch=1,
+            name="events",
+        )
+        query = (
+            events.group_by("key")
+            .hopping(panes * SECOND, SECOND)
+            .aggregate(n=tw.count(), total=tw.sum_("value"))
+        )
         running = ts.start(
-            query, to="noop", consistency="final", checkpoint=str(folder / "checkpoint"), trigger="available now", progress=False
+            query,
+            to="noop",
+            consistency="final",
+            checkpoint=str(folder / "checkpoint"),
+            trigger="available now",
+            progress=False,
         )
         spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
         seconds: dict[int, float] = {}
@@ -65,8 +90,11 @@ def run(emit: Emit, *, rows_per_batch: int = 1_000, keys: int = 1_000, largest: 
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _write(folder: Path, sizes: list[int], rows: int, keys: int, around: int) -> list[tuple[int, int]]:
-    """Files that fill the state up to each size, then small ones; which micro-batches are the small ones."""
+def _write(
+    folder: Path, sizes: list[int], rows: int, keys: int, around: int
+) -> list[tuple[int, int]]:
+    """Files that fill the state up to each size, then small ones; which micro-batches are the small
+    ones."""
     marks = []
     pane = number = alive = 0
 
@@ -74,7 +102,13 @@ def _write(folder: Path, sizes: list[int], rows: int, keys: int, around: int) ->
         nonlocal pane, number, alive
         key = np.tile(np.arange(keys), panes)
         at = np.repeat(np.arange(pane, pane + panes), keys) * SECOND
-        table = pa.table({"ts": pa.array(at, pa.timestamp("us", "UTC")), "key": key, "value": np.ones(len(key), np.int64)})
+        table = pa.table(
+            {
+                "ts": pa.array(at, pa.timestamp("us", "UTC")),
+                "key": key,
+                "value": np.ones(len(key), np.int64),
+            }
+        )
         pq.write_table(table, folder / f"{number:05}.parquet")
         pane, number, alive = pane + panes, number + 1, alive + panes * keys
 

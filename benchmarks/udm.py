@@ -1,10 +1,13 @@
-"""User-defined modules: incremental against not, vectorised against built-in, and against transformWithStateInPandas on Spark.
+"""User-defined modules: incremental against not, vectorised against built-in, and against
+transformWithStateInPandas on Spark.
 
-`gap` is how many times longer the plain form takes than the incremental one while a window grows; it must widen.
-`ratio_to_builtin` is the time of a vectorised module over that of the built-in average, many groups in a hopping window.
-`ratio_to_transform_with_state` is our rows a second, for a plain Python aggregate in which every key occurs once, over those of the
-same aggregate written by hand for Spark's own Python state API; both read the same files in the same session and write to a
-sink that throws rows away. The other one may be given fewer rows (`by_hand_rows`): its time is a time per key.
+`gap` is how many times longer the plain form takes than the incremental one while a window grows;
+it must widen. `ratio_to_builtin` is the time of a vectorised module over that of the built-in
+average, many groups in a hopping window. `ratio_to_transform_with_state` is our rows a second, for
+a plain Python aggregate in which every key occurs once, over those of the same aggregate written by
+hand for Spark's own Python state API; both read the same files in the same session and write to a
+sink that throws rows away. The other one may be given fewer rows (`by_hand_rows`): its time is a
+time per key.
 """
 
 from __future__ import annotations
@@ -72,19 +75,31 @@ def run(
         _on_spark(emit, rows, by_hand_rows)
 
 
-# ------------------------------------------------------------------------------------------------------------- steps
+# -------------------------------------------------------------------------------------------------------------
+# steps
 
 
 def _steps(emit: Emit, sizes: list[int], step: int, rounds: int) -> None:
-    """One window grows batch by batch and answers after each of the last few: what does an answer cost?"""
+    """One window grows batch by batch and answers after each of the last few: what does an answer
+    cost?"""
     source = tw.source("s", {"value": "double"}, disorder=HOUR)
     for size in sizes:
         took = measure(
-            {name: partial(_grow, source, f"bench.{name}", size, step) for name in ("mean", "mean_in_steps")},
+            {
+                name: partial(_grow, source, f"bench.{name}", size, step)
+                for name in ("mean", "mean_in_steps")
+            },
             rounds=rounds,
         )
         for name in ("mean", "mean_in_steps"):
-            emit("answer_seconds", took.median(name) / _ANSWERS, "s", module=name, window_rows=size, batch_rows=step)
+            emit(
+                "answer_seconds",
+                took.median(name) / _ANSWERS,
+                "s",
+                module=name,
+                window_rows=size,
+                batch_rows=step,
+            )
         emit("gap", took.ratio("mean", "mean_in_steps"), "x", window_rows=size, batch_rows=step)
 
 
@@ -104,14 +119,17 @@ def _points(start: Any, columns: dict[str, Any]) -> pa.Table:
     return pa.table({"_start": start, "_end": start + 1, **columns})
 
 
-# ----------------------------------------------------------------------------------------------------------- columns
+# -----------------------------------------------------------------------------------------------------------
+# columns
 
 
 def _columns(emit: Emit, rows: int, groups: int, rounds: int) -> None:
     """Ten windows of the hopping kind over all rows, in order."""
     rng = np.random.default_rng(7)
     start = np.sort(rng.integers(0, 100 * SECOND, rows))
-    table = _points(start, {"key": rng.integers(0, groups, rows), "value": rng.integers(0, 1_000, rows)})
+    table = _points(
+        start, {"key": rng.integers(0, groups, rows), "value": rng.integers(0, 1_000, rows)}
+    )
     batches = [table.slice(at, 100_000) for at in range(0, rows, 100_000)]
     source = tw.source("s", {"key": "int64", "value": "int64"}, disorder=0, insert_only=True)
     windowed = source.group_by("key").hopping(100 * SECOND, 10 * SECOND)
@@ -120,10 +138,27 @@ def _columns(emit: Emit, rows: int, groups: int, rounds: int) -> None:
         "module": windowed.apply("average", "value"),
         "plain": windowed.apply("bench.mean", "value"),
     }
-    took = measure({name: partial(_play, query, batches) for name, query in queries.items()}, rounds=rounds)
+    took = measure(
+        {name: partial(_play, query, batches) for name, query in queries.items()}, rounds=rounds
+    )
     for name in queries:
-        emit("rows_per_s", rows / took.median(name), "1/s", form=name, rows=rows, groups=groups, range_over_slide=10)
-    emit("ratio_to_builtin", took.ratio("module", "builtin"), "x", rows=rows, groups=groups, range_over_slide=10)
+        emit(
+            "rows_per_s",
+            rows / took.median(name),
+            "1/s",
+            form=name,
+            rows=rows,
+            groups=groups,
+            range_over_slide=10,
+        )
+    emit(
+        "ratio_to_builtin",
+        took.ratio("module", "builtin"),
+        "x",
+        rows=rows,
+        groups=groups,
+        range_over_slide=10,
+    )
 
 
 def _play(query: tw.Stream, batches: list[pa.Table]) -> None:
@@ -133,7 +168,8 @@ def _play(query: tw.Stream, batches: list[pa.Table]) -> None:
     engine.finish()
 
 
-# ------------------------------------------------------------------------------------------------------------- spark
+# -------------------------------------------------------------------------------------------------------------
+# spark
 
 
 def _on_spark(emit: Emit, rows: int, by_hand_rows: int) -> None:
@@ -150,8 +186,21 @@ def _on_spark(emit: Emit, rows: int, by_hand_rows: int) -> None:
         emit("rows_per_s", speed, "1/s", engine="thalweg", rows=rows, keys=rows)
         _by_hand(spark, folder / "warm")
         other = by_hand_rows / _by_hand(spark, folder / "theirs")
-        emit("rows_per_s", other, "1/s", engine="transformWithStateInPandas", rows=by_hand_rows, keys=by_hand_rows)
-        emit("ratio_to_transform_with_state", speed / other, "x", rows=rows, by_hand_rows=by_hand_rows)
+        emit(
+            "rows_per_s",
+            other,
+            "1/s",
+            engine="transformWithStateInPandas",
+            rows=by_hand_rows,
+            keys=by_hand_rows,
+        )
+        emit(
+            "ratio_to_transform_with_state",
+            speed / other,
+            "x",
+            rows=rows,
+            by_hand_rows=by_hand_rows,
+        )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -161,18 +210,38 @@ def _write(folder: Path, rows: int) -> None:
     folder.mkdir()
     rng = np.random.default_rng(7)
     at = np.sort(rng.integers(0, 1_000 * SECOND, rows))
-    table = pa.table({"ts": pa.array(at, pa.timestamp("us", "UTC")), "key": rng.permutation(rows), "value": rng.random(rows)})
+    table = pa.table(
+        {
+            "ts": pa.array(at, pa.timestamp("us", "UTC")),
+            "key": rng.permutation(rows),
+            "value": rng.random(rows),
+        }
+    )
     pq.write_table(table, folder / "0.parquet", row_group_size=max(rows // 4, 1))
-    late = pa.table({"ts": pa.array([2 * HOUR], pa.timestamp("us", "UTC")), "key": pa.array([rows]), "value": pa.array([0.0])})
+    late = pa.table(
+        {
+            "ts": pa.array([2 * HOUR], pa.timestamp("us", "UTC")),
+            "key": pa.array([rows]),
+            "value": pa.array([0.0]),
+        }
+    )
     pq.write_table(late, folder / "1.parquet")
 
 
 def _ours(folder: Path) -> float:
     from thalweg import spark as ts
 
-    events = ts.from_files(str(folder), time="ts", disorder=0, late="drop", files_per_batch=1, name="events")
+    events = ts.from_files(
+        str(folder), time="ts", disorder=0, late="drop", files_per_batch=1, name="events"
+    )
     query = events.group_by("key").tumbling(HOUR).apply("bench.mean", "value")
-    return _seconds(lambda place: ts.start(query, to="noop", consistency="final", checkpoint=place, trigger="available now").query)
+    return _seconds(
+        lambda place: (
+            ts.start(
+                query, to="noop", consistency="final", checkpoint=place, trigger="available now"
+            ).query
+        )
+    )
 
 
 def _by_hand(spark: Any, folder: Path) -> float:
@@ -195,11 +264,22 @@ def _by_hand(spark: Any, folder: Path) -> float:
         def close(self) -> None:
             pass
 
-    read = spark.readStream.schema("ts timestamp, key long, value double").option("maxFilesPerTrigger", 1).parquet(str(folder))
-    answer = read.groupBy("key").transformWithStateInPandas(Mean(), "key long, mean double", "append", "None")
+    read = (
+        spark.readStream.schema("ts timestamp, key long, value double")
+        .option("maxFilesPerTrigger", 1)
+        .parquet(str(folder))
+    )
+    answer = read.groupBy("key").transformWithStateInPandas(
+        Mean(), "key long, mean double", "append", "None"
+    )
 
     def begin(place: str) -> Any:
-        return answer.writeStream.format("noop").option("checkpointLocation", place).trigger(availableNow=True).start()
+        return (
+            answer.writeStream.format("noop")
+            .option("checkpointLocation", place)
+            .trigger(availableNow=True)
+            .start()
+        )
 
     return _seconds(begin)
 
@@ -210,7 +290,10 @@ def _seconds(begin: Any) -> float:
     query = begin(place)
     try:
         query.awaitTermination()
-        return float(sum(entry.batchDuration for entry in query.recentProgress if entry.numInputRows)) / 1000
+        return (
+            float(sum(entry.batchDuration for entry in query.recentProgress if entry.numInputRows))
+            / 1000
+        )
     finally:
         query.stop()
         shutil.rmtree(place, ignore_errors=True)

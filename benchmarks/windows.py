@@ -1,8 +1,8 @@
 """Windows: many at once over one stream, slide by tuple, and what each kind keeps.
 
     rows_per_second     1 to 80 windows of different sizes over one stream, as one query, in micro-batches of a million rows; each
-                        window costs a fixed time a batch, so that small batches feel it more. `slowdown`: the rate with one over
-                        the rate with all
+                        window costs a fixed time a batch, so that small batches feel it more.
+                        `slowdown`: the rate with one over the rate with all
     seconds, growth     slide by tuple over a million tuples; growth: time for all / time for a tenth / 10, 1 is linear in tuples and output
     peak_state, bound   the largest state of each kind in rows, and what it may be: the rows that windows which are not settled need
     unit_cost           what the cost functions of `plan.strategies` rest on: nanoseconds for a tuple or a pane
@@ -37,7 +37,9 @@ def _batches(count: int, size: int, *, rate: int = RATE, seed: int = 5) -> Itera
     for begin in range(0, count, size):
         rows = min(size, count - begin)
         ts = (begin + np.arange(rows)) * SECOND // rate
-        payload = pa.RecordBatch.from_pydict({"key": rng.integers(0, KEYS, rows), "value": rng.integers(0, 1_000, rows)})
+        payload = pa.RecordBatch.from_pydict(
+            {"key": rng.integers(0, KEYS, rows), "value": rng.integers(0, 1_000, rows)}
+        )
         yield Batch(payload, ts, ts + 1, progress=Progress(int(ts[-1]) + 1))
 
 
@@ -45,8 +47,11 @@ def _stream() -> tw.Stream:
     return tw.source("s", {"key": "int64", "value": "int64"}, insert_only=True)
 
 
-def _play(query: tw.Stream, batches: list[Batch], *, consistency: str = "final") -> tuple[float, int, int]:
-    """Processor seconds, rows that came out, and the largest state of anything but the source in rows."""
+def _play(
+    query: tw.Stream, batches: list[Batch], *, consistency: str = "final"
+) -> tuple[float, int, int]:
+    """Processor seconds, rows that came out, and the largest state of anything but the source in
+    rows."""
     engine = tw.Engine(query, consistency=consistency)
     largest = out = 0
     seconds = 0.0
@@ -54,7 +59,14 @@ def _play(query: tw.Stream, batches: list[Batch], *, consistency: str = "final")
         begin = time.process_time()
         out += sum(map(len, engine.push("s", batch)))
         seconds += time.process_time() - begin
-        largest = max(largest, sum(size.rows for name, size in engine.state_size().items() if not name.startswith("source")))
+        largest = max(
+            largest,
+            sum(
+                size.rows
+                for name, size in engine.state_size().items()
+                if not name.startswith("source")
+            ),
+        )
     return seconds, out, largest
 
 
@@ -62,7 +74,12 @@ def _several(count: int) -> tw.Stream:
     """So many windows of 1 s, 2 s, 3 s, ... over one stream."""
     events = _stream().group_by("key")
     sizes = [(1 + number) * SECOND for number in range(count)]
-    queries = [events.tumbling(size).aggregate(n=tw.count(), total=tw.sum_("value")).with_columns(window=str(size)) for size in sizes]
+    queries = [
+        events.tumbling(size)
+        .aggregate(n=tw.count(), total=tw.sum_("value"))
+        .with_columns(window=str(size))
+        for size in sizes
+    ]
     return queries[0].union(*queries[1:]) if len(queries) > 1 else queries[0]
 
 
@@ -99,20 +116,49 @@ def _slide_by_tuple(emit: Emit, rows: int) -> None:
         asked: dict[str, Value] = {"query": f"slide by tuple, {name}", "strategy": strategy}
         emit("seconds", long, "s", **asked, rows=rows, answers=out)
         emit("growth", long / short / 10, "x", **asked, rows=rows)
-        emit("peak_state", largest, "rows", **asked, bound=(1 if strategy == "rows" else 2) * (RATE // 10 + 20_000))
+        emit(
+            "peak_state",
+            largest,
+            "rows",
+            **asked,
+            bound=(1 if strategy == "rows" else 2) * (RATE // 10 + 20_000),
+        )
 
 
 def _memory(emit: Emit, rows: int) -> None:
     stream = _stream()
     second = RATE
     kinds: dict[str, tuple[tw.Stream, int]] = {
-        "sliding, differential": (stream.group_by("key").sliding("10 s", "1 s").aggregate(n=tw.count()), KEYS * (10 + 2) * 2),
-        "sliding, panes": (stream.group_by("key").sliding("10 s", "1 s").aggregate(n=tw.max_("value")), KEYS * (10 + 2)),
-        "sliding, exact percentile": (stream.sliding("2 s", "1 s").aggregate(n=tw.percentile("value", 0.5)), 3 * second),
-        "over rows": (stream.sliding(1_000, 10, over=tw.rows()).aggregate(n=tw.max_("value")), 1_000 + 20),
-        "over rows, partitioned": (stream.sliding(100, 10, over=tw.rows(), partition_by="key").aggregate(n=tw.max_("value")), KEYS * 112),
-        "over rank": (stream.sliding(1_000, 10, over=tw.rank("ts")).aggregate(n=tw.max_("value")), 1_000 + 20),
-        "landmark": (stream.group_by("key").landmark("1 s").aggregate(n=tw.max_("value")), KEYS * 3),
+        "sliding, differential": (
+            stream.group_by("key").sliding("10 s", "1 s").aggregate(n=tw.count()),
+            KEYS * (10 + 2) * 2,
+        ),
+        "sliding, panes": (
+            stream.group_by("key").sliding("10 s", "1 s").aggregate(n=tw.max_("value")),
+            KEYS * (10 + 2),
+        ),
+        "sliding, exact percentile": (
+            stream.sliding("2 s", "1 s").aggregate(n=tw.percentile("value", 0.5)),
+            3 * second,
+        ),
+        "over rows": (
+            stream.sliding(1_000, 10, over=tw.rows()).aggregate(n=tw.max_("value")),
+            1_000 + 20,
+        ),
+        "over rows, partitioned": (
+            stream.sliding(100, 10, over=tw.rows(), partition_by="key").aggregate(
+                n=tw.max_("value")
+            ),
+            KEYS * 112,
+        ),
+        "over rank": (
+            stream.sliding(1_000, 10, over=tw.rank("ts")).aggregate(n=tw.max_("value")),
+            1_000 + 20,
+        ),
+        "landmark": (
+            stream.group_by("key").landmark("1 s").aggregate(n=tw.max_("value")),
+            KEYS * 3,
+        ),
         "slide by tuple": (stream.slide_by_tuple("1 s").aggregate(n=tw.max_("value")), second + 1),
     }
     batches = list(_batches(rows, 20_000))
@@ -122,7 +168,8 @@ def _memory(emit: Emit, rows: int) -> None:
 
 
 def _unit_costs(emit: Emit, rows: int) -> None:
-    """One tuple into a pane and into a window, one pane into a window: from runs that differ in just that."""
+    """One tuple into a pane and into a window, one pane into a window: from runs that differ in
+    just that."""
     batches = list(_batches(rows, 100_000))
     stream = _stream()
 
@@ -137,4 +184,9 @@ def _unit_costs(emit: Emit, rows: int) -> None:
     windows = rows / RATE * 10
     emit("unit_cost", (ten - one) / (9 * rows) * 1e9, "ns", of="tuple in window")
     emit("unit_cost", (seconds("panes", pane, pane) - bare) / rows * 1e9, "ns", of="tuple in pane")
-    emit("unit_cost", max(panes - seconds("panes", pane, pane), 0.0) / (9 * windows) * 1e9, "ns", of="pane in window")
+    emit(
+        "unit_cost",
+        max(panes - seconds("panes", pane, pane), 0.0) / (9 * windows) * 1e9,
+        "ns",
+        of="pane in window",
+    )

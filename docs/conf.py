@@ -40,10 +40,14 @@ def _prose(paragraph: str) -> str:
 
 
 def _is_prose(paragraph: str) -> bool:
-    return paragraph.count("`") % 2 == 0 and not any(line.startswith((" ", ">>>", "|", "- ")) for line in paragraph.splitlines())
+    return paragraph.count("`") % 2 == 0 and not any(
+        line.startswith((" ", ">>>", "|", "- ")) for line in paragraph.splitlines()
+    )
 
 
-def _docstring(_app: Sphinx, _what: str, _name: str, _thing: object, _options: object, lines: list[str]) -> None:
+def _docstring(
+    _app: Sphinx, _what: str, _name: str, _thing: object, _options: object, lines: list[str]
+) -> None:
     """Docstrings are plain text: paragraphs become prose; formulas, tables and examples are shown as they were written."""
     shown: list[str] = []
     for paragraph in filter(None, re.split(r"\n\s*\n", "\n".join(lines).strip("\n"))):

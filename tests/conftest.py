@@ -1,6 +1,8 @@
-"""How tests are spread over workers: with `--dist loadgroup`, files that say `xdist_group("spark")` share one, so that one JVM is started.
+"""How tests are spread over workers: with `--dist loadgroup`, files that say `xdist_group("spark")`
+share one, so that one JVM is started.
 
-pytest-xdist reads the marks itself, but writes the group into a name that pytest 9.2 no longer looks at.
+pytest-xdist reads the marks itself, but writes the group into a name that pytest 9.2 no longer
+looks at.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
             if file not in needs_spark:
-                needs_spark[file] = GROUP in Path(config.rootpath / file).read_text(encoding="utf-8")
+                needs_spark[file] = GROUP in Path(config.rootpath / file).read_text(
+                    encoding="utf-8"
+                )
             return "spark" if needs_spark[file] else nodeid
 
     return OneJvm(config, log)

@@ -1,1 +1,2 @@
-"""What the literature compares with, written as it describes it: buffering, slack, aggregation that assumes order."""
+"""What the literature compares with, written as it describes it: buffering, slack, aggregation that
+assumes order."""

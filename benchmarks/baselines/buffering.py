@@ -1,8 +1,9 @@
-"""Buffering: tuples wait in a buffer; when an extent ends, its aggregate is computed over the buffered tuples.
+"""Buffering: tuples wait in a buffer; when an extent ends, its aggregate is computed over the
+buffered tuples.
 
-What stream systems commonly do. The tuples must be in order. Written on the ground of this engine, as the systems it stands for
-would be: tuples are Arrow rows, the aggregates are the engine's own, and each extent is laid out, row by row of the buffer,
-before it is reduced.
+What stream systems commonly do. The tuples must be in order. Written on the ground of this engine,
+as the systems it stands for would be: tuples are Arrow rows, the aggregates are the engine's own,
+and each extent is laid out, row by row of the buffer, before it is reduced.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class BufferedRows:
     def process(self, rows: Rows) -> list[pa.Array]:
         """One more batch; the answers of the extents that have ended."""
         times = np.zeros(rows.num_rows, np.int64)
-        self._buffer = concat_rows([self._buffer, self._arguments.project(rows, times)], self._arguments.schema)
+        self._buffer = concat_rows(
+            [self._buffer, self._arguments.project(rows, times)], self._arguments.schema
+        )
         count = self._first + self._buffer.num_rows
         answers = []
         while (self._window + 1) * self._slide <= count:
@@ -46,9 +49,21 @@ class BufferedRows:
             cell, member = ranges(begin - self._first, end - begin)
             extents = self._buffer.take(pa.array(member))
             answers.append(
-                reduce_cells(self._arguments, 0, extents, np.zeros(len(member), np.int64), np.arange(len(member)), cell, many, self._kind)
+                reduce_cells(
+                    self._arguments,
+                    0,
+                    extents,
+                    np.zeros(len(member), np.int64),
+                    np.arange(len(member)),
+                    cell,
+                    many,
+                    self._kind,
+                )
             )
             self._window += many
         needed = max((self._window + 1) * self._slide - self._range - self._first, 0)
-        self._buffer, self._first = self._buffer.slice(needed), self._first + min(needed, self._buffer.num_rows)
+        self._buffer, self._first = (
+            self._buffer.slice(needed),
+            self._first + min(needed, self._buffer.num_rows),
+        )
         return answers

@@ -1,8 +1,10 @@
-"""The low level of a two-level aggregation that keeps its output in order, with an aggressive slow flush.
+"""The low level of a two-level aggregation that keeps its output in order, with an aggressive slow
+flush.
 
-For every tuple one sum of the window before leaves. When a sum of the new window has to make place for another, all sums of the window
-before must leave first, since the output is in order: that is where the surges come from (Figure 8-6). The same table, in the same columns,
-as the one it is compared with.
+For every tuple one sum of the window before leaves. When a sum of the new window has to make place
+for another, all sums of the window before must leave first, since the output is in order: that is
+where the surges come from (Figure 8-6). The same table, in the same columns, as the one it is
+compared with.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ __all__ = ["InOrderTable"]
 
 
 class InOrderTable(TablePanesKernel):
-    """A table of partial sums that never sends a sum of a window before all of the one in front of it."""
+    """A table of partial sums that never sends a sum of a window before all of the one in front of
+    it."""
 
     def _pace(self, rows: int, newest: int) -> list[Sent]:
         # What is left of the window before the last leaves at once when a new one begins.

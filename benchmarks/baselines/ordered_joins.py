@@ -1,7 +1,8 @@
 """Sliding-window joins that keep order: results leave by the time of the left tuple.
 
-Output-buffered: joined as in OA-Join, but results wait in a buffer until no earlier one can come, and are sorted. Input-buffered: a left
-tuple waits until all it can meet is there, and is joined then; so results come in order, and later.
+Output-buffered: joined as in OA-Join, but results wait in a buffer until no earlier one can come,
+and are sorted. Input-buffered: a left tuple waits until all it can meet is there, and is joined
+then; so results come in order, and later.
 """
 
 from __future__ import annotations
@@ -59,9 +60,15 @@ class InputBufferedJoin:
         self._reached[source] = max(self._reached[source], batch.progress.cti)
         until = max(min(self._reached["a"], self._reached["b"] - self._window), MIN_TIME)
         ready = [part.filter(part.start < until) for part in self._held["a"]]
-        self._held["a"] = [rest for part in self._held["a"] if len(rest := part.filter(part.start >= until))]
+        self._held["a"] = [
+            rest for part in self._held["a"] if len(rest := part.filter(part.start >= until))
+        ]
         joined = self._joined([part for part in ready if len(part)])
-        self._held["b"] = [rest for part in self._held["b"] if len(rest := part.filter(part.start > until - self._window))]
+        self._held["b"] = [
+            rest
+            for part in self._held["b"]
+            if len(rest := part.filter(part.start > until - self._window))
+        ]
         return [joined.with_progress(Progress(until))]
 
     def _joined(self, ready: list[Batch]) -> Batch:
@@ -69,8 +76,12 @@ class InputBufferedJoin:
             return Batch.empty(self.schema)
         left, right = (Batch.concat(parts, parts[0].schema) for parts in (ready, self._held["b"]))
         left = left.take(np.argsort(left.start, kind="stable"))
-        one, two, _ = encode_together([left.payload.column("key")], [right.payload.column("key")], (len(left), len(right)))
-        at = overlapping_pairs(one, left.start, left.start + self._window, two, right.start, right.start + self._window)
+        one, two, _ = encode_together(
+            [left.payload.column("key")], [right.payload.column("key")], (len(left), len(right))
+        )
+        at = overlapping_pairs(
+            one, left.start, left.start + self._window, two, right.start, right.start + self._window
+        )
         order = np.argsort(at[0], kind="stable")
         first, second = at[0][order], at[1][order]
         columns = {
@@ -80,7 +91,9 @@ class InputBufferedJoin:
             "left_time": pa.array(left.start[first]),
             "right_time": pa.array(right.start[second]),
         }
-        payload = pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
+        payload = pa.RecordBatch.from_arrays(
+            [columns[name] for name in self.schema.names], schema=self.schema
+        )
         return Batch(payload, left.start[first], left.start[first] + 1)
 
     def state_size(self) -> StateSize:

@@ -1,7 +1,9 @@
-"""Operators that keep order, as in-order systems need them: Merge for unions, and Sort with slack for streams that are not quite in order.
+"""Operators that keep order, as in-order systems need them: Merge for unions, and Sort with slack
+for streams that are not quite in order.
 
-Both hold tuples back until nothing earlier can come: Merge until every input has gone past them, Sort until one has come that is
-`slack` later. What they let go is in order, so that the last time in it is a promise.
+Both hold tuples back until nothing earlier can come: Merge until every input has gone past them,
+Sort until one has come that is `slack` later. What they let go is in order, so that the last time
+in it is a promise.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ def sorted_by_time(batch: Batch) -> Batch:
 
 def size_of(batches: list[Batch]) -> StateSize:
     """What buffered tuples take: their columns and their times."""
-    return StateSize(sum(map(len, batches)), sum(int(b.payload.nbytes) + b.start.nbytes + b.end.nbytes for b in batches))
+    return StateSize(
+        sum(map(len, batches)),
+        sum(int(b.payload.nbytes) + b.start.nbytes + b.end.nbytes for b in batches),
+    )
 
 
 class _Buffer:
@@ -42,7 +47,8 @@ class _Buffer:
 
 
 class Merge:
-    """The union of ordered inputs, in order: a tuple waits until every other input has shown a time that is not earlier.
+    """The union of ordered inputs, in order: a tuple waits until every other input has shown a time
+    that is not earlier.
 
     `process` is told how far its input has come: the promise of its batch.
     """

@@ -1,8 +1,10 @@
-"""Execution time of a sliding maximum over rows: buffering grows with RANGE/SLIDE, window ids do not.
+"""Execution time of a sliding maximum over rows: buffering grows with RANGE/SLIDE, window ids do
+not.
 
-The maximum of the last 4000 rows, every 1 to 4000 rows, over ordered data. `engine` is the whole in-process engine with windows over row
-numbers; `WID, window by window` keeps a partial result for each window of each row, as the first implementation did, and is only run
-where that is bearable; `scan` is the engine passing the rows through. Processor time, median of the rounds.
+The maximum of the last 4000 rows, every 1 to 4000 rows, over ordered data. `engine` is the whole
+in-process engine with windows over row numbers; `WID, window by window` keeps a partial result for
+each window of each row, as the first implementation did, and is only run where that is bearable;
+`scan` is the engine passing the rows through. Processor time, median of the rounds.
 """
 
 from __future__ import annotations
@@ -52,15 +54,21 @@ def _buffering(batches: list[Batch], slide: int) -> int:
 
 
 def series(scale: float) -> Iterator[Line]:
-    data = in_order(max(int(30_000 * scale), 2 * RANGE), rate=SECOND)  # the time of a row is its number
+    data = in_order(
+        max(int(30_000 * scale), 2 * RANGE), rate=SECOND
+    )  # the time of a row is its number
     batches = batches_of(data)
     rows = tw.source("rows", {"value": "int64"}, insert_only=True)
 
     def numbered(slide: int) -> int:
-        return _engine(rows.sliding(RANGE, slide, over=tw.rows()).aggregate(most=tw.max_("value")), batches)
+        return _engine(
+            rows.sliding(RANGE, slide, over=tw.rows()).aggregate(most=tw.max_("value")), batches
+        )
 
     def one_by_one(slide: int) -> int:
-        return _engine(rows.sliding(RANGE, slide).aggregate(most=tw.max_("value"), strategy="wid"), batches)
+        return _engine(
+            rows.sliding(RANGE, slide).aggregate(most=tw.max_("value"), strategy="wid"), batches
+        )
 
     cases: dict[str, tuple[Callable[[int], int], list[int]]] = {
         "scan": (lambda _: _engine(rows, batches), [*SLIDES]),
@@ -78,7 +86,17 @@ def series(scale: float) -> Iterator[Line]:
                 seconds.append(time.process_time() - begin)
                 if seconds[-1] > LONG:
                     break
-            yield point("6-10", name, RANGE / slide, "execution time", median(seconds), "s", slide=slide, rows=len(data), answers=answers)
+            yield point(
+                "6-10",
+                name,
+                RANGE / slide,
+                "execution time",
+                median(seconds),
+                "s",
+                slide=slide,
+                rows=len(data),
+                answers=answers,
+            )
 
 
 def draw(lines: Iterable[Line], path: Path) -> None:

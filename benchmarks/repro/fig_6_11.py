@@ -1,8 +1,10 @@
 """Latency and accuracy under band disorder: punctuation beside slack, consistent and generous.
 
-The average over 64 s, every 6.4 s; tuples come up to 3.2 s after their time. Slack of 0 to 3.2 s. The error is the distance from the true
-average as a percentage of it, averaged over all extents. The latency of an answer runs from the arrival of the punctuation that covers its
-extent to the answer: the time of the stream that passes until then, none if it came before, and the time that computing it took.
+The average over 64 s, every 6.4 s; tuples come up to 3.2 s after their time. Slack of 0 to 3.2 s.
+The error is the distance from the true average as a percentage of it, averaged over all extents.
+The latency of an answer runs from the arrival of the punctuation that covers its extent to the
+answer: the time of the stream that passes until then, none if it came before, and the time that
+computing it took.
 """
 
 from __future__ import annotations
@@ -40,21 +42,31 @@ def covered_at(data: Arrivals, slide: int, ends: Numbers) -> Numbers:
     return data.clock[at[which]]
 
 
-def with_punctuation(data: Arrivals, range_: int, slide: int) -> tuple[dict[int, tuple[int, int]], list[float]]:
-    """Answers of the engine by the end of their extent, and the seconds from a punctuation to its answers."""
+def with_punctuation(
+    data: Arrivals, range_: int, slide: int
+) -> tuple[dict[int, tuple[int, int]], list[float]]:
+    """Answers of the engine by the end of their extent, and the seconds from a punctuation to its
+    answers."""
     stream = tw.source("s", {"value": "int64"}, insert_only=True)
     query = stream.sliding(range_, slide).aggregate(n=tw.count(), total=tw.sum_("value"))
     engine = tw.Engine(query, consistency="final")
     found: dict[int, tuple[int, int]] = {}
     seconds = []
     for batch in data.batches(slide):
-        rows, promise = batch.with_progress(tw.Progress()), tw.Batch.empty(batch.schema, batch.progress)
+        rows, promise = (
+            batch.with_progress(tw.Progress()),
+            tw.Batch.empty(batch.schema, batch.progress),
+        )
         engine.push("s", rows)
         begin = time.perf_counter()
         out = engine.push("s", promise)
         seconds.append(time.perf_counter() - begin)
         for answer in out:
-            columns = (answer.end.tolist(), answer.payload.column("n").to_pylist(), answer.payload.column("total").to_pylist())
+            columns = (
+                answer.end.tolist(),
+                answer.payload.column("n").to_pylist(),
+                answer.payload.column("total").to_pylist(),
+            )
             found |= {end: (n, total) for end, n, total in zip(*columns, strict=True)}
     return found, seconds
 
@@ -69,7 +81,9 @@ def series(scale: float) -> Iterator[Line]:
     answers = np.array([found[end][1] / found[end][0] for end in ends.tolist()])
     error = float(np.mean(np.abs(answers - right) / right)) * 100
     yield point("6-11", "punctuation", 0, "error", error, "%", slack_ms=0)
-    yield point("6-11", "punctuation", 0, "latency", float(np.mean(seconds)) * 1000, "ms", slack_ms=0)
+    yield point(
+        "6-11", "punctuation", 0, "latency", float(np.mean(seconds)) * 1000, "ms", slack_ms=0
+    )
     for consistent in (True, False):
         name = "consistent slack" if consistent else "generous slack"
         for slack in SLACKS:

@@ -1,7 +1,8 @@
-"""Latency and accuracy under block-sorted disorder: punctuation after each block beside consistent slack.
+"""Latency and accuracy under block-sorted disorder: punctuation after each block beside consistent
+slack.
 
-The count over 600 s, every 60 s; tuples come in blocks of 490 s, in any order within a block. Slack of 0 to 600 s. The error is
-the percentage of wrong answers. Latency as in 6-11, in seconds.
+The count over 600 s, every 60 s; tuples come in blocks of 490 s, in any order within a block. Slack
+of 0 to 600 s. The error is the percentage of wrong answers. Latency as in 6-11, in seconds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Execution time with panes over execution time without, for a sliding maximum.
 
-Tuples a pane and panes a window vary; both sides are the engine, once with `strategy="panes"`, once with `strategy="wid"`, less the time of
-passing the rows through. Processor time, the best of some rounds that take turns.
+Tuples a pane and panes a window vary; both sides are the engine, once with `strategy="panes"`, once
+with `strategy="wid"`, less the time of passing the rows through. Processor time, the best of some
+rounds that take turns.
 """
 
 from __future__ import annotations
@@ -39,14 +40,26 @@ def series(scale: float) -> Iterator[Line]:
         for tuples in TUPLES:
             slide = tuples * 1_000
             windows = rows.sliding(slide * panes, slide)
-            with_, without = (windows.aggregate(most=tw.max_("value"), strategy=strategy) for strategy in ("panes", "wid"))
+            with_, without = (
+                windows.aggregate(most=tw.max_("value"), strategy=strategy)
+                for strategy in ("panes", "wid")
+            )
             best = {"scan": math.inf, "panes": math.inf, "wid": math.inf}
             for _ in range(ROUNDS):
                 for name, query in (("scan", rows), ("panes", with_), ("wid", without)):
                     best[name] = min(best[name], _seconds(query, batches))
             ratio = (best["panes"] - best["scan"]) / (best["wid"] - best["scan"])
             seconds = round(best["wid"], 4)
-            yield point("6-15", f"{panes} panes a window", tuples, "time ratio", ratio, "x", panes=panes, wid_seconds=seconds)
+            yield point(
+                "6-15",
+                f"{panes} panes a window",
+                tuples,
+                "time ratio",
+                ratio,
+                "x",
+                panes=panes,
+                wid_seconds=seconds,
+            )
 
 
 def draw(lines: Iterable[Line], path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Memory, latency and run time of OA-Join and of an order-preserving, output-buffered join, by window (Q7-2)."""
+"""Memory, latency and run time of OA-Join and of an order-preserving, output-buffered join, by
+window (Q7-2)."""
 
 from __future__ import annotations
 
@@ -17,7 +18,10 @@ WINDOWS_S = (1, 3, 5, 7, 9)
 def series(scale: float) -> Iterator[Line]:
     for seconds in WINDOWS_S:
         count = Count(window_s=seconds, length_s=max(20, int(120 * scale)))
-        for name, result in (("OA-Join", out_of_order(count)), ("OPOB-Join", count_pairs(count, OutputBufferedJoin))):
+        for name, result in (
+            ("OA-Join", out_of_order(count)),
+            ("OPOB-Join", count_pairs(count, OutputBufferedJoin)),
+        ):
             yield from lines("7-6", name, seconds, result)
 
 
@@ -25,7 +29,9 @@ def lines(figure: str, name: str, x: int, result: Result) -> Iterator[Line]:
     yield point(figure, name, x, "memory of the plan", result.plan_bytes, "B", level="system")
     yield point(figure, name, x, "memory of the join", result.join_bytes, "B", level="engine")
     yield point(figure, name, x, "latency", result.latency_s, "s", level="system")
-    yield point(figure, name, x, "run time", result.seconds, "s", level="system", pairs=result.pairs)
+    yield point(
+        figure, name, x, "run time", result.seconds, "s", level="system", pairs=result.pairs
+    )
 
 
 def draw(lines: Iterable[Line], path: Path) -> None:

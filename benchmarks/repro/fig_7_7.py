@@ -16,8 +16,15 @@ TITLE = "Count of pairs of a sliding-window join (Q7-2): OA-Join against input b
 def series(scale: float) -> Iterator[Line]:
     for seconds in WINDOWS_S:
         count = Count(window_s=seconds, length_s=max(20, int(120 * scale)))
-        for name, result in (("OA-Join", out_of_order(count)), ("OPIB-Join", count_pairs(count, InputBufferedJoin))):
-            yield from (line for line in lines("7-7", name, seconds, result) if line.metric.startswith("memory"))
+        for name, result in (
+            ("OA-Join", out_of_order(count)),
+            ("OPIB-Join", count_pairs(count, InputBufferedJoin)),
+        ):
+            yield from (
+                line
+                for line in lines("7-7", name, seconds, result)
+                if line.metric.startswith("memory")
+            )
 
 
 def draw(lines: Iterable[Line], path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Memory of a tumbling-window join, one side of which has late tuples, by how late they are (Q8-4)."""
+"""Memory of a tumbling-window join, one side of which has late tuples, by how late they are
+(Q8-4)."""
 
 from __future__ import annotations
 
@@ -17,7 +18,10 @@ TITLE = "Tumbling-window join with late tuples on one side (Q8-4)"
 def series(scale: float) -> Iterator[Line]:
     rate, keys = max(200, int(2_000 * scale)), max(1_000, int(20_000 * scale))
     for delay in (0, 2, 4, 6, 8, 10):
-        unions = {"m1": [Link("a", rate, keys)], "m3": [Link("m2", rate, keys), Link("c", 1, keys, delay * SECOND)]}
+        unions = {
+            "m1": [Link("a", rate, keys)],
+            "m3": [Link("m2", rate, keys), Link("c", 1, keys, delay * SECOND)],
+        }
         yield from compare("8-10", Plan(unions, _joined, length_s=45), delay, "OOP", "IOP")
 
 

@@ -18,7 +18,9 @@ def series(scale: float) -> Iterator[Line]:
     rate = max(200, int(4_000 * scale))
     for delay in (0, 2, 4, 6, 8, 10):
         links = [Link("m1", rate, 100), Link("m2", rate, 100), Link("c", 1, 100, delay * SECOND)]
-        yield from compare("8-11", Plan({"m": links}, _counted, length_s=60), delay, "OOP", "IOP", "IOP with slack")
+        yield from compare(
+            "8-11", Plan({"m": links}, _counted, length_s=60), delay, "OOP", "IOP", "IOP with slack"
+        )
 
 
 def _counted(united: list[tw.Stream]) -> tw.Stream:

@@ -1,9 +1,10 @@
-"""Two-level aggregation at window ends: plain flush and in-order flush surge, slow and lazy flush do not.
+"""Two-level aggregation at window ends: plain flush and in-order flush surge, slow and lazy flush
+do not.
 
-Q8-1 counts packets by source and destination every minute. The low level has a table of half, once or twice the number of
-groups. Where the thesis looked for the highest rate without loss, we look at the micro-batches: `surge` is the longest over the
-median, `rate` what the longest one allows: its rows over its processor time. Every micro-batch is run several times and its
-fastest run counts.
+Q8-1 counts packets by source and destination every minute. The low level has a table of half, once
+or twice the number of groups. Where the thesis looked for the highest rate without loss, we look at
+the micro-batches: `surge` is the longest over the median, `rate` what the longest one allows: its
+rows over its processor time. Every micro-batch is run several times and its fastest run counts.
 """
 
 from __future__ import annotations
@@ -43,14 +44,20 @@ def packets(groups: int) -> list[Batch]:
         begin = number * WINDOW // BATCHES
         ts = np.sort(rng.integers(begin, begin + WINDOW // BATCHES, rows))
         group = rng.integers(0, groups, rows)
-        payload = pa.RecordBatch.from_pydict({"source": group % 1_000, "destination": group // 1_000})
+        payload = pa.RecordBatch.from_pydict(
+            {"source": group % 1_000, "destination": group // 1_000}
+        )
         made.append(Batch(payload, ts, ts + 1, progress=Progress(begin + WINDOW // BATCHES)))
     return made
 
 
 def _panes(slots: int, flush: str) -> Panes:
     stream = tw.source("packets", {"source": "int64", "destination": "int64"}, insert_only=True)
-    windows = stream.group_by("source", "destination").tumbling(WINDOW).two_level(slots, flush=flush, every=160, late=2)
+    windows = (
+        stream.group_by("source", "destination")
+        .tumbling(WINDOW)
+        .two_level(slots, flush=flush, every=160, late=2)
+    )
     node = windows.aggregate(n=tw.count()).node.inputs[0]
     assert isinstance(node, Panes)
     return node
@@ -81,7 +88,12 @@ def _packed(batch: Batch) -> pa.Buffer:
 
 
 def series(scale: float) -> Iterator[Line]:
-    kinds = {"lazy flush": "lazy", "slow flush": "slow", "plain flush": "at end", "in order": "slow"}
+    kinds = {
+        "lazy flush": "lazy",
+        "slow flush": "slow",
+        "plain flush": "at end",
+        "in order": "slow",
+    }
     for groups in GROUPS:
         many = max(int(groups * scale), 2_000)
         batches = packets(many)
@@ -91,8 +103,18 @@ def series(scale: float) -> Iterator[Line]:
                 times = _times(kernel, _panes(int(many * share), flush), batches)
                 facts: dict[str, Value] = {"groups": many, "table": label, "rows": len(batches[0])}
                 series_name = f"{name}, table {label}"
-                yield point("8-7", series_name, groups, "surge", max(times) / median(times), "x", **facts)
-                yield point("8-7", series_name, groups, "rate", len(batches[0]) / max(times), "rows/s", **facts)
+                yield point(
+                    "8-7", series_name, groups, "surge", max(times) / median(times), "x", **facts
+                )
+                yield point(
+                    "8-7",
+                    series_name,
+                    groups,
+                    "rate",
+                    len(batches[0]) / max(times),
+                    "rows/s",
+                    **facts,
+                )
 
 
 def draw(lines: Iterable[Line], path: Path) -> None:

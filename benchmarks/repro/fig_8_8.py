@@ -18,7 +18,9 @@ def series(scale: float) -> Iterator[Line]:
     rate, groups = max(200, int(4_000 * scale)), max(100, int(5_000 * scale))
     for skew in (0, 10, 20, 30, 40):
         links = [Link("m1", rate, groups), Link("m2", rate, groups, skew * SECOND)]
-        yield from compare("8-8", Plan({"m": links}, _counted, length_s=130), skew, "OOP", "IOP", "IOP with slack")
+        yield from compare(
+            "8-8", Plan({"m": links}, _counted, length_s=130), skew, "OOP", "IOP", "IOP with slack"
+        )
 
 
 def _counted(united: list[tw.Stream]) -> tw.Stream:

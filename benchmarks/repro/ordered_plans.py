@@ -1,7 +1,8 @@
-"""Q7-2 as two whole plans: packets of two links joined within a window, and their pairs counted per window of left time.
+"""Q7-2 as two whole plans: packets of two links joined within a window, and their pairs counted per
+window of left time.
 
-Out of order, it is one query. In order, the join gives its results sorted and the count sees nothing else; the count itself is the
-same in both.
+Out of order, it is one query. In order, the join gives its results sorted and the count sees
+nothing else; the count itself is the same in both.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class OrderedJoin(Protocol):
 
 @dataclass(frozen=True)
 class Count:
-    """One run: a join window, a length of stream, and how dense it is. Each tuple meets about two partners a second of window."""
+    """One run: a join window, a length of stream, and how dense it is. Each tuple meets about two
+    partners a second of window."""
 
     window_s: int
     length_s: int
@@ -56,14 +58,17 @@ class Result:
     plan_bytes: int
     join_bytes: int
     latency_s: float
-    """Median processor time from the arrival of the promise that closes a window until its count is out."""
+    """Median processor time from the arrival of the promise that closes a window until its count is
+    out."""
     seconds: float
     pairs: int
 
 
 def out_of_order(count: Count) -> Result:
     left, right = sources("a", "b")
-    engine = tw.Engine(count.counted(band_query(left, right, count.window_s * SECOND)), consistency="final")
+    engine = tw.Engine(
+        count.counted(band_query(left, right, count.window_s * SECOND)), consistency="final"
+    )
 
     def join_size() -> StateSize:
         return next(size for name, size in engine.state_size().items() if name.startswith("join"))
@@ -74,16 +79,23 @@ def out_of_order(count: Count) -> Result:
 def count_pairs(count: Count, join: Callable[[tw.Stream, tw.Stream, int], OrderedJoin]) -> Result:
     left, right = sources("a", "b")
     ordered = join(left, right, count.window_s * SECOND)
-    engine = tw.Engine(count.counted(tw.source("pairs", ordered.schema, insert_only=True)), consistency="final")
+    engine = tw.Engine(
+        count.counted(tw.source("pairs", ordered.schema, insert_only=True)), consistency="final"
+    )
 
     def push(name: str, batch: Batch) -> list[Batch]:
-        return [answer for part in ordered.process(name, batch) for answer in engine.push("pairs", part)]
+        return [
+            answer for part in ordered.process(name, batch) for answer in engine.push("pairs", part)
+        ]
 
     return _run(count, push, lambda: engine_size(engine) + ordered.state_size(), ordered.state_size)
 
 
 def _run(
-    count: Count, push: Callable[[str, Batch], list[Batch]], plan_size: Callable[[], StateSize], join_size: Callable[[], StateSize]
+    count: Count,
+    push: Callable[[str, Batch], list[Batch]],
+    plan_size: Callable[[], StateSize],
+    join_size: Callable[[], StateSize],
 ) -> Result:
     plan, join = Peak(plan_size), Peak(join_size)
     latencies: list[float] = []
@@ -98,4 +110,6 @@ def _run(
         latencies += [took] * bool(closed)
         plan.look()
         join.look()
-    return Result(plan.bytes, join.bytes, median(latencies) if latencies else float("nan"), seconds, pairs)
+    return Result(
+        plan.bytes, join.bytes, median(latencies) if latencies else float("nan"), seconds, pairs
+    )

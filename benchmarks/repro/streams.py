@@ -1,9 +1,12 @@
-"""Made-up streams with the disorder that was observed in network traffic, and the punctuation that belongs to it.
+"""Made-up streams with the disorder that was observed in network traffic, and the punctuation that
+belongs to it.
 
     band          tuples come up to `most` after their time, most of them soon: ten sequences of such delays, strung together at random
-    block-sorted  tuples come in blocks of time, in any order within a block: a router that empties its cache now and then
+    block-sorted  tuples come in blocks of time, in any order within a block: a router that empties
+    its cache now and then
 
-Punctuation is put in where the low watermark, the smallest time that is still to come, has passed the next multiple of a slide (Eq. 4.1).
+Punctuation is put in where the low watermark, the smallest time that is still to come, has passed
+the next multiple of a slide (Eq. 4.1).
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Tuples in the order in which they arrive: their time, a value, and the clock when they arrive."""
+    """Tuples in the order in which they arrive: their time, a value, and the clock when they
+    arrive."""
 
     ts: Numbers
     value: Numbers
@@ -54,10 +58,17 @@ class Arrivals:
         payload = pa.RecordBatch.from_pydict({"value": self.value, **(columns or {})})
         for end, promise in zip(at.tolist(), time.tolist(), strict=True):
             rows = slice(begin, end + 1)
-            yield Batch(payload.slice(begin, end + 1 - begin), self.ts[rows], self.ts[rows] + 1, progress=Progress(promise))
+            yield Batch(
+                payload.slice(begin, end + 1 - begin),
+                self.ts[rows],
+                self.ts[rows] + 1,
+                progress=Progress(promise),
+            )
             begin = end + 1
         if begin < len(self):
-            yield Batch(payload.slice(begin), self.ts[begin:], self.ts[begin:] + 1, progress=NO_PROGRESS)
+            yield Batch(
+                payload.slice(begin), self.ts[begin:], self.ts[begin:] + 1, progress=NO_PROGRESS
+            )
 
 
 def in_order(count: int, *, rate: int = 1_000, seed: int = 1) -> Arrivals:
@@ -67,23 +78,33 @@ def in_order(count: int, *, rate: int = 1_000, seed: int = 1) -> Arrivals:
     return Arrivals(ts, rng.integers(0, 1_000_000, count), ts)
 
 
-def band_disorder(count: int, *, rate: int = 100, most: int = 3_200 * MS, seed: int = 1) -> Arrivals:
+def band_disorder(
+    count: int, *, rate: int = 100, most: int = 3_200 * MS, seed: int = 1
+) -> Arrivals:
     rng = np.random.default_rng(seed)
     plain = in_order(count, rate=rate, seed=seed)
     length = 500
     # Ten recorded shapes: a burst of retransmissions here, a slow path there.
-    shapes = [rng.beta(1, shape, length) * (rng.random(length) < 0.25) for shape in rng.uniform(2, 12, 10)]
+    shapes = [
+        rng.beta(1, shape, length) * (rng.random(length) < 0.25) for shape in rng.uniform(2, 12, 10)
+    ]
     delay = np.concatenate([shapes[i] for i in rng.integers(0, 10, count // length + 1)])[:count]
     clock = plain.ts + (delay / max(delay.max(), 1e-9) * most).astype(np.int64)
     order = np.argsort(clock, kind="stable")
-    drift = (500_000 + 400_000 * np.sin(plain.ts / (20 * SECOND))).astype(np.int64)  # so that a lost tuple is missed
+    drift = (500_000 + 400_000 * np.sin(plain.ts / (20 * SECOND))).astype(
+        np.int64
+    )  # so that a lost tuple is missed
     return Arrivals(plain.ts[order], (plain.value // 2 + drift)[order], clock[order])
 
 
-def block_disorder(count: int, *, rate: int = 20, block: int = 490 * SECOND, seed: int = 1) -> Arrivals:
+def block_disorder(
+    count: int, *, rate: int = 20, block: int = 490 * SECOND, seed: int = 1
+) -> Arrivals:
     rng = np.random.default_rng(seed)
     plain = in_order(count, rate=rate, seed=seed)
     number = plain.ts // block
     order = np.lexsort((rng.random(count), number))
-    clock = (number[order] + 1) * block + np.arange(count) % 1_000  # a block is sent when it is full
+    clock = (number[order] + 1) * block + np.arange(
+        count
+    ) % 1_000  # a block is sent when it is full
     return Arrivals(plain.ts[order], plain.value[order], np.maximum.accumulate(clock))

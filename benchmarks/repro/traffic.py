@@ -1,6 +1,7 @@
 """Made-up packets of several links, as they come in: every link in order, links apart by a skew.
 
-A link is sent in steps of arrival time; each step is a batch, and a promise that the link has come as far as it has.
+A link is sent in steps of arrival time; each step is a batch, and a promise that the link has come
+as far as it has.
 """
 
 from __future__ import annotations
@@ -38,7 +39,11 @@ class Link:
         ts = np.arange(-(-since // gap), -(-until // gap)) * gap
         rng = np.random.default_rng([begin, sum(map(ord, self.name))])
         payload = pa.RecordBatch.from_arrays(
-            [pa.array(rng.integers(0, self.keys, len(ts))), pa.array(rng.integers(0, 1_500, len(ts)))], names=list(COLUMNS)
+            [
+                pa.array(rng.integers(0, self.keys, len(ts))),
+                pa.array(rng.integers(0, 1_500, len(ts))),
+            ],
+            names=list(COLUMNS),
         )
         return Batch(payload, ts, ts + 1, progress=Progress(until))
 

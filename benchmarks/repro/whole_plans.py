@@ -1,7 +1,8 @@
 """Whole plans in order and out of order, over links that are apart: how much each holds at most.
 
-Out of order (OOP) a plan is one query: unions pass tuples on, windows sum them up, joins take them as they come. In order (IOP) every
-union is an order-preserving Merge in front of the same query, or, with slack, a union that is sorted afterwards.
+Out of order (OOP) a plan is one query: unions pass tuples on, windows sum them up, joins take them
+as they come. In order (IOP) every union is an order-preserving Merge in front of the same query,
+or, with slack, a union that is sorted afterwards.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ Build = Callable[[list[tw.Stream]], tw.Stream]
 
 @dataclass(frozen=True)
 class Plan:
-    """A query over unions of links: `unions` names the links of each, `build` makes the query from the united streams."""
+    """A query over unions of links: `unions` names the links of each, `build` makes the query from
+    the united streams."""
 
     unions: Mapping[str, list[Link]]
     build: Build
@@ -47,8 +49,17 @@ class Held:
 
 
 def out_of_order(plan: Plan) -> Held:
-    inputs = dict(zip((link.name for link in plan.links), sources(*(link.name for link in plan.links)), strict=True))
-    united = [inputs[links[0].name].union(*(inputs[link.name] for link in links[1:])) for links in plan.unions.values()]
+    inputs = dict(
+        zip(
+            (link.name for link in plan.links),
+            sources(*(link.name for link in plan.links)),
+            strict=True,
+        )
+    )
+    united = [
+        inputs[links[0].name].union(*(inputs[link.name] for link in links[1:]))
+        for links in plan.unions.values()
+    ]
     engine = tw.Engine(plan.build(united), consistency="final")
     return _run(plan, engine.push, lambda: engine_size(engine), StateSize)
 
@@ -56,7 +67,11 @@ def out_of_order(plan: Plan) -> Held:
 def in_order(plan: Plan) -> Held:
     engine = tw.Engine(plan.build(sources(*plan.unions)), consistency="final")
     merges = {name: Merge(len(links)) for name, links in plan.unions.items()}
-    places = {link.name: (name, port) for name, links in plan.unions.items() for port, link in enumerate(links)}
+    places = {
+        link.name: (name, port)
+        for name, links in plan.unions.items()
+        for port, link in enumerate(links)
+    }
 
     def push(name: str, batch: Batch) -> list[Batch]:
         union, port = places[name]
@@ -86,11 +101,16 @@ def in_order_by_slack(plan: Plan) -> Held:
 
 
 def _pushed(engine: tw.Engine, source: str, batch: Batch) -> list[Batch]:
-    return engine.push(source, batch if batch.progress.cti > MIN_TIME else batch.with_progress(Progress()))
+    return engine.push(
+        source, batch if batch.progress.cti > MIN_TIME else batch.with_progress(Progress())
+    )
 
 
 def _run(
-    plan: Plan, push: Callable[[str, Batch], list[Batch]], plan_size: Callable[[], StateSize], union_size: Callable[[], StateSize]
+    plan: Plan,
+    push: Callable[[str, Batch], list[Batch]],
+    plan_size: Callable[[], StateSize],
+    union_size: Callable[[], StateSize],
 ) -> Held:
     held = Held(Peak(plan_size), Peak(union_size), 0)
     results = 0
@@ -101,7 +121,11 @@ def _run(
     return Held(held.plan, held.unions, results)
 
 
-SERIES: dict[str, Callable[[Plan], Held]] = {"OOP": out_of_order, "IOP": in_order, "IOP with slack": in_order_by_slack}
+SERIES: dict[str, Callable[[Plan], Held]] = {
+    "OOP": out_of_order,
+    "IOP": in_order,
+    "IOP with slack": in_order_by_slack,
+}
 
 
 def compare(figure: str, plan: Plan, x: int, *names: str) -> Iterator[Line]:
@@ -109,5 +133,7 @@ def compare(figure: str, plan: Plan, x: int, *names: str) -> Iterator[Line]:
     for name in names:
         held = SERIES[name](plan)
         shown = {"rows": held.plan.rows, "results": held.results}
-        yield point(figure, name, x, "memory of the plan", held.plan.bytes, "B", level="system", **shown)
+        yield point(
+            figure, name, x, "memory of the plan", held.plan.bytes, "B", level="system", **shown
+        )
         yield point(figure, name, x, "memory of its unions", held.unions.bytes, "B", level="engine")

@@ -40,7 +40,15 @@ from thalweg.plan.aggregates import (
     variance,
 )
 from thalweg.plan.join_windows import band, ranges, same_window, widjoin
-from thalweg.plan.policies import estimated, late_by, late_by_rows, on_demand, ordered, quarantine, timer
+from thalweg.progress.policies import (
+    estimated,
+    late_by,
+    late_by_rows,
+    on_demand,
+    ordered,
+    quarantine,
+    timer,
+)
 from thalweg.run import Engine, changes, events, records, run, table
 from thalweg.sql import sql
 from thalweg.stream import Stream, join_all, source

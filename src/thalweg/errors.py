@@ -20,8 +20,9 @@
     ├── SoundnessError            an output that breaks a promise made before it (a bug in an operator)
     └── StateError                a snapshot that does not belong to this query, or state that a failure has spoilt
 
-A message says where, what was wrong, and what to do. `PlanError` also knows the user's file and line. What is legal but
-seldom meant is a `WindowWarning`; an `EstimateWarning` says that more events were late than an estimated slack allows.
+A message says where, what was wrong, and what to do. `PlanError` also knows the user's file and
+line. What is legal but seldom meant is a `WindowWarning`; an `EstimateWarning` says that more
+events were late than an estimated slack allows.
 """
 
 from __future__ import annotations
@@ -80,7 +81,10 @@ def _user_frame() -> tuple[str, int] | None:
 def user_stack_level() -> int:
     """The `stacklevel` with which the caller's `warnings.warn` blames the line the user wrote."""
     frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == _PACKAGE:
+    while (
+        frame.f_back is not None
+        and str(frame.f_globals.get("__name__", "")).partition(".")[0] == _PACKAGE
+    ):
         frame, level = frame.f_back, level + 1
     return level
 
@@ -103,7 +107,9 @@ class UnknownColumnError(PlanError):
         names = list(known)
         listed = ", ".join(names) if names else "none"
         prefix = f"{where}: " if where else ""
-        super().__init__(f"{prefix}unknown column {name!r}{did_you_mean(name, names)} Columns here: {listed}.")
+        super().__init__(
+            f"{prefix}unknown column {name!r}{did_you_mean(name, names)} Columns here: {listed}."
+        )
         self.name = name
 
 
@@ -124,7 +130,8 @@ class WindowWarning(UserWarning):
 
 
 class SqlError(PlanError):
-    """A query in SQL that cannot be understood. `row` and `column` count from one, in the text of the query."""
+    """A query in SQL that cannot be understood. `row` and `column` count from one, in the text of
+    the query."""
 
     def __init__(self, message: str, row: int, column: int) -> None:
         super().__init__(message)
@@ -169,7 +176,8 @@ class EvaluationError(ThalwegError):
 
 
 class ModuleError(ThalwegError):
-    """A module of a user that failed: it raised, ran too long, returned what it did not declare, or was not deterministic."""
+    """A module of a user that failed: it raised, ran too long, returned what it did not declare, or
+    was not deterministic."""
 
 
 class SoundnessError(ThalwegError):
@@ -177,7 +185,8 @@ class SoundnessError(ThalwegError):
 
 
 class StateError(ThalwegError):
-    """A snapshot that does not fit the query it is restored into, or a query that failed and cannot go on."""
+    """A snapshot that does not fit the query it is restored into, or a query that failed and cannot
+    go on."""
 
 
 class EstimateWarning(UserWarning):

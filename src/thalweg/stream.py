@@ -5,8 +5,9 @@
 >>> packets.where("len > 40").group_by("src").hopping("10 min", "1 min").aggregate(n=count(), bytes=sum_("len"))
 <Stream window_aggregate (src string, n int64, bytes int64)>
 
-A `Stream` wraps one logical node and never changes: every method gives a new stream. Whatever cannot work (a column
-nobody has, a sum of text, a window of no length) is refused on the line that says it.
+A `Stream` wraps one logical node and never changes: every method gives a new stream. Whatever
+cannot work (a column nobody has, a sum of text, a window of no length) is refused on the line that
+says it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,13 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from thalweg.errors import PlanError, TypeMismatchError, UnknownColumnError, WindowError, did_you_mean
+from thalweg.errors import (
+    PlanError,
+    TypeMismatchError,
+    UnknownColumnError,
+    WindowError,
+    did_you_mean,
+)
 from thalweg.expr import Column, Expr, ExprLike, as_expr, lit
 from thalweg.model.time import INFINITY, Duration, duration_us
 from thalweg.plan import nodes
@@ -27,12 +34,17 @@ from thalweg.plan.explain import explain
 from thalweg.plan.join_windows import JoinWindow
 from thalweg.plan.nodes import Ingress, Named, Node
 from thalweg.plan.nodes.panes import Table, in_panes
-from thalweg.plan.policies import Estimated, LateBy, LateByRows, Policy, Quarantine, policies_of
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.rules.substitution import START
 from thalweg.plan.strategies import Volume
-from thalweg.plan.wid_windows import by_tuple_windows, kind_windows, landmark_windows, sliding_windows
+from thalweg.plan.wid_windows import (
+    by_tuple_windows,
+    kind_windows,
+    landmark_windows,
+    sliding_windows,
+)
 from thalweg.plan.window_joins import asof_join, multi_join, one_side, window_join
+from thalweg.progress.policies import Estimated, LateBy, LateByRows, Policy, Quarantine, policies_of
 from thalweg.windows import SessionWindow, SnapshotWindow, Window, WindowKind
 from thalweg.windows.counts import count_window
 from thalweg.windows.kinds import hopping, positive_ticks, session
@@ -46,8 +58,29 @@ On: TypeAlias = "str | Expr | Sequence[str | Expr] | Mapping[str, ExprLike] | No
 """Join keys: expressions that both sides have, or left expressions with their right ones."""
 Columns: TypeAlias = "Mapping[str, ExprLike] | Sequence[str]"
 
-_TYPE_NAMES = {"int": "int64", "bigint": "int64", "float": "float64", "text": "string", "str": "string", "boolean": "bool"}
-_ARROW_NAMES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "float32", "float64", "string", "binary", "date32")
+_TYPE_NAMES = {
+    "int": "int64",
+    "bigint": "int64",
+    "float": "float64",
+    "text": "string",
+    "str": "string",
+    "boolean": "bool",
+}
+_ARROW_NAMES = (
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "float32",
+    "float64",
+    "string",
+    "binary",
+    "date32",
+)
 
 
 def source(
@@ -71,15 +104,23 @@ def source(
 ) -> Stream:
     """A stream from outside.
 
-    `late` and the six arguments after it say how events are admitted (see `Ingress`): `disorder=d` is `progress=late_by(d)`, and
-    `progress` takes more policies, such as `late_by_rows`, `estimated` and `timer`. The rest declares facts that
-    hold for every form in which this stream arrives. `group_ctis` names the columns for whose values promises may
-    come separately; a partition is one of them by itself.
+    `late` and the six arguments after it say how events are admitted (see `Ingress`): `disorder=d`
+    is `progress=late_by(d)`, and `progress` takes more policies, such as `late_by_rows`,
+    `estimated` and `timer`. The rest declares facts that hold for every form in which this stream
+    arrives. `group_ctis` names the columns for whose values promises may come separately; a
+    partition is one of them by itself.
 
     >>> source("packets", {"src": "string", "len": "int64"}, disorder="1 min")
     <Stream source (src string, len int64)>
     """
-    groups = tuple(dict.fromkeys([*([partition] if partition else []), *([group_ctis] if isinstance(group_ctis, str) else group_ctis)]))
+    groups = tuple(
+        dict.fromkeys(
+            [
+                *([partition] if partition else []),
+                *([group_ctis] if isinstance(group_ctis, str) else group_ctis),
+            ]
+        )
+    )
     where = f"source {name!r}"
     policies = policies_of(progress, where)
     for one in policies:
@@ -88,14 +129,25 @@ def source(
                 raise PlanError(f"{where}: disorder= and late_by() say the same; give one of them.")
             disorder = one.ticks
     observed = tuple(one for one in policies if not isinstance(one, LateBy))
-    if period is not None and disorder is None and not any(isinstance(one, (LateByRows, Estimated)) for one in observed):
-        raise PlanError(f"{where}: period= rounds the promises that disorder= makes; give disorder= too (0 when events come in order).")
+    if (
+        period is not None
+        and disorder is None
+        and not any(isinstance(one, (LateByRows, Estimated)) for one in observed)
+    ):
+        raise PlanError(
+            f"{where}: period= rounds the promises that disorder= makes; give disorder= too (0 when events come in order)."
+        )
     if low_watermark is not None and partition is None:
-        raise PlanError(f"{where}: low_watermark= is the common promise of partitions; give partition= too, or use disorder=.")
+        raise PlanError(
+            f"{where}: low_watermark= is the common promise of partitions; give partition= too, or use disorder=."
+        )
     lag = None
     if low_watermark is not None:
         every, behind = low_watermark
-        lag = positive_ticks(every, f"{where}, low_watermark period"), _not_negative(behind, f"{where}, low_watermark lag")
+        lag = (
+            positive_ticks(every, f"{where}, low_watermark period"),
+            _not_negative(behind, f"{where}, low_watermark lag"),
+        )
     ingress = Ingress(
         late=late,
         disorder=None if disorder is None else _not_negative(disorder, f"{where}, disorder"),
@@ -110,7 +162,9 @@ def source(
         insert_only=insert_only,
         unique_start=unique_start,
         payload_start_key=payload_start_key,
-        constant_duration=None if constant_duration is None else positive_ticks(constant_duration, f"{where}, constant_duration"),
+        constant_duration=None
+        if constant_duration is None
+        else positive_ticks(constant_duration, f"{where}, constant_duration"),
         firm_ends=firm_ends or insert_only,
         group_ctis=bool(groups),
         group_keys=groups,
@@ -139,10 +193,12 @@ class Stream:
         return f"<Stream {self.node.label} ({_show(self.schema)})>"
 
     def explain(self, *, consistency: str | None = None) -> str:
-        """The plan, what is known about each stream in it, and what the rewrite rules make of it."""
+        """The plan, what is known about each stream in it, and what the rewrite rules make of
+        it."""
         return explain(self.node, consistency=consistency)
 
-    # ---------------------------------------------------------------------------------------------------- payload
+    # ----------------------------------------------------------------------------------------------------
+    # payload
 
     def where(self, condition: ExprLike) -> Stream:
         """The rows for which the condition is true."""
@@ -154,7 +210,9 @@ class Stream:
 
     def with_columns(self, **columns: ExprLike) -> Stream:
         """All columns, and new or replaced ones."""
-        named = {name: Column(name) for name in self.schema.names} | {name: as_expr(value) for name, value in columns.items()}
+        named = {name: Column(name) for name in self.schema.names} | {
+            name: as_expr(value) for name, value in columns.items()
+        }
         return Stream(nodes.Select(self.node, tuple(named.items())))
 
     def drop(self, *names: str) -> Stream:
@@ -167,26 +225,48 @@ class Stream:
         """`rename(old="new")`."""
         for old in names:
             _known(old, self.schema, "rename")
-        return Stream(nodes.Select(self.node, tuple((names.get(name, name), Column(name)) for name in self.schema.names)))
+        return Stream(
+            nodes.Select(
+                self.node,
+                tuple((names.get(name, name), Column(name)) for name in self.schema.names),
+            )
+        )
 
     def select_many(
-        self, *names: str | Column, repeat: ExprLike | int | None = None, unnest: str | None = None, **columns: ExprLike
+        self,
+        *names: str | Column,
+        repeat: ExprLike | int | None = None,
+        unnest: str | None = None,
+        **columns: ExprLike,
     ) -> Stream:
-        """Several rows for each: `repeat` copies, or one for each item of the list column `unnest`. All columns unless told."""
-        chosen = self._columns("select_many", names or (() if columns else tuple(self.schema.names)), columns)
-        times = lit(repeat) if isinstance(repeat, int) else None if repeat is None else as_expr(repeat)
+        """Several rows for each: `repeat` copies, or one for each item of the list column `unnest`.
+        All columns unless told."""
+        chosen = self._columns(
+            "select_many", names or (() if columns else tuple(self.schema.names)), columns
+        )
+        times = (
+            lit(repeat) if isinstance(repeat, int) else None if repeat is None else as_expr(repeat)
+        )
         return Stream(nodes.SelectMany(self.node, chosen, times, unnest))
 
-    def _columns(self, what: str, names: Iterable[str | Column], columns: Mapping[str, ExprLike]) -> Named:
+    def _columns(
+        self, what: str, names: Iterable[str | Column], columns: Mapping[str, ExprLike]
+    ) -> Named:
         kept = [name.name if isinstance(name, Column) else name for name in names]
         for name in kept:
             if name not in self.schema.names:
                 if name.isidentifier():
                     raise UnknownColumnError(name, self.schema.names, what)
-                raise PlanError(f"{what}: {name!r} is not a column. What is computed needs a name: {what}(name={name!r}).")
-        return (*((name, Column(name)) for name in kept), *((name, as_expr(value)) for name, value in columns.items()))
+                raise PlanError(
+                    f"{what}: {name!r} is not a column. What is computed needs a name: {what}(name={name!r})."
+                )
+        return (
+            *((name, Column(name)) for name in kept),
+            *((name, as_expr(value)) for name, value in columns.items()),
+        )
 
-    # --------------------------------------------------------------------------------------------------- lifetimes
+    # ---------------------------------------------------------------------------------------------------
+    # lifetimes
 
     def set_duration(self, duration: Duration | None) -> Stream:
         """Every row lasts this long; `None` or `"forever"`: without end."""
@@ -198,11 +278,16 @@ class Stream:
 
     def alter_lifetime(self, *, start: ExprLike, duration: Duration | None) -> Stream:
         """New starts from an expression over `_start` and the columns, one duration for all."""
-        return Stream(nodes.AlterLifetime(self.node, as_expr(start), _lasting(duration, "alter_lifetime")))
+        return Stream(
+            nodes.AlterLifetime(self.node, as_expr(start), _lasting(duration, "alter_lifetime"))
+        )
 
     def shift(self, by: Duration | Expr) -> Stream:
-        """Every lifetime moves: by a duration (`"1 min"`, `"-5 s"`), or by an expression such as `col("delay")`."""
-        return Stream(nodes.Shift(self.node, by if isinstance(by, Expr) else duration_us(by, what="shift")))
+        """Every lifetime moves: by a duration (`"1 min"`, `"-5 s"`), or by an expression such as
+        `col("delay")`."""
+        return Stream(
+            nodes.Shift(self.node, by if isinstance(by, Expr) else duration_us(by, what="shift"))
+        )
 
     def extend(self, by: Duration) -> Stream:
         """Every end moves; a negative duration shortens, and a row with nothing left is gone."""
@@ -227,38 +312,75 @@ class Stream:
 
     def chop(self, period: Duration, offset: Duration = 0) -> Stream:
         """Each row in pieces, cut where the grid `offset + k * period` passes through it."""
-        return Stream(nodes.Chop(self.node, positive_ticks(period, "chop"), duration_us(offset, what="chop offset")))
+        return Stream(
+            nodes.Chop(
+                self.node, positive_ticks(period, "chop"), duration_us(offset, what="chop offset")
+            )
+        )
 
     def stitch(self) -> Stream:
         """Rows of equal payload that touch become one."""
         return Stream(nodes.Stitch(self.node))
 
-    def hopping_lifetime(self, size: Duration, hop: Duration | None = None, offset: Duration = 0) -> Stream:
+    def hopping_lifetime(
+        self, size: Duration, hop: Duration | None = None, offset: Duration = 0
+    ) -> Stream:
         """Trill's hopping window as a lifetime: the start rounded up to the grid, then `size`."""
         ticks = positive_ticks(size, "hopping_lifetime size")
         step = ticks if hop is None else positive_ticks(hop, "hopping_lifetime hop")
-        return Stream(nodes.HoppingLifetime(self.node, ticks, step, duration_us(offset, what="hopping_lifetime offset")))
+        return Stream(
+            nodes.HoppingLifetime(
+                self.node, ticks, step, duration_us(offset, what="hopping_lifetime offset")
+            )
+        )
 
-    def quantize(self, size: Duration, hop: Duration | None = None, *, progress: Duration | None = None, offset: Duration = 0) -> Stream:
-        """Trill's quantize: the start rounded down to the grid, the end up, at least `size` apart."""
+    def quantize(
+        self,
+        size: Duration,
+        hop: Duration | None = None,
+        *,
+        progress: Duration | None = None,
+        offset: Duration = 0,
+    ) -> Stream:
+        """Trill's quantize: the start rounded down to the grid, the end up, at least `size`
+        apart."""
         ticks = positive_ticks(size, "quantize size")
         step = ticks if hop is None else positive_ticks(hop, "quantize hop")
         finer = None if progress is None else positive_ticks(progress, "quantize progress")
-        return Stream(nodes.Quantize(self.node, ticks, step, finer, duration_us(offset, what="quantize offset")))
+        return Stream(
+            nodes.Quantize(
+                self.node, ticks, step, finer, duration_us(offset, what="quantize offset")
+            )
+        )
 
-    def session_lifetime(self, timeout: Duration, *, max_duration: Duration | None = None) -> Stream:
+    def session_lifetime(
+        self, timeout: Duration, *, max_duration: Duration | None = None
+    ) -> Stream:
         """Trill's session as a lifetime: each row lasts until its session closes."""
         return GroupedStream(self.node, ()).session_lifetime(timeout, max_duration=max_duration)
 
-    # ---------------------------------------------------------------------------------------------------- progress
+    # ----------------------------------------------------------------------------------------------------
+    # progress
 
-    def describe(self, *, every: Duration | None = None, offset: Duration = 0, groups: str | Sequence[str] | None = None) -> Stream:
-        """The same rows; of the promises only those that are of use above: on the grid `offset + k * every`, for these groups."""
+    def describe(
+        self,
+        *,
+        every: Duration | None = None,
+        offset: Duration = 0,
+        groups: str | Sequence[str] | None = None,
+    ) -> Stream:
+        """The same rows; of the promises only those that are of use above: on the grid `offset + k
+        * every`, for these groups."""
         period = None if every is None else positive_ticks(every, "describe, every")
-        columns = (groups,) if isinstance(groups, str) else None if groups is None else tuple(groups)
-        return Stream(nodes.Describe(self.node, period, duration_us(offset, what="describe, offset"), columns))
+        columns = (
+            (groups,) if isinstance(groups, str) else None if groups is None else tuple(groups)
+        )
+        return Stream(
+            nodes.Describe(self.node, period, duration_us(offset, what="describe, offset"), columns)
+        )
 
-    # ------------------------------------------------------------------------------------------- several streams
+    # -------------------------------------------------------------------------------------------
+    # several streams
 
     def union(self, *others: Stream) -> Stream:
         """The rows of all."""
@@ -282,42 +404,100 @@ class Stream:
     ) -> Stream:
         """Rows of both that match, while both last.
 
-        `where` and `select` write `l.x` and `r.x` (or just `x` where only one side has it). Without `select` the result has
-        the left columns, then the right ones without the keys, `_right` added to names that clash. In an outer join the
-        columns of the missing side are null, unless `left_only` or `right_only` says otherwise. A side whose rows never end is
-        refused, unless `endless` names it (`"left"`, `"right"`): it is then kept for ever, as a table of reference is.
+        `where` and `select` write `l.x` and `r.x` (or just `x` where only one side has it). Without
+        `select` the result has the left columns, then the right ones without the keys, `_right`
+        added to names that clash. In an outer join the columns of the missing side are null, unless
+        `left_only` or `right_only` says otherwise. A side whose rows never end is refused, unless
+        `endless` names it (`"left"`, `"right"`): it is then kept for ever, as a table of reference
+        is.
         """
         right = _stream(other, "join")
         kept = (endless,) if isinstance(endless, str) else tuple(endless)
         if how not in nodes.JOIN_KINDS:
-            raise PlanError(f"join: how must be one of {', '.join(nodes.JOIN_KINDS)}{did_you_mean(how, nodes.JOIN_KINDS)} Got {how!r}.")
+            raise PlanError(
+                f"join: how must be one of {', '.join(nodes.JOIN_KINDS)}{did_you_mean(how, nodes.JOIN_KINDS)} Got {how!r}."
+            )
         left_keys, right_keys = _pairs(on)
         predicate = None if where is None else as_expr(where)
         if how in ("semi", "anti"):
             if select is not None or left_only is not None or right_only is not None:
-                raise PlanError(f"join: a {how} join gives rows of the left side as they are; select afterwards.")
-            return Stream(nodes.Join(self.node, right.node, left_keys, right_keys, predicate, how, endless=kept))
-        if (left_only is not None and how not in ("left", "full")) or (right_only is not None and how not in ("right", "full")):
-            raise PlanError(f"join: left_only= is for left and full joins, right_only= for right and full joins; this one is {how!r}.")
+                raise PlanError(
+                    f"join: a {how} join gives rows of the left side as they are; select afterwards."
+                )
+            return Stream(
+                nodes.Join(
+                    self.node, right.node, left_keys, right_keys, predicate, how, endless=kept
+                )
+            )
+        if (left_only is not None and how not in ("left", "full")) or (
+            right_only is not None and how not in ("right", "full")
+        ):
+            raise PlanError(
+                f"join: left_only= is for left and full joins, right_only= for right and full joins; this one is {how!r}."
+            )
         shared = _shared_keys(left_keys, right_keys) if select is None else set()
-        result = _default_result(self.schema, right.schema, shared) if select is None else _named(select)
+        result = (
+            _default_result(self.schema, right.schema, shared) if select is None else _named(select)
+        )
         mine: Named = ()
         theirs: Named = ()
         if how in ("left", "full"):
-            mine = one_side(result, self.schema, right.schema, "l") if left_only is None else _named(left_only)
+            mine = (
+                one_side(result, self.schema, right.schema, "l")
+                if left_only is None
+                else _named(left_only)
+            )
         if how in ("right", "full"):
-            theirs = one_side(result, right.schema, self.schema, "r", shared) if right_only is None else _named(right_only)
-        return Stream(nodes.Join(self.node, right.node, left_keys, right_keys, predicate, how, result, mine, theirs, endless=kept))
+            theirs = (
+                one_side(result, right.schema, self.schema, "r", shared)
+                if right_only is None
+                else _named(right_only)
+            )
+        return Stream(
+            nodes.Join(
+                self.node,
+                right.node,
+                left_keys,
+                right_keys,
+                predicate,
+                how,
+                result,
+                mine,
+                theirs,
+                endless=kept,
+            )
+        )
 
-    def left_join(self, other: Stream, on: On = None, *, where: ExprLike | None = None, select: Columns | None = None) -> Stream:
+    def left_join(
+        self,
+        other: Stream,
+        on: On = None,
+        *,
+        where: ExprLike | None = None,
+        select: Columns | None = None,
+    ) -> Stream:
         """The join, and the left rows while nothing matches them."""
         return self.join(other, on, where=where, how="left", select=select)
 
-    def right_join(self, other: Stream, on: On = None, *, where: ExprLike | None = None, select: Columns | None = None) -> Stream:
+    def right_join(
+        self,
+        other: Stream,
+        on: On = None,
+        *,
+        where: ExprLike | None = None,
+        select: Columns | None = None,
+    ) -> Stream:
         """The join, and the right rows while nothing matches them."""
         return self.join(other, on, where=where, how="right", select=select)
 
-    def full_join(self, other: Stream, on: On = None, *, where: ExprLike | None = None, select: Columns | None = None) -> Stream:
+    def full_join(
+        self,
+        other: Stream,
+        on: On = None,
+        *,
+        where: ExprLike | None = None,
+        select: Columns | None = None,
+    ) -> Stream:
         """The join, and the rows of both sides while nothing matches them."""
         return self.join(other, on, where=where, how="full", select=select)
 
@@ -343,22 +523,28 @@ class Stream:
         right_time: ExprLike = START,
         times: tuple[str, str] = ("left_time", "right_time"),
     ) -> Stream:
-        """Rows of both whose times lie in a window together: `band`, `ranges`, `same_window` or `widjoin`.
+        """Rows of both whose times lie in a window together: `band`, `ranges`, `same_window` or
+        `widjoin`.
 
-        Results are points and carry both times in the columns `times`; `at` says which of them a result starts at: the
-        `later` (the default) or `earlier` of both, `left` or `right`. The time of a stream is the start of its rows, or
-        a column that carries the time of an earlier join. In outer, semi and anti joins a row counts as one: it is matched
-        when it has a partner at all.
+        Results are points and carry both times in the columns `times`; `at` says which of them a
+        result starts at: the `later` (the default) or `earlier` of both, `left` or `right`. The
+        time of a stream is the start of its rows, or a column that carries the time of an earlier
+        join. In outer, semi and anti joins a row counts as one: it is matched when it has a partner
+        at all.
         """
         right = _stream(other, "window_join")
         if not isinstance(window, JoinWindow):
-            raise PlanError(f"window_join: window must be band(...), ranges(...), same_window(...) or widjoin(...); got {window!r}.")
+            raise PlanError(
+                f"window_join: window must be band(...), ranges(...), same_window(...) or widjoin(...); got {window!r}."
+            )
         if how not in nodes.JOIN_KINDS:
             raise PlanError(
                 f"window_join: how must be one of {', '.join(nodes.JOIN_KINDS)}{did_you_mean(how, nodes.JOIN_KINDS)} Got {how!r}."
             )
         if how in ("semi", "anti") and select is not None:
-            raise PlanError(f"window_join: a {how} join gives rows of the left side as they are; select afterwards.")
+            raise PlanError(
+                f"window_join: a {how} join gives rows of the left side as they are; select afterwards."
+            )
         keys = _pairs(on)
         shared = _shared_keys(*keys) if select is None else set()
         return Stream(
@@ -370,7 +556,9 @@ class Stream:
                 names=times,
                 predicate=None if where is None else as_expr(where),
                 how=how,
-                result=_default_result(self.schema, right.schema, shared) if select is None else _named(select),
+                result=_default_result(self.schema, right.schema, shared)
+                if select is None
+                else _named(select),
                 shared=shared,
                 at=at,
             )
@@ -387,42 +575,73 @@ class Stream:
         select: Columns | None = None,
         times: tuple[str, str] = ("left_time", "right_time"),
     ) -> Stream:
-        """Each row with the latest row of the other stream that is not later, nor more than `within` earlier.
+        """Each row with the latest row of the other stream that is not later, nor more than
+        `within` earlier.
 
-        Without `exact` a row of the same time does not count. When a better row comes late, the answer is taken back and
-        given again. `how="left"` keeps rows without a match. Results are points at the left time.
+        Without `exact` a row of the same time does not count. When a better row comes late, the
+        answer is taken back and given again. `how="left"` keeps rows without a match. Results are
+        points at the left time.
         """
         right = _stream(other, "asof_join")
         if how not in ("inner", "left"):
-            raise PlanError(f"asof_join: how must be inner or left{did_you_mean(how, ('inner', 'left'))} Got {how!r}.")
+            raise PlanError(
+                f"asof_join: how must be inner or left{did_you_mean(how, ('inner', 'left'))} Got {how!r}."
+            )
         keys = _pairs(on)
         shared = _shared_keys(*keys) if select is None else set()
-        result = _default_result(self.schema, right.schema, shared) if select is None else _named(select)
+        result = (
+            _default_result(self.schema, right.schema, shared) if select is None else _named(select)
+        )
         limit = None if within is None else positive_ticks(within, "asof_join within")
-        return Stream(asof_join((self.node, right.node), keys, within=limit, exact=exact, names=times, how=how, result=result))
+        return Stream(
+            asof_join(
+                (self.node, right.node),
+                keys,
+                within=limit,
+                exact=exact,
+                names=times,
+                how=how,
+                result=result,
+            )
+        )
 
-    # ------------------------------------------------------------------------------------------ groups and windows
+    # ------------------------------------------------------------------------------------------
+    # groups and windows
 
     def group_by(self, *keys: str | Column, **named: ExprLike) -> GroupedStream:
         """The stream in groups, by columns or by `name=expression`."""
         names = tuple(name for name, _ in self._columns("group_by", keys, {}))
         for name in named:
             if name in self.schema.names:
-                raise PlanError(f"group_by: {name!r} is a column already; name the key otherwise, or write group_by({name!r}).")
+                raise PlanError(
+                    f"group_by: {name!r} is a column already; name the key otherwise, or write group_by({name!r})."
+                )
         if not names and not named:
-            raise PlanError("group_by: name at least one column; without groups use the windows of the stream itself.")
+            raise PlanError(
+                "group_by: name at least one column; without groups use the windows of the stream itself."
+            )
         stream = self.with_columns(**named) if named else self
         return GroupedStream(stream.node, (*names, *named))
 
-    def group_apply(self, keys: Keys, query: Callable[[Stream], Stream], *, select: Columns | None = None) -> Stream:
+    def group_apply(
+        self, keys: Keys, query: Callable[[Stream], Stream], *, select: Columns | None = None
+    ) -> Stream:
         """The query for each group by itself; the keys stand in front of its columns.
 
         `select` chooses the result instead: the keys are `key_<name>` there.
         """
-        named = _named(keys) if isinstance(keys, Mapping) else _named([keys] if isinstance(keys, str) else keys)
+        named = (
+            _named(keys)
+            if isinstance(keys, Mapping)
+            else _named([keys] if isinstance(keys, str) else keys)
+        )
         group = nodes.GroupInput(self.schema, self.properties)
         inner = _stream(query(Stream(group)), "group_apply: the query")
-        return Stream(nodes.GroupApply(self.node, named, group, inner.node, None if select is None else _named(select)))
+        return Stream(
+            nodes.GroupApply(
+                self.node, named, group, inner.node, None if select is None else _named(select)
+            )
+        )
 
     def distinct(self) -> Stream:
         """At every instant, each payload once."""
@@ -461,18 +680,29 @@ class Stream:
         partition_by: str | Sequence[str] = (),
         origin: Duration | None = 0,
     ) -> WindowedStream:
-        """Windows of the last `range`, a new one every `slide` (default: tumbling). A row belongs to them by its start.
+        """Windows of the last `range`, a new one every `slide` (default: tumbling). A row belongs
+        to them by its start.
 
-        `over` is the time of the stream, `rows()` or `rank("ts")`; then range and slide count rows. `partition_by` divides the
-        stream first, each part having windows of its own. `origin` is where windows over time begin; None: at the first row of all.
+        `over` is the time of the stream, `rows()` or `rank("ts")`; then range and slide count rows.
+        `partition_by` divides the stream first, each part having windows of its own. `origin` is
+        where windows over time begin; None: at the first row of all.
         """
-        return GroupedStream(self.node, ()).sliding(range, slide, over=over, partition_by=partition_by, origin=origin)
+        return GroupedStream(self.node, ()).sliding(
+            range, slide, over=over, partition_by=partition_by, origin=origin
+        )
 
     def landmark(
-        self, slide: Size, *, over: str | Rows | Rank = "ts", partition_by: str | Sequence[str] = (), origin: Duration = 0
+        self,
+        slide: Size,
+        *,
+        over: str | Rows | Rank = "ts",
+        partition_by: str | Sequence[str] = (),
+        origin: Duration = 0,
     ) -> WindowedStream:
         """Windows of everything so far, a new one every `slide`."""
-        return GroupedStream(self.node, ()).landmark(slide, over=over, partition_by=partition_by, origin=origin)
+        return GroupedStream(self.node, ()).landmark(
+            slide, over=over, partition_by=partition_by, origin=origin
+        )
 
     def slide_by_tuple(
         self,
@@ -482,19 +712,26 @@ class Stream:
         order: Rows | Rank | None = None,
         partition_by: str | Sequence[str] = (),
     ) -> WindowedStream:
-        """Windows of the last `range` of time, a new one at every tuple, or at every n-th in the order of `rows()` or `rank("ts")`."""
-        return GroupedStream(self.node, ()).slide_by_tuple(range, every=every, order=order, partition_by=partition_by)
+        """Windows of the last `range` of time, a new one at every tuple, or at every n-th in the
+        order of `rows()` or `rank("ts")`."""
+        return GroupedStream(self.node, ()).slide_by_tuple(
+            range, every=every, order=order, partition_by=partition_by
+        )
 
     def windows(self, kind: WindowKind) -> WindowedStream:
         """Windows of a kind of your own: its three functions and `time_range`."""
         return GroupedStream(self.node, ()).windows(kind)
 
     def number_rows(self, *, partition_by: str | Sequence[str] = ()) -> Stream:
-        """Each row with the number `_row` under which it arrives here, from 1; row windows after it count by that number."""
+        """Each row with the number `_row` under which it arrives here, from 1; row windows after it
+        count by that number."""
         return Stream(nodes.NumberRows(self.node, _names(partition_by)))
 
-    def top_k(self, k: int, *, by: ExprLike, descending: bool = True, rank: str | None = None) -> Stream:
-        """At every instant, the rows with the k best values of `by`; ties are kept whole. `rank` names a column for the rank."""
+    def top_k(
+        self, k: int, *, by: ExprLike, descending: bool = True, rank: str | None = None
+    ) -> Stream:
+        """At every instant, the rows with the k best values of `by`; ties are kept whole. `rank`
+        names a column for the rank."""
         return self.snapshot().top_k(k, by=by, descending=descending, rank=rank)
 
 
@@ -506,28 +743,54 @@ def join_all(
     where: ExprLike | None = None,
     select: Columns | None = None,
 ) -> Stream:
-    """Rows of several streams that are in each other's windows, each of its stream's size: a join of any number of inputs.
+    """Rows of several streams that are in each other's windows, each of its stream's size: a join
+    of any number of inputs.
 
-    Columns are written `name.column` in `where` and `select`; keys are columns that all streams have, or given for each.
-    Without `select` the result has every column as `name_column`. Results are points at the latest of the times, which
-    stand in the columns `name_time`.
+    Columns are written `name.column` in `where` and `select`; keys are columns that all streams
+    have, or given for each. Without `select` the result has every column as `name_column`. Results
+    are points at the latest of the times, which stand in the columns `name_time`.
 
     >>> a, b, c = (source(name, {"k": "int64"}) for name in "abc")
     >>> join_all({"a": a, "b": b, "c": c}, "k", sizes="1 min")
     <Stream select (a_k int64, b_k int64, c_k int64, a_time int64, b_time int64, c_time int64)>
     """
     if len(streams) < 2:
-        raise PlanError("join_all: give at least two streams by name: {'orders': orders, 'payments': payments, ...}.")
+        raise PlanError(
+            "join_all: give at least two streams by name: {'orders': orders, 'payments': payments, ...}."
+        )
     nodes_ = {name: _stream(stream, f"join_all: {name}").node for name, stream in streams.items()}
-    keys = {name: on.get(name, ()) for name in streams} if isinstance(on, Mapping) else dict.fromkeys(streams, on)
-    exprs = {name: tuple(as_expr(key) for key in ([given] if isinstance(given, str) else given)) for name, given in keys.items()}
+    keys = (
+        {name: on.get(name, ()) for name in streams}
+        if isinstance(on, Mapping)
+        else dict.fromkeys(streams, on)
+    )
+    exprs = {
+        name: tuple(as_expr(key) for key in ([given] if isinstance(given, str) else given))
+        for name, given in keys.items()
+    }
     if len({len(given) for given in exprs.values()}) > 1:
-        raise PlanError(f"join_all: every stream needs the same number of keys; got { ({n: len(k) for n, k in exprs.items()}) }.")
+        raise PlanError(
+            f"join_all: every stream needs the same number of keys; got { ({n: len(k) for n, k in exprs.items()}) }."
+        )
     lengths = {name: sizes[name] if isinstance(sizes, Mapping) else sizes for name in streams}
-    ticks = {name: positive_ticks(size, f"join_all, size of {name}") for name, size in lengths.items()}
-    every: Named = tuple((f"{name}_{column}", Column(f"{name}.{column}")) for name, node in nodes_.items() for column in node.schema.names)
+    ticks = {
+        name: positive_ticks(size, f"join_all, size of {name}") for name, size in lengths.items()
+    }
+    every: Named = tuple(
+        (f"{name}_{column}", Column(f"{name}.{column}"))
+        for name, node in nodes_.items()
+        for column in node.schema.names
+    )
     predicate = None if where is None else as_expr(where)
-    return Stream(multi_join(nodes_, exprs, ticks, predicate=predicate, result=every if select is None else _named(select)))
+    return Stream(
+        multi_join(
+            nodes_,
+            exprs,
+            ticks,
+            predicate=predicate,
+            result=every if select is None else _named(select),
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -573,12 +836,18 @@ class GroupedStream:
         partition_by: str | Sequence[str] = (),
         origin: Duration | None = 0,
     ) -> WindowedStream:
-        """Windows of the whole stream, in each of them the groups; `partition_by` instead gives every part windows of its own."""
+        """Windows of the whole stream, in each of them the groups; `partition_by` instead gives
+        every part windows of its own."""
         node, window = sliding_windows(self.node, range, slide, over, _names(partition_by), origin)
         return self._windowed(node, window, _names(partition_by))
 
     def landmark(
-        self, slide: Size, *, over: str | Rows | Rank = "ts", partition_by: str | Sequence[str] = (), origin: Duration = 0
+        self,
+        slide: Size,
+        *,
+        over: str | Rows | Rank = "ts",
+        partition_by: str | Sequence[str] = (),
+        origin: Duration = 0,
     ) -> WindowedStream:
         """Windows of everything so far, in each of them the groups."""
         node, window = landmark_windows(self.node, slide, over, _names(partition_by), origin)
@@ -601,21 +870,37 @@ class GroupedStream:
         node, window = kind_windows(self.node, kind)
         return self._windowed(node, window, ())
 
-    def _windowed(self, node: Node, window: Window | WindowKind, partition: tuple[str, ...]) -> WindowedStream:
+    def _windowed(
+        self, node: Node, window: Window | WindowKind, partition: tuple[str, ...]
+    ) -> WindowedStream:
         if isinstance(window, WindowKind):
             return WindowedStream(node, self.keys, window, partition)
-        return WindowedStream(node, (*partition, *(key for key in self.keys if key not in partition)), window)
+        return WindowedStream(
+            node, (*partition, *(key for key in self.keys if key not in partition)), window
+        )
 
-    def session_lifetime(self, timeout: Duration, *, max_duration: Duration | None = None) -> Stream:
+    def session_lifetime(
+        self, timeout: Duration, *, max_duration: Duration | None = None
+    ) -> Stream:
         """Each row lasts until the session of its group closes."""
-        longest = None if max_duration is None else positive_ticks(max_duration, "session_lifetime max_duration")
-        return Stream(nodes.SessionLifetime(self.node, positive_ticks(timeout, "session_lifetime timeout"), longest, self.keys))
+        longest = (
+            None
+            if max_duration is None
+            else positive_ticks(max_duration, "session_lifetime max_duration")
+        )
+        return Stream(
+            nodes.SessionLifetime(
+                self.node, positive_ticks(timeout, "session_lifetime timeout"), longest, self.keys
+            )
+        )
 
     def edges(self) -> Stream:
         """Each row lasts until the next row of its group starts."""
         return Stream(self.node).edges(self.keys)
 
-    def top_k(self, k: int, *, by: ExprLike, descending: bool = True, rank: str | None = None) -> Stream:
+    def top_k(
+        self, k: int, *, by: ExprLike, descending: bool = True, rank: str | None = None
+    ) -> Stream:
         """At every instant, the rows of each group with the k best values of `by`."""
         return self.snapshot().top_k(k, by=by, descending=descending, rank=rank)
 
@@ -640,19 +925,27 @@ class WindowedStream:
         grouped = f" by {', '.join(self.keys)}" if self.keys else ""
         return f"<WindowedStream {self.window}{grouped} of ({_show(self.node.schema)})>"
 
-    def expecting(self, *, tuples: float | None = None, groups: float = 1, sources: str | None = None) -> WindowedStream:
-        """The same windows, with the number of tuples a window and groups a pane to expect: what the choice of an evaluation rests on.
+    def expecting(
+        self, *, tuples: float | None = None, groups: float = 1, sources: str | None = None
+    ) -> WindowedStream:
+        """The same windows, with the number of tuples a window and groups a pane to expect: what
+        the choice of an evaluation rests on.
 
-        `sources` names the column that tells where a row came from, where some sources are behind others: an adaptive evaluation
-        then takes into account what has not come yet.
+        `sources` names the column that tells where a row came from, where some sources are behind
+        others: an adaptive evaluation then takes into account what has not come yet.
         """
-        return replace(self, expected=None if tuples is None else Volume(tuples, groups), sources=sources)
+        return replace(
+            self, expected=None if tuples is None else Volume(tuples, groups), sources=sources
+        )
 
-    def two_level(self, slots: int, *, flush: str = "lazy", every: int = 160, late: int = 2) -> WindowedStream:
+    def two_level(
+        self, slots: int, *, flush: str = "lazy", every: int = 160, late: int = 2
+    ) -> WindowedStream:
         """The same windows, summed in a table of fixed size first, then rolled up.
 
-        A sum leaves the table when its place is needed, and at most `late` windows after its own is over: `flush` "lazy" leaves it
-        at that, "slow" sends one such sum for every `every` rows, "at end" all of them when a window ends.
+        A sum leaves the table when its place is needed, and at most `late` windows after its own is
+        over: `flush` "lazy" leaves it at that, "slow" sends one such sum for every `every` rows,
+        "at end" all of them when a window ends.
         """
         return replace(self, table=Table(slots, flush, every, late))
 
@@ -664,24 +957,44 @@ class WindowedStream:
         strategy: str | None = None,
         **aggregates: AggregateCall,
     ) -> Stream:
-        """One row for each window that has rows: the keys and the aggregates, `n=count(), total=sum_("x")`.
+        """One row for each window that has rows: the keys and the aggregates, `n=count(),
+        total=sum_("x")`.
 
-        `fill` lists the groups that get a row for empty windows too (values, or tuples for several keys); without
-        groups it is just `True`. `wid` names a column for the window's id, where windows have one. `strategy` says how
-        hopping and slide-by-tuple windows are to be evaluated; without it the cheapest way is taken (see `explain`).
+        `fill` lists the groups that get a row for empty windows too (values, or tuples for several
+        keys); without groups it is just `True`. `wid` names a column for the window's id, where
+        windows have one. `strategy` says how hopping and slide-by-tuple windows are to be
+        evaluated; without it the cheapest way is taken (see `explain`).
         """
         for name, call in aggregates.items():
             if not isinstance(call, AggregateCall):
-                raise PlanError(f"aggregate: {name}={call!r} is not an aggregate; write {name}=count() or {name}=sum_('column').")
+                raise PlanError(
+                    f"aggregate: {name}={call!r} is not an aggregate; write {name}=count() or {name}=sum_('column')."
+                )
         if isinstance(self.window, WindowKind):
             if fill is not None and fill is not False:
-                raise WindowError(f"fill: only hopping and tumbling windows have empty windows to fill, not {self.window}.")
-            return Stream(nodes.WidAggregate(self.node, self.window, tuple(aggregates.items()), self.keys, self.partition, wid, strategy))
+                raise WindowError(
+                    f"fill: only hopping and tumbling windows have empty windows to fill, not {self.window}."
+                )
+            return Stream(
+                nodes.WidAggregate(
+                    self.node,
+                    self.window,
+                    tuple(aggregates.items()),
+                    self.keys,
+                    self.partition,
+                    wid,
+                    strategy,
+                )
+            )
         if wid is not None:
-            raise WindowError(f"wid: the id of a window of {self.window} is its start; read `_start` of the answers.")
+            raise WindowError(
+                f"wid: the id of a window of {self.window} is its start; read `_start` of the answers."
+            )
         filled = _filled(self.node.schema, self.keys, fill=fill)
         calls = tuple(aggregates.items())
-        whole = nodes.WindowAggregate(self.node, self.window, calls, self.keys, filled, strategy, self.expected, self.sources)
+        whole = nodes.WindowAggregate(
+            self.node, self.window, calls, self.keys, filled, strategy, self.expected, self.sources
+        )
         if self.table is None:
             return Stream(whole)
         halves = in_panes(whole, self.table)
@@ -705,27 +1018,51 @@ class WindowedStream:
     ) -> Stream:
         """What a module, by its name, makes of each window.
 
-        `columns`, or `input=expression`, say what the module's inputs are; without any it gets the columns of the same names.
-        `params` initialise it. `clip` (none, left, right, full) cuts the lifetimes that it sees, `stamp` (align, keep, clip,
-        time-bound, unrestricted) says how long its output lives; both are the module's choice unless given. `on_error`
-        is `fail` or `skip`; a call that takes longer than `time_limit` is an error. `name` is the column of an aggregate.
+        `columns`, or `input=expression`, say what the module's inputs are; without any it gets the
+        columns of the same names. `params` initialise it. `clip` (none, left, right, full) cuts the
+        lifetimes that it sees, `stamp` (align, keep, clip, time-bound, unrestricted) says how long
+        its output lives; both are the module's choice unless given. `on_error` is `fail` or `skip`;
+        a call that takes longer than `time_limit` is an error. `name` is the column of an
+        aggregate.
         """
         return Stream(
-            apply_node(self.node, self.window, self.keys, module, columns, named, params, clip, stamp, on_error, time_limit, name)
+            apply_node(
+                self.node,
+                self.window,
+                self.keys,
+                module,
+                columns,
+                named,
+                params,
+                clip,
+                stamp,
+                on_error,
+                time_limit,
+                name,
+            )
         )
 
-    def top_k(self, k: int, *, by: ExprLike, descending: bool = True, rank: str | None = None) -> Stream:
+    def top_k(
+        self, k: int, *, by: ExprLike, descending: bool = True, rank: str | None = None
+    ) -> Stream:
         """The rows of each window with the k best values of `by`; ties are kept whole."""
         if isinstance(k, bool) or not isinstance(k, int):
             raise WindowError(f"top_k: k must be a whole number; got {k!r}.")
         if isinstance(self.window, SessionWindow):
-            raise WindowError("top_k: sessions have no ranking; use snapshot, tumbling or hopping windows.")
+            raise WindowError(
+                "top_k: sessions have no ranking; use snapshot, tumbling or hopping windows."
+            )
         if isinstance(self.window, WindowKind):
-            raise WindowError(f"top_k: {self.window} has no ranking; use snapshot, tumbling or hopping windows.")
-        return Stream(nodes.TopK(self.node, k, as_expr(by), descending, rank, self.keys, self.window))
+            raise WindowError(
+                f"top_k: {self.window} has no ranking; use snapshot, tumbling or hopping windows."
+            )
+        return Stream(
+            nodes.TopK(self.node, k, as_expr(by), descending, rank, self.keys, self.window)
+        )
 
 
-# --------------------------------------------------------------------------------------------------------- arguments
+# ---------------------------------------------------------------------------------------------------------
+# arguments
 
 
 def _show(schema: pa.Schema) -> str:
@@ -745,7 +1082,9 @@ def _schema(columns: pa.Schema | Mapping[str, str | pa.DataType], where: str) ->
     if isinstance(columns, pa.Schema):
         return columns
     if not isinstance(columns, Mapping):
-        raise PlanError(f"{where}: columns must be a pyarrow schema or {{'name': 'type'}}; got {columns!r}.")
+        raise PlanError(
+            f"{where}: columns must be a pyarrow schema or {{'name': 'type'}}; got {columns!r}."
+        )
     return pa.schema([(column, _arrow_type(kind, where)) for column, kind in columns.items()])
 
 
@@ -756,7 +1095,9 @@ def _arrow_type(kind: str | pa.DataType, where: str) -> pa.DataType:
         return pa.type_for_alias(_TYPE_NAMES.get(kind, kind))
     except (ValueError, TypeError):
         hint = did_you_mean(str(kind), [*_ARROW_NAMES, *_TYPE_NAMES])
-        raise TypeMismatchError(f"{where}: unknown type {kind!r}{hint} Types: {', '.join(_ARROW_NAMES)}, or a pyarrow type.") from None
+        raise TypeMismatchError(
+            f"{where}: unknown type {kind!r}{hint} Types: {', '.join(_ARROW_NAMES)}, or a pyarrow type."
+        ) from None
 
 
 def _not_negative(value: Duration, what: str) -> int:
@@ -773,7 +1114,11 @@ def _lasting(duration: Duration | None, what: str) -> int:
 
 def _stream(value: object, what: str) -> Stream:
     if not isinstance(value, Stream):
-        hint = " Finish it with .aggregate(...) or .top_k(...)." if isinstance(value, WindowedStream | GroupedStream) else ""
+        hint = (
+            " Finish it with .aggregate(...) or .top_k(...)."
+            if isinstance(value, WindowedStream | GroupedStream)
+            else ""
+        )
         raise PlanError(f"{what} must be a stream; got {value!r}.{hint}")
     return value
 
@@ -796,16 +1141,26 @@ def _pairs(on: On) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
 def _shared_keys(left_keys: tuple[Expr, ...], right_keys: tuple[Expr, ...]) -> set[str]:
     """The columns that are keys under one name on both sides: the result has them once."""
     pairs = zip(left_keys, right_keys, strict=True)
-    return {one.name for one, two in pairs if isinstance(one, Column) and isinstance(two, Column) and one.name == two.name}
+    return {
+        one.name
+        for one, two in pairs
+        if isinstance(one, Column) and isinstance(two, Column) and one.name == two.name
+    }
 
 
 def _default_result(left: pa.Schema, right: pa.Schema, shared: set[str]) -> Named:
     mine = [(name, Column(f"l.{name}")) for name in left.names]
-    theirs = [(f"{name}_right" if name in left.names else name, Column(f"r.{name}")) for name in right.names if name not in shared]
+    theirs = [
+        (f"{name}_right" if name in left.names else name, Column(f"r.{name}"))
+        for name in right.names
+        if name not in shared
+    ]
     return (*mine, *theirs)
 
 
-def _filled(schema: pa.Schema, keys: tuple[str, ...], *, fill: bool | Iterable[Any] | None) -> tuple[tuple[Any, ...], ...] | None:
+def _filled(
+    schema: pa.Schema, keys: tuple[str, ...], *, fill: bool | Iterable[Any] | None
+) -> tuple[tuple[Any, ...], ...] | None:
     if fill is None or fill is False:
         return None
     if fill is True:
@@ -818,10 +1173,14 @@ def _filled(schema: pa.Schema, keys: tuple[str, ...], *, fill: bool | Iterable[A
     types = [schema.field(key).type for key in keys]
     for group in groups:
         if len(group) != len(types):
-            raise PlanError(f"fill: the group {group!r} must have a value for each of {', '.join(keys)}.")
+            raise PlanError(
+                f"fill: the group {group!r} must have a value for each of {', '.join(keys)}."
+            )
         for key, value, kind in zip(keys, group, types, strict=True):
             try:
                 pa.scalar(value, kind)
             except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as reason:
-                raise TypeMismatchError(f"fill: {value!r} is not a value of the key {key!r}, which is {kind}.") from reason
+                raise TypeMismatchError(
+                    f"fill: {value!r} is not a value of the key {key!r}, which is {kind}."
+                ) from reason
     return groups

@@ -1,4 +1,5 @@
-"""`thalweg bench`: finding, running and printing benchmarks. The benchmark here measures nothing."""
+"""`thalweg bench`: finding, running and printing benchmarks. The benchmark here measures
+nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +34,11 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "benchmarks" / "tiny.py").write_text(TINY)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    mine = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] == "benchmarks"}
+    mine = {
+        name: sys.modules.pop(name)
+        for name in list(sys.modules)
+        if name.split(".")[0] == "benchmarks"
+    }
     yield tmp_path
     for name in [name for name in sys.modules if name.split(".")[0] == "benchmarks"]:
         del sys.modules[name]
@@ -49,7 +54,13 @@ def test_json_is_one_object_a_line() -> None:
     result = bench("tiny", "--json")
     assert result.exit_code == 0, result.output
     assert [json.loads(line) for line in result.output.splitlines()] == [
-        {"bench": "tiny", "metric": "count", "value": 10, "unit": "rows", "params": {"query": "filter", "label": "all"}},
+        {
+            "bench": "tiny",
+            "metric": "count",
+            "value": 10,
+            "unit": "rows",
+            "params": {"query": "filter", "label": "all"},
+        },
         {"bench": "tiny", "metric": "ratio", "value": 0.25, "unit": "x", "params": {}},
     ]
 
@@ -80,7 +91,10 @@ def test_no_name_means_all() -> None:
     ("arguments", "message"),
     [
         (["tny"], "no benchmark 'tny'. Did you mean 'tiny'? There are: tiny."),
-        (["tiny", "-o", "size=3"], "benchmark 'tiny' cannot take these options: got an unexpected keyword argument 'size'."),
+        (
+            ["tiny", "-o", "size=3"],
+            "benchmark 'tiny' cannot take these options: got an unexpected keyword argument 'size'.",
+        ),
         (["tiny", "-o", "size"], "'size' is not NAME=VALUE."),
     ],
 )
@@ -98,7 +112,9 @@ def test_outside_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert "run this inside a checkout" in result.output
 
 
-def test_checkout_is_found_from_below_and_from_the_package(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_checkout_is_found_from_below_and_from_the_package(
+    checkout: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     deep = checkout / "src" / "thalweg"
     deep.mkdir(parents=True)
@@ -107,11 +123,15 @@ def test_checkout_is_found_from_below_and_from_the_package(checkout: Path, tmp_p
     assert find_checkout(elsewhere, elsewhere / "bench.py") is None
 
 
-def test_another_project_is_not_ours(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_another_project_is_not_ours(
+    checkout: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     (checkout / "pyproject.toml").write_text('[project]\nname = "other"\n')
     assert find_checkout(checkout, tmp_path_factory.mktemp("elsewhere") / "bench.py") is None
 
 
 def test_reading_a_benchmark_does_not_import_it(checkout: Path) -> None:
-    (checkout / "benchmarks" / "broken.py").write_text('"""Never imported."""\nimport nothing_of_this_name\n\n\ndef run(emit): ...\n')
+    (checkout / "benchmarks" / "broken.py").write_text(
+        '"""Never imported."""\nimport nothing_of_this_name\n\n\ndef run(emit): ...\n'
+    )
     assert [one.name for one in benchmarks_in(checkout)] == ["broken", "tiny"]

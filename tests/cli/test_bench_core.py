@@ -1,4 +1,5 @@
-"""`thalweg bench core`, at sizes at which its figures mean nothing: every figure that is promised is there."""
+"""`thalweg bench core`, at sizes at which its figures mean nothing: every figure that is promised
+is there."""
 
 from __future__ import annotations
 
@@ -38,7 +39,11 @@ def lines() -> list[Line]:
 
 
 def _params(lines: list[Line], metric: str, *names: str) -> list[tuple[Any, ...]]:
-    return [tuple(line["params"].get(name) for name in names) for line in lines if line["metric"] == metric]
+    return [
+        tuple(line["params"].get(name) for name in names)
+        for line in lines
+        if line["metric"] == metric
+    ]
 
 
 def test_every_line_is_a_figure(lines: list[Line]) -> None:
@@ -59,10 +64,18 @@ def test_every_query_has_its_figures(lines: list[Line], metric: str) -> None:
 
 def test_speed_is_measured_on_both_sides(lines: list[Line]) -> None:
     found = _params(lines, "elements_per_second", "query", "engine", "consistency", "form")
-    assert {(query, consistency) for query, engine, consistency, _ in found if engine == "thalweg"} == RUNS
+    assert {
+        (query, consistency) for query, engine, consistency, _ in found if engine == "thalweg"
+    } == RUNS
     forms = {(query, form) for query, engine, _, form in found if engine == "duckdb"}
     panes = {("hopping", "panes_joined"), ("hopping", "panes_unnested")}
-    assert forms == {("filter", "where"), ("hopping", "naive"), *panes, ("join", "buckets"), ("join", "ranges")}
+    assert forms == {
+        ("filter", "where"),
+        ("hopping", "naive"),
+        *panes,
+        ("join", "buckets"),
+        ("join", "ranges"),
+    }
 
 
 def test_speed_tells_its_circumstances(lines: list[Line]) -> None:
@@ -81,13 +94,37 @@ def test_hops_are_compared(lines: list[Line]) -> None:
 
 
 def test_every_operator_has_a_small_batch(lines: list[Line]) -> None:
-    assert [operator for (operator,) in _params(lines, "small_batch", "operator")] == list(OPERATORS)
+    assert [operator for (operator,) in _params(lines, "small_batch", "operator")] == list(
+        OPERATORS
+    )
 
 
 def test_operators_are_those_of_the_fluent_api() -> None:
-    asides = {"node", "keys", "window", "schema", "properties", "explain", "partition", "expected", "expecting", "sources", "table"}
-    parts = {"group_by", "aggregate", "apply", "windows"}  # said with others, or another word for one of them
-    methods = {name for kind in (Stream, GroupedStream, WindowedStream) for name in vars(kind) if not name.startswith("_")}
+    asides = {
+        "node",
+        "keys",
+        "window",
+        "schema",
+        "properties",
+        "explain",
+        "partition",
+        "expected",
+        "expecting",
+        "sources",
+        "table",
+    }
+    parts = {
+        "group_by",
+        "aggregate",
+        "apply",
+        "windows",
+    }  # said with others, or another word for one of them
+    methods = {
+        name
+        for kind in (Stream, GroupedStream, WindowedStream)
+        for name in vars(kind)
+        if not name.startswith("_")
+    }
     assert methods - asides - parts <= set(OPERATORS)
 
 
@@ -121,7 +158,9 @@ def test_cases_are_warmed_up_and_take_turns() -> None:
     ran: list[str] = []
     ticks, work = iter(range(0, 100, 2)), iter(range(0, 100, 3))
     cases = {"a": lambda: ran.append("a"), "b": lambda: ran.append("b")}
-    took = measure(cases, rounds=2, clock=lambda: float(next(ticks)), work_clock=lambda: float(next(work)))
+    took = measure(
+        cases, rounds=2, clock=lambda: float(next(ticks)), work_clock=lambda: float(next(work))
+    )
     assert ran == ["a", "b", "a", "b", "b", "a"]
     assert took.seconds == {"a": [2.0, 2.0], "b": [2.0, 2.0]}
     assert took.cores("a") == 1.5

@@ -1,4 +1,5 @@
-"""The demo tells the truth: early, revised, final; and the final table is the one a fresh count gives."""
+"""The demo tells the truth: early, revised, final; and the final table is the one a fresh count
+gives."""
 
 from __future__ import annotations
 
@@ -48,15 +49,23 @@ def test_one_answer_is_early_then_revised_then_final(early: Report, watch: Watch
     assert watch.end < times[0] <= times[-1] <= watch.end + MINUTE + 10 * SECOND
 
 
-def test_the_final_answer_is_a_plain_count_of_what_was_not_late(packets: Packets, early: Report, watch: Watch) -> None:
+def test_the_final_answer_is_a_plain_count_of_what_was_not_late(
+    packets: Packets, early: Report, watch: Watch
+) -> None:
     late = Counter((row["_start"], row["src"], row["len"]) for row in early.late.to_pylist())
     rows = Counter((row["_start"], row["src"], row["len"]) for row in packets.table.to_pylist())
-    counted = sum(n for (start, src, _), n in (rows - late).items() if src == watch.src and watch.start <= start < watch.end)
+    counted = sum(
+        n
+        for (start, src, _), n in (rows - late).items()
+        if src == watch.src and watch.start <= start < watch.end
+    )
     assert watch.events[-1][2] == counted
     assert early.status.late == late.total() > 0
 
 
-def test_final_answers_are_never_taken_back_and_give_the_same_table(packets: Packets, early: Report) -> None:
+def test_final_answers_are_never_taken_back_and_give_the_same_table(
+    packets: Packets, early: Report
+) -> None:
     final = play(packets, None, every=MINUTE, consistency="final", clock=stopped_clock)
     assert early.status.adjusts_out > 0
     assert final.status.adjusts_out == 0

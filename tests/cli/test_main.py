@@ -40,4 +40,7 @@ def test_an_error_raised_on_purpose_is_a_message(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(main, "get_command", lambda _context, _name: broken)
     result = CliRunner().invoke(main, ["broken"])
-    assert (result.exit_code, result.output) == (1, "Error: the snapshot belongs to another query.\n")
+    assert (result.exit_code, result.output) == (
+        1,
+        "Error: the snapshot belongs to another query.\n",
+    )

@@ -27,7 +27,13 @@ from thalweg.cli.sql_sources import parse_source
 
 SECOND = 1_000_000
 BY_MINUTE = "SELECT src, count(*) AS n, sum(len) AS bytes [RANGE TUMBLING 1 minute, WA ts] FROM Main GROUP BY src"
-EXPECTED = [(0, "a", 1, 100), (0, "b", 1, 50), (60, "a", 1, 80), (60, "b", 1, 70), (120, "a", 1, 60)]
+EXPECTED = [
+    (0, "a", 1, 100),
+    (0, "b", 1, 50),
+    (60, "a", 1, 80),
+    (60, "b", 1, 70),
+    (120, "a", 1, 60),
+]
 
 
 @pytest.fixture
@@ -35,8 +41,12 @@ def folder(tmp_path: Path) -> Path:
     """Two files of packets; the second begins before the first has ended."""
     place = tmp_path / "packets"
     place.mkdir()
-    table = pa.table({"ts": [2, 7, 95, 130, 61], "src": list("abaab"), "len": [100, 50, 80, 60, 70]})
-    seconds = pa.array([second * SECOND for second in table["ts"].to_pylist()], pa.timestamp("us", "UTC"))
+    table = pa.table(
+        {"ts": [2, 7, 95, 130, 61], "src": list("abaab"), "len": [100, 50, 80, 60, 70]}
+    )
+    seconds = pa.array(
+        [second * SECOND for second in table["ts"].to_pylist()], pa.timestamp("us", "UTC")
+    )
     table = table.set_column(0, "ts", seconds)
     pq.write_table(table.slice(0, 3), place / "0.parquet")
     pq.write_table(table.slice(3), place / "1.parquet")
@@ -61,7 +71,13 @@ def test_a_query_over_files_prints_its_table(folder: Path) -> None:
 
 def test_a_query_in_a_file_gives_json(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "q.sql").write_text(f"-- by minute\n{BY_MINUTE};\n", encoding="utf-8")
-    done = call(str(tmp_path / "q.sql"), "-s", f"Main={folder} disorder='2 min' time=ts", "--in-process", "--json")
+    done = call(
+        str(tmp_path / "q.sql"),
+        "-s",
+        f"Main={folder} disorder='2 min' time=ts",
+        "--in-process",
+        "--json",
+    )
     assert done.exit_code == 0, done.output
     assert answers(done.output) == EXPECTED
 
@@ -74,29 +90,69 @@ def test_files_of_other_formats(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "json").mkdir()
     lines = "".join(f"{json.dumps(row)}\n" for row in table.to_pylist())
     (tmp_path / "json" / "0.jsonl").write_text(lines, encoding="utf-8")
-    with pa.OSFile(str(tmp_path / "0.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+    with (
+        pa.OSFile(str(tmp_path / "0.arrow"), "wb") as file,
+        pa.ipc.new_file(file, table.schema) as writer,
+    ):
         writer.write_table(table)
     for place in ("csv", "json", "0.arrow"):
-        done = call("-e", BY_MINUTE, "-s", f"Main={tmp_path / place} disorder='2 min'", "--in-process", "--json")
+        done = call(
+            "-e",
+            BY_MINUTE,
+            "-s",
+            f"Main={tmp_path / place} disorder='2 min'",
+            "--in-process",
+            "--json",
+        )
         assert answers(done.output) == EXPECTED, done.output
 
 
 def test_answers_go_to_files(folder: Path, tmp_path: Path) -> None:
     source = f"Main={folder} disorder='2 min'"
     for format_ in ("parquet", "csv", "json"):
-        done = call("-e", BY_MINUTE, "-s", source, "--in-process", "--sink", f"{format_}:{tmp_path / format_}", "--output", "final")
+        done = call(
+            "-e",
+            BY_MINUTE,
+            "-s",
+            source,
+            "--in-process",
+            "--sink",
+            f"{format_}:{tmp_path / format_}",
+            "--output",
+            "final",
+        )
         assert done.exit_code == 0, done.output
     found = pq.read_table(tmp_path / "parquet" / "answers.parquet")
     assert found.column_names == ["_start", "_end", "src", "n", "bytes"]
-    assert found.num_rows == len((tmp_path / "json" / "answers.json").read_text(encoding="utf-8").splitlines()) == 5
+    assert (
+        found.num_rows
+        == len((tmp_path / "json" / "answers.json").read_text(encoding="utf-8").splitlines())
+        == 5
+    )
     assert pyarrow.csv.read_csv(tmp_path / "csv" / "answers.csv").num_rows == 5
     call("-e", BY_MINUTE, "-s", source, "--in-process", "--sink", f"parquet:{tmp_path / 'changes'}")
-    assert pq.read_table(tmp_path / "changes" / "answers.parquet").column_names[:4] == ["_kind", "_start", "_end", "_new_end"]
+    assert pq.read_table(tmp_path / "changes" / "answers.parquet").column_names[:4] == [
+        "_kind",
+        "_start",
+        "_end",
+        "_new_end",
+    ]
 
 
 def test_parameters_and_explain(folder: Path) -> None:
     query = "SELECT count(*) AS n [RANGE n, SLIDE n, WA ts] FROM Main WHERE len > :least"
-    done = call("-e", query, "-s", f"Main={folder}", "--in-process", "--explain", "-p", "n=30 seconds", "-p", "least=60")
+    done = call(
+        "-e",
+        query,
+        "-s",
+        f"Main={folder}",
+        "--in-process",
+        "--explain",
+        "-p",
+        "n=30 seconds",
+        "-p",
+        "least=60",
+    )
     assert "tumbling(30000000)" in done.output
     assert "len > 60" in done.output
 
@@ -104,12 +160,18 @@ def test_parameters_and_explain(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["-e", "SELECT srcc FROM Main"], "SQL, line 1, column 8: unknown column 'srcc'. Did you mean 'src'?"),
+        (
+            ["-e", "SELECT srcc FROM Main"],
+            "SQL, line 1, column 8: unknown column 'srcc'. Did you mean 'src'?",
+        ),
         (["-e", BY_MINUTE, "--sink", "excel:x"], "write show, noop, parquet:PATH"),
         (["-e", BY_MINUTE, "--follow"], "--follow goes on with new files, which Spark does"),
         (["-e", BY_MINUTE, "--output", "upserts"], "--output upserts is for Spark"),
         (["-e", BY_MINUTE, "-s", "Main"], "write NAME=FOLDER"),
-        (["-e", BY_MINUTE, "-s", "Main=x disoder=1"], "unknown option 'disoder'. Did you mean 'disorder'?"),
+        (
+            ["-e", BY_MINUTE, "-s", "Main=x disoder=1"],
+            "unknown option 'disoder'. Did you mean 'disorder'?",
+        ),
         (["-e", BY_MINUTE, "-s", "Main=generator rate=many"], "rate is a number; got 'many'"),
         (["-e", BY_MINUTE, "-p", "n"], "write NAME=VALUE"),
     ],
@@ -124,12 +186,17 @@ def test_mistakes_are_messages_not_tracebacks(args: list[str], message: str, fol
 def test_the_time_must_be_known(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1], "b": [2]}), tmp_path / "0.parquet")
     assert (
-        "which column is the time? Say time=, one of a, b." in call("-e", "SELECT a FROM M", "-s", f"M={tmp_path}", "--in-process").output
+        "which column is the time? Say time=, one of a, b."
+        in call("-e", "SELECT a FROM M", "-s", f"M={tmp_path}", "--in-process").output
     )
-    assert "there are no files in" in call("-e", "SELECT a FROM M", "-s", f"M={tmp_path / 'none'}", "--in-process").output
+    assert (
+        "there are no files in"
+        in call("-e", "SELECT a FROM M", "-s", f"M={tmp_path / 'none'}", "--in-process").output
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------- shell
+# -------------------------------------------------------------------------------------------------------------
+# shell
 
 
 def typed(job: Job, *lines: str | type[BaseException]) -> tuple[str, Shell]:
@@ -150,7 +217,16 @@ def typed(job: Job, *lines: str | type[BaseException]) -> tuple[str, Shell]:
 
 def test_shell_runs_queries_of_several_lines_and_shows_mistakes(folder: Path) -> None:
     job = Job([parse_source(f"Main={folder} disorder='2 min'")], in_process=True)
-    shown, _ = typed(job, "", "SELECT src, len", "FROM Main", "WHERE len > 75;", "SELECT nix FROM Main;", "\\d", "\\help")
+    shown, _ = typed(
+        job,
+        "",
+        "SELECT src, len",
+        "FROM Main",
+        "WHERE len > 75;",
+        "SELECT nix FROM Main;",
+        "\\d",
+        "\\help",
+    )
     assert "2 answers; 5 rows read" in shown
     assert "unknown column 'nix'" in shown
     assert "Main (src string, len int64), time ts" in shown
@@ -179,7 +255,13 @@ def test_shell_commands(folder: Path) -> None:
 def test_answers_change_on_a_terminal(folder: Path) -> None:
     out = io.StringIO()
     job = Job([parse_source(f"Main={folder} disorder='2 min'")], in_process=True)
-    play(job, job.query(BY_MINUTE), Console(file=out, force_terminal=True, width=120), most=3, dates=True)
+    play(
+        job,
+        job.query(BY_MINUTE),
+        Console(file=out, force_terminal=True, width=120),
+        most=3,
+        dates=True,
+    )
     assert "the last 3 of 5 answers" in out.getvalue()
     assert out.getvalue().count("bytes") > 1  # drawn anew as answers came
 

@@ -1,8 +1,10 @@
-"""The worked examples of "The Extensibility Framework in Microsoft StreamInsight", by the names they have there.
+"""The worked examples of "The Extensibility Framework in Microsoft StreamInsight", by the names
+they have there.
 
-Tables I and II are given in full. The figures are pictures: the events below are chosen so that they show what each
-figure and its text say. User-defined modules, clipping policies and count windows are not part of the core; their
-figures are tested as far as the core expresses them, and the name of the test says which part that is.
+Tables I and II are given in full. The figures are pictures: the events below are chosen so that
+they show what each figure and its text say. User-defined modules, clipping policies and count
+windows are not part of the core; their figures are tested as far as the core expresses them, and
+the name of the test says which part that is.
 """
 
 from __future__ import annotations
@@ -13,7 +15,20 @@ from itertools import pairwise
 import pytest
 
 import thalweg as tw
-from thalweg.model import INFINITY, Adjust, Element, Insert, Row, adjust, cht, cti, equivalent, first_violation, insert, remove
+from thalweg.model import (
+    INFINITY,
+    Adjust,
+    Element,
+    Insert,
+    Row,
+    adjust,
+    cht,
+    cti,
+    equivalent,
+    first_violation,
+    insert,
+    remove,
+)
 
 EVENTS = tw.source("events", {"id": "string"})
 
@@ -33,7 +48,8 @@ def table(query: tw.Stream, elements: Iterable[Element]) -> list[Row]:
 
 
 def members(windowed: tw.Stream, elements: Iterable[Element] = THREE) -> dict[Span, str]:
-    """Window -> the events that belong to it. A top-k with room for all keeps every member, with the window's span."""
+    """Window -> the events that belong to it. A top-k with room for all keeps every member, with
+    the window's span."""
     found: dict[Span, list[str]] = {}
     for start, end, payload in table(windowed, elements):
         found.setdefault((start, end), []).append(payload["id"])
@@ -45,14 +61,22 @@ def answers(engine: tw.Engine, *elements: Element) -> list[Element]:
 
 
 def promises(engine: tw.Engine, *elements: Element) -> list[int]:
-    return [e.time for e in tw.elements_of(engine.push("events", elements)) if isinstance(e, tw.Cti)]
+    return [
+        e.time for e in tw.elements_of(engine.push("events", elements)) if isinstance(e, tw.Cti)
+    ]
 
 
-# ------------------------------------------------------------------------------------------------------- II.A, tables
+# -------------------------------------------------------------------------------------------------------
+# II.A, tables
 
 P1, P2 = {"payload": "P1"}, {"payload": "P2"}
 TABLE_I: list[Row] = [(1, 5, P1), (4, 9, P2)]
-TABLE_II: list[Insert | Adjust] = [insert(P1, 1), adjust(P1, 1, None, 10), adjust(P1, 1, 10, 5), insert(P2, 4, 9)]
+TABLE_II: list[Insert | Adjust] = [
+    insert(P1, 1),
+    adjust(P1, 1, None, 10),
+    adjust(P1, 1, 10, 5),
+    insert(P2, 4, 9),
+]
 
 
 def test_table_i_is_the_history_of_its_two_rows() -> None:
@@ -80,7 +104,8 @@ def test_sync_time_is_the_earliest_time_modified() -> None:
     assert remove(P1, 1, 5).sync == 1
 
 
-# -------------------------------------------------------------------------------------------------- II.C, CTIs
+# --------------------------------------------------------------------------------------------------
+# II.C, CTIs
 
 
 def test_a_cti_allows_retractions_whose_ends_both_lie_at_or_after_it() -> None:
@@ -98,15 +123,23 @@ def test_a_cti_forbids_to_modify_any_earlier_time(late: Insert | Adjust) -> None
     assert broken is not None and (broken.element, broken.promise) == (late, 10)
 
 
-# ----------------------------------------------------------------------------------------------------- the figures
+# -----------------------------------------------------------------------------------------------------
+# the figures
 
 
 def test_figure_2a_a_filter_keeps_the_whole_span_of_each_event() -> None:
-    assert table(EVENTS.where("id != 'e2'"), THREE) == [(1, 6, {"id": "e1"}), (11, 14, {"id": "e3"})]
+    assert table(EVENTS.where("id != 'e2'"), THREE) == [
+        (1, 6, {"id": "e1"}),
+        (11, 14, {"id": "e3"}),
+    ]
 
 
 def test_figure_2a_a_span_based_operator_may_alter_the_lifetime() -> None:
-    assert [row[:2] for row in table(EVENTS.shift(10).clip_duration(4), THREE)] == [(11, 15), (14, 18), (21, 24)]
+    assert [row[:2] for row in table(EVENTS.shift(10).clip_duration(4), THREE)] == [
+        (11, 15),
+        (14, 18),
+        (21, 24),
+    ]
 
 
 def test_figure_2b_count_over_a_tumbling_window_of_5_gives_one_event_for_every_window() -> None:
@@ -135,7 +168,13 @@ def test_figure_4_tumbling_windows_are_gapless_and_do_not_overlap() -> None:
 
 def test_figure_5_only_e1_is_in_the_first_snapshot_and_e1_and_e2_in_the_second() -> None:
     windows = members(EVENTS.snapshot().top_k(9, by="id"))
-    assert windows == {(1, 4): "e1", (4, 6): "e1 e2", (6, 11): "e2", (11, 12): "e2 e3", (12, 14): "e3"}
+    assert windows == {
+        (1, 4): "e1",
+        (4, 6): "e1 e2",
+        (6, 11): "e2",
+        (11, 12): "e2 e3",
+        (12, 14): "e3",
+    }
     endpoints = sorted({time for e in THREE for time in (e.start, e.end)})
     assert sorted(windows) == list(pairwise(endpoints))
 
@@ -146,9 +185,9 @@ def test_figure_5_a_retraction_removes_endpoints_and_merges_snapshots() -> None:
 
 
 def test_figure_6_the_start_times_that_a_count_window_would_count() -> None:
-    # The core has no count windows. What they are made of it has: the spans between consecutive distinct starts, each
-    # with the events that start there. Two at the same instant are one start, which is what keeps count windows
-    # deterministic.
+    # The core has no count windows. What they are made of it has: the spans between consecutive
+    # distinct starts, each with the events that start there. Two at the same instant are one start,
+    # which is what keeps count windows deterministic.
     same = insert({"id": "e2b"}, 4, 5)
     starts = members(EVENTS.edges().snapshot().top_k(9, by="id"), [*THREE, same])
     assert starts == {(1, 4): "e1", (4, 11): "e2 e2b", (11, INFINITY): "e3"}
@@ -159,7 +198,9 @@ def test_figure_7_output_is_aligned_to_the_window_whatever_the_lifetimes_of_its_
     inside, across = insert({"id": "in"}, 6, 7), insert({"id": "across"}, 3, 30)
     counted = EVENTS.tumbling(5).aggregate(n=tw.count())
     assert (5, 10, {"n": 2}) in table(counted, [inside, across])
-    assert all((end - start, start % 5) == (5, 0) for start, end, _ in table(counted, [inside, across]))
+    assert all(
+        (end - start, start % 5) == (5, 0) for start, end, _ in table(counted, [inside, across])
+    )
 
 
 def test_figure_8_events_fully_clipped_to_tumbling_windows_are_what_chop_gives() -> None:
@@ -173,17 +214,33 @@ def test_figure_8_events_fully_clipped_to_tumbling_windows_are_what_chop_gives()
         (11, 14, {"id": "e3"}),
     ]
     # Clipping changes lifetimes, not membership.
-    assert members(clipped.tumbling(5).top_k(9, by="id")) == members(EVENTS.tumbling(5).top_k(9, by="id"))
+    assert members(clipped.tumbling(5).top_k(9, by="id")) == members(
+        EVENTS.tumbling(5).top_k(9, by="id")
+    )
 
 
-# ----------------------------------------------------------------------------------------------- V, system internals
+# ----------------------------------------------------------------------------------------------- V,
+# system internals
 
 
-@pytest.mark.parametrize("query", [EVENTS.tumbling(5).aggregate(n=tw.count()), EVENTS.snapshot().aggregate(n=tw.count())])
-def test_v_c_output_exists_for_the_windows_that_do_not_overlap_the_future_of_the_watermark(query: tw.Stream) -> None:
-    # m is the larger of the latest CTI and the latest start; the invariant holds after every element.
+@pytest.mark.parametrize(
+    "query", [EVENTS.tumbling(5).aggregate(n=tw.count()), EVENTS.snapshot().aggregate(n=tw.count())]
+)
+def test_v_c_output_exists_for_the_windows_that_do_not_overlap_the_future_of_the_watermark(
+    query: tw.Stream,
+) -> None:
+    # m is the larger of the latest CTI and the latest start; the invariant holds after every
+    # element.
     engine, seen, out, m = tw.Engine(query), list[Element](), list[Element](), -INFINITY
-    arriving: list[Element] = [E1, E2, cti(3), E3, adjust({"id": "e3"}, 11, 14, 13), cti(12), cti(20)]
+    arriving: list[Element] = [
+        E1,
+        E2,
+        cti(3),
+        E3,
+        adjust({"id": "e3"}, 11, 14, 13),
+        cti(12),
+        cti(20),
+    ]
     for element in arriving:
         seen.append(element)
         out += answers(engine, element)
@@ -195,19 +252,27 @@ def test_v_d_a_lifetime_modification_affects_only_windows_of_the_changed_part() 
     engine = tw.Engine(EVENTS.tumbling(5).aggregate(n=tw.count()))
     before = answers(engine, *THREE, insert({"id": "late"}, 20, 21))
     assert [e.start for e in before if isinstance(e, Insert)] == [0, 5, 10]
-    changed = answers(engine, adjust({"id": "e1"}, 1, 6, 4))  # [4, 6) was given up: only the part in [5, 10) was alone in its window
+    changed = answers(
+        engine, adjust({"id": "e1"}, 1, 6, 4)
+    )  # [4, 6) was given up: only the part in [5, 10) was alone in its window
     assert changed == [adjust({"n": 2}, 5, 10, 5), insert({"n": 1}, 5, 10)]
 
 
 def test_v_d_empty_windows_have_no_output() -> None:
-    assert (0, 5, {"n": 1}) not in table(EVENTS.tumbling(5).aggregate(n=tw.count()), [insert({"id": "e"}, 12, 13)])
+    assert (0, 5, {"n": 1}) not in table(
+        EVENTS.tumbling(5).aggregate(n=tw.count()), [insert({"id": "e"}, 12, 13)]
+    )
     engine = tw.Engine(EVENTS.tumbling(5).aggregate(n=tw.count()))
     answers(engine, E1, E3)
-    assert answers(engine, remove({"id": "e1"}, 1, 6)) == [remove({"n": 1}, 0, 5), remove({"n": 1}, 5, 10)]
+    assert answers(engine, remove({"id": "e1"}, 1, 6)) == [
+        remove({"n": 1}, 0, 5),
+        remove({"n": 1}, 5, 10),
+    ]
 
 
 def test_v_f_an_endless_event_does_not_stop_the_output_cti_of_time_insensitive_windows() -> None:
-    # What the document reaches by right clipping: a CTI passes up to the end of the latest window that it covers.
+    # What the document reaches by right clipping: a CTI passes up to the end of the latest window
+    # that it covers.
     engine = tw.Engine(EVENTS.tumbling(5).aggregate(n=tw.count()))
     assert promises(engine, insert({"id": "endless"}, 1), cti(12)) == [10]
     assert promises(engine, cti(14)) == []
@@ -224,5 +289,7 @@ def test_v_f_windows_that_end_by_the_cti_leave_no_state() -> None:
     engine = tw.Engine(EVENTS.hopping(6, 3).aggregate(n=tw.count()))
     engine.push("events", THREE)
     assert engine.status().state.rows > 0
-    engine.push("events", cti(21))  # that closes the last window with an event, and the one after it
+    engine.push(
+        "events", cti(21)
+    )  # that closes the last window with an event, and the one after it
     assert engine.status().state.rows == 0

@@ -1,7 +1,9 @@
-"""Expressions evaluated one row at a time in plain Python: the meaning, written as naively as possible.
+"""Expressions evaluated one row at a time in plain Python: the meaning, written as naively as
+possible.
 
-Conditions know true, false and None. Operands of AND, OR and every function are evaluated before the operation; a CASE
-evaluates only what it needs. `Undefined` is what must become an `EvaluationError`.
+Conditions know true, false and None. Operands of AND, OR and every function are evaluated before
+the operation; a CASE evaluates only what it needs. `Undefined` is what must become an
+`EvaluationError`.
 """
 
 from __future__ import annotations

@@ -20,13 +20,27 @@ SCHEMA = pa.schema(
     ]
 )
 
-INTS = st.one_of(st.integers(-4, 4), st.integers(-(2**63), 2**63 - 1), st.sampled_from([-(2**63), 2**63 - 1, 2**53 + 1]))
+INTS = st.one_of(
+    st.integers(-4, 4),
+    st.integers(-(2**63), 2**63 - 1),
+    st.sampled_from([-(2**63), 2**63 - 1, 2**53 + 1]),
+)
 FLOATS = st.one_of(st.sampled_from([0.0, -0.0, 0.5, -1.5, 3.0]), st.floats(-1e6, 1e6))
 TEXTS = st.text(alphabet="abAB é日\n'\"%_\\0", max_size=6)
 BOOLS = st.booleans()
 _VALUES = {"number": INTS, "double": FLOATS, "text": TEXTS, "condition": BOOLS}
-_COLUMNS = {"number": ("i", "odd name"), "double": ("l.x", "y"), "text": ("s", 't"'), "condition": ("p", "end")}
-_TYPES = {"number": pa.int64(), "double": pa.float64(), "text": pa.string(), "condition": pa.bool_()}
+_COLUMNS = {
+    "number": ("i", "odd name"),
+    "double": ("l.x", "y"),
+    "text": ("s", 't"'),
+    "condition": ("p", "end"),
+}
+_TYPES = {
+    "number": pa.int64(),
+    "double": pa.float64(),
+    "text": pa.string(),
+    "condition": pa.bool_(),
+}
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
@@ -71,14 +85,20 @@ def _call(names: tuple[str, ...], *args: st.SearchStrategy[Expr]) -> st.SearchSt
 def _general(kind: str, below: Below) -> st.SearchStrategy[Expr]:
     of = below[kind]
     branch = st.tuples(below["condition"], of)
-    case = st.builds(lambda b, d: Case(tuple(b), d), st.lists(branch, min_size=1, max_size=2), st.none() | of)
+    case = st.builds(
+        lambda b, d: Case(tuple(b), d), st.lists(branch, min_size=1, max_size=2), st.none() | of
+    )
     return st.one_of(case, _call(("coalesce", "nullif"), of, of))
 
 
 def _numbers(below: Below) -> list[st.SearchStrategy[Expr]]:
     of = below["number"]
     return [
-        _call(("add", "subtract", "multiply", "floor_div", "mod", "floor_mod", "least", "greatest"), of, of),
+        _call(
+            ("add", "subtract", "multiply", "floor_div", "mod", "floor_mod", "least", "greatest"),
+            of,
+            of,
+        ),
         _call(("negate", "abs", "sign"), of),
         _call(("length",), below["text"]),
         below["double"].map(lambda e: Cast(e, pa.int64())),
@@ -115,7 +135,10 @@ def _conditions(below: Below) -> list[st.SearchStrategy[Expr]]:
     of, any_ = below["condition"], st.one_of(*below.values())
     number = st.one_of(below["number"], below["double"])
     patterns = TEXTS.filter(lambda t: (len(t) - len(t.rstrip("\\"))) % 2 == 0).map(Literal)
-    choices = {k: st.lists(st.none() | _VALUES[k], max_size=4).map(lambda v: Literal(tuple(v))) for k in _VALUES}
+    choices = {
+        k: st.lists(st.none() | _VALUES[k], max_size=4).map(lambda v: Literal(tuple(v)))
+        for k in _VALUES
+    }
     return [
         _call(("and", "or"), of, of),
         _call(("not",), of),

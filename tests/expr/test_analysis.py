@@ -36,22 +36,38 @@ def test_no(text: str) -> None:
     assert is_monotone_in_start(parse(text)) is False
 
 
-CONSTANTS = st.one_of(st.integers(-20, 20), st.sampled_from([0.1, -0.5, 2.5, 1e300, -3.0, 0.0])).map(Literal)
+CONSTANTS = st.one_of(
+    st.integers(-20, 20), st.sampled_from([0.1, -0.5, 2.5, 1e300, -3.0, 0.0])
+).map(Literal)
 LEAVES = st.one_of(st.just(col("_start")), CONSTANTS)
-FUNCTIONS = ("add", "subtract", "multiply", "divide", "floor_div", "mod", "floor_mod", "least", "greatest")
+FUNCTIONS = (
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "floor_div",
+    "mod",
+    "floor_mod",
+    "least",
+    "greatest",
+)
 
 
 def _bigger(below: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
     return st.one_of(
         st.builds(lambda name, a, b: Call(name, (a, b)), st.sampled_from(FUNCTIONS), below, below),
         st.builds(
-            lambda name, a: Call(name, (a,)), st.sampled_from(("negate", "abs", "floor", "ceil", "sign", "round", "exp", "sqrt")), below
+            lambda name, a: Call(name, (a,)),
+            st.sampled_from(("negate", "abs", "floor", "ceil", "sign", "round", "exp", "sqrt")),
+            below,
         ),
         st.builds(Cast, below, st.sampled_from([pa.int64(), pa.float64(), pa.float32()])),
     )
 
 
-TIMES = st.lists(st.one_of(st.integers(-100, 100), st.integers(-(2**62), 2**62)), min_size=2, max_size=8)
+TIMES = st.lists(
+    st.one_of(st.integers(-100, 100), st.integers(-(2**62), 2**62)), min_size=2, max_size=8
+)
 
 
 @settings(max_examples=600, deadline=None)
@@ -59,7 +75,9 @@ TIMES = st.lists(st.one_of(st.integers(-100, 100), st.integers(-(2**62), 2**62))
 def test_what_counts_as_monotone_never_falls(expr: Expr, times: list[int]) -> None:
     if is_monotone_in_start(expr):
         try:
-            values = expr.evaluate(Frame({"_start": pa.array(sorted(times))}, len(times))).to_pylist()
+            values = expr.evaluate(
+                Frame({"_start": pa.array(sorted(times))}, len(times))
+            ).to_pylist()
         except EvaluationError:
             return
         assert None not in values

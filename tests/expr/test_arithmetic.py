@@ -1,4 +1,5 @@
-"""Numbers: division in all its kinds, overflow, rounding, the borders of int64 and of the domains of functions."""
+"""Numbers: division in all its kinds, overflow, rounding, the borders of int64 and of the domains
+of functions."""
 
 from __future__ import annotations
 
@@ -18,7 +19,10 @@ MIN, MAX = -(2**63), 2**63 - 1
 
 def run(text: str, **columns: Any) -> list[Any]:
     rows = pa.RecordBatch.from_pydict(
-        {name: values if isinstance(values, pa.Array) else pa.array(values) for name, values in columns.items()}
+        {
+            name: values if isinstance(values, pa.Array) else pa.array(values)
+            for name, values in columns.items()
+        }
     )
     expr = parse(text)
     found = expr.evaluate(Frame.of(rows))
@@ -44,7 +48,11 @@ def test_kinds_of_division(text: str, wanted: list[float]) -> None:
 
 @pytest.mark.parametrize("operator", ["/", "//", "%"])
 def test_a_double_divided_by_zero_is_null(operator: str) -> None:
-    assert run(f"x {operator} y", x=[1.0, 0.0, -1.0, 4.0], y=[0.0, -0.0, 0.0, 4.0])[:3] == [None, None, None]
+    assert run(f"x {operator} y", x=[1.0, 0.0, -1.0, 4.0], y=[0.0, -0.0, 0.0, 4.0])[:3] == [
+        None,
+        None,
+        None,
+    ]
     assert run(f"x {operator} 0", x=[1.0, None]) == [None, None]
 
 
@@ -54,18 +62,26 @@ def test_true_division_of_whole_numbers_by_zero_is_null() -> None:
 
 @pytest.mark.parametrize("operator", ["//", "%"])
 def test_whole_division_by_zero_is_an_error_that_shows_the_row(operator: str) -> None:
-    with pytest.raises(EvaluationError, match=r"row 2 of the batch, where a = 9, b = 0: division by zero"):
+    with pytest.raises(
+        EvaluationError, match=r"row 2 of the batch, where a = 9, b = 0: division by zero"
+    ):
         run(f"a {operator} b", a=[1, None, 9, 5], b=[1, 0, 0, 0])
 
 
 def test_a_null_divisor_or_dividend_divides_nothing() -> None:
-    assert run("a // b", a=[None, 1, None], b=pa.array([0, None, None], pa.int64())) == [None, None, None]
+    assert run("a // b", a=[None, 1, None], b=pa.array([0, None, None], pa.int64())) == [
+        None,
+        None,
+        None,
+    ]
     assert run("a // null", a=[1, 2]) == [None, None]
     assert run("null // a", a=[1, 2]) == [None, None]
     assert run("10 // a", a=[3, -3, None]) == [3, -4, None]
 
 
-@pytest.mark.parametrize("text", ["a + b", "a - -b", "a * 2", "-(a + 0) - 2 - b", "abs(c)", "-c", "c // -1", "c - b"])
+@pytest.mark.parametrize(
+    "text", ["a + b", "a - -b", "a * 2", "-(a + 0) - 2 - b", "abs(c)", "-c", "c // -1", "c - b"]
+)
 def test_overflow_is_an_error(text: str) -> None:
     with pytest.raises(EvaluationError, match="overflow"):
         run(text, a=[0, MAX], b=[0, 1], c=[0, MIN])
@@ -78,7 +94,9 @@ def test_the_border_of_int64_is_reached_without_error() -> None:
     assert run("-9223372036854775808", a=[0]) == [MIN]
 
 
-@pytest.mark.parametrize("type_", [pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()])
+@pytest.mark.parametrize(
+    "type_", [pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
+)
 def test_small_whole_numbers_are_promoted(type_: pa.DataType) -> None:
     small = pa.array([100, None, 100], type_)
     assert run("a * a + 1", a=small) == [10001, None, 10001]
@@ -141,7 +159,9 @@ def test_functions_outside_their_domain_are_null() -> None:
     assert run("ln(x)", x=[1.0, 0.0, -1.0, None]) == [0.0, None, None, None]
     assert run("power(x, 0.5)", x=[4.0, -4.0, None]) == [2.0, None, None]
     assert run("exp(a)", a=[0, None]) == [1.0, None]
-    assert math.isnan(run("sqrt(x)", x=[math.nan])[0]) and math.isnan(run("power(x, 2)", x=[math.nan])[0])
+    assert math.isnan(run("sqrt(x)", x=[math.nan])[0]) and math.isnan(
+        run("power(x, 2)", x=[math.nan])[0]
+    )
 
 
 def test_least_and_greatest_skip_nulls() -> None:

@@ -13,7 +13,9 @@ from thalweg.expr.casts import TYPE_NAMES
 
 
 def run(text: str, values: Any) -> list[Any]:
-    rows = pa.RecordBatch.from_arrays([values if isinstance(values, pa.Array) else pa.array(values)], names=["v"])
+    rows = pa.RecordBatch.from_arrays(
+        [values if isinstance(values, pa.Array) else pa.array(values)], names=["v"]
+    )
     expr = parse(text)
     found = expr.evaluate(Frame.of(rows))
     assert found.type == expr.type_in(rows.schema)
@@ -69,7 +71,9 @@ def test_the_first_bad_row_of_many_is_shown() -> None:
 
 
 def test_casts_that_do_not_exist_are_refused_before_any_row() -> None:
-    with pytest.raises(TypeMismatchError, match=r"CAST\(v AS int\) is not defined for these types: v is list"):
+    with pytest.raises(
+        TypeMismatchError, match=r"CAST\(v AS int\) is not defined for these types: v is list"
+    ):
         parse("cast(v as int)").type_in(pa.schema([("v", pa.list_(pa.int64()))]))
     with pytest.raises(TypeMismatchError, match="fails on every row"):
         parse("cast('x' as int)").type_in(pa.schema([]))

@@ -8,10 +8,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from thalweg.errors import EvaluationError, ExpressionError, PlanError, TypeMismatchError, UnknownColumnError
+from thalweg.errors import (
+    EvaluationError,
+    ExpressionError,
+    PlanError,
+    TypeMismatchError,
+    UnknownColumnError,
+)
 from thalweg.expr import Call, Case, Frame, Literal, call, col, lit, parse
 
-SCHEMA = pa.schema([("len", pa.int64()), ("src", pa.string()), ("up", pa.bool_()), ("tags", pa.list_(pa.string()))])
+SCHEMA = pa.schema(
+    [("len", pa.int64()), ("src", pa.string()), ("up", pa.bool_()), ("tags", pa.list_(pa.string()))]
+)
 
 
 def second_line_from_here() -> int:
@@ -28,7 +36,10 @@ def test_an_unknown_column_is_named_with_the_closest_one_and_all_others() -> Non
     line = second_line_from_here()
     with pytest.raises(UnknownColumnError) as caught:
         parse("lenn > 40").type_in(SCHEMA)
-    assert "in lenn > 40: unknown column 'lenn'. Did you mean 'len'? Columns here: len, src, up, tags." in str(caught.value)
+    assert (
+        "in lenn > 40: unknown column 'lenn'. Did you mean 'len'? Columns here: len, src, up, tags."
+        in str(caught.value)
+    )
     assert caught.value.name == "lenn" and blames(caught.value, line)
 
 
@@ -40,11 +51,24 @@ def test_an_unknown_column_of_a_frame() -> None:
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("len > 'x'", ["len > 'x': int64 and string do not go together", "CAST(... AS ...)", "len is int64, 'x' is string"]),
+        (
+            "len > 'x'",
+            [
+                "len > 'x': int64 and string do not go together",
+                "CAST(... AS ...)",
+                "len is int64, 'x' is string",
+            ],
+        ),
         ("src + len", ["src + len: string and int64 do not go together"]),
         ("up + 1", ["up + 1: a number is needed, not bool", "CAST(... AS bigint)"]),
         ("up = 1", ["up = 1: bool and int64 do not go together"]),
-        ("len and up", ["len AND up: a condition (true or false) is needed, not int64", "compare it with something"]),
+        (
+            "len and up",
+            [
+                "len AND up: a condition (true or false) is needed, not int64",
+                "compare it with something",
+            ],
+        ),
         ("not len", ["NOT len: a condition"]),
         ("-src", ["-src: a number is needed, not string"]),
         ("sqrt(src)", ["sqrt(src): a number is needed"]),
@@ -55,7 +79,10 @@ def test_an_unknown_column_of_a_frame() -> None:
         ("tags < tags", ["cannot be compared"]),
         ("upper(tags)", ["text is needed, not list<item: string>"]),
         ("case when len then 1 end", ["a condition (true or false) is needed, not int64"]),
-        ("case when up then 1 else src end", ["int64 and string do not go together", "CASE WHEN up THEN 1 ELSE src END"]),
+        (
+            "case when up then 1 else src end",
+            ["int64 and string do not go together", "CASE WHEN up THEN 1 ELSE src END"],
+        ),
         ("coalesce(len, src)", ["coalesce(len, src): int64 and string do not go together"]),
         ("src in (1, 2)", ["src IN (1, 2): string and int64 do not go together"]),
         ("len // 0", ["len // 0 fails on every row: division by zero"]),
@@ -63,7 +90,9 @@ def test_an_unknown_column_of_a_frame() -> None:
         ("1 + (len > 'x')", ["len > 'x': int64 and string do not go together"]),
     ],
 )
-def test_ill_typed_expressions_name_the_part_the_types_and_the_way_out(text: str, parts: list[str]) -> None:
+def test_ill_typed_expressions_name_the_part_the_types_and_the_way_out(
+    text: str, parts: list[str]
+) -> None:
     expr = parse(text)
     line = second_line_from_here()
     with pytest.raises(TypeMismatchError) as caught:
@@ -81,9 +110,15 @@ def test_python_operators_blame_the_line_that_types_them() -> None:
 
 def test_evaluation_names_the_expression_and_shows_the_value() -> None:
     frame = Frame({"len": pa.array([1, 2, 2**62]), "src": pa.array(["1", "x'y", "3"])}, 3)
-    with pytest.raises(EvaluationError, match=r"len \* 4 failed on row 2 of the batch, where len = 4611686018427387904: overflow"):
+    with pytest.raises(
+        EvaluationError,
+        match=r"len \* 4 failed on row 2 of the batch, where len = 4611686018427387904: overflow",
+    ):
         (col("len") * 4).evaluate(frame)
-    with pytest.raises(EvaluationError, match=r"CAST\(src AS bigint\) failed on row 1 of the batch, where src = \"x'y\""):
+    with pytest.raises(
+        EvaluationError,
+        match=r"CAST\(src AS bigint\) failed on row 1 of the batch, where src = \"x'y\"",
+    ):
         (col("src").cast(pa.int64()) + 1).evaluate(frame)
     with pytest.raises(EvaluationError, match="do not go together"):
         (col("src") > 1).evaluate(frame)
@@ -91,7 +126,10 @@ def test_evaluation_names_the_expression_and_shows_the_value() -> None:
 
 def test_a_failure_between_two_columns_shows_both() -> None:
     frame = Frame({"a": pa.array([1, 2**62]), "b": pa.array([2**62, 2**62])}, 2)
-    with pytest.raises(EvaluationError, match=r"row 1 of the batch, where a = 4611686018427387904, b = 4611686018427387904"):
+    with pytest.raises(
+        EvaluationError,
+        match=r"row 1 of the batch, where a = 4611686018427387904, b = 4611686018427387904",
+    ):
         (col("a") + col("b")).evaluate(frame)
 
 
@@ -99,7 +137,9 @@ def test_unknown_functions_and_wrong_numbers_of_arguments() -> None:
     line = second_line_from_here()
     with pytest.raises(ExpressionError) as caught:
         call("lenght", col("src"))
-    assert "unknown function 'lenght'. Did you mean 'length'?" in str(caught.value) and blames(caught.value, line)
+    assert "unknown function 'lenght'. Did you mean 'length'?" in str(caught.value) and blames(
+        caught.value, line
+    )
     with pytest.raises(ExpressionError, match="upper takes 1 argument; got 2"):
         Call("upper", (col("src"), col("src")))
     with pytest.raises(ExpressionError, match="replace takes 3 arguments; got 1"):

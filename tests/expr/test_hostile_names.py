@@ -1,4 +1,5 @@
-"""Names that try to be something else: they come back as themselves, or are refused; they are never misread."""
+"""Names that try to be something else: they come back as themselves, or are refused; they are never
+misread."""
 
 from __future__ import annotations
 
@@ -56,7 +57,14 @@ def test_a_bare_hostile_text_is_understood_exactly_or_refused(text: str) -> None
     assert parse(str(expr)).same(expr)
     if isinstance(expr, Column):
         bare = text.strip()
-        assert expr.name == bare or '"' in bare or bare[0] in "(+" or " " in bare or "\n" in bare or "\t" in bare
+        assert (
+            expr.name == bare
+            or '"' in bare
+            or bare[0] in "(+"
+            or " " in bare
+            or "\n" in bare
+            or "\t" in bare
+        )
 
 
 @settings(max_examples=500)

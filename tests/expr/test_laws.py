@@ -1,4 +1,5 @@
-"""Laws that hold for every expression: it means what the naive oracle says, its type is known beforehand, and so on."""
+"""Laws that hold for every expression: it means what the naive oracle says, its type is known
+beforehand, and so on."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def equal(one: Any, two: Any) -> bool:
 
 
 def typed(expr: Expr) -> pa.DataType:
-    """The type; expressions that fail whatever the rows are (`1 // 0`) are refused when typed, and left out here."""
+    """The type; expressions that fail whatever the rows are (`1 // 0`) are refused when typed, and
+    left out here."""
     try:
         return expr.type_in(SCHEMA)
     except TypeMismatchError as error:
@@ -36,7 +38,9 @@ def typed(expr: Expr) -> pa.DataType:
 
 @MORE
 @given(any_expression(), batches())
-def test_an_expression_means_what_the_oracle_says_and_has_the_type_it_announced(expr: Expr, rows: pa.RecordBatch) -> None:
+def test_an_expression_means_what_the_oracle_says_and_has_the_type_it_announced(
+    expr: Expr, rows: pa.RecordBatch
+) -> None:
     type_ = typed(expr)
     try:
         wanted = [value_of(expr, row) for row in rows.to_pylist()]
@@ -47,29 +51,52 @@ def test_an_expression_means_what_the_oracle_says_and_has_the_type_it_announced(
     found = expr.evaluate(Frame.of(rows))
     assert found.type == type_
     assert isinstance(found, pa.Array) and len(found) == rows.num_rows
-    assert all(equal(a, b) for a, b in zip(found.to_pylist(), wanted, strict=True)), (found.to_pylist(), wanted)
+    assert all(equal(a, b) for a, b in zip(found.to_pylist(), wanted, strict=True)), (
+        found.to_pylist(),
+        wanted,
+    )
 
 
 _SMALL = {
     "number": st.none() | st.integers(-2, 2) | st.sampled_from([-(2**63), 2**63 - 1]),
-    "double": st.none() | st.sampled_from([0.0, -0.0, 1.0, -2.0, 2.5, math.inf, -math.inf, math.nan]),
+    "double": st.none()
+    | st.sampled_from([0.0, -0.0, 1.0, -2.0, 2.5, math.inf, -math.inf, math.nan]),
     "text": st.none() | st.sampled_from(["", "a", "ab", "B"]),
     "condition": st.none() | st.booleans(),
 }
-_ARROW = {"number": pa.int64(), "double": pa.float64(), "text": pa.string(), "condition": pa.bool_()}
+_ARROW = {
+    "number": pa.int64(),
+    "double": pa.float64(),
+    "text": pa.string(),
+    "condition": pa.bool_(),
+}
 _ARITHMETIC = ("add", "subtract", "multiply", "divide", "floor_div", "mod", "floor_mod")
-_BOTH_NUMBERS = [(name, one, two) for name in (*_ARITHMETIC, *COMPARISONS) for one in ("number", "double") for two in ("number", "double")]
+_BOTH_NUMBERS = [
+    (name, one, two)
+    for name in (*_ARITHMETIC, *COMPARISONS)
+    for one in ("number", "double")
+    for two in ("number", "double")
+]
 _ALIKE = [(name, kind, kind) for name in ("coalesce", "nullif") for kind in _SMALL]
 _OTHERS = [(name, kind, kind) for name in COMPARISONS for kind in ("text", "condition")]
-_LOGIC = [("and", "condition", "condition"), ("or", "condition", "condition"), ("concat", "text", "text")]
+_LOGIC = [
+    ("and", "condition", "condition"),
+    ("or", "condition", "condition"),
+    ("concat", "text", "text"),
+]
 
 
 @pytest.mark.parametrize(("name", "one", "two"), [*_BOTH_NUMBERS, *_ALIKE, *_OTHERS, *_LOGIC])
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_every_operation_on_two_columns_and_on_a_column_and_a_constant(name: str, one: str, two: str, data: st.DataObject) -> None:
+def test_every_operation_on_two_columns_and_on_a_column_and_a_constant(
+    name: str, one: str, two: str, data: st.DataObject
+) -> None:
     pairs = data.draw(st.lists(st.tuples(_SMALL[one], _SMALL[two]), min_size=1, max_size=6))
-    columns = [pa.array([pair[side] for pair in pairs], _ARROW[kind]) for side, kind in enumerate((one, two))]
+    columns = [
+        pa.array([pair[side] for pair in pairs], _ARROW[kind])
+        for side, kind in enumerate((one, two))
+    ]
     rows = pa.RecordBatch.from_arrays(columns, names=["a", "b"])
     left, right = (Literal(pairs[0][side], _ARROW[kind]) for side, kind in enumerate((one, two)))
     shapes: list[tuple[Expr, ...]] = [(col("a"), col("b")), (left, col("b"))]
@@ -85,7 +112,11 @@ def test_every_operation_on_two_columns_and_on_a_column_and_a_constant(name: str
             continue
         found = expr.evaluate(Frame.of(rows))
         assert found.type == expr.type_in(rows.schema)
-        assert all(equal(a, b) for a, b in zip(found.to_pylist(), wanted, strict=True)), (str(expr), found.to_pylist(), wanted)
+        assert all(equal(a, b) for a, b in zip(found.to_pylist(), wanted, strict=True)), (
+            str(expr),
+            found.to_pylist(),
+            wanted,
+        )
 
 
 @MORE
@@ -114,7 +145,10 @@ def test_the_cut_of_batches_does_not_matter(expr: Expr, rows: pa.RecordBatch, cu
     except EvaluationError:
         return
     parts = [expr.evaluate(Frame.of(part)) for part in (rows.slice(0, cut), rows.slice(cut))]
-    assert all(equal(a, b) for a, b in zip(pa.concat_arrays(parts).to_pylist(), whole.to_pylist(), strict=True))
+    assert all(
+        equal(a, b)
+        for a, b in zip(pa.concat_arrays(parts).to_pylist(), whole.to_pylist(), strict=True)
+    )
 
 
 @given(any_expression(), batches())

@@ -19,7 +19,10 @@ TRUTH = [True, False, None]
 
 def run(text: str, **columns: Any) -> list[Any]:
     rows = pa.RecordBatch.from_pydict(
-        {name: values if isinstance(values, pa.Array) else pa.array(values) for name, values in columns.items()}
+        {
+            name: values if isinstance(values, pa.Array) else pa.array(values)
+            for name, values in columns.items()
+        }
     )
     expr = parse(text)
     found = expr.evaluate(Frame.of(rows))
@@ -71,14 +74,18 @@ def test_in_is_a_disjunction_of_comparisons() -> None:
 
 
 @given(
-    st.lists(st.none() | st.floats(-2, 2) | st.just(float("nan"))), st.lists(st.none() | st.sampled_from([0.0, -0.0, 1.0, float("nan")]))
+    st.lists(st.none() | st.floats(-2, 2) | st.just(float("nan"))),
+    st.lists(st.none() | st.sampled_from([0.0, -0.0, 1.0, float("nan")])),
 )
 def test_in_agrees_with_equality(values: list[float | None], choices: list[float | None]) -> None:
     rows = pa.RecordBatch.from_arrays([pa.array(values, pa.float64())], names=["x"])
     wanted: Expr = lit(False)
     for choice in choices:
         wanted = wanted | (col("x") == Literal(choice, pa.float64()))
-    assert col("x").isin(choices).evaluate(Frame.of(rows)).to_pylist() == wanted.evaluate(Frame.of(rows)).to_pylist()
+    assert (
+        col("x").isin(choices).evaluate(Frame.of(rows)).to_pylist()
+        == wanted.evaluate(Frame.of(rows)).to_pylist()
+    )
 
 
 def test_in_of_no_values_is_false_even_for_null() -> None:
@@ -112,7 +119,12 @@ def test_case_takes_the_first_true_branch() -> None:
     text = "case when a > 10 then 'big' when a > 5 then 'mid' else 'small' end"
     assert run(text, a=[11, 6, 1, None]) == ["big", "mid", "small", "small"]
     assert run("case when a > 10 then 'big' end", a=[11, 1, None]) == ["big", None, None]
-    assert run("case a when 1 then 'one' when 2 then 'two' end", a=[2, 1, 3, None]) == ["two", "one", None, None]
+    assert run("case a when 1 then 'one' when 2 then 'two' end", a=[2, 1, 3, None]) == [
+        "two",
+        "one",
+        None,
+        None,
+    ]
     assert run("if(a > 1, 'many', 'few')", a=[2, 1, None]) == ["many", "few", "few"]
     assert run("if(a > 1, a)", a=[2, 1, None]) == [2, None, None]
     assert run("case when p then 1 else x end", p=[True, False], x=[0.5, 0.5]) == [1.0, 0.5]
@@ -121,10 +133,23 @@ def test_case_takes_the_first_true_branch() -> None:
 
 
 def test_case_guards_what_would_fail_elsewhere() -> None:
-    assert run("case when b <> 0 then a // b else -1 end", a=[6, 1, None], b=[3, 0, 2]) == [2, -1, None]
-    assert run("case when s = 'NA' then null else cast(s as bigint) end", s=["1", "NA", None]) == [1, None, None]
-    assert run("case when b = 0 then 'zero' when a // b > 1 then 'big' end", a=[6, 1], b=[3, 0]) == ["big", "zero"]
-    assert run("case when b = 0 then x else a // b end", a=[6, 1], b=[3, 0], x=[0.5, 0.5]) == [2.0, 0.5]
+    assert run("case when b <> 0 then a // b else -1 end", a=[6, 1, None], b=[3, 0, 2]) == [
+        2,
+        -1,
+        None,
+    ]
+    assert run("case when s = 'NA' then null else cast(s as bigint) end", s=["1", "NA", None]) == [
+        1,
+        None,
+        None,
+    ]
+    assert run(
+        "case when b = 0 then 'zero' when a // b > 1 then 'big' end", a=[6, 1], b=[3, 0]
+    ) == ["big", "zero"]
+    assert run("case when b = 0 then x else a // b end", a=[6, 1], b=[3, 0], x=[0.5, 0.5]) == [
+        2.0,
+        0.5,
+    ]
     with pytest.raises(EvaluationError, match="a // b failed on row 0"):
         run("case when b = 0 then a // b end", a=[6, 1], b=[3, 0])
 
@@ -151,7 +176,9 @@ def test_case_of_nested_values() -> None:
 def test_types_that_meet(one: pa.DataType, two: pa.DataType) -> None:
     schema = pa.schema([("a", one), ("b", two)])
     assert parse("a = b").type_in(schema) == pa.bool_()
-    assert parse("coalesce(a, b)").type_in(schema) == parse("case when true then b else a end").type_in(schema)
+    assert parse("coalesce(a, b)").type_in(schema) == parse(
+        "case when true then b else a end"
+    ).type_in(schema)
 
 
 @pytest.mark.parametrize(
@@ -166,15 +193,29 @@ def test_types_that_meet(one: pa.DataType, two: pa.DataType) -> None:
         (pa.int64(), pa.decimal128(10, 2)),
     ],
 )
-@pytest.mark.parametrize("text", ["a = b", "a < b", "coalesce(a, b)", "nullif(a, b)", "case when true then a else b end", "least(a, b)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = b",
+        "a < b",
+        "coalesce(a, b)",
+        "nullif(a, b)",
+        "case when true then a else b end",
+        "least(a, b)",
+    ],
+)
 def test_types_that_do_not_meet(text: str, one: pa.DataType, two: pa.DataType) -> None:
-    with pytest.raises(TypeMismatchError, match="do not go together; convert one of them with CAST"):
+    with pytest.raises(
+        TypeMismatchError, match="do not go together; convert one of them with CAST"
+    ):
         parse(text).type_in(pa.schema([("a", one), ("b", two)]))
 
 
 def test_times_compare_with_datetimes() -> None:
     noon = dt.datetime(2024, 5, 1, 12)
-    rows = pa.RecordBatch.from_arrays([pa.array([noon, noon + dt.timedelta(hours=1), None], pa.timestamp("ns"))], names=["t"])
+    rows = pa.RecordBatch.from_arrays(
+        [pa.array([noon, noon + dt.timedelta(hours=1), None], pa.timestamp("ns"))], names=["t"]
+    )
     assert (col("t") > noon).evaluate(Frame.of(rows)).to_pylist() == [False, True, None]
 
 

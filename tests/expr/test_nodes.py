@@ -1,4 +1,5 @@
-"""The tree and its frame: building, comparing, reading columns, broadcasting, and what never happens."""
+"""The tree and its frame: building, comparing, reading columns, broadcasting, and what never
+happens."""
 
 from __future__ import annotations
 
@@ -30,7 +31,11 @@ def test_nodes_say_what_they_are() -> None:
     expr = parse("case when a > 1 then cast(a as varchar) else s end")
     assert isinstance(expr, Case) and isinstance(expr.default, Column)
     ((condition, value),) = expr.branches
-    assert isinstance(condition, Call) and condition.function == "gt" and condition.args[0].same(col("a"))
+    assert (
+        isinstance(condition, Call)
+        and condition.function == "gt"
+        and condition.args[0].same(col("a"))
+    )
     assert isinstance(value, Cast) and value.type == pa.string() and value.expr.same(col("a"))
     assert expr.columns() == {"a", "s"}
     assert repr(expr) == "<Case CASE WHEN a > 1 THEN CAST(a AS varchar) ELSE s END>"
@@ -56,7 +61,12 @@ def test_same_tells_types_apart() -> None:
 def test_expressions_are_frozen_and_hashable() -> None:
     a, b = col("a"), col("a")
     assert len({a, b}) == 2 and len({a.key(), b.key()}) == 1
-    for expr, name in ((a, "name"), (lit(1), "value"), (a + 1, "args"), (a.cast(pa.int8()), "type")):
+    for expr, name in (
+        (a, "name"),
+        (lit(1), "value"),
+        (a + 1, "args"),
+        (a.cast(pa.int8()), "type"),
+    ):
         with pytest.raises(AttributeError):
             setattr(expr, name, None)
 
@@ -82,13 +92,23 @@ def test_a_python_string_is_a_constant_in_an_operator_and_sql_in_as_expr() -> No
 @pytest.mark.parametrize("length", [0, 1, 5])
 def test_constants_fill_the_frame(length: int) -> None:
     frame = Frame({"a": pa.array(range(length), pa.int64())}, length)
-    for text, value in (("1 + 1", 2), ("'x'", "x"), ("null", None), ("1 > 2", False), ("coalesce(null, 1.5)", 1.5), ("1 in (1)", True)):
+    for text, value in (
+        ("1 + 1", 2),
+        ("'x'", "x"),
+        ("null", None),
+        ("1 > 2", False),
+        ("coalesce(null, 1.5)", 1.5),
+        ("1 in (1)", True),
+    ):
         found = parse(text).evaluate(frame)
         assert isinstance(found, pa.Array) and found.to_pylist() == [value] * length
 
 
 def test_a_column_is_handed_through_without_a_copy() -> None:
-    assert col("a").evaluate(Frame.of(ROWS)).buffers()[1].address == ROWS.column("a").buffers()[1].address
+    assert (
+        col("a").evaluate(Frame.of(ROWS)).buffers()[1].address
+        == ROWS.column("a").buffers()[1].address
+    )
 
 
 def test_slices_are_read_where_they_start() -> None:
@@ -105,7 +125,9 @@ def test_chunks_become_one_array() -> None:
 
 
 def test_frame_of_rows_and_more() -> None:
-    frame = Frame.of(ROWS, _start=np.array([1, 2, 3]), _end=pa.array([4, 5, 6]), **{"l.x": pa.array([7, 8, 9])})
+    frame = Frame.of(
+        ROWS, _start=np.array([1, 2, 3]), _end=pa.array([4, 5, 6]), **{"l.x": pa.array([7, 8, 9])}
+    )
     assert parse("_end - _start + l.x").evaluate(frame).to_pylist() == [10, 11, 12]
     assert Frame.of(ROWS, a=pa.array([0, 0, 0])).columns["a"].to_pylist() == [0, 0, 0]
     assert Frame.of(ROWS, rows=pa.array([1, 2, 3])).columns["rows"].to_pylist() == [1, 2, 3]
@@ -115,12 +137,22 @@ def test_frame_of_rows_and_more() -> None:
 def test_renaming_swaps_at_once() -> None:
     assert str(parse("a - b").rename({"a": "b", "b": "a"})) == "b - a"
     expr = parse("case when a in (1) then cast(b as int) else 1 end")
-    assert str(expr.rename({"a": "l.a", "b": "odd name"})) == 'CASE WHEN l.a IN (1) THEN CAST("odd name" AS int) ELSE 1 END'
+    assert (
+        str(expr.rename({"a": "l.a", "b": "odd name"}))
+        == 'CASE WHEN l.a IN (1) THEN CAST("odd name" AS int) ELSE 1 END'
+    )
     assert expr.rename({}).same(expr)
 
 
 def test_types_without_rows() -> None:
-    schema = pa.schema([("a", pa.int32()), ("x", pa.float32()), ("s", pa.string()), ("d", pa.dictionary(pa.int8(), pa.string()))])
+    schema = pa.schema(
+        [
+            ("a", pa.int32()),
+            ("x", pa.float32()),
+            ("s", pa.string()),
+            ("d", pa.dictionary(pa.int8(), pa.string())),
+        ]
+    )
     wanted = {
         "a": pa.int32(), "a + a": pa.int64(), "a / a": pa.float64(), "a + x": pa.float64(), "a > x": pa.bool_(), "length(s)": pa.int64(),
         "null": pa.null(), "a + null": pa.int64(), "null > 1": pa.bool_(), "d": schema.field("d").type, "d || s": pa.string(),
@@ -134,7 +166,9 @@ def test_types_without_rows() -> None:
 def test_nothing_is_ever_evaluated_as_python() -> None:
     for path in Path(thalweg.expr.__file__).parent.glob("*.py"):
         called = {
-            node.func.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            node.func.id
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         }
         assert not called & {"eval", "exec", "compile", "__import__"}, path
 

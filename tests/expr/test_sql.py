@@ -51,7 +51,11 @@ A, B, C, S = (col(name) for name in "abcs")
         ("a <= b", A <= B, "a <= b"),
         ("a >= b", A >= B, "a >= b"),
         ("a < 1 AND b > 2 or c = 3", (A < 1) & (B > 2) | (C == 3), "a < 1 AND b > 2 OR c = 3"),
-        ("a < 1 AND (b > 2 or c = 3)", (A < 1) & ((B > 2) | (C == 3)), "a < 1 AND (b > 2 OR c = 3)"),
+        (
+            "a < 1 AND (b > 2 or c = 3)",
+            (A < 1) & ((B > 2) | (C == 3)),
+            "a < 1 AND (b > 2 OR c = 3)",
+        ),
         ("not a = b", ~(A == B), "NOT a = b"),
         ("not a and b", ~A & B, "NOT a AND b"),
         ("not (a and b)", ~(A & B), "NOT (a AND b)"),
@@ -65,7 +69,11 @@ A, B, C, S = (col(name) for name in "abcs")
         ("a is not null", A.is_not_null(), "a IS NOT NULL"),
         ("a + b is null", (A + B).is_null(), "a + b IS NULL"),
         ("s || 'x' || s", call("concat", call("concat", S, "x"), S), "concat(concat(s, 'x'), s)"),
-        ("CASE a WHEN 1 THEN b ELSE c END", parse("case when a = 1 then b else c end"), "CASE WHEN a = 1 THEN b ELSE c END"),
+        (
+            "CASE a WHEN 1 THEN b ELSE c END",
+            parse("case when a = 1 then b else c end"),
+            "CASE WHEN a = 1 THEN b ELSE c END",
+        ),
         ("if(a, b, c)", parse("case when a then b else c end"), "CASE WHEN a THEN b ELSE c END"),
         ("cast(a as bigint)", A.cast(pa.int64()), "CAST(a AS bigint)"),
         ("Coalesce(a, 1)", A.if_null(1), "coalesce(a, 1)"),
@@ -119,7 +127,11 @@ def test_forms(text: str, expr: Expr, printed: str) -> None:
         ("!a", "'!' is not part of an expression", 0),
         ("a[0]", "'[' is not part of an expression", 1),
         ("{a}", "'{' is not part of an expression", 0),
-        ("`a`", "'`' is not part of an expression. A name with odd characters goes between double quotes", 0),
+        (
+            "`a`",
+            "'`' is not part of an expression. A name with odd characters goes between double quotes",
+            0,
+        ),
         ("a::int", "':' is not part of an expression", 1),
         (":p", "':' is not part of an expression", 0),
         ("?", "'?' is not part of an expression", 0),
@@ -181,7 +193,9 @@ def test_refusals(text: str, message: str, caret: int | None) -> None:
         assert lines[pointed].index("^") == caret + 2
         assert lines[pointed - 1][2:] in text.replace("\t", " ")
     source, first = inspect.getsourcelines(test_refusals)
-    blamed = first + next(number for number, line in enumerate(source) if "# the blamed line" in line)
+    blamed = first + next(
+        number for number, line in enumerate(source) if "# the blamed line" in line
+    )
     assert (caught.value.file, caught.value.line) == (__file__, blamed)
     assert f"{__file__}:{blamed}" in said
 
@@ -199,7 +213,9 @@ def test_text_or_expression() -> None:
         as_expr(5)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("text", ["(" * 5000 + "a" + ")" * 5000, "a" + " + a" * 5000, "not " * 5000 + "a"])
+@pytest.mark.parametrize(
+    "text", ["(" * 5000 + "a" + ")" * 5000, "a" + " + a" * 5000, "not " * 5000 + "a"]
+)
 def test_bottomless_text_is_refused(text: str) -> None:
     with pytest.raises(ExpressionError, match="more than 250 levels deep"):
         parse(text)
@@ -214,15 +230,31 @@ def test_long_text_that_is_accepted_can_be_used() -> None:
     assert many.evaluate(Frame.of(rows)).to_pylist() == [True, True]
 
 
-# ------------------------------------------------------------------------------------- a second opinion: DuckDB
+# ---------------------------------------------------------------- a second opinion: DuckDB
 
 duckdb = pytest.importorskip("duckdb")
-_SKIPPED = ("floor_div", "concat", " / ", "floor_mod", "char_at", "LIKE", "CAST", "//", "trim", "%", "lower", "upper", "replace")
+_SKIPPED = (
+    "floor_div",
+    "concat",
+    " / ",
+    "floor_mod",
+    "char_at",
+    "LIKE",
+    "CAST",
+    "//",
+    "trim",
+    "%",
+    "lower",
+    "upper",
+    "replace",
+)
 
 
 def _duck(expr: Expr, rows: pa.RecordBatch) -> list[Any]:
     """The same text, evaluated by another engine."""
-    table = pa.Table.from_batches([rows.rename_columns([name.replace("l.", "l_") for name in rows.schema.names])])
+    table = pa.Table.from_batches(
+        [rows.rename_columns([name.replace("l.", "l_") for name in rows.schema.names])]
+    )
     named = expr.rename({name: name.replace("l.", "l_") for name in rows.schema.names})
     with duckdb.connect() as connection:
         connection.register("rows_", table)

@@ -60,7 +60,10 @@ def run(text: str, values: list[str | None], type_: pa.DataType | None = None) -
         ("trim(s, null)", [None, None, None, None]),
     ],
 )
-@pytest.mark.parametrize("type_", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())])
+@pytest.mark.parametrize(
+    "type_",
+    [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())],
+)
 def test_functions(text: str, wanted: list[Any], type_: pa.DataType) -> None:
     assert run(text, WORDS, type_) == wanted
 
@@ -76,7 +79,10 @@ def test_quotes_and_backslashes_are_themselves() -> None:
     assert run("s = ';'", [";"]) == [True]
 
 
-@given(st.lists(st.text(alphabet="ab%_\\.\n*(é", max_size=5)), st.text(alphabet="ab%_\\.\n*(é", max_size=5))
+@given(
+    st.lists(st.text(alphabet="ab%_\\.\n*(é", max_size=5)),
+    st.text(alphabet="ab%_\\.\n*(é", max_size=5),
+)
 def test_like_means_what_sql_says(values: list[str], pattern: str) -> None:
     expr = call("like", col("s"), pattern)
     rows = pa.RecordBatch.from_arrays([pa.array(values, pa.string())], names=["s"])
@@ -84,13 +90,17 @@ def test_like_means_what_sql_says(values: list[str], pattern: str) -> None:
         with pytest.raises(TypeMismatchError, match="escapes nothing"):
             expr.type_in(rows.schema)
     else:
-        assert expr.evaluate(Frame.of(rows)).to_pylist() == [like(value, pattern) for value in values]
+        assert expr.evaluate(Frame.of(rows)).to_pylist() == [
+            like(value, pattern) for value in values
+        ]
 
 
 def test_like_exhaustively_on_short_texts() -> None:
     values = ["".join(letters) for size in range(4) for letters in product("a.%_\\\n", repeat=size)]
     rows = pa.RecordBatch.from_arrays([pa.array(values)], names=["s"])
-    for pattern in ("".join(letters) for size in range(4) for letters in product("a.%_\\", repeat=size)):
+    for pattern in (
+        "".join(letters) for size in range(4) for letters in product("a.%_\\", repeat=size)
+    ):
         if (len(pattern) - len(pattern.rstrip("\\"))) % 2 == 0:
             found = call("like", col("s"), pattern).evaluate(Frame.of(rows)).to_pylist()
             assert found == [like(value, pattern) for value in values], pattern
@@ -106,11 +116,17 @@ def test_the_method_counts_from_one() -> None:
     [
         ("substring(s, 0)", "the start of a substring must be a whole number from 1 on, not 0"),
         ("substring(s, -2, 1)", "must be a whole number from 1 on, not -2"),
-        ("substring(s, 1, -1)", "the length of a substring must be a whole number from 0 on, not -1"),
+        (
+            "substring(s, 1, -1)",
+            "the length of a substring must be a whole number from 0 on, not -1",
+        ),
         ("substring(s, 1.5)", "not 1.5"),
         ("substring(s, true)", "not True"),
         ("substring(s, null)", "not None"),
-        ("substring(s, length(s))", "the start of a substring must be a constant; it is a column here"),
+        (
+            "substring(s, length(s))",
+            "the start of a substring must be a constant; it is a column here",
+        ),
         ("char_at(s, -1)", "the position of a character must be a whole number from 0 on"),
         ("s like s", "the pattern must be a constant"),
         ("s like 1", "the pattern must be text, not int64"),

@@ -1,4 +1,5 @@
-"""The one-pass algorithm for slide-by-tuple windows and its variations: against the oracle, in any order, with restarts."""
+"""The one-pass algorithm for slide-by-tuple windows and its variations: against the oracle, in any
+order, with restarts."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from thalweg.operators.bins_aggregate import BinsAggregateKernel
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.registry import kernel_for
 from thalweg.plan.nodes import WidAggregate
-from thalweg.spark.simulation import DividedEngine
+from thalweg.shards.local_engine import DividedEngine
 from thalweg.stream import Stream, source
 from thalweg.testing import CONSISTENCIES, assert_form_right, logical_inputs, make_form
 from thalweg.windows.specification import rank
@@ -26,7 +27,9 @@ WINDOWS = {
     "groups": w.group_by("k").slide_by_tuple(7),
     "partitions and groups": w.group_by("t").slide_by_tuple(9, partition_by="k"),
     "every third by rank": w.slide_by_tuple(9, every=3, order=rank("ts")),
-    "every second by rank, partitions": w.group_by("t").slide_by_tuple(9, every=2, order=rank("ts"), partition_by="k"),
+    "every second by rank, partitions": w.group_by("t").slide_by_tuple(
+        9, every=2, order=rank("ts"), partition_by="k"
+    ),
 }
 
 
@@ -46,16 +49,26 @@ def test_law(name: str, calls: str) -> None:
 
 def test_every_third_by_arrival() -> None:
     """Numbers are given in the order in which tuples arrive: 7, 3, 9 | 4, 12, 5 | 13."""
-    query = source("s", {"v": "int64"}, insert_only=True).slide_by_tuple(5, every=3, order=arrival())
+    query = source("s", {"v": "int64"}, insert_only=True).slide_by_tuple(
+        5, every=3, order=arrival()
+    )
     engine = Engine(query.aggregate(n=count(), s=sum_("v"), strategy="bins"), consistency="final")
     for time in (7, 3, 9, 4, 12, 5, 13):
         engine.push("s", point({"v": time}, time))
-    out = [row for batch in engine.push("s", cti(20)) for row in zip(batch.start.tolist(), batch.payload.to_pylist(), strict=True)]
+    out = [
+        row
+        for batch in engine.push("s", cti(20))
+        for row in zip(batch.start.tolist(), batch.payload.to_pylist(), strict=True)
+    ]
     assert sorted(out, key=lambda row: row[0]) == [(1, {"n": 3, "s": 12}), (5, {"n": 3, "s": 21})]
 
 
 def test_bins_are_dropped() -> None:
-    query = source("s", {"v": "int64"}, insert_only=True).slide_by_tuple(50).aggregate(n=count(), strategy="bins")
+    query = (
+        source("s", {"v": "int64"}, insert_only=True)
+        .slide_by_tuple(50)
+        .aggregate(n=count(), strategy="bins")
+    )
     engine = Engine(query)
     for time in range(0, 1_000, 10):
         engine.push("s", [point({"v": 1}, time), cti(time)])

@@ -1,8 +1,9 @@
-"""The law of every operator: the final table does not depend on the physical form of the input, and is the oracle's.
+"""The law of every operator: the final table does not depend on the physical form of the input, and
+is the oracle's.
 
-One table, `LAWS`: name -> how the query is built, and which logical inputs it gets. Every law is played over several
-random inputs and forms of each; the quick run plays each input at one consistency, the slow one at all of them. A failure
-prints the smallest form that shows it.
+One table, `LAWS`: name -> how the query is built, and which logical inputs it gets. Every law is
+played over several random inputs and forms of each; the quick run plays each input at one
+consistency, the slow one at all of them. A failure prints the smallest form that shows it.
 """
 
 from __future__ import annotations
@@ -59,21 +60,49 @@ from thalweg.windows import HoppingWindow, SessionWindow, SnapshotWindow, Window
 
 FORMS = 4
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
-WIDE = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("f", pa.float64()), ("t", pa.string()), ("items", pa.list_(pa.int64()))])
+WIDE = pa.schema(
+    [
+        ("k", pa.int64()),
+        ("v", pa.int64()),
+        ("f", pa.float64()),
+        ("t", pa.string()),
+        ("items", pa.list_(pa.int64())),
+    ]
+)
 A, B, W = Source("a", SCHEMA), Source("b", SCHEMA), Source("w", WIDE)
 GROUPED = Source("g", SCHEMA, declared=StreamProperties(group_ctis=True, group_keys=("k",)))
 
-SNAPSHOT, TUMBLING, HOPPING, GAPPED = SnapshotWindow(), HoppingWindow(8, 8), HoppingWindow(9, 3, 1), HoppingWindow(3, 7)
+SNAPSHOT, TUMBLING, HOPPING, GAPPED = (
+    SnapshotWindow(),
+    HoppingWindow(8, 8),
+    HoppingWindow(9, 3, 1),
+    HoppingWindow(3, 7),
+)
 SESSION = SessionWindow(5)
-WINDOWS: dict[str, Window] = {"snapshot": SNAPSHOT, "tumbling": TUMBLING, "hopping": HOPPING, "gapped": GAPPED, "session": SESSION}
+WINDOWS: dict[str, Window] = {
+    "snapshot": SNAPSHOT,
+    "tumbling": TUMBLING,
+    "hopping": HOPPING,
+    "gapped": GAPPED,
+    "session": SESSION,
+}
 N = (("n", count()),)
 
 
-# ------------------------------------------------------------------------------------------------------------- inputs
+# -------------------------------------------------------------------------------------------------------------
+# inputs
 
 
-def table(random: Random, schema: pa.Schema = SCHEMA, *, size: int = 10, endless: float = 0, null: float = 0) -> list[Row]:
-    """A table on a narrow stretch of time, so that starts coincide, lifetimes touch and rows repeat."""
+def table(
+    random: Random,
+    schema: pa.Schema = SCHEMA,
+    *,
+    size: int = 10,
+    endless: float = 0,
+    null: float = 0,
+) -> list[Row]:
+    """A table on a narrow stretch of time, so that starts coincide, lifetimes touch and rows
+    repeat."""
     made: list[Row] = []
     for _ in range(0 if random.random() < 0.05 else random.randint(2, size)):
         if made and random.random() < 0.2:
@@ -82,7 +111,9 @@ def table(random: Random, schema: pa.Schema = SCHEMA, *, size: int = 10, endless
         start = random.choice([random.randint(0, 30), random.choice(made)[1] if made else 0])
         start = random.randint(0, 30) if start == INFINITY else start
         end = INFINITY if random.random() < endless else start + random.randint(1, 10)
-        made.append((start, end, {field.name: _value(random, field.type, null) for field in schema}))
+        made.append(
+            (start, end, {field.name: _value(random, field.type, null) for field in schema})
+        )
     return made
 
 
@@ -101,7 +132,11 @@ def finite(random: Random) -> Inputs:
 
 
 def endless(random: Random) -> Inputs:
-    return {"a": table(random, endless=0.2), "b": table(random, endless=0.2), "w": table(random, WIDE, endless=0.2, null=0.2)}
+    return {
+        "a": table(random, endless=0.2),
+        "b": table(random, endless=0.2),
+        "w": table(random, WIDE, endless=0.2, null=0.2),
+    }
 
 
 def nulls(random: Random) -> Inputs:
@@ -124,22 +159,29 @@ class Law:
     inputs: Callable[[Random], Inputs] = finite
 
 
-# ------------------------------------------------------------------------------------------------------ span operators
+# ------------------------------------------------------------------------------------------------------
+# span operators
 
 LAWS: dict[str, Law] = {
     "source": Law(lambda: A, endless),
     "where": Law(lambda: Where(A, col("v") > 1), nulls),
     "where by start": Law(lambda: Where(A, col("_start") % 2 == 0), endless),
     "select": Law(lambda: Select(A, (("x", col("v") + col("k")),)), nulls),
-    "select start": Law(lambda: Select(A, (("x", col("_start") + col("v")), ("c", lit("c")))), endless),
+    "select start": Law(
+        lambda: Select(A, (("x", col("_start") + col("v")), ("c", lit("c")))), endless
+    ),
     "select that makes duplicates": Law(lambda: Select(A, (("c", lit(1)),)), endless),
     "select_many repeat": Law(lambda: SelectMany(A, (("v", col("v")),), repeat=col("v")), nulls),
-    "select_many unnest": Law(lambda: SelectMany(W, (("k", col("k")), ("item", col("items"))), unnest="items"), endless),
+    "select_many unnest": Law(
+        lambda: SelectMany(W, (("k", col("k")), ("item", col("items"))), unnest="items"), endless
+    ),
     "set_duration": Law(lambda: SetDuration(A, 5), endless),
     "set_duration for ever": Law(lambda: SetDuration(A, INFINITY)),
     "alter_lifetime, monotone": Law(lambda: AlterLifetime(A, col("_start") * 2 + 3, 4), endless),
     "alter_lifetime, one instant": Law(lambda: AlterLifetime(A, lit(50), 1), endless),
-    "alter_lifetime, any start": Law(lambda: AlterLifetime(A, col("_start") - col("v") * 4, 3), endless),
+    "alter_lifetime, any start": Law(
+        lambda: AlterLifetime(A, col("_start") - col("v") * 4, 3), endless
+    ),
     "describe": Law(lambda: Describe(A, 5, 2), endless),
     "shift": Law(lambda: Shift(A, 7), endless),
     "shift back": Law(lambda: Shift(A, -7), endless),
@@ -163,7 +205,8 @@ LAWS: dict[str, Law] = {
     "union with itself": Law(lambda: Union(A, Shift(A, 2)), endless),
 }
 
-# --------------------------------------------------------------------------------------------------------------- joins
+# ---------------------------------------------------------------------------------------------------------------
+# joins
 
 K, NO_KEY = (col("k"),), ()
 PAIR = (("k", col("l.k")), ("x", col("l.v")), ("y", col("r.v")))
@@ -171,8 +214,26 @@ LEFT_ONLY = (("k", col("k")), ("x", col("v")), ("y", lit(None)))
 RIGHT_ONLY = (("k", col("k")), ("x", lit(None)), ("y", col("v")))
 
 
-def join(how: str, left: Node = A, right: Node = B, *, predicate: Any = None, keys: Any = K, right_keys: Any = None) -> Join:
-    return Join(left, right, keys, keys if right_keys is None else right_keys, predicate, how, PAIR, LEFT_ONLY, RIGHT_ONLY)
+def join(
+    how: str,
+    left: Node = A,
+    right: Node = B,
+    *,
+    predicate: Any = None,
+    keys: Any = K,
+    right_keys: Any = None,
+) -> Join:
+    return Join(
+        left,
+        right,
+        keys,
+        keys if right_keys is None else right_keys,
+        predicate,
+        how,
+        PAIR,
+        LEFT_ONLY,
+        RIGHT_ONLY,
+    )
 
 
 def laws_of_join(how: str) -> dict[str, Law]:
@@ -180,9 +241,15 @@ def laws_of_join(how: str) -> dict[str, Law]:
     return {
         f"join {how}": Law(lambda: join(how), endless),
         f"join {how} with null keys": Law(lambda: join(how), nulls),
-        f"join {how} with a predicate": Law(lambda: join(how, predicate=col("l.v") < col("r.v")), nulls),
-        f"join {how} without keys": Law(lambda: join(how, predicate=col("l.v") == col("r.k"), keys=NO_KEY), finite),
-        f"join {how} on expressions": Law(lambda: join(how, keys=halves, right_keys=(col("k"), col("v"))), finite),
+        f"join {how} with a predicate": Law(
+            lambda: join(how, predicate=col("l.v") < col("r.v")), nulls
+        ),
+        f"join {how} without keys": Law(
+            lambda: join(how, predicate=col("l.v") == col("r.k"), keys=NO_KEY), finite
+        ),
+        f"join {how} on expressions": Law(
+            lambda: join(how, keys=halves, right_keys=(col("k"), col("v"))), finite
+        ),
         f"join {how} with itself": Law(lambda: join(how, A, Shift(A, 2)), endless),
     }
 
@@ -192,7 +259,9 @@ for _how in JOIN_KINDS:
 
 LAWS |= {
     "join, cross": Law(lambda: join("inner", keys=NO_KEY), finite),
-    "join, predicate on starts": Law(lambda: join("left", predicate=col("l._start") < col("r._start")), endless),
+    "join, predicate on starts": Law(
+        lambda: join("left", predicate=col("l._start") < col("r._start")), endless
+    ),
     "clip_by": Law(lambda: ClipBy(A, B, K, K), endless),
     "clip_by with null keys": Law(lambda: ClipBy(A, B, K, K), nulls),
     "clip_by itself": Law(lambda: ClipBy(SetDuration(A, INFINITY), A, K, K), finite),
@@ -203,9 +272,13 @@ LAWS |= {
     "distinct with nulls": Law(lambda: Distinct(A), nulls),
 }
 
-LAWS |= {name: Law(build, nulls if " left" in name else finite) for name, build in window_joins(A, B).items()}
+LAWS |= {
+    name: Law(build, nulls if " left" in name else finite)
+    for name, build in window_joins(A, B).items()
+}
 
-# ------------------------------------------------------------------------------------------------- windows, aggregates
+# -------------------------------------------------------------------------------------------------
+# windows, aggregates
 
 AGGREGATES: dict[str, AggregateCall] = {
     "count": count(),
@@ -228,10 +301,19 @@ AGGREGATES: dict[str, AggregateCall] = {
     "arg_max": agg.arg_max("t", by="v"),
     "arg_min": agg.arg_min("v", by="t"),
 }
-FILTERED = tuple((name.replace(" ", "_"), AggregateCall(c.function, c.of, c.by, col("k") > 1, c.p)) for name, c in AGGREGATES.items())
+FILTERED = tuple(
+    (name.replace(" ", "_"), AggregateCall(c.function, c.of, c.by, col("k") > 1, c.p))
+    for name, c in AGGREGATES.items()
+)
 
 
-def aggregate(window: Window, *calls: tuple[str, AggregateCall], node: Node = W, keys: tuple[str, ...] = (), **more: Any) -> Node:
+def aggregate(
+    window: Window,
+    *calls: tuple[str, AggregateCall],
+    node: Node = W,
+    keys: tuple[str, ...] = (),
+    **more: Any,
+) -> Node:
     return WindowAggregate(node, window, calls or N, keys, **more)
 
 
@@ -241,11 +323,19 @@ def laws_of_window(kind: str, window: Window) -> dict[str, Law]:
     rank = col("v") + col("_start")
     laws = {
         f"all aggregates over {kind}, no keys": Law(lambda: aggregate(window, *every), inputs),
-        f"filtered aggregates over {kind}": Law(lambda: aggregate(window, *FILTERED, keys=("t",)), inputs),
-        f"aggregate of the start over {kind}": Law(lambda: aggregate(window, ("x", max_(rank)), node=A), inputs),
-        f"two keys over {kind}": Law(lambda: aggregate(window, ("n", count()), ("s", sum_("v")), keys=("k", "t")), inputs),
+        f"filtered aggregates over {kind}": Law(
+            lambda: aggregate(window, *FILTERED, keys=("t",)), inputs
+        ),
+        f"aggregate of the start over {kind}": Law(
+            lambda: aggregate(window, ("x", max_(rank)), node=A), inputs
+        ),
+        f"two keys over {kind}": Law(
+            lambda: aggregate(window, ("n", count()), ("s", sum_("v")), keys=("k", "t")), inputs
+        ),
     }
-    if kind == "session":  # a session is closed by its rows alone: top-k over one is refused when it is built
+    if (
+        kind == "session"
+    ):  # a session is closed by its rows alone: top-k over one is refused when it is built
         return laws
     return laws | {
         f"top_k over {kind}": Law(lambda: TopK(A, 2, col("v"), window=window), inputs),
@@ -256,23 +346,40 @@ def laws_of_window(kind: str, window: Window) -> dict[str, Law]:
 
 
 def law_of_aggregate(call: AggregateCall, kind: str) -> Law:
-    return Law(lambda: aggregate(WINDOWS[kind], ("x", call), keys=("k",)), finite if kind == "hopping" else endless)
+    return Law(
+        lambda: aggregate(WINDOWS[kind], ("x", call), keys=("k",)),
+        finite if kind == "hopping" else endless,
+    )
 
 
 for _name, _call in AGGREGATES.items():
-    LAWS |= {f"{_name} over {_kind}": law_of_aggregate(_call, _kind) for _kind in ("snapshot", "hopping", "session")}
+    LAWS |= {
+        f"{_name} over {_kind}": law_of_aggregate(_call, _kind)
+        for _kind in ("snapshot", "hopping", "session")
+    }
 for _kind, _window in WINDOWS.items():
     LAWS |= laws_of_window(_kind, _window)
 
 LAWS |= {
     "top_k by nulls": Law(lambda: TopK(A, 2, col("v"), rank="r"), nulls),
-    "fill": Law(lambda: aggregate(TUMBLING, *N, ("s", sum_("v")), node=A, keys=("k",), fill=((0,), (9,))), finite),
-    "fill, hopping, filtered": Law(lambda: aggregate(HOPPING, ("n", count(where=col("v") > 1)), node=A, keys=("k",), fill=((1,),)), finite),
-    "fill, gapped": Law(lambda: aggregate(GAPPED, *N, node=A, keys=("k", "v"), fill=((1, 1), (2, 0))), finite),
+    "fill": Law(
+        lambda: aggregate(TUMBLING, *N, ("s", sum_("v")), node=A, keys=("k",), fill=((0,), (9,))),
+        finite,
+    ),
+    "fill, hopping, filtered": Law(
+        lambda: aggregate(
+            HOPPING, ("n", count(where=col("v") > 1)), node=A, keys=("k",), fill=((1,),)
+        ),
+        finite,
+    ),
+    "fill, gapped": Law(
+        lambda: aggregate(GAPPED, *N, node=A, keys=("k", "v"), fill=((1, 1), (2, 0))), finite
+    ),
     "fill without keys": Law(lambda: aggregate(TUMBLING, *N, node=A, fill=((),)), finite),
 }
 
-# -------------------------------------------------------------------------------------------------- groups, composites
+# --------------------------------------------------------------------------------------------------
+# groups, composites
 
 
 def paned(node: Node) -> Node:
@@ -281,23 +388,42 @@ def paned(node: Node) -> Node:
     return halves
 
 
-def group_apply(inner: Callable[[GroupInput], Node], node: Node = A, key: Any = None, result: Any = None, name: str = "g") -> Node:
+def group_apply(
+    inner: Callable[[GroupInput], Node],
+    node: Node = A,
+    key: Any = None,
+    result: Any = None,
+    name: str = "g",
+) -> Node:
     group = GroupInput(node.schema, node.properties)
-    return GroupApply(node, ((name, col("k") if key is None else key),), group, inner(group), result)
+    return GroupApply(
+        node, ((name, col("k") if key is None else key),), group, inner(group), result
+    )
 
 
 def nested(node: Node) -> Node:
-    return group_apply(lambda one: group_apply(lambda two: aggregate(SNAPSHOT, *N, node=two), one, col("v"), name="h"), node)
+    return group_apply(
+        lambda one: group_apply(
+            lambda two: aggregate(SNAPSHOT, *N, node=two), one, col("v"), name="h"
+        ),
+        node,
+    )
 
 
 RESULT = (("x", col("n") * 10 + col("key_g")),)
 
 LAWS |= {
     "group, snapshot": Law(lambda: group_apply(lambda g: aggregate(SNAPSHOT, *N, node=g)), nulls),
-    "group, hopping, with a result": Law(lambda: group_apply(lambda g: aggregate(HOPPING, *N, node=g), result=RESULT), finite),
-    "group by an expression": Law(lambda: group_apply(lambda g: aggregate(SESSION, *N, node=g), key=col("v") % 2), endless),
+    "group, hopping, with a result": Law(
+        lambda: group_apply(lambda g: aggregate(HOPPING, *N, node=g), result=RESULT), finite
+    ),
+    "group by an expression": Law(
+        lambda: group_apply(lambda g: aggregate(SESSION, *N, node=g), key=col("v") % 2), endless
+    ),
     "group, nested": Law(lambda: nested(A), nulls),
-    "group, self join": Law(lambda: group_apply(lambda g: join("left", g, Shift(g, 3), keys=NO_KEY)), finite),
+    "group, self join": Law(
+        lambda: group_apply(lambda g: join("left", g, Shift(g, 3), keys=NO_KEY)), finite
+    ),
     "group, two windows joined": Law(
         lambda: group_apply(
             lambda g: Join(
@@ -310,17 +436,33 @@ LAWS |= {
         ),
         finite,
     ),
-    "group, span operators": Law(lambda: group_apply(lambda g: Extend(Where(g, col("v") > 0), -2)), nulls),
+    "group, span operators": Law(
+        lambda: group_apply(lambda g: Extend(Where(g, col("v") > 0), -2)), nulls
+    ),
     "group, top_k": Law(lambda: group_apply(lambda g: TopK(g, 1, col("v"))), nulls),
     "group, session": Law(lambda: group_apply(lambda g: SessionLifetime(g, 5)), nulls),
-    "group, stitch": Law(lambda: group_apply(lambda g: Stitch(Select(g, (("c", lit(1)),)))), finite),
-    "panes": Law(lambda: paned(aggregate(HOPPING, *N, ("s", sum_("v")), node=A, keys=("k",))), finite),
-    "panes, tumbling, no keys": Law(lambda: paned(aggregate(TUMBLING, *N, ("s", agg.avg("v", where="k > 0")), node=A)), finite),
+    "group, stitch": Law(
+        lambda: group_apply(lambda g: Stitch(Select(g, (("c", lit(1)),)))), finite
+    ),
+    "panes": Law(
+        lambda: paned(aggregate(HOPPING, *N, ("s", sum_("v")), node=A, keys=("k",))), finite
+    ),
+    "panes, tumbling, no keys": Law(
+        lambda: paned(aggregate(TUMBLING, *N, ("s", agg.avg("v", where="k > 0")), node=A)), finite
+    ),
     "group, distinct": Law(lambda: group_apply(Distinct), nulls),
-    "group, clip_by": Law(lambda: group_apply(lambda g: ClipBy(g, Where(g, col("v") == 0), (), ())), finite),
-    "window after join": Law(lambda: aggregate(HOPPING, *N, ("s", sum_("y")), node=join("inner"), keys=("k",)), finite),
-    "snapshot after outer join": Law(lambda: aggregate(SNAPSHOT, *N, ("s", sum_("y")), node=join("full"), keys=("k",)), nulls),
-    "session after anti join": Law(lambda: aggregate(SESSION, *N, node=join("anti"), keys=("k",)), endless),
+    "group, clip_by": Law(
+        lambda: group_apply(lambda g: ClipBy(g, Where(g, col("v") == 0), (), ())), finite
+    ),
+    "window after join": Law(
+        lambda: aggregate(HOPPING, *N, ("s", sum_("y")), node=join("inner"), keys=("k",)), finite
+    ),
+    "snapshot after outer join": Law(
+        lambda: aggregate(SNAPSHOT, *N, ("s", sum_("y")), node=join("full"), keys=("k",)), nulls
+    ),
+    "session after anti join": Law(
+        lambda: aggregate(SESSION, *N, node=join("anti"), keys=("k",)), endless
+    ),
     "join after window": Law(
         lambda: Join(
             aggregate(TUMBLING, *N, node=A, keys=("k",)),
@@ -344,29 +486,70 @@ LAWS |= {
         finite,
     ),
     "rows against their own window": Law(
-        lambda: Join(A, aggregate(TUMBLING, ("m", max_("v")), node=A, keys=("k",)), K, K, col("v") == col("m"), "semi"), finite
+        lambda: Join(
+            A,
+            aggregate(TUMBLING, ("m", max_("v")), node=A, keys=("k",)),
+            K,
+            K,
+            col("v") == col("m"),
+            "semi",
+        ),
+        finite,
     ),
     "aggregate of aggregate": Law(
-        lambda: aggregate(TUMBLING, ("m", max_("n")), ("s", sum_("n")), node=aggregate(SNAPSHOT, *N, node=A, keys=("k",))), finite
+        lambda: aggregate(
+            TUMBLING,
+            ("m", max_("n")),
+            ("s", sum_("n")),
+            node=aggregate(SNAPSHOT, *N, node=A, keys=("k",)),
+        ),
+        finite,
     ),
-    "snapshot of hopping": Law(lambda: aggregate(SNAPSHOT, ("s", sum_("n")), node=aggregate(HOPPING, *N, node=A, keys=("k",))), finite),
+    "snapshot of hopping": Law(
+        lambda: aggregate(
+            SNAPSHOT, ("s", sum_("n")), node=aggregate(HOPPING, *N, node=A, keys=("k",))
+        ),
+        finite,
+    ),
     "hopping of session": Law(
-        lambda: aggregate(TUMBLING, *N, ("l", agg.last("n")), node=aggregate(SESSION, *N, node=A, keys=("k",))), endless
+        lambda: aggregate(
+            TUMBLING, *N, ("l", agg.last("n")), node=aggregate(SESSION, *N, node=A, keys=("k",))
+        ),
+        endless,
     ),
-    "session of snapshot": Law(lambda: aggregate(SESSION, ("s", sum_("n")), node=aggregate(SNAPSHOT, *N, node=A, keys=("k",))), endless),
-    "top_k of aggregate": Law(lambda: TopK(aggregate(TUMBLING, *N, node=A, keys=("k",)), 1, col("n")), finite),
-    "where after aggregate": Law(lambda: Where(aggregate(HOPPING, *N, node=A, keys=("k",)), col("n") > 1), finite),
-    "union of aggregates": Law(lambda: Union(aggregate(SNAPSHOT, *N, node=A), aggregate(TUMBLING, *N, node=B)), finite),
-    "points at the ends of windows": Law(lambda: PointAtEnd(aggregate(TUMBLING, *N, node=A)), finite),
+    "session of snapshot": Law(
+        lambda: aggregate(
+            SESSION, ("s", sum_("n")), node=aggregate(SNAPSHOT, *N, node=A, keys=("k",))
+        ),
+        endless,
+    ),
+    "top_k of aggregate": Law(
+        lambda: TopK(aggregate(TUMBLING, *N, node=A, keys=("k",)), 1, col("n")), finite
+    ),
+    "where after aggregate": Law(
+        lambda: Where(aggregate(HOPPING, *N, node=A, keys=("k",)), col("n") > 1), finite
+    ),
+    "union of aggregates": Law(
+        lambda: Union(aggregate(SNAPSHOT, *N, node=A), aggregate(TUMBLING, *N, node=B)), finite
+    ),
+    "points at the ends of windows": Law(
+        lambda: PointAtEnd(aggregate(TUMBLING, *N, node=A)), finite
+    ),
     "shorter windows": Law(lambda: Extend(aggregate(SNAPSHOT, *N, node=A), -2), endless),
     "stitch undoes chop": Law(lambda: Stitch(Chop(A, 4)), finite),
     "chopped snapshots": Law(lambda: aggregate(SNAPSHOT, *N, node=Chop(A, 5)), finite),
-    "hopping lifetimes counted": Law(lambda: aggregate(SNAPSHOT, *N, node=HoppingLifetime(A, 8, 4), keys=("k",)), endless),
+    "hopping lifetimes counted": Law(
+        lambda: aggregate(SNAPSHOT, *N, node=HoppingLifetime(A, 8, 4), keys=("k",)), endless
+    ),
     "quantized and counted": Law(lambda: aggregate(SNAPSHOT, *N, node=Quantize(A, 8, 4)), endless),
-    "sessions counted": Law(lambda: aggregate(SNAPSHOT, *N, node=SessionLifetime(A, 6, 9, ("k",)), keys=("k",)), nulls),
+    "sessions counted": Law(
+        lambda: aggregate(SNAPSHOT, *N, node=SessionLifetime(A, 6, 9, ("k",)), keys=("k",)), nulls
+    ),
     "clip_by, then join": Law(lambda: join("inner", ClipBy(A, A, K, K), B), endless),
     "distinct after join": Law(lambda: Distinct(join("left")), endless),
-    "group after join": Law(lambda: group_apply(lambda g: aggregate(SNAPSHOT, *N, node=g), join("left")), nulls),
+    "group after join": Law(
+        lambda: group_apply(lambda g: aggregate(SNAPSHOT, *N, node=g), join("left")), nulls
+    ),
     "join of groups": Law(
         lambda: Join(
             nested(A),
@@ -381,13 +564,16 @@ LAWS |= {
     ),
 }
 
-# -------------------------------------------------------------------------------------------- promises for single groups
+# --------------------------------------------------------------------------------------------
+# promises for single groups
 
 LAWS |= {
     f"scoped promises, {name}": Law(build, scoped)
     for name, build in {
         "where": lambda: Where(GROUPED, col("v") > 0),
-        "select that keeps the key": lambda: Select(GROUPED, (("k", col("k")), ("x", col("v") + 1))),
+        "select that keeps the key": lambda: Select(
+            GROUPED, (("k", col("k")), ("x", col("v") + 1))
+        ),
         "select that loses the key": lambda: Select(GROUPED, (("x", col("v") + 1),)),
         "select that renames the key": lambda: Select(GROUPED, (("k", col("v")), ("x", col("k")))),
         "shift": lambda: Shift(GROUPED, 5),
@@ -403,7 +589,9 @@ LAWS |= {
         "snapshot by the same key": lambda: aggregate(SNAPSHOT, *N, node=GROUPED, keys=("k",)),
         "hopping by the same key": lambda: aggregate(HOPPING, *N, node=GROUPED, keys=("k",)),
         "tumbling by more keys": lambda: aggregate(TUMBLING, *N, node=GROUPED, keys=("v", "k")),
-        "hopping minimum": lambda: aggregate(HOPPING, ("least", agg.min_("v")), node=GROUPED, keys=("k",)),
+        "hopping minimum": lambda: aggregate(
+            HOPPING, ("least", agg.min_("v")), node=GROUPED, keys=("k",)
+        ),
         "hopping top_k": lambda: TopK(GROUPED, 1, col("v"), keys=("k",), window=HOPPING),
         "session by the same key": lambda: aggregate(SESSION, *N, node=GROUPED, keys=("k",)),
         "snapshot by another key": lambda: aggregate(SNAPSHOT, *N, node=GROUPED, keys=("v",)),
@@ -419,15 +607,22 @@ LAWS |= {
         "clip_by": lambda: ClipBy(GROUPED, B, K, K),
         "clip_by from the other side": lambda: ClipBy(B, GROUPED, K, K),
         "group": lambda: group_apply(lambda g: aggregate(TUMBLING, *N, node=g), GROUPED),
-        "group by another key": lambda: group_apply(lambda g: aggregate(SNAPSHOT, *N, node=g), GROUPED, col("v")),
-        "group with a result": lambda: group_apply(lambda g: aggregate(SNAPSHOT, *N, node=g), GROUPED, result=RESULT),
+        "group by another key": lambda: group_apply(
+            lambda g: aggregate(SNAPSHOT, *N, node=g), GROUPED, col("v")
+        ),
+        "group with a result": lambda: group_apply(
+            lambda g: aggregate(SNAPSHOT, *N, node=g), GROUPED, result=RESULT
+        ),
         "group, nested": lambda: nested(GROUPED),
-        "aggregate of aggregate": lambda: aggregate(SNAPSHOT, *N, node=aggregate(HOPPING, *N, node=GROUPED, keys=("k",)), keys=("k",)),
+        "aggregate of aggregate": lambda: aggregate(
+            SNAPSHOT, *N, node=aggregate(HOPPING, *N, node=GROUPED, keys=("k",)), keys=("k",)
+        ),
     }.items()
 }
 
 
-# ----------------------------------------------------------------------------------------------------------- the tests
+# -----------------------------------------------------------------------------------------------------------
+# the tests
 
 
 def used(query: Node, inputs: Inputs) -> Inputs:
@@ -441,7 +636,9 @@ def check(name: str, seeds: range, forms: int, *consistency: str) -> None:
     for seed in seeds:
         inputs = law.inputs(Random(f"{name}/{seed}"))
         levels = consistency or (CONSISTENCIES[seed % len(CONSISTENCIES)],)
-        assert_physically_independent(query, used(query, inputs), forms=forms, seed=seed, consistency=levels)
+        assert_physically_independent(
+            query, used(query, inputs), forms=forms, seed=seed, consistency=levels
+        )
 
 
 @pytest.mark.parametrize("name", LAWS)
@@ -456,7 +653,9 @@ def test_law_at_length(name: str) -> None:
 
 
 @given(queries(A, B), rows(max_rows=5), rows(max_rows=5), st.integers(0, 1000))
-@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 def test_any_query(query: Node, one: list[Row], two: list[Row], seed: int) -> None:
     assert_physically_independent(query, used(query, {"a": one, "b": two}), forms=4, seed=seed)
 

@@ -11,28 +11,48 @@ from thalweg import Engine, cti, point
 from thalweg.errors import WindowError
 from thalweg.plan.aggregates import avg, count, sum_
 from thalweg.plan.nodes.panes import FLUSHES
-from thalweg.spark.simulation import DividedEngine
+from thalweg.shards.local_engine import DividedEngine
 from thalweg.stream import Stream, source
-from thalweg.testing import CONSISTENCIES, assert_form_right, assert_physically_independent, logical_inputs, make_form
+from thalweg.testing import (
+    CONSISTENCIES,
+    assert_form_right,
+    assert_physically_independent,
+    logical_inputs,
+    make_form,
+)
 from thalweg.testing.manner import WILD
 
 
 @pytest.mark.parametrize("flush", FLUSHES)
 @pytest.mark.parametrize("slots", [1, 3, 64])
 def test_law(flush: str, slots: int) -> None:
-    windows = Stream(A).group_by("k").hopping(8, 4, offset=1).two_level(slots, flush=flush, every=2, late=1)
+    windows = (
+        Stream(A)
+        .group_by("k")
+        .hopping(8, 4, offset=1)
+        .two_level(slots, flush=flush, every=2, late=1)
+    )
     query = windows.aggregate(n=count(), s=sum_("v"), m=avg("v", where="v > 1")).node
     for seed in range(3):
         inputs = used(query, finite(Random(f"{flush}/{slots}/{seed}")))
-        assert_physically_independent(query, inputs, forms=3, seed=seed, consistency=CONSISTENCIES[seed])
+        assert_physically_independent(
+            query, inputs, forms=3, seed=seed, consistency=CONSISTENCIES[seed]
+        )
         if seed == slots % 3:
-            assert_form_right(query, make_form(logical_inputs(query, inputs), WILD, Random(slots)), engine=DividedEngine)
+            assert_form_right(
+                query,
+                make_form(logical_inputs(query, inputs), WILD, Random(slots)),
+                engine=DividedEngine,
+            )
 
 
 @pytest.mark.parametrize("flush", FLUSHES)
 def test_no_sum_is_later_than_it_may(flush: str) -> None:
     events = source("s", {"k": "int64"})
-    engine = Engine(events.group_by("k").tumbling(10).two_level(1024, flush=flush, late=2).aggregate(n=count()), consistency="final")
+    engine = Engine(
+        events.group_by("k").tumbling(10).two_level(1024, flush=flush, late=2).aggregate(n=count()),
+        consistency="final",
+    )
     engine.push("s", [point({"k": key}, 1) for key in range(50)])
     sizes = []
     for time in range(10, 70, 10):
@@ -44,7 +64,9 @@ def test_no_sum_is_later_than_it_may(flush: str) -> None:
 
 def test_mistakes() -> None:
     windows = source("s", {"k": "int64", "v": "float64"}).tumbling(10)
-    with pytest.raises(WindowError, match=r"flush must be one of at end, slow, lazy\. Did you mean 'slow'"):
+    with pytest.raises(
+        WindowError, match=r"flush must be one of at end, slow, lazy\. Did you mean 'slow'"
+    ):
         windows.two_level(8, flush="slowly")
     with pytest.raises(WindowError, match="slots must be positive"):
         windows.two_level(0)

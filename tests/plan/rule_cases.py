@@ -1,4 +1,5 @@
-"""Plans before and after each rule, as text: the laws at a glance. A rule that must not apply has no second text.
+"""Plans before and after each rule, as text: the laws at a glance. A rule that must not apply has
+no second text.
 
 `a` has the columns k, v, w and t; `b` has k, x and u.
 """
@@ -19,7 +20,12 @@ A = source("a", {"k": "int64", "v": "int64", "w": "float64", "t": "string"})
 B = source("b", {"k": "int64", "x": "int64", "u": "string"})
 
 
-@operator("rules.big", inputs={"k": "int64", "v": "int64"}, output={"k": "int64", "v": "int64"}, commutes_with_filter="k")
+@operator(
+    "rules.big",
+    inputs={"k": "int64", "v": "int64"},
+    output={"k": "int64", "v": "int64"},
+    commutes_with_filter="k",
+)
 def big(rows: Sequence[Mapping[str, int | None]]) -> list[Mapping[str, int | None]]:
     """The rows with a large v: each for itself, so that a filter on k may come before or after."""
     return [row for row in rows if row["v"] is not None and row["v"] > 1]
@@ -39,14 +45,19 @@ class RuleCase:
 
     @property
     def texts(self) -> tuple[str, str | None]:
-        return dedent(self.before).strip(), None if self.after is None else dedent(self.after).strip()
+        return dedent(self.before).strip(), None if self.after is None else dedent(
+            self.after
+        ).strip()
 
 
 CASES = [
     RuleCase(
         "where_below_module",
         "what_commutes",
-        A.group_by("t").tumbling(10).apply("rules.big", "k", "v", time_limit=None).where("k = 1 and t = 'a'"),
+        A.group_by("t")
+        .tumbling(10)
+        .apply("rules.big", "k", "v", time_limit=None)
+        .where("k = 1 and t = 'a'"),
         """
         where-1  k = 1 AND t = 'a'
           window_apply-1  tumbling(10) by t: rules.big@1(k, v)
@@ -320,7 +331,14 @@ CASES = [
     RuleCase(
         "outer_joins",
         "full_with_a_predicate",
-        A.join(B, on="k", how="full", where="l.v < r.x", select={"n": "l.v"}, right_only={"n": "x * 100"}),
+        A.join(
+            B,
+            on="k",
+            how="full",
+            where="l.v < r.x",
+            select={"n": "l.v"},
+            right_only={"n": "x * 100"},
+        ),
         """
         join-1  full on k where l.v < r.x: n = l.v
           source-1  a
@@ -636,7 +654,9 @@ SEVERAL = [
     RuleCase(
         "optimize",
         "groups_become_keys",
-        A.group_apply("k", lambda g: g.tumbling(10).aggregate(n=count()).where("n > 1")).where("k = 1"),
+        A.group_apply("k", lambda g: g.tumbling(10).aggregate(n=count()).where("n > 1")).where(
+            "k = 1"
+        ),
         """
         where-2  k = 1
           group_apply-1  by k
@@ -685,7 +705,13 @@ SEVERAL = [
     RuleCase(
         "optimize",
         "all_the_way_down",
-        A.join(B, on="k").group_by("k").hopping(10, 5).aggregate(m=max_("x")).where("k = 1").shift(2).shift(3),
+        A.join(B, on="k")
+        .group_by("k")
+        .hopping(10, 5)
+        .aggregate(m=max_("x"))
+        .where("k = 1")
+        .shift(2)
+        .shift(3),
         """
         shift-2  by 3
           shift-1  by 2
@@ -734,20 +760,38 @@ SEVERAL = [
 
 GROUPED = {
     "aggregate": A.group_apply("k", lambda g: g.snapshot().aggregate(s=sum_("v"))),
-    "result": A.group_apply({"x": "k", "y": "t"}, lambda g: g.tumbling(5).aggregate(n=count()), select={"n": "n", "sum": "key_x + n"}),
+    "result": A.group_apply(
+        {"x": "k", "y": "t"},
+        lambda g: g.tumbling(5).aggregate(n=count()),
+        select={"n": "n", "sum": "key_x + n"},
+    ),
     "top_k": A.group_apply("k", lambda g: g.top_k(1, by="v")),
     "session": A.group_apply("t", lambda g: g.session_lifetime(4, max_duration=12).select("v")),
     "distinct": A.group_apply("k", lambda g: g.select("v").distinct().stitch()),
-    "self_join": A.group_apply("k", lambda g: g.shift(1).join(g, on="v", select={"one": "l.w", "two": "r.w"})),
-    "outer_join": A.group_apply("k", lambda g: g.where("v > 1").left_join(g, on="v", select={"v": "l.v", "t": "r.t"})),
-    "full_join": A.group_apply("k", lambda g: g.where("v > 1").full_join(g.shift(2), on="v", select={"v": "l.v", "u": "r.v"})),
+    "self_join": A.group_apply(
+        "k", lambda g: g.shift(1).join(g, on="v", select={"one": "l.w", "two": "r.w"})
+    ),
+    "outer_join": A.group_apply(
+        "k", lambda g: g.where("v > 1").left_join(g, on="v", select={"v": "l.v", "t": "r.t"})
+    ),
+    "full_join": A.group_apply(
+        "k",
+        lambda g: g.where("v > 1").full_join(g.shift(2), on="v", select={"v": "l.v", "u": "r.v"}),
+    ),
     "anti_join": A.group_apply("k", lambda g: g.anti_join(g.where("v > 1"), on="t")),
     "edges": A.group_apply("k", lambda g: g.edges(on="v").clip_duration(9)),
     "union": A.group_apply("k", lambda g: g.union(g.shift(3)).select("v")),
     "another_stream": A.group_apply("k", lambda g: g.join(B, where="v = x", select={"u": "u"})),
     "nested": A.group_apply(
-        "k", lambda g: g.group_apply("t", lambda h: h.snapshot().aggregate(n=count())).tumbling(10).aggregate(m=max_("n"))
+        "k",
+        lambda g: (
+            g.group_apply("t", lambda h: h.snapshot().aggregate(n=count()))
+            .tumbling(10)
+            .aggregate(m=max_("n"))
+        ),
     ),
-    "same_name": A.group_apply({"v": "k"}, lambda g: g.tumbling(10).aggregate(v=sum_("v"), n=count())),
+    "same_name": A.group_apply(
+        {"v": "k"}, lambda g: g.tumbling(10).aggregate(v=sum_("v"), n=count())
+    ),
 }
 """Group-and-apply in many shapes, for the law of `ungroup`."""

@@ -21,7 +21,9 @@ def text(block: str) -> str:
 
 
 def test_explain_shows_plan_properties_rules_and_result() -> None:
-    packets = source("packets", {"src": "string", "len": "int64"}, late="drop", disorder=60, insert_only=True)
+    packets = source(
+        "packets", {"src": "string", "len": "int64"}, late="drop", disorder=60, insert_only=True
+    )
     query = packets.clip_duration(9).clip_duration(5).where("len > 40")
     assert query.explain() == text(
         """
@@ -64,7 +66,9 @@ def test_explain_says_when_no_rule_applies() -> None:
 
 def test_explain_says_what_a_consistency_costs() -> None:
     query = A.tumbling(10).aggregate(n=count())
-    assert query.explain(consistency="eager").startswith("answers: eager\n  open windows answer too, once a batch; the volume")
+    assert query.explain(consistency="eager").startswith(
+        "answers: eager\n  open windows answer too, once a batch; the volume"
+    )
     assert query.explain(consistency="final").splitlines()[2:4] == ["", "logical plan"]
     with pytest.raises(PlanError, match="Did you mean 'eager'"):
         query.explain(consistency="eagr")
@@ -78,11 +82,26 @@ def test_explain_works_for_every_operator_of_the_rules(case: object) -> None:
 def test_ids_depend_on_the_structure_alone() -> None:
     def build() -> Node:
         a = source("a", {"k": "int64", "v": "int64"})
-        return a.where("v > 1").union(a.where("v < 0")).group_by("k").tumbling(10).aggregate(n=count()).node
+        return (
+            a.where("v > 1")
+            .union(a.where("v < 0"))
+            .group_by("k")
+            .tumbling(10)
+            .aggregate(n=count())
+            .node
+        )
 
     one, two = build(), build()
-    assert [operator_ids(one)[node] for node in walk(one)] == [operator_ids(two)[node] for node in walk(two)]
-    assert sorted(operator_ids(one).values()) == ["source-1", "union-1", "where-1", "where-2", "window_aggregate-1"]
+    assert [operator_ids(one)[node] for node in walk(one)] == [
+        operator_ids(two)[node] for node in walk(two)
+    ]
+    assert sorted(operator_ids(one).values()) == [
+        "source-1",
+        "union-1",
+        "where-1",
+        "where-2",
+        "window_aggregate-1",
+    ]
 
 
 def test_ids_and_text_reach_into_groups() -> None:
@@ -111,7 +130,10 @@ ONE_LINERS: list[tuple[Stream, str]] = [
     (A.top_k(3, by="v", descending=False, rank="place"), "3 smallest v, snapshot, rank as place"),
     (A.clip_by(B), "on any"),
     (A.join(B, where="v > x", select={"v": "v"}), "inner on any where v > x: v"),
-    (A.group_apply({"key": "k + 1"}, lambda g: g.where("v > 1"), select={"x": "key_key"}), "by key = k + 1: x = key_key"),
+    (
+        A.group_apply({"key": "k + 1"}, lambda g: g.where("v > 1"), select={"x": "key_key"}),
+        "by key = k + 1: x = key_key",
+    ),
     (
         source("p", {"k": "int64"}, disorder=5, period=10, partition="k", low_watermark=(100, 7)),
         "p, disorder 5, period 10, partitions k, low watermark every 100 lagging 7",
@@ -119,7 +141,11 @@ ONE_LINERS: list[tuple[Stream, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("query", "line"), ONE_LINERS, ids=lambda value: value.node.label if isinstance(value, Stream) else "")
+@pytest.mark.parametrize(
+    ("query", "line"),
+    ONE_LINERS,
+    ids=lambda value: value.node.label if isinstance(value, Stream) else "",
+)
 def test_one_line_says_what_an_operator_does(query: Stream, line: str) -> None:
     assert describe(query.node) == line
 

@@ -60,10 +60,14 @@ def test_the_table_stays_the_same(case: RuleCase, a: list[Row], b: list[Row]) ->
 @pytest.mark.parametrize("shape", GROUPED)
 @settings(max_examples=40, deadline=None)
 @given(a=A_ROWS, b=B_ROWS)
-def test_groups_become_keys_and_the_table_stays_the_same(shape: str, a: list[Row], b: list[Row]) -> None:
+def test_groups_become_keys_and_the_table_stays_the_same(
+    shape: str, a: list[Row], b: list[Row]
+) -> None:
     query = GROUPED[shape].node
     rewritten, applied = optimize(query)
-    assert applied[0].rule == "ungroup" and not any(isinstance(node, GroupApply) for node in walk(rewritten))
+    assert applied[0].rule == "ungroup" and not any(
+        isinstance(node, GroupApply) for node in walk(rewritten)
+    )
     assert rewritten.schema == query.schema
     tables = {"a": a, "b": b}
     assert_same_table(oracle(query, tables), oracle(rewritten, tables))
@@ -74,7 +78,9 @@ ONE, TWO = Source("one", KEYED), Source("two", KEYED)
 
 @settings(max_examples=150, deadline=None)
 @given(query=queries(ONE, TWO, depth=4), one=rows(), two=rows(), bound=st.integers(0, 3))
-def test_any_query_keeps_its_table(query: WindowAggregate, one: list[Row], two: list[Row], bound: int) -> None:
+def test_any_query_keeps_its_table(
+    query: WindowAggregate, one: list[Row], two: list[Row], bound: int
+) -> None:
     filtered = Where(query, col(query.schema.names[0]) > bound)
     rewritten, _ = optimize(filtered)
     tables = {"one": one, "two": two}
@@ -93,7 +99,9 @@ def test_every_rule_has_a_name_a_law_and_a_case() -> None:
     for rule in RULES:
         assert isinstance(rule, ModuleType)
         assert rule.__name__.endswith(f".{rule.name}")
-        assert rule.__doc__ and ("=" in rule.__doc__ or "Law." in rule.__doc__), f"{rule.name} states no law"
+        assert rule.__doc__ and ("=" in rule.__doc__ or "Law." in rule.__doc__), (
+            f"{rule.name} states no law"
+        )
     local = {rule.name for rule in RULES} - {"ungroup", "share_panes"}
     assert local == {case.rule for case in CASES}
     assert {case.rule for case in CASES if case.after is None} >= local - {

@@ -8,9 +8,15 @@ from tests.operators.test_laws import A, finite, used
 from thalweg import count, max_, sum_
 from thalweg.plan.nodes import CombinePanes, Panes, WindowAggregate, walk
 from thalweg.plan.rules import optimize
-from thalweg.spark.simulation import DividedEngine
+from thalweg.shards.local_engine import DividedEngine
 from thalweg.stream import Stream
-from thalweg.testing import CONSISTENCIES, assert_form_right, assert_physically_independent, logical_inputs, make_form
+from thalweg.testing import (
+    CONSISTENCIES,
+    assert_form_right,
+    assert_physically_independent,
+    logical_inputs,
+    make_form,
+)
 from thalweg.testing.manner import WILD
 
 EVENTS = Stream(A).group_by("k")
@@ -19,7 +25,11 @@ EVENTS = Stream(A).group_by("k")
 def several() -> Stream:
     """Three queries over one stream, as one."""
     short = EVENTS.tumbling(4).aggregate(n=count(), s=sum_("v")).with_columns(q="'short'")
-    long = EVENTS.hopping(12, 6, offset=2).aggregate(n=count(), s=sum_("v", where="v > 1")).with_columns(q="'long'")
+    long = (
+        EVENTS.hopping(12, 6, offset=2)
+        .aggregate(n=count(), s=sum_("v", where="v > 1"))
+        .with_columns(q="'long'")
+    )
     steep = EVENTS.hopping(6, 2).aggregate(n=count("v"), s=sum_("v")).with_columns(q="'steep'")
     return short.union(long, steep)
 
@@ -27,7 +37,9 @@ def several() -> Stream:
 def test_one_node_of_panes_feeds_all_windows() -> None:
     rewritten, applied = optimize(several().node)
     kinds = [type(node) for node in walk(rewritten)]
-    assert kinds.count(Panes) == 1 and kinds.count(CombinePanes) == 3 and WindowAggregate not in kinds
+    assert (
+        kinds.count(Panes) == 1 and kinds.count(CombinePanes) == 3 and WindowAggregate not in kinds
+    )
     panes = next(node for node in walk(rewritten) if isinstance(node, Panes))
     assert panes.window.size == 2 and len(panes.aggregates) == 4
     assert applied[0].rule == "share_panes"
@@ -37,15 +49,27 @@ def test_the_table_stays_the_same() -> None:
     query = several().node
     for seed in range(6):
         inputs = used(query, finite(Random(f"shared/{seed}")))
-        assert_physically_independent(query, inputs, forms=4, seed=seed, consistency=CONSISTENCIES[seed % 3])
+        assert_physically_independent(
+            query, inputs, forms=4, seed=seed, consistency=CONSISTENCIES[seed % 3]
+        )
         form = make_form(logical_inputs(query, inputs), WILD, Random(seed))
         assert_form_right(query, form, consistency=CONSISTENCIES[seed % 3], engine=DividedEngine)
 
 
 def test_what_does_not_add_up_or_is_alone_is_left_as_it_is() -> None:
-    most = EVENTS.tumbling(4).aggregate(n=max_("v")).union(EVENTS.tumbling(8).aggregate(n=max_("v")))
+    most = (
+        EVENTS.tumbling(4).aggregate(n=max_("v")).union(EVENTS.tumbling(8).aggregate(n=max_("v")))
+    )
     alone = EVENTS.tumbling(4).aggregate(n=count())
-    other = EVENTS.tumbling(4).aggregate(n=count()).union(Stream(A).group_by("v").tumbling(8).aggregate(n=count()).rename(v="k"))
-    odd = EVENTS.tumbling(1_000_001).aggregate(n=count()).union(EVENTS.tumbling(1_000_000).aggregate(n=count()))
+    other = (
+        EVENTS.tumbling(4)
+        .aggregate(n=count())
+        .union(Stream(A).group_by("v").tumbling(8).aggregate(n=count()).rename(v="k"))
+    )
+    odd = (
+        EVENTS.tumbling(1_000_001)
+        .aggregate(n=count())
+        .union(EVENTS.tumbling(1_000_000).aggregate(n=count()))
+    )
     for query in (most, alone, other, odd):
         assert not any(isinstance(node, Panes) for node in walk(optimize(query.node)[0]))

@@ -1,4 +1,5 @@
-"""Records that cannot be read: refused, or passed over and kept with the reason; in-process and by the reader of files on Spark."""
+"""Records that cannot be read: refused, or passed over and kept with the reason; in-process and by
+the reader of files on Spark."""
 
 from __future__ import annotations
 
@@ -10,12 +11,12 @@ import pytest
 
 import thalweg as tw
 from thalweg.errors import InputError, PlanError, TimeRangeError, UnknownColumnError
-from thalweg.spark.egress import DEAD_RECORDS, unpack_dead
+from thalweg.shards.egress import DEAD_RECORDS, unpack_dead
+from thalweg.shards.exchange import Header, batch_of_blob, read_rows
+from thalweg.shards.fragments import fragments_of, targets_of
+from thalweg.shards.ingest import Ingest
 from thalweg.spark.feeds import Files, Times, _FileJob, _FileReader
-from thalweg.spark.fragments import fragments_of, targets_of
-from thalweg.spark.ingest import Ingest
 from thalweg.spark.streams import from_files
-from thalweg.spark.wire import Header, batch_of_blob, read_rows
 
 COLUMNS = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("v", pa.int64())])
 JSON = b"""{"ts": 1, "k": "a", "v": 1}
@@ -44,7 +45,11 @@ def test_bad_records_are_passed_over_counted_and_kept(format_: str, text: bytes)
     feed = tw.records(text, COLUMNS, time="ts", format=format_, bad="skip")
     engine = tw.Engine(tw.source("s", PAYLOAD))
     out = engine.push("s", feed)
-    assert [(e.start, e.payload["k"], e.payload["v"]) for e in tw.elements_of(out) if isinstance(e, tw.Insert)] == GOOD
+    assert [
+        (e.start, e.payload["k"], e.payload["v"])
+        for e in tw.elements_of(out)
+        if isinstance(e, tw.Insert)
+    ] == GOOD
     assert engine.status().dead == feed.dead == 3
     letters = engine.dead("s").to_pylist()
     assert [letter["line"] for letter in letters[:2]] == BAD_LINES[format_]
@@ -92,16 +97,33 @@ def test_mistakes() -> None:
         tw.records("", COLUMNS, time="when")
 
 
-# ------------------------------------------------------------------------------------------------------------------ Spark
+# ------------------------------------------------------------------------------------------------------------------
+# Spark
 
 
 def read(folder: Path, format_: str, **options: Any) -> list[dict[str, Any]]:
     """The rows of the exchange that the reader makes of a folder."""
-    stream = from_files(str(folder), time="ts", format=format_, columns=COLUMNS, late="drop", name="s", disorder=0, **options)
+    stream = from_files(
+        str(folder),
+        time="ts",
+        format=format_,
+        columns=COLUMNS,
+        late="drop",
+        name="s",
+        disorder=0,
+        **options,
+    )
     plan = fragments_of(stream.node)
     feed = stream.node.feed  # type: ignore[attr-defined]
     assert isinstance(feed, Files) and isinstance(feed.times, Times)
-    job = _FileJob(feed, Ingest(targets_of(plan, [0], source="s")), stream.schema, "source 's'", str(folder / "_log"), "s")
+    job = _FileJob(
+        feed,
+        Ingest(targets_of(plan, [0], source="s")),
+        stream.schema,
+        "source 's'",
+        str(folder / "_log"),
+        "s",
+    )
     reader = _FileReader(job)
     end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
     parts = reader.partitions(reader.initialOffset(), end)
@@ -109,7 +131,9 @@ def read(folder: Path, format_: str, **options: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("format_", "text"), [("json", JSON), ("csv", CSV)])
-def test_the_reader_of_files_sends_dead_letters_past_the_fragments(tmp_path: Path, format_: str, text: bytes) -> None:
+def test_the_reader_of_files_sends_dead_letters_past_the_fragments(
+    tmp_path: Path, format_: str, text: bytes
+) -> None:
     (tmp_path / f"one.{format_}").write_bytes(text)
     rows, letters = read(tmp_path, format_, bad="skip")
     assert batch_of_blob(rows["blob"]).start.tolist() == [start for start, _, _ in GOOD]
@@ -117,7 +141,9 @@ def test_the_reader_of_files_sends_dead_letters_past_the_fragments(tmp_path: Pat
     told = read_rows(letters["blob"])
     assert told.column("where").to_pylist()[:2] == [f"one.{format_}"] * 2
     late = {"kind": "late", "origin": "s", "blob": b""}
-    packed = pa.RecordBatch.from_pylist([{"kind": "dead", "origin": "s", "blob": letters["blob"]}, late])
+    packed = pa.RecordBatch.from_pylist(
+        [{"kind": "dead", "origin": "s", "blob": letters["blob"]}, late]
+    )
     (typed,) = unpack_dead([packed])
     assert typed.schema == DEAD_RECORDS and typed.num_rows == 3
 

@@ -1,7 +1,9 @@
-"""What each operator makes of progress: it says what holds it back, it promises nothing it cannot keep, and no less than it could.
+"""What each operator makes of progress: it says what holds it back, it promises nothing it cannot
+keep, and no less than it could.
 
-Held back: what `why` names is missing, and is all that is missing. Sound and strong: after a prefix of the input, every single
-legal change that may follow is tried; by the oracle it changes the answer at or after the promise, and somewhere at it exactly.
+Held back: what `why` names is missing, and is all that is missing. Sound and strong: after a prefix
+of the input, every single legal change that may follow is tried; by the oracle it changes the
+answer at or after the promise, and somewhere at it exactly.
 """
 
 from __future__ import annotations
@@ -16,7 +18,17 @@ import pytest
 import thalweg as tw
 from tests.operators.test_laws import LAWS, used
 from thalweg.model import INFINITY, MIN_TIME, Batch, Progress, Row, cht
-from thalweg.plan.nodes import AlterLifetime, Describe, Node, Retime, SessionLifetime, Source, TopK, WindowAggregate, walk
+from thalweg.plan.nodes import (
+    AlterLifetime,
+    Describe,
+    Node,
+    Retime,
+    SessionLifetime,
+    Source,
+    TopK,
+    WindowAggregate,
+    walk,
+)
 from thalweg.testing import CONSISTENCIES, logical_inputs, make_form, oracle
 from thalweg.testing.forms import Restart
 from thalweg.testing.manner import WILD
@@ -35,19 +47,31 @@ def promise_up_to(engine: tw.Engine, source: str, time: int) -> None:
 
 def windows_in(query: Node) -> int:
     """How many operators of a query hold answers back."""
-    held = [node for node in walk(query) if isinstance(node, (WindowAggregate, TopK, SessionLifetime))]
-    return len(held) + sum(isinstance(node, WindowAggregate) and node.fill is not None for node in held)
+    held = [
+        node for node in walk(query) if isinstance(node, (WindowAggregate, TopK, SessionLifetime))
+    ]
+    return len(held) + sum(
+        isinstance(node, WindowAggregate) and node.fill is not None for node in held
+    )
 
 
 def promised_by_columns(query: Node) -> bool:
-    """Whether promises rest on times in columns, which follow from the rows that are held: less may do then than is asked for."""
-    by_column = (node for node in walk(query) if isinstance(node, AlterLifetime) and "_start" not in node.start.columns())
+    """Whether promises rest on times in columns, which follow from the rows that are held: less may
+    do then than is asked for."""
+    by_column = (
+        node
+        for node in walk(query)
+        if isinstance(node, AlterLifetime) and "_start" not in node.start.columns()
+    )
     return any(isinstance(node, Retime) for node in walk(query)) or any(by_column)
 
 
 def halved(names: list[str]) -> list[Any]:
     """Every other one in the fast suite, the rest in the slow one."""
-    return [pytest.param(name, marks=[pytest.mark.slow] if number % 2 else []) for number, name in enumerate(names)]
+    return [
+        pytest.param(name, marks=[pytest.mark.slow] if number % 2 else [])
+        for number, name in enumerate(names)
+    ]
 
 
 @pytest.mark.parametrize("name", halved(LOGICAL))
@@ -67,7 +91,8 @@ def test_what_is_named_as_missing_is_what_is_missing(name: str) -> None:
         assert why.promise == INFINITY and not why.waits
         return
     less = tw.Engine.restore(query, engine.snapshot(), consistency=consistency)
-    # An answer that one operator lets go may have to wait at the next: each of them may ask once more.
+    # An answer that one operator lets go may have to wait at the next: each of them may ask once
+    # more.
     for _ in range(1 + windows_in(query) + (consistency == "final")):
         assert why.waits, str(why)
         assert all(wait.has < wait.needs and wait.release for wait in why.waits)
@@ -83,7 +108,8 @@ def test_what_is_named_as_missing_is_what_is_missing(name: str) -> None:
         assert not less.why(first.time).settled, f"{first}\nless would do"
 
 
-# ------------------------------------------------------------------------------------------------------ sound and strong
+# ------------------------------------------------------------------------------------------------------
+# sound and strong
 
 UNBOUND = {
     "shift by an expression": "a later row may be moved by any amount",
@@ -103,13 +129,18 @@ def changes_after(table: list[Row], promise: int, random: Random) -> Iterator[li
     for at, (start, end, payload) in enumerate(table):
         others = table[:at] + table[at + 1 :]
         if end >= promise:
-            yield from ([*others, (start, new, payload)] for new in {promise, promise + 2, end + 3} if new > start and end < INFINITY)
+            yield from (
+                [*others, (start, new, payload)]
+                for new in {promise, promise + 2, end + 3}
+                if new > start and end < INFINITY
+            )
             if start >= promise:
                 yield others
 
 
 def first_change(before: list[Row], after: list[Row]) -> int:
-    """The earliest sync time of the elements that make one table of the other; rows that only change their end are adjusted."""
+    """The earliest sync time of the elements that make one table of the other; rows that only
+    change their end are adjusted."""
     gone, new = _bag(before), _bag(after)
     gone, new = gone - new, new - gone
     ends: dict[Any, tuple[list[int], list[int]]] = {}
@@ -145,7 +176,9 @@ def test_promises_are_kept_and_as_strong_as_can_be(name: str) -> None:
         tables = {source: rows_of(inputs[source]) for source in names}
         engine = tw.Engine(query, consistency="eager")
         for source, rows in tables.items():
-            engine.push(source, [tw.insert(payload, start, end) for start, end, payload in rows[:5]])
+            engine.push(
+                source, [tw.insert(payload, start, end) for start, end, payload in rows[:5]]
+            )
             tables[source] = rows[:5]
         for source, promise in promises.items():
             promise_up_to(engine, source, promise)
@@ -156,7 +189,9 @@ def test_promises_are_kept_and_as_strong_as_can_be(name: str) -> None:
             for source in names
             for changed in changes_after(tables[source], promises[source], random)
         ]
-        assert promised <= min(bounds, default=INFINITY), f"{name}: {promised} is promised, but {min(bounds)} may change"
+        assert promised <= min(bounds, default=INFINITY), (
+            f"{name}: {promised} is promised, but {min(bounds)} may change"
+        )
         tight = tight or (bool(bounds) and MIN_TIME < promised == min(bounds))
         if tight:
             break
@@ -169,14 +204,19 @@ def rows_of(given: Any) -> list[Row]:
     return [(start, min(end, start + 9), payload) for start, end, payload in rows]
 
 
-# -------------------------------------------------------------------------------------------------------------- describe
+# --------------------------------------------------------------------------------------------------------------
+# describe
 
 
 def test_describe_lets_only_useful_promises_pass() -> None:
-    stream = tw.source("s", {"k": "string", "v": "int64"}, group_ctis="k").describe(every=10, offset=3, groups="v")
+    stream = tw.source("s", {"k": "string", "v": "int64"}, group_ctis="k").describe(
+        every=10, offset=3, groups="v"
+    )
     sent = [tw.cti(2), tw.cti(12, {"k": "a"}), tw.cti(14), tw.cti(22), tw.cti(25)]
     assert tw.changes(stream, {"s": sent}) == [tw.cti(-7), tw.cti(13), tw.cti(23)]
-    kept = tw.source("s", {"k": "string", "v": "int64"}, group_ctis="k").describe(every=10, groups=["k", "v"])
+    kept = tw.source("s", {"k": "string", "v": "int64"}, group_ctis="k").describe(
+        every=10, groups=["k", "v"]
+    )
     assert tw.changes(kept, {"s": [tw.cti(12, {"k": "a"})]}) == [tw.cti(10, {"k": "a"})]
 
 

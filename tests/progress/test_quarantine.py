@@ -12,9 +12,9 @@ import thalweg as tw
 from thalweg.errors import PlanError, UnknownColumnError
 from thalweg.model import Batch, batches_of, cht
 from thalweg.model.time import MIN_TIME
-from thalweg.operators.punctuation import QuarantineGate
-from thalweg.plan.policies import Quarantine, quarantine
-from thalweg.spark.simulation import DividedEngine
+from thalweg.progress import QuarantineGate
+from thalweg.progress.policies import Quarantine, quarantine
+from thalweg.shards.local_engine import DividedEngine
 from thalweg.testing import FakeClock
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
@@ -22,7 +22,8 @@ Sent = list[tuple[str, int]]
 
 
 def naive(sent: Sent, policy: Quarantine) -> tuple[list[int], list[int], list[int]]:
-    """Row by row from the definition: the numbers of the rows that come in, are set aside, and wait at the end."""
+    """Row by row from the definition: the numbers of the rows that come in, are set aside, and wait
+    at the end."""
     newest: dict[str, int] = {}
     waiting: list[int] = []
     admitted: list[int] = []
@@ -48,11 +49,15 @@ def naive(sent: Sent, policy: Quarantine) -> tuple[list[int], list[int], list[in
 
 
 def batch(sent: Sent, first: int) -> Batch:
-    (made,) = batches_of([tw.point({"k": key, "n": first + at}, time) for at, (key, time) in enumerate(sent)], SCHEMA)
+    (made,) = batches_of(
+        [tw.point({"k": key, "n": first + at}, time) for at, (key, time) in enumerate(sent)], SCHEMA
+    )
     return made
 
 
-def played(sent: Sent, policy: Quarantine, random: Random) -> tuple[list[int], list[int], list[int]]:
+def played(
+    sent: Sent, policy: Quarantine, random: Random
+) -> tuple[list[int], list[int], list[int]]:
     gate = QuarantineGate(policy, SCHEMA)
     admitted: list[int] = []
     aside: list[int] = []
@@ -62,9 +67,15 @@ def played(sent: Sent, policy: Quarantine, random: Random) -> tuple[list[int], l
         gated = gate.gate(batch(sent[begin:end], begin), MIN_TIME, None)
         admitted += gated.batch.payload.column("n").to_pylist()
         aside += gated.aside.payload.column("n").to_pylist()
-        gate = QuarantineGate(policy, SCHEMA).from_rows(gated.gate.to_rows())  # a restart after every batch
+        gate = QuarantineGate(policy, SCHEMA).from_rows(
+            gated.gate.to_rows()
+        )  # a restart after every batch
         begin = end
-    return admitted, aside, [] if gate.waiting is None else sorted(gate.waiting.payload.column("n").to_pylist())
+    return (
+        admitted,
+        aside,
+        [] if gate.waiting is None else sorted(gate.waiting.payload.column("n").to_pylist()),
+    )
 
 
 @pytest.mark.parametrize("quorum", [2, 3, 4])
@@ -88,7 +99,9 @@ def test_equal_times_and_keys_that_rise(seed: int) -> None:
 
 def engine(**facts: Any) -> tuple[tw.Engine, FakeClock]:
     clock = FakeClock(1_000)
-    stream = tw.source("s", {"k": "string", "n": "int64"}, insert_only=True, disorder=5, late="error", **facts)
+    stream = tw.source(
+        "s", {"k": "string", "n": "int64"}, insert_only=True, disorder=5, late="error", **facts
+    )
     return tw.Engine(stream, now=clock), clock
 
 
@@ -108,14 +121,27 @@ def test_without_quarantine_one_clock_makes_every_other_row_late() -> None:
 
 def test_a_clock_in_the_far_future_is_isolated_reported_and_merged_back() -> None:
     running, clock = engine(quarantine=quarantine(100, key="k"))
-    assert told(running.push("s", rows(("a", 10), ("b", 11), ("r", 99_999), ("a", 12), ("b", 13)))) == [10, 11, 12, 13]
+    assert told(
+        running.push("s", rows(("a", 10), ("b", 11), ("r", 99_999), ("a", 12), ("b", 13)))
+    ) == [10, 11, 12, 13]
     (case,) = running.quarantine("s")
-    assert (case.key, case.reason, case.since, case.rows, case.claims) == ("r", "ahead", 1_000, 1, 99_999)
+    assert (case.key, case.reason, case.since, case.rows, case.claims) == (
+        "r",
+        "ahead",
+        1_000,
+        1,
+        99_999,
+    )
     assert "'r' is in quarantine" in str(running.why())
     clock.advance_to(2_000)
-    assert told(running.push("s", rows(("r", 14), ("a", 15)))) == [14, 15]  # its clock is right again
+    assert told(running.push("s", rows(("r", 14), ("a", 15)))) == [
+        14,
+        15,
+    ]  # its clock is right again
     assert [case.rows for case in running.quarantine("s")] == [1]  # but one row still waits
-    out = running.push("s", rows(("a", 99_996), ("b", 99_997)))  # everybody jumps: the second vouches for all
+    out = running.push(
+        "s", rows(("a", 99_996), ("b", 99_997))
+    )  # everybody jumps: the second vouches for all
     assert sorted(told(out)) == [99_996, 99_997, 99_999]
     assert running.push("s", rows(("r", 99_998))) and running.quarantine("s") == []
     assert running.status().quarantined == 0
@@ -125,7 +151,9 @@ def test_a_stuck_clock_is_set_aside_and_does_not_end_the_query() -> None:
     running, _ = engine(quarantine=quarantine(100, behind=50, key="k"))
     running.push("s", rows(("a", 10), ("b", 11), ("c", 12), ("a", 100), ("b", 101)))
     assert told(running.push("s", rows(("c", 12), ("c", 12), ("a", 103)))) == [103]
-    assert [(case.key, case.reason, case.rows) for case in running.quarantine("s")] == [("c", "behind", 2)]
+    assert [(case.key, case.reason, case.rows) for case in running.quarantine("s")] == [
+        ("c", "behind", 2)
+    ]
     assert running.quarantined("s").column("_action").to_pylist() == ["quarantined"] * 2
     running.push("s", rows(("c", 104)))
     assert running.quarantine("s") == [] and running.status().quarantined == 2
@@ -135,7 +163,10 @@ def test_the_clock_is_the_reference_of_a_source_without_keys() -> None:
     running, clock = engine(quarantine=quarantine(100))
     assert told(running.push("s", rows(("a", 990), ("a", 1_500)))) == [990]
     clock.advance_to(1_450)
-    assert told(running.push("s", rows(("a", 1_498)))) == [1_500, 1_498]  # it waited for its time, and comes in first
+    assert told(running.push("s", rows(("a", 1_498)))) == [
+        1_500,
+        1_498,
+    ]  # it waited for its time, and comes in first
 
 
 def test_rows_that_wait_survive_a_restart_and_are_set_aside_at_the_end() -> None:
@@ -163,8 +194,20 @@ def test_a_promise_in_the_data_vouches_for_rows_that_wait() -> None:
 def test_a_source_whose_clock_stands_still_holds_nobody_back() -> None:
     second = 1_000_000
     policy = (tw.ordered(), tw.timer("2 s", every="1 s"))
-    stuck = tw.source("stuck", {"k": "string"}, insert_only=True, late="error", progress=policy, quarantine=quarantine("9 s", behind="5 s"))
-    query = tw.source("fast", {"k": "string"}, insert_only=True, progress=tw.ordered()).union(stuck).tumbling("1 s").aggregate(n=tw.count())
+    stuck = tw.source(
+        "stuck",
+        {"k": "string"},
+        insert_only=True,
+        late="error",
+        progress=policy,
+        quarantine=quarantine("9 s", behind="5 s"),
+    )
+    query = (
+        tw.source("fast", {"k": "string"}, insert_only=True, progress=tw.ordered())
+        .union(stuck)
+        .tumbling("1 s")
+        .aggregate(n=tw.count())
+    )
     clock, told = FakeClock(100 * second), FakeClock(100 * second)
     one, many = tw.Engine(query, now=clock), DividedEngine(query, clock=lambda: told() / second)
     for at in range(100, 120):
@@ -172,26 +215,45 @@ def test_a_source_whose_clock_stands_still_holds_nobody_back() -> None:
         told.advance("1 s")
         for engine in (one, many):
             engine.push("fast", tw.point({"k": "f"}, at * second))
-            engine.push("stuck", tw.point({"k": "s"}, (at if at < 105 or at >= 117 else 105) * second))
+            engine.push(
+                "stuck", tw.point({"k": "s"}, (at if at < 105 or at >= 117 else 105) * second)
+            )
         one.tick()
         out = many.tick()
         if at == 115:
             assert one.status().progress.cti == out[-1].progress.cti == 114 * second
             assert [case.reason for case in one.quarantine("stuck")] == ["behind"]
             assert any("its clock is behind" in note for note in many.why().notes)
-    assert one.quarantine("stuck") == [] and not any("quarantine" in note for note in many.why().notes), "its clock goes again"
+    assert one.quarantine("stuck") == [] and not any(
+        "quarantine" in note for note in many.why().notes
+    ), "its clock goes again"
     assert one.status().progress.cti >= 118 * second
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_divided_query_keeps_the_same_rows_out(seed: int) -> None:
     random = Random(seed)
-    stream = tw.source("s", {"k": "string", "n": "int64"}, insert_only=True, disorder=12, late="drop", quarantine=quarantine(50, key="k"))
+    stream = tw.source(
+        "s",
+        {"k": "string", "n": "int64"},
+        insert_only=True,
+        disorder=12,
+        late="drop",
+        quarantine=quarantine(50, key="k"),
+    )
     query = stream.group_by("k").tumbling(20).aggregate(n=tw.count())
-    sent = rows(*((key, at + (5_000 if key == "r" else 0) - random.randint(0, 5)) for at, key in enumerate(random.choices("abcr", k=90))))
+    sent = rows(
+        *(
+            (key, at + (5_000 if key == "r" else 0) - random.randint(0, 5))
+            for at, key in enumerate(random.choices("abcr", k=90))
+        )
+    )
     one, many = tw.Engine(query), DividedEngine(query)
     parts = [sent[begin : begin + 15] for begin in range(0, len(sent), 15)]
-    answers = [cht(tw.elements_of([*(b for part in parts for b in e.push("s", part)), *e.finish()])) for e in (one, many)]
+    answers = [
+        cht(tw.elements_of([*(b for part in parts for b in e.push("s", part)), *e.finish()]))
+        for e in (one, many)
+    ]
     assert sorted(answers[0], key=repr) == sorted(answers[1], key=repr)
     assert one.status().quarantined == sum(element.payload["k"] == "r" for element in sent)
 

@@ -1,4 +1,5 @@
-"""Policies of a source at work: in-process, row by row, and in the fragments of a divided query, by summaries of chunks."""
+"""Policies of a source at work: in-process, row by row, and in the fragments of a divided query, by
+summaries of chunks."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from thalweg.errors import EstimateWarning, LateEventError, PlanError
 from thalweg.model import MIN_TIME, Batch, Element, Row, cht
 from thalweg.plan.nodes import Source
 from thalweg.plan.usefulness import useful_grids
-from thalweg.spark.simulation import DividedEngine
+from thalweg.shards.local_engine import DividedEngine
 from thalweg.spark.ticker import period_of
 from thalweg.testing import FakeClock
 
@@ -29,7 +30,11 @@ def at(time: int, k: str = "a") -> Element:
 
 
 def ctis(out: list[Batch]) -> list[int]:
-    return [element.time for element in tw.elements_of(out) if isinstance(element, tw.Cti) and element.scope is None]
+    return [
+        element.time
+        for element in tw.elements_of(out)
+        if isinstance(element, tw.Cti) and element.scope is None
+    ]
 
 
 def arrival(random: Random, size: int, late: int) -> list[Element]:
@@ -38,12 +43,19 @@ def arrival(random: Random, size: int, late: int) -> list[Element]:
     return [at(number * 10, random.choice("abc")) for number in order]
 
 
-# -------------------------------------------------------------------------------------------------------- observed rows
+# --------------------------------------------------------------------------------------------------------
+# observed rows
 
 
 def test_at_most_n_rows_late() -> None:
     engine = tw.Engine(source(progress=tw.late_by_rows(1)))
-    assert list(tw.elements_of(engine.push("s", [at(5), at(9), at(7), at(12), at(3)]))) == [at(5), at(9), at(7), at(12), tw.cti(12)]
+    assert list(tw.elements_of(engine.push("s", [at(5), at(9), at(7), at(12), at(3)]))) == [
+        at(5),
+        at(9),
+        at(7),
+        at(12),
+        tw.cti(12),
+    ]
     assert engine.late("s").column("_promise").to_pylist() == [9]
     strict = tw.Engine(source(progress=tw.late_by_rows(0), late="error"))
     with pytest.raises(LateEventError):
@@ -51,7 +63,10 @@ def test_at_most_n_rows_late() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::thalweg.errors.EstimateWarning")
-@pytest.mark.parametrize("policy", [tw.late_by_rows(7), tw.late_by("80 us"), (tw.late_by_rows(11), tw.estimated(0.5, warmup=1))])
+@pytest.mark.parametrize(
+    "policy",
+    [tw.late_by_rows(7), tw.late_by("80 us"), (tw.late_by_rows(11), tw.estimated(0.5, warmup=1))],
+)
 def test_nothing_depends_on_batches_or_restarts(policy: Any) -> None:
     random = Random(str(policy))
     query = source(progress=policy).group_by("k").tumbling(100).aggregate(n=tw.count())
@@ -114,9 +129,15 @@ def test_an_estimate_that_reality_breaks_is_told() -> None:
 
 def test_promises_are_no_finer_than_the_smallest_hop_that_reads_the_source() -> None:
     stream = source(disorder=0)
-    both = stream.tumbling(20).aggregate(n=tw.count()).union(stream.hopping(30, 8).aggregate(n=tw.count()))
+    both = (
+        stream.tumbling(20)
+        .aggregate(n=tw.count())
+        .union(stream.hopping(30, 8).aggregate(n=tw.count()))
+    )
     assert useful_grids(both.node) == {"s": (2, 0)}
-    assert useful_grids(stream.shift(3).tumbling(20).aggregate(n=tw.count()).node) == {"s": (20, 17)}
+    assert useful_grids(stream.shift(3).tumbling(20).aggregate(n=tw.count()).node) == {
+        "s": (20, 17)
+    }
     assert useful_grids(stream.join(stream.tumbling(20).aggregate(n=tw.count())).node) == {}
     query = stream.tumbling(20).aggregate(n=tw.count())
     engine = tw.Engine(query)
@@ -133,10 +154,14 @@ def test_a_promise_that_says_nothing_new_goes_nowhere() -> None:
     engine = tw.Engine(query)
     for time in (10, 10, 10):
         engine.push("s", tw.cti(time))
-    assert [engine.status().operators[name].batches for name in ("source-1", "where-1", "window_aggregate-1")] == [3, 1, 1]
+    assert [
+        engine.status().operators[name].batches
+        for name in ("source-1", "where-1", "window_aggregate-1")
+    ] == [3, 1, 1]
 
 
-# --------------------------------------------------------------------------------------------------------------- clocks
+# ---------------------------------------------------------------------------------------------------------------
+# clocks
 
 
 def fast_and_silent(**facts: Any) -> tw.Stream:
@@ -155,7 +180,9 @@ def test_a_silent_source_holds_an_ordered_union_back_for_ever() -> None:
 
 def test_a_timer_lets_a_silent_source_promise_the_clock_minus_its_lag() -> None:
     clock = FakeClock()
-    engine = tw.Engine(fast_and_silent(progress=[tw.ordered(), tw.timer("2 s", every="1 s")]), now=clock)
+    engine = tw.Engine(
+        fast_and_silent(progress=[tw.ordered(), tw.timer("2 s", every="1 s")]), now=clock
+    )
     promised = []
     for second in range(1, 10):
         clock.advance("1 s")
@@ -185,7 +212,9 @@ def test_on_demand_a_source_is_asked_when_it_alone_is_waited_for() -> None:
     clock = FakeClock(100 * SECOND)
     engine = tw.Engine(fast_and_silent(progress=[tw.ordered(), tw.on_demand("2 s")]), now=clock)
     engine.push("silent", at(98 * SECOND))
-    assert engine.status().progress.cti == MIN_TIME, "the fast one is waited for too, and cannot be asked"
+    assert engine.status().progress.cti == MIN_TIME, (
+        "the fast one is waited for too, and cannot be asked"
+    )
     out = engine.push("fast", at(99 * SECOND))
     assert ctis(out)[-1] == 98 * SECOND
 
@@ -198,8 +227,16 @@ def test_a_timer_sends_a_half_full_batch_ahead() -> None:
             clock.advance("1 s")
             yield at(number * SECOND, "slow")
 
-    query = source("a").union(source("b", progress=tw.timer("1 s", every="1 s"))).tumbling("1 s").aggregate(n=tw.count())
-    sizes = [len(batch) for batch in tw.run(query, {"a": rows(), "b": []}, batch_size=100, now=clock, finish=False)]
+    query = (
+        source("a")
+        .union(source("b", progress=tw.timer("1 s", every="1 s")))
+        .tumbling("1 s")
+        .aggregate(n=tw.count())
+    )
+    sizes = [
+        len(batch)
+        for batch in tw.run(query, {"a": rows(), "b": []}, batch_size=100, now=clock, finish=False)
+    ]
     assert sizes, "a batch of a hundred was not waited for"
 
 
@@ -228,7 +265,10 @@ def test_mistakes() -> None:
         tw.estimated(99)
     with pytest.raises(PlanError, match="0 or more"):
         tw.late_by_rows(-1)
-    shown = source(progress=[tw.late_by_rows(3), tw.estimated(0.99), tw.timer("1 s")], quarantine=tw.quarantine(5, key="k")).explain()
+    shown = source(
+        progress=[tw.late_by_rows(3), tw.estimated(0.99), tw.timer("1 s")],
+        quarantine=tw.quarantine(5, key="k"),
+    ).explain()
     assert "at most 3 rows late, late as 0.99 of the rows so far, the clock minus 1000000" in shown
     assert "quarantine: clocks within 5 of 2 of k" in shown
 
@@ -241,5 +281,15 @@ def test_how_often_a_source_is_told_the_time() -> None:
         "judged": source(quarantine=tw.quarantine("1 h")),
         "by keys": source(quarantine=tw.quarantine("1 h", key="k")),
     }
-    told = {name: period_of(stream.node.ingress) for name, stream in policies.items() if isinstance(stream.node, Source)}
-    assert told == {"none": None, "timer": SECOND, "asked": 200_000, "judged": SECOND, "by keys": None}
+    told = {
+        name: period_of(stream.node.ingress)
+        for name, stream in policies.items()
+        if isinstance(stream.node, Source)
+    }
+    assert told == {
+        "none": None,
+        "timer": SECOND,
+        "asked": 200_000,
+        "judged": SECOND,
+        "by keys": None,
+    }

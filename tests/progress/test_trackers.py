@@ -1,4 +1,5 @@
-"""Trackers against their definitions, run row by row; and that nothing depends on how the rows are cut into batches."""
+"""Trackers against their definitions, run row by row; and that nothing depends on how the rows are
+cut into batches."""
 
 from __future__ import annotations
 
@@ -8,13 +9,22 @@ import numpy as np
 import pytest
 
 from thalweg.model.time import MIN_TIME, Times
-from thalweg.operators.punctuation import EstimateTracker, RowsTracker, Tracker, absorbed, combine_unordered, sighting_of
-from thalweg.operators.punctuation.estimate import class_of, upper_edge
-from thalweg.plan.policies import Estimated, LateByRows
+from thalweg.progress import (
+    EstimateTracker,
+    RowsTracker,
+    Tracker,
+    absorbed,
+    combine_unordered,
+    sighting_of,
+)
+from thalweg.progress.estimate import class_of, upper_edge
+from thalweg.progress.policies import Estimated, LateByRows
 
 
 def disordered(random: Random, size: int, *, spread: int = 20) -> Times:
-    return np.array([at - random.choice([0, 0, random.randint(0, spread)]) for at in range(size)], np.int64)
+    return np.array(
+        [at - random.choice([0, 0, random.randint(0, spread)]) for at in range(size)], np.int64
+    )
 
 
 def in_pieces(tracker: Tracker, sync: Times, random: Random) -> tuple[list[int], Tracker]:
@@ -33,7 +43,9 @@ def in_pieces(tracker: Tracker, sync: Times, random: Random) -> tuple[list[int],
 def test_at_most_n_rows_late_is_the_newest_time_before_the_last_n(rows: int, seed: int) -> None:
     random = Random(f"{rows}/{seed}")
     sync = disordered(random, 120)
-    expected = [max(sync[: max(at - rows, 0)].tolist(), default=MIN_TIME) for at in range(len(sync) + 1)]
+    expected = [
+        max(sync[: max(at - rows, 0)].tolist(), default=MIN_TIME) for at in range(len(sync) + 1)
+    ]
     said, after = in_pieces(RowsTracker(rows), sync, random)
     assert [*said, after.promise] == expected
     assert RowsTracker(rows).from_json(after.to_json()).promise == after.promise
@@ -54,19 +66,29 @@ def test_what_summaries_of_chunks_promise_is_never_more_than_the_rows_do(rows: i
         assert isinstance(moved, RowsTracker)
         told = moved
         assert MIN_TIME <= told.promise <= whole.promise
-        assert whole.promise - told.promise <= 3 + rows // 100 or told.promise == whole.promise == MIN_TIME
+        assert (
+            whole.promise - told.promise <= 3 + rows // 100
+            or told.promise == whole.promise == MIN_TIME
+        )
     assert told.promise > MIN_TIME
 
 
 def test_of_chunks_in_no_order_only_what_came_before_them_is_promised() -> None:
-    (tracker,) = absorbed([RowsTracker(3)], combine_unordered([(sighting_of(np.array([5, 9]), [LateByRows(3)]), 2)])[0])  # type: ignore[list-item]
-    block = combine_unordered([(sighting_of(np.array([t, t + 1]), [LateByRows(3)]), 2) for t in (20, 10)])  # type: ignore[misc]
+    (tracker,) = absorbed(
+        [RowsTracker(3)],
+        combine_unordered([(sighting_of(np.array([5, 9]), [LateByRows(3)]), 2)])[0],  # type: ignore[list-item]
+    )
+    block = combine_unordered(
+        [(sighting_of(np.array([t, t + 1]), [LateByRows(3)]), 2) for t in (20, 10)]  # type: ignore[misc]
+    )
     (tracker,) = absorbed([tracker], block[0])
     assert tracker.promise == 9
 
 
 def test_classes_of_lateness_are_a_sixteenth_wide_at_most() -> None:
-    values = np.unique(np.concatenate([np.arange(2_000), 2 ** np.arange(11, 60), 2 ** np.arange(11, 60) - 1]))
+    values = np.unique(
+        np.concatenate([np.arange(2_000), 2 ** np.arange(11, 60), 2 ** np.arange(11, 60) - 1])
+    )
     edges = np.array([upper_edge(int(number)) for number in class_of(values)])
     assert (edges >= values).all()
     assert (edges - values <= values // 16).all()
@@ -74,7 +96,8 @@ def test_classes_of_lateness_are_a_sixteenth_wide_at_most() -> None:
 
 
 def naive_estimate(sync: list[int], percentile: float, warmup: int) -> list[int]:
-    """The definition, row by row: lateness of all rows up to the last change of the slack, sorted."""
+    """The definition, row by row: lateness of all rows up to the last change of the slack,
+    sorted."""
     newest, promised, slack = MIN_TIME, MIN_TIME, None
     lateness: list[int] = []
     said = []
@@ -93,13 +116,17 @@ def naive_estimate(sync: list[int], percentile: float, warmup: int) -> list[int]
 
 
 @pytest.mark.parametrize(("percentile", "warmup"), [(0.5, 1), (0.99, 600), (1.0, 1)])
-def test_an_estimate_is_the_named_share_of_the_lateness_so_far(percentile: float, warmup: int) -> None:
+def test_an_estimate_is_the_named_share_of_the_lateness_so_far(
+    percentile: float, warmup: int
+) -> None:
     random = Random(percentile)
     sync = disordered(random, 1_500, spread=200)
     said, after = in_pieces(EstimateTracker(percentile, warmup), sync, random)
     assert said == naive_estimate(sync.tolist(), percentile, warmup)
     assert isinstance(after, EstimateTracker) and not after.broken
-    again, _ = EstimateTracker(percentile, warmup).from_json(after.to_json()).after(np.array([1_600]))
+    again, _ = (
+        EstimateTracker(percentile, warmup).from_json(after.to_json()).after(np.array([1_600]))
+    )
     assert again.tolist() == [after.promise]
 
 

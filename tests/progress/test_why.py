@@ -6,7 +6,7 @@ from typing import Any
 
 import thalweg as tw
 from thalweg.model import Element
-from thalweg.spark.simulation import DividedEngine
+from thalweg.shards.local_engine import DividedEngine
 from thalweg.testing import FakeClock
 
 COLUMNS = {"k": "string", "v": "int64"}
@@ -49,8 +49,20 @@ def test_it_reads_like_an_answer() -> None:
     engine.push("left", [at(24), at(26)])
     assert str(engine.why(0)) == "the query has promised 1: what starts at 0 is final."
     left, right = engine.why(20).waits
-    assert (left.source, left.operator, left.needs, left.has, left.since) == ("left", "window_aggregate-1", 30, 20, 9_000_000)
-    assert (right.source, right.operator, right.needs, right.has, right.since) == ("right", "join-1", 21, 1, 7_000_000)
+    assert (left.source, left.operator, left.needs, left.has, left.since) == (
+        "left",
+        "window_aggregate-1",
+        30,
+        20,
+        9_000_000,
+    )
+    assert (right.source, right.operator, right.needs, right.has, right.since) == (
+        "right",
+        "join-1",
+        21,
+        1,
+        7_000_000,
+    )
     assert right.release[0] == "a row at 21 or later, and 2 rows after it"
 
 
@@ -71,7 +83,9 @@ def test_what_else_may_explain_a_missing_result_is_noted() -> None:
 
 
 def test_every_operator_counts_what_it_does() -> None:
-    engine = tw.Engine(source("s", disorder=0, late="drop").where("v != 3").tumbling(10).aggregate(n=tw.count()))
+    engine = tw.Engine(
+        source("s", disorder=0, late="drop").where("v != 3").tumbling(10).aggregate(n=tw.count())
+    )
     engine.push("s", [at(1), at(3), at(5)])
     engine.push("s", [at(12), at(31)])
     done = engine.status().operators
@@ -81,7 +95,9 @@ def test_every_operator_counts_what_it_does() -> None:
         "select-1": (2, 4, 4),
         "window_aggregate-1": (2, 4, 2),
     }
-    assert done["window_aggregate-1"].state_rows > 0 and all(one.seconds > 0 for one in done.values())
+    assert done["window_aggregate-1"].state_rows > 0 and all(
+        one.seconds > 0 for one in done.values()
+    )
 
 
 def test_retractions_are_counted() -> None:
@@ -92,12 +108,24 @@ def test_retractions_are_counted() -> None:
 
 
 def test_a_divided_query_says_the_same() -> None:
-    chained = source("left", disorder=5).group_by("k").tumbling(10).aggregate(n=tw.count()).tumbling(20).aggregate(most=tw.max_("n"))
+    chained = (
+        source("left", disorder=5)
+        .group_by("k")
+        .tumbling(10)
+        .aggregate(n=tw.count())
+        .tumbling(20)
+        .aggregate(most=tw.max_("n"))
+    )
     engine = DividedEngine(chained)
     engine.push("left", [at(3), at(28, "b")])
     why = engine.why()
     (wait,) = why.waits
     assert wait.source == "left" and wait.needs % 10 == 0
-    assert wait.release[0].startswith(f"a row at {wait.needs + 5} or later (the newest is 28, disorder 5)")
+    assert wait.release[0].startswith(
+        f"a row at {wait.needs + 5} or later (the newest is 28, disorder 5)"
+    )
     assert wait.path[0].operator.startswith("1/") and wait.path[-1].operator.startswith("0/")
-    assert sum(one.rows_in for name, one in engine.figures().items() if name.startswith("0/source")) == 2
+    assert (
+        sum(one.rows_in for name, one in engine.figures().items() if name.startswith("0/source"))
+        == 2
+    )

@@ -1,7 +1,9 @@
-"""Bad input: refused whole, with a typed error that names the place, and as if it had never been pushed.
+"""Bad input: refused whole, with a typed error that names the place, and as if it had never been
+pushed.
 
-Every case puts something bad between two good rows. Three things are checked of each: the error and its place; that no
-state has changed; and that the good rows, pushed again without it, give the table they would have given anyway.
+Every case puts something bad between two good rows. Three things are checked of each: the error and
+its place; that no state has changed; and that the good rows, pushed again without it, give the
+table they would have given anyway.
 """
 
 from __future__ import annotations
@@ -30,7 +32,22 @@ from thalweg.errors import (
     UnknownColumnError,
     UnknownRowError,
 )
-from thalweg.model import MAX_TIME, MIN_TIME, Adjust, Batch, Cti, Insert, Progress, Row, adjust, batches_of, cti, insert, point, remove
+from thalweg.model import (
+    MAX_TIME,
+    MIN_TIME,
+    Adjust,
+    Batch,
+    Cti,
+    Insert,
+    Progress,
+    Row,
+    adjust,
+    batches_of,
+    cti,
+    insert,
+    point,
+    remove,
+)
 
 SOURCE = tw.source("s", {"k": "string", "v": "int64"}, group_ctis="k")
 QUERY = SOURCE.group_by("k").snapshot().aggregate(n=tw.count(), v=tw.sum_("v"))
@@ -62,7 +79,8 @@ def rest_of(engine: tw.Engine) -> list[Row]:
     return tw.cht(tw.elements_of(out), QUERY.schema)
 
 
-# ------------------------------------------------------------------------------------------------------------ elements
+# ------------------------------------------------------------------------------------------------------------
+# elements
 
 
 def between(bad: Any, error: type[ThalwegError]) -> Case:
@@ -88,22 +106,32 @@ ELEMENTS = {
     "a time that overflows": between(insert(A, 2**70, 2**70 + 1), TimeRangeError),
     "a column nobody declared": between(point({"k": "a", "v": 1, "z": 0}, 4), SchemaChangeError),
     "a value of another type": between(point({"k": "a", "v": "one"}, 4), SchemaChangeError),
-    "a fraction in a column of whole numbers": between(point({"k": "a", "v": 1.5}, 4), SchemaChangeError),
+    "a fraction in a column of whole numbers": between(
+        point({"k": "a", "v": 1.5}, 4), SchemaChangeError
+    ),
     "an adjust of a row never seen": between(adjust({"k": "z", "v": 9}, 4, 6, 7), UnknownRowError),
     "an adjust that names a wrong end": between(adjust(A, 1, 8, 12), UnknownRowError),
-    "a second removal of a row that is there once": Case(  # a row after the promise: of one before it, removals are late
-        lambda: [GOOD[0], remove(A, 4, 6), remove(A, 4, 6)], UnknownRowError, r"source 's'.* row 2\b"
+    # a row after the promise: of one before it, removals are late
+    "a second removal of a row that is there once": Case(
+        lambda: [GOOD[0], remove(A, 4, 6), remove(A, 4, 6)],
+        UnknownRowError,
+        r"source 's'.* row 2\b",
     ),
-    "an adjust ahead of its insert": Case(lambda: [GOOD[0], adjust(A, 5, 6, 7), insert(A, 5, 6)], UnknownRowError),
+    "an adjust ahead of its insert": Case(
+        lambda: [GOOD[0], adjust(A, 5, 6, 7), insert(A, 5, 6)], UnknownRowError
+    ),
     "an event before the promise": between(insert(A, 2, 6), LateEventError),
     "an event before the promise of its group": between(insert(B, 4, 6), LateEventError),
 }
 
-# -------------------------------------------------------------------------------------------------------------- promises
+# --------------------------------------------------------------------------------------------------------------
+# promises
 
 
 def after_good(*bad: Cti) -> Case:
-    return Case(lambda: [GOOD[0], *bad], ProgressError if bad[-1].time in (2, 4) else TimeRangeError, BATCH)
+    return Case(
+        lambda: [GOOD[0], *bad], ProgressError if bad[-1].time in (2, 4) else TimeRangeError, BATCH
+    )
 
 
 PROMISES = {
@@ -114,15 +142,24 @@ PROMISES = {
     "a CTI at a fraction of a tick": after_good(Cti(7.5)),  # type: ignore[arg-type]
     "a CTI beyond the clock": after_good(Cti(MAX_TIME)),
     "a CTI that overflows": after_good(Cti(2**80)),
-    "a CTI for a column that is not there": Case(lambda: [GOOD[0], cti(7, {"z": 1})], SchemaChangeError, BATCH),
+    "a CTI for a column that is not there": Case(
+        lambda: [GOOD[0], cti(7, {"z": 1})], SchemaChangeError, BATCH
+    ),
     "a CTI for no column": Case(lambda: [GOOD[0], cti(7, {})], MalformedElementError, BATCH),
     "a CTI as text": Case(lambda: [GOOD[0], Cti("7")], MalformedElementError, BATCH),  # type: ignore[arg-type]
-    "a CTI for a value of another type": Case(lambda: [GOOD[0], cti(7, {"k": 7})], SchemaChangeError, BATCH),
-    "a CTI for a value that is no key": Case(lambda: [GOOD[0], cti(7, {"k": ["b"]})], MalformedElementError, BATCH),
-    "CTIs for groups of several kinds": Case(lambda: [GOOD[0], cti(7, {"v": 1})], MalformedElementError, BATCH),
+    "a CTI for a value of another type": Case(
+        lambda: [GOOD[0], cti(7, {"k": 7})], SchemaChangeError, BATCH
+    ),
+    "a CTI for a value that is no key": Case(
+        lambda: [GOOD[0], cti(7, {"k": ["b"]})], MalformedElementError, BATCH
+    ),
+    "CTIs for groups of several kinds": Case(
+        lambda: [GOOD[0], cti(7, {"v": 1})], MalformedElementError, BATCH
+    ),
 }
 
-# ---------------------------------------------------------------------------------------------------------- Arrow tables
+# ----------------------------------------------------------------------------------------------------------
+# Arrow tables
 
 
 def table(start: Any = (4, 5, 6), end: Any = (6, 8, 7), **columns: Any) -> pa.Table:
@@ -130,8 +167,19 @@ def table(start: Any = (4, 5, 6), end: Any = (6, 8, 7), **columns: Any) -> pa.Ta
     return pa.table({"_start": start, "_end": end, **payload})
 
 
-def elements(kind: Any = (0, 0, 0), start: Any = (4, 5, 6), end: Any = (6, 8, 7), new_end: Any = (6, 8, 7)) -> pa.Table:
-    return pa.table({"_kind": kind, "_start": start, "_end": end, "_new_end": new_end, "k": ["a", "a", "b"], "v": [1, 5, 2]})
+def elements(
+    kind: Any = (0, 0, 0), start: Any = (4, 5, 6), end: Any = (6, 8, 7), new_end: Any = (6, 8, 7)
+) -> pa.Table:
+    return pa.table(
+        {
+            "_kind": kind,
+            "_start": start,
+            "_end": end,
+            "_new_end": new_end,
+            "k": ["a", "a", "b"],
+            "v": [1, 5, 2],
+        }
+    )
 
 
 OTHER = pa.schema([("k", pa.string()), ("w", pa.int64())])
@@ -142,48 +190,94 @@ TABLES = {
     "a null start": Case(lambda: table(start=[4, None, 6]), TimeRangeError),
     "a null end": Case(lambda: table(end=[6, None, 7]), TimeRangeError),
     "a null start in a second chunk": Case(
-        lambda: pa.concat_tables([table().slice(0, 1), table(start=[None, 5, 6])]), TimeRangeError, r"source 's'.* row 1\b"
+        lambda: pa.concat_tables([table().slice(0, 1), table(start=[None, 5, 6])]),
+        TimeRangeError,
+        r"source 's'.* row 1\b",
     ),
-    "starts that are floats": Case(lambda: table(start=[4.0, math.nan, 6.0]), TimeRangeError, BATCH),
-    "starts that are timestamps": Case(lambda: table(start=pa.array([4, 5, 6], pa.timestamp("us"))), TimeRangeError, BATCH),
-    "a start beyond the clock": Case(lambda: table(start=[4, MAX_TIME, 6], end=[6, MAX_TIME + 1, 7]), TimeRangeError),
-    "a start beyond int64": Case(lambda: table(start=HUGE, end=pa.array([6, 2**63 + 2, 7], pa.uint64())), TimeRangeError),
+    "starts that are floats": Case(
+        lambda: table(start=[4.0, math.nan, 6.0]), TimeRangeError, BATCH
+    ),
+    "starts that are timestamps": Case(
+        lambda: table(start=pa.array([4, 5, 6], pa.timestamp("us"))), TimeRangeError, BATCH
+    ),
+    "a start beyond the clock": Case(
+        lambda: table(start=[4, MAX_TIME, 6], end=[6, MAX_TIME + 1, 7]), TimeRangeError
+    ),
+    "a start beyond int64": Case(
+        lambda: table(start=HUGE, end=pa.array([6, 2**63 + 2, 7], pa.uint64())), TimeRangeError
+    ),
     "an end before its start": Case(lambda: table(end=[6, 4, 7]), LifetimeError),
     "no end at all": Case(lambda: table().drop_columns("_end"), SchemaChangeError, BATCH),
-    "a column too many": Case(lambda: table(k=["a"] * 3, v=[1] * 3, z=[0] * 3), SchemaChangeError, BATCH),
+    "a column too many": Case(
+        lambda: table(k=["a"] * 3, v=[1] * 3, z=[0] * 3), SchemaChangeError, BATCH
+    ),
     "a column too few": Case(lambda: table(k=["a"] * 3), SchemaChangeError, BATCH),
-    "a column of another name": Case(lambda: table(k=["a"] * 3, w=[1] * 3), SchemaChangeError, BATCH),
-    "a column of another type": Case(lambda: table(k=["a"] * 3, v=[1.0] * 3), SchemaChangeError, BATCH),
+    "a column of another name": Case(
+        lambda: table(k=["a"] * 3, w=[1] * 3), SchemaChangeError, BATCH
+    ),
+    "a column of another type": Case(
+        lambda: table(k=["a"] * 3, v=[1.0] * 3), SchemaChangeError, BATCH
+    ),
     "an event before the promise": Case(lambda: table(start=[4, 2, 6]), LateEventError),
     "elements: a kind that is none": Case(lambda: elements(kind=[0, 2, 0]), MalformedElementError),
-    "elements: a kind that does not fit": Case(lambda: elements(kind=[0, 300, 0]), MalformedElementError),
+    "elements: a kind that does not fit": Case(
+        lambda: elements(kind=[0, 300, 0]), MalformedElementError
+    ),
     "elements: a null start": Case(lambda: elements(start=[4, None, 6]), TimeRangeError),
-    "elements: a null new end": Case(lambda: elements(kind=[0, 1, 0], new_end=[6, None, 7]), TimeRangeError),
+    "elements: a null new end": Case(
+        lambda: elements(kind=[0, 1, 0], new_end=[6, None, 7]), TimeRangeError
+    ),
     "elements: a start beyond int64": Case(lambda: elements(start=HUGE), TimeRangeError),
-    "elements: an adjust of a row never seen": Case(lambda: elements(kind=[0, 1, 0], new_end=[6, 9, 7]), UnknownRowError),
-    "elements: a new end before the start": Case(lambda: elements(kind=[0, 1, 0], new_end=[6, 4, 7]), LifetimeError),
-    "a batch of other columns": Case(lambda: next(batches_of([point({"k": "a", "w": 1}, 4)], OTHER)), SchemaChangeError, BATCH),
-    "a batch that promises beyond the clock": Case(lambda: Batch.empty(SOURCE.schema, Progress(MAX_TIME)), TimeRangeError, BATCH),
+    "elements: an adjust of a row never seen": Case(
+        lambda: elements(kind=[0, 1, 0], new_end=[6, 9, 7]), UnknownRowError
+    ),
+    "elements: a new end before the start": Case(
+        lambda: elements(kind=[0, 1, 0], new_end=[6, 4, 7]), LifetimeError
+    ),
+    "a batch of other columns": Case(
+        lambda: next(batches_of([point({"k": "a", "w": 1}, 4)], OTHER)), SchemaChangeError, BATCH
+    ),
+    "a batch that promises beyond the clock": Case(
+        lambda: Batch.empty(SOURCE.schema, Progress(MAX_TIME)), TimeRangeError, BATCH
+    ),
     "a batch that promises for a column that is not there": Case(
-        lambda: Batch.empty(SOURCE.schema, Progress(scope_columns=("z",), scoped={(1,): 9})), SchemaChangeError, BATCH
+        lambda: Batch.empty(SOURCE.schema, Progress(scope_columns=("z",), scoped={(1,): 9})),
+        SchemaChangeError,
+        BATCH,
     ),
-    "a batch with starts that are floats": Case(lambda: Batch(ONE, np.array([4.0]), np.array([6])), TimeRangeError, BATCH),
+    "a batch with starts that are floats": Case(
+        lambda: Batch(ONE, np.array([4.0]), np.array([6])), TimeRangeError, BATCH
+    ),
     "a batch with adjusts and no new ends": Case(
-        lambda: Batch(ONE, np.array([1]), np.array([9]), None, np.array([True])), MalformedElementError, BATCH
+        lambda: Batch(ONE, np.array([1]), np.array([9]), None, np.array([True])),
+        MalformedElementError,
+        BATCH,
     ),
-    "a batch with more times than rows": Case(lambda: Batch(ONE, np.array([4, 5]), np.array([6, 6])), MalformedElementError, BATCH),
+    "a batch with more times than rows": Case(
+        lambda: Batch(ONE, np.array([4, 5]), np.array([6, 6])), MalformedElementError, BATCH
+    ),
 }
 
-# ------------------------------------------------------------------------------------------------- more than one batch
+# -------------------------------------------------------------------------------------------------
+# more than one batch
 
 PUSHES = {
     "not iterable at all": Case(lambda: 42, MalformedElementError, "source 's'"),
     "nothing": Case(lambda: None, MalformedElementError, "source 's'"),
-    "a bad row after a good batch": Case(lambda: [*GOOD, cti(6), insert(A, 8, 7)], LifetimeError, BATCH),
-    "a bad table after a good one": Case(lambda: [table(), table(end=[6, 4, 7])], LifetimeError, BATCH),
+    "a bad row after a good batch": Case(
+        lambda: [*GOOD, cti(6), insert(A, 8, 7)], LifetimeError, BATCH
+    ),
+    "a bad table after a good one": Case(
+        lambda: [table(), table(end=[6, 4, 7])], LifetimeError, BATCH
+    ),
 }
 
-CASES = {**ELEMENTS, **PROMISES, **{f"table: {name}": case for name, case in TABLES.items()}, **PUSHES}
+CASES = {
+    **ELEMENTS,
+    **PROMISES,
+    **{f"table: {name}": case for name, case in TABLES.items()},
+    **PUSHES,
+}
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
 
@@ -212,7 +306,8 @@ def test_good_rows_of_refused_input_can_be_pushed_again(case: Case) -> None:
     assert rest_of(engine) == rest_of(undisturbed) != []
 
 
-# ------------------------------------------------------------------------------------------------- places of other kinds
+# -------------------------------------------------------------------------------------------------
+# places of other kinds
 
 
 def test_pulling_refuses_bad_input_the_same_way() -> None:
@@ -239,7 +334,9 @@ def test_a_source_nobody_declared_is_refused_and_the_next_push_is_fine() -> None
 
 
 def test_late_events_of_a_push_that_is_refused_are_not_in_the_ledger() -> None:
-    engine = tw.Engine(tw.source("s", {"k": "string", "v": "int64"}, late="drop", disorder=2, partition="k"))
+    engine = tw.Engine(
+        tw.source("s", {"k": "string", "v": "int64"}, late="drop", disorder=2, partition="k")
+    )
     engine.push("s", [insert(A, 9, 12), insert(A, 3, 5)])
     before = engine.snapshot()
     with pytest.raises(LifetimeError, match="source 's', batch 2, row 0"):
@@ -252,7 +349,10 @@ def test_an_adjust_of_an_insert_only_source_is_refused() -> None:
     engine = tw.Engine(tw.source("s", {"k": "string", "v": "int64"}, insert_only=True))
     engine.push("s", insert(A, 1, 9))
     before = engine.snapshot()
-    with pytest.raises(MalformedElementError, match="source 's', batch 1, row 1: an adjust, but the source is declared insert_only"):
+    with pytest.raises(
+        MalformedElementError,
+        match="source 's', batch 1, row 1: an adjust, but the source is declared insert_only",
+    ):
         engine.push("s", [insert(A, 2, 3), adjust(A, 1, 9, 10)])
     assert engine.snapshot() == before
 
@@ -274,7 +374,11 @@ def test_one_bad_source_does_not_harm_what_another_has_pushed() -> None:
         (pa.array([1.0, math.inf]), TimeRangeError, r"row 1: the time 't' is inf"),
         (pa.array([1.0, 1e300]), TimeRangeError, r"row 1: the time 't' is 1e\+300"),
         (pa.array([1.0, 4.5]), TimeRangeError, r"row 1: the time 't' is 4.5, not a whole number"),
-        (pa.array([0, 1001], pa.timestamp("ns")), TimeRangeError, r"row 1: the time 't' is 1001 ns, not a whole number"),
+        (
+            pa.array([0, 1001], pa.timestamp("ns")),
+            TimeRangeError,
+            r"row 1: the time 't' is 1001 ns, not a whole number",
+        ),
         (pa.array([0, 2**60], pa.timestamp("s")), TimeRangeError, r"row 1: the time 't'"),
         (pa.array([0, 2**63], pa.uint64()), TimeRangeError, r"row 1: the time 't'"),
         (pa.array([0, 2**63 - 1]), TimeRangeError, r"row 1: the time 't'"),
@@ -295,7 +399,9 @@ def test_one_bad_source_does_not_harm_what_another_has_pushed() -> None:
         "text",
     ],
 )
-def test_events_refuses_starts_that_are_no_times(column: pa.Array, error: type[ThalwegError], message: str) -> None:
+def test_events_refuses_starts_that_are_no_times(
+    column: pa.Array, error: type[ThalwegError], message: str
+) -> None:
     with pytest.raises(error, match=message):
         tw.events(pa.table({"t": column}), "t")
 

@@ -1,6 +1,8 @@
-"""Answers: early, revised, final. When each leaves under `speculative`, `eager`, `final` and `hold`, and what never differs.
+"""Answers: early, revised, final. When each leaves under `speculative`, `eager`, `final` and
+`hold`, and what never differs.
 
-With the watermark m = max(latest CTI, largest start seen) and the CTI c, an answer that ends at e leaves when
+With the watermark m = max(latest CTI, largest start seen) and the CTI c, an answer that ends at e
+leaves when
 
     speculative   e <= m                 hold d        e <= max(c, m - d)
     eager         at once                final         e <= c   (e < c where the end itself may still move)
@@ -16,7 +18,19 @@ import pytest
 
 import thalweg as tw
 from thalweg.errors import PlanError
-from thalweg.model import Adjust, Batch, Cti, Element, Insert, adjust, assert_sound, cti, insert, point, remove
+from thalweg.model import (
+    Adjust,
+    Batch,
+    Cti,
+    Element,
+    Insert,
+    adjust,
+    assert_sound,
+    cti,
+    insert,
+    point,
+    remove,
+)
 from thalweg.testing import assert_same_table, oracle
 
 EVENTS = tw.source("s", {"k": "int64", "v": "int64"})
@@ -34,7 +48,8 @@ def n(count: int, start: int) -> Insert:
     return insert({"n": count}, start, start + 10)
 
 
-# -------------------------------------------------------------------------------------------------------- speculative
+# --------------------------------------------------------------------------------------------------------
+# speculative
 
 
 def test_speculative_is_silent_about_windows_beyond_the_watermark() -> None:
@@ -70,7 +85,9 @@ def test_an_answer_that_did_not_change_is_not_given_again() -> None:
     assert pushed(engine, point({"k": 0, "v": 5}, 2), point(X, 12)) == [insert({"v": 5}, 0, 10)]
     assert pushed(engine, point({"k": 0, "v": 3}, 4)) == []
     assert pushed(engine, cti(10)) == []
-    assert [e for e in tw.elements_of(engine.finish()) if isinstance(e, Insert)] == [insert({"v": 1}, 10, 20)]
+    assert [e for e in tw.elements_of(engine.finish()) if isinstance(e, Insert)] == [
+        insert({"v": 1}, 10, 20)
+    ]
 
 
 def test_a_change_that_is_undone_in_the_same_batch_is_silent() -> None:
@@ -85,7 +102,8 @@ def test_an_end_that_moves_within_its_window_is_silent() -> None:
     assert pushed(engine, adjust(X, 2, 5, 9)) == []
 
 
-# -------------------------------------------------------------------------------------------------------------- eager
+# --------------------------------------------------------------------------------------------------------------
+# eager
 
 
 def test_eager_answers_open_windows_at_once() -> None:
@@ -97,7 +115,10 @@ def test_eager_answers_open_windows_at_once() -> None:
 def test_eager_answers_once_a_batch() -> None:
     engine = tw.Engine(COUNTED, consistency="eager")
     assert pushed(engine, *(point(X, time) for time in range(8))) == [n(8, 0)]
-    assert pushed(engine, *(point(X, time) for time in range(8))) == [adjust({"n": 8}, 0, 10, 0), n(16, 0)]
+    assert pushed(engine, *(point(X, time) for time in range(8))) == [
+        adjust({"n": 8}, 0, 10, 0),
+        n(16, 0),
+    ]
 
 
 def test_eager_snapshots_are_revised_by_their_ends() -> None:
@@ -106,7 +127,8 @@ def test_eager_snapshots_are_revised_by_their_ends() -> None:
     assert pushed(engine, adjust(X, 2, None, 6)) == [adjust({"n": 1}, 2, None, 6)]
 
 
-# -------------------------------------------------------------------------------------------------------------- final
+# --------------------------------------------------------------------------------------------------------------
+# final
 
 
 def test_final_waits_for_the_cti() -> None:
@@ -130,7 +152,8 @@ def test_final_holds_rows_of_operators_that_revise_by_nature() -> None:
     assert pushed(engine, point(X, 9), cti(10)) == [insert(X, 1, 9)]
 
 
-# --------------------------------------------------------------------------------------------------------------- hold
+# ---------------------------------------------------------------------------------------------------------------
+# hold
 
 
 def test_hold_answers_that_long_after_the_watermark() -> None:
@@ -155,7 +178,8 @@ def test_hold_takes_durations_and_belongs_to_speculative() -> None:
         tw.Engine(COUNTED, consistency="exact")
 
 
-# ------------------------------------------------------------------------------------------------ what never differs
+# ------------------------------------------------------------------------------------------------
+# what never differs
 
 QUERIES = {
     "source": EVENTS,
@@ -166,7 +190,10 @@ QUERIES = {
     "top_k": EVENTS.top_k(1, by="v"),
     "edges": EVENTS.edges("k"),
     "anti join": EVENTS.anti_join(EVENTS.shift(3), on="k"),
-    "window over a window": EVENTS.tumbling(5).aggregate(n=tw.count()).session(8).aggregate(n=tw.sum_("n")),
+    "window over a window": EVENTS.tumbling(5)
+    .aggregate(n=tw.count())
+    .session(8)
+    .aggregate(n=tw.sum_("n")),
 }
 WAYS: dict[str, dict[str, Any]] = {
     "eager": {"consistency": "eager"},
@@ -180,14 +207,21 @@ DISORDER = 15
 
 
 def disordered(size: int = 50) -> list[Element]:
-    """Rows up to 15 ticks late, some of which change their end or vanish, and CTIs that allow for it."""
+    """Rows up to 15 ticks late, some of which change their end or vanish, and CTIs that allow for
+    it."""
     random, made = Random(7), list[Element]()
     for now in range(size):
         start = now + DISORDER - random.randint(0, DISORDER)
-        row = insert({"k": random.randrange(2), "v": random.randrange(5)}, start, start + random.randint(1, 12))
+        row = insert(
+            {"k": random.randrange(2), "v": random.randrange(5)},
+            start,
+            start + random.randint(1, 12),
+        )
         made.append(row)
         if random.random() < 0.25:
-            made.append(adjust(row.payload, row.start, row.end, random.choice([start, row.end + 3])))
+            made.append(
+                adjust(row.payload, row.start, row.end, random.choice([start, row.end + 3]))
+            )
         if now % 10 == 9:
             made.append(cti(now))
     return made
@@ -197,7 +231,11 @@ def disordered(size: int = 50) -> list[Element]:
 def output(name: str, way: str) -> tuple[Batch, ...]:
     """Everything that comes out when two elements at a time go in."""
     engine, arriving = tw.Engine(QUERIES[name], **WAYS[way]), disordered()
-    out = [batch for at in range(0, len(arriving), 2) for batch in engine.push("s", arriving[at : at + 2])]
+    out = [
+        batch
+        for at in range(0, len(arriving), 2)
+        for batch in engine.push("s", arriving[at : at + 2])
+    ]
     return (*out, *engine.finish())
 
 
@@ -210,7 +248,10 @@ def adjusts(name: str, way: str) -> int:
 def test_every_way_ends_with_the_same_table_and_keeps_its_promises(name: str, way: str) -> None:
     query, batches = QUERIES[name], output(name, way)
     assert_sound(batches)
-    assert_same_table(oracle(query.node, {"s": tw.cht(disordered())}), tw.cht(tw.elements_of(batches), query.schema))
+    assert_same_table(
+        oracle(query.node, {"s": tw.cht(disordered())}),
+        tw.cht(tw.elements_of(batches), query.schema),
+    )
     assert batches[-1].progress.ended
 
 
@@ -222,9 +263,13 @@ def test_final_never_takes_anything_back(name: str) -> None:
 @pytest.mark.parametrize("name", ["tumbling", "hopping by key", "snapshot", "session", "top_k"])
 def test_the_longer_an_answer_is_held_the_fewer_corrections(name: str) -> None:
     made = {way: adjusts(name, way) for way in WAYS}
-    assert made["eager"] > made["speculative"] > made["hold 4"] > made["hold 30"] == made["final"] == 0
+    assert (
+        made["eager"] > made["speculative"] > made["hold 4"] > made["hold 30"] == made["final"] == 0
+    )
 
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_hold_0_is_speculative_to_the_element(name: str) -> None:
-    assert list(tw.elements_of(output(name, "hold 0"))) == list(tw.elements_of(output(name, "speculative")))
+    assert list(tw.elements_of(output(name, "hold 0"))) == list(
+        tw.elements_of(output(name, "speculative"))
+    )

@@ -14,7 +14,19 @@ import pytest
 
 import thalweg as tw
 from thalweg.errors import EvaluationError, LateEventError, PlanError, StateError
-from thalweg.model import INFINITY, Adjust, Batch, Cti, Element, Insert, adjust, assert_sound, cti, insert, point
+from thalweg.model import (
+    INFINITY,
+    Adjust,
+    Batch,
+    Cti,
+    Element,
+    Insert,
+    adjust,
+    assert_sound,
+    cti,
+    insert,
+    point,
+)
 from thalweg.testing import assert_same_table, oracle
 
 COLUMNS = {"k": "string", "v": "int64"}
@@ -38,7 +50,11 @@ LEFT: list[Element] = [
 ]
 RIGHT: list[Element] = [row("y", 5, 1, 2), cti(4), row("x", 6, 9, 10), cti(9)]
 INPUTS = {"a": LEFT, "b": RIGHT}
-STEPS = [(name, element) for pair in zip(LEFT, RIGHT, strict=False) for name, element in zip(INPUTS, pair, strict=True)]
+STEPS = [
+    (name, element)
+    for pair in zip(LEFT, RIGHT, strict=False)
+    for name, element in zip(INPUTS, pair, strict=True)
+]
 STEPS += [("a", element) for element in LEFT[len(RIGHT) :]]
 
 
@@ -59,7 +75,8 @@ def unordered(batches: list[tw.Batch]) -> list[str]:
     return sorted(map(repr, values(tw.elements_of(batches))))
 
 
-# ------------------------------------------------------------------------------------------------------- push and pull
+# -------------------------------------------------------------------------------------------------------
+# push and pull
 
 
 def test_pushing_and_pulling_give_the_same_table() -> None:
@@ -80,7 +97,9 @@ def test_one_push_of_many_elements_is_cut_at_its_ctis() -> None:
     together, apart = tw.Engine(A), tw.Engine(A)
     assert list(tw.elements_of(together.push("a", LEFT))) == LEFT
     parts = [LEFT[:3], LEFT[3:6], LEFT[6:]]
-    assert list(tw.elements_of(chain.from_iterable(apart.push("a", part) for part in parts))) == LEFT
+    assert (
+        list(tw.elements_of(chain.from_iterable(apart.push("a", part) for part in parts))) == LEFT
+    )
     assert together.status().batches == apart.status().batches == 3
 
 
@@ -99,7 +118,16 @@ def test_pulling_is_lazy() -> None:
 
 
 def test_pulling_lets_sources_take_turns() -> None:
-    seen = values(list(tw.elements_of(tw.run(A.union(B), {"a": [row("a", 1, 0), cti(0), row("a", 2, 1)], "b": [row("b", 1, 0), cti(0)]}))))
+    seen = values(
+        list(
+            tw.elements_of(
+                tw.run(
+                    A.union(B),
+                    {"a": [row("a", 1, 0), cti(0), row("a", 2, 1)], "b": [row("b", 1, 0), cti(0)]},
+                )
+            )
+        )
+    )
     assert [e.payload["k"] for e in seen if isinstance(e, Insert)] == ["a", "b", "a"]
 
 
@@ -122,7 +150,8 @@ def test_after_the_end_everything_is_late() -> None:
         engine.push("a", row("x", 1, 5, 9))
 
 
-# ---------------------------------------------------------------------------------------------------- status and clock
+# ----------------------------------------------------------------------------------------------------
+# status and clock
 
 
 def test_status_counts_what_went_through() -> None:
@@ -131,7 +160,13 @@ def test_status_counts_what_went_through() -> None:
     engine.push("b", cti(6))
     engine.push("a", [row("x", 1, 3, 4), cti(6)])
     status = engine.status()
-    assert (status.batches, status.elements_in, status.elements_out, status.adjusts_out, status.late) == (3, 4, 3, 1, 0)
+    assert (
+        status.batches,
+        status.elements_in,
+        status.elements_out,
+        status.adjusts_out,
+        status.late,
+    ) == (3, 4, 3, 1, 0)
     assert status.progress.cti == 4 and status.state.rows > 0
 
 
@@ -141,7 +176,9 @@ def test_a_restored_engine_knows_what_was_promised() -> None:
     engine.push("s", [cti(3), cti(9, {"day": date(2020, 1, 1)})])
     restored = tw.Engine.restore(query, engine.snapshot())
     assert restored.status().progress == engine.status().progress
-    assert restored.push("s", cti(9, {"day": date(2020, 1, 1)})) == []  # a promise that was made is not made again
+    assert (
+        restored.push("s", cti(9, {"day": date(2020, 1, 1)})) == []
+    )  # a promise that was made is not made again
 
 
 def test_busy_time_is_read_from_the_clock_it_is_given() -> None:
@@ -155,10 +192,14 @@ def test_busy_time_is_read_from_the_clock_it_is_given() -> None:
 def test_engine_knows_its_columns_and_sources() -> None:
     engine = tw.Engine(QUERY)
     assert engine.schema.names == ["k", "n", "v"]
-    assert {name: schema.names for name, schema in engine.sources.items()} == {"a": ["k", "v"], "b": ["k", "v"]}
+    assert {name: schema.names for name, schema in engine.sources.items()} == {
+        "a": ["k", "v"],
+        "b": ["k", "v"],
+    }
 
 
-# --------------------------------------------------------------------------------------------------- stop and restore
+# ---------------------------------------------------------------------------------------------------
+# stop and restore
 
 STATEFUL = {
     "hopping": QUERY,
@@ -172,7 +213,9 @@ STATEFUL = {
 
 @pytest.mark.parametrize("consistency", ["speculative", "eager", "final"])
 @pytest.mark.parametrize("query", STATEFUL.values(), ids=STATEFUL.keys())
-def test_stopped_and_restored_anywhere_equals_uninterrupted(query: tw.Stream, consistency: str) -> None:
+def test_stopped_and_restored_anywhere_equals_uninterrupted(
+    query: tw.Stream, consistency: str
+) -> None:
     engine = tw.Engine(query, consistency=consistency)
     whole = [unordered(engine.push(name, element)) for name, element in STEPS]
     rest = unordered(engine.finish())
@@ -181,7 +224,9 @@ def test_stopped_and_restored_anywhere_equals_uninterrupted(query: tw.Stream, co
         play(first, STEPS[:stop])
         second = tw.Engine.restore(query, first.snapshot(), consistency=consistency)
         assert second.snapshot() == first.snapshot()
-        assert [unordered(second.push(name, element)) for name, element in STEPS[stop:]] == whole[stop:]
+        assert [unordered(second.push(name, element)) for name, element in STEPS[stop:]] == whole[
+            stop:
+        ]
         assert unordered(second.finish()) == rest
 
 
@@ -200,24 +245,62 @@ def test_a_snapshot_does_not_follow_the_engine_it_was_taken_from() -> None:
         (A.group_by("k").hopping(8, 4).aggregate(n=tw.count(), v=tw.sum_("v")), {}),
         (QUERY, {"consistency": "final"}),
         (QUERY, {"hold": 5}),
-        (tw.source("a", COLUMNS, late="drop").union(B).group_by("k").hopping(8, 4).aggregate(n=tw.count(), v=tw.sum_("v")), {}),
-        (tw.source("a", COLUMNS, insert_only=True).union(B).group_by("k").hopping(8, 4).aggregate(n=tw.count(), v=tw.sum_("v")), {}),
+        (
+            tw.source("a", COLUMNS, late="drop")
+            .union(B)
+            .group_by("k")
+            .hopping(8, 4)
+            .aggregate(n=tw.count(), v=tw.sum_("v")),
+            {},
+        ),
+        (
+            tw.source("a", COLUMNS, insert_only=True)
+            .union(B)
+            .group_by("k")
+            .hopping(8, 4)
+            .aggregate(n=tw.count(), v=tw.sum_("v")),
+            {},
+        ),
     ],
-    ids=["another window", "another source", "another consistency", "another hold", "another late policy", "another fact"],
+    ids=[
+        "another window",
+        "another source",
+        "another consistency",
+        "another hold",
+        "another late policy",
+        "another fact",
+    ],
 )
 def test_a_snapshot_of_another_query_is_refused(query: tw.Stream, options: dict[str, Any]) -> None:
-    with pytest.raises(StateError, match="the snapshot belongs to another query, or to this one with another consistency"):
+    with pytest.raises(
+        StateError,
+        match="the snapshot belongs to another query, or to this one with another consistency",
+    ):
         tw.Engine.restore(query, tw.Engine(QUERY).snapshot(), **options)
 
 
 def test_a_query_written_anew_takes_the_snapshot_of_its_twin() -> None:
-    twin = tw.source("a", COLUMNS).union(tw.source("b", COLUMNS)).group_by("k").hopping(8, 4).aggregate(n=tw.count(), v=tw.sum_("v"))
+    twin = (
+        tw.source("a", COLUMNS)
+        .union(tw.source("b", COLUMNS))
+        .group_by("k")
+        .hopping(8, 4)
+        .aggregate(n=tw.count(), v=tw.sum_("v"))
+    )
     engine = tw.Engine(QUERY)
     play(engine, STEPS[:6])
     assert tw.Engine.restore(twin, engine.snapshot()).snapshot() == engine.snapshot()
 
 
-@pytest.mark.parametrize("spoil", [lambda whole: b"", lambda whole: b"nonsense", lambda whole: whole[:60], lambda whole: whole[:-40]])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda whole: b"",
+        lambda whole: b"nonsense",
+        lambda whole: whole[:60],
+        lambda whole: whole[:-40],
+    ],
+)
 def test_bytes_that_are_no_snapshot_are_refused(spoil: Any) -> None:
     with pytest.raises(StateError, match="these bytes are no snapshot"):
         tw.Engine.restore(QUERY, spoil(tw.Engine(QUERY).snapshot()))
@@ -255,7 +338,8 @@ def test_partitions_of_any_type_survive_a_restart(kind: Any, value: Any) -> None
         restored.push("s", point({"k": value}, 4))
 
 
-# ------------------------------------------------------------------------------------------------------- after a failure
+# -------------------------------------------------------------------------------------------------------
+# after a failure
 
 FRAGILE = A.select("k", number="cast(k as int)").tumbling(10).aggregate(n=tw.sum_("number"))
 
@@ -270,15 +354,21 @@ def failed() -> tw.Engine:
 
 def test_an_engine_that_failed_inside_refuses_to_go_on() -> None:
     engine = failed()
-    uses: list[Callable[[], list[Batch]]] = [lambda: engine.push("a", row("2", 0, 3, 4)), engine.finish]
+    uses: list[Callable[[], list[Batch]]] = [
+        lambda: engine.push("a", row("2", 0, 3, 4)),
+        engine.finish,
+    ]
     for use in uses:
-        with pytest.raises(StateError, match=r"the query failed earlier .* go on from its last snapshot") as caught:
+        with pytest.raises(
+            StateError, match=r"the query failed earlier .* go on from its last snapshot"
+        ) as caught:
             use()
         assert isinstance(caught.value.__cause__, EvaluationError)
 
 
 def test_an_engine_that_failed_inside_gives_no_snapshot() -> None:
-    # The source has taken the batch and the operators behind it have not: going on from there would lose a row.
+    # The source has taken the batch and the operators behind it have not: going on from there would
+    # lose a row.
     with pytest.raises(StateError):
         failed().snapshot()
 

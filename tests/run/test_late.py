@@ -1,4 +1,5 @@
-"""Late events: what each policy makes of them, that every one is counted, and that the ledger has it."""
+"""Late events: what each policy makes of them, that every one is counted, and that the ledger has
+it."""
 
 from __future__ import annotations
 
@@ -14,7 +15,13 @@ from thalweg.model import INFINITY, Element, Row, adjust, assert_sound, cti, ins
 COLUMNS = {"k": "string", "v": "int64"}
 
 X = {"k": "x", "v": 1}
-TOO_LATE: list[Element] = [insert(X, 1, 20), cti(10), insert(X, 4, 15), insert(X, 5, 8), adjust(X, 1, 20, 6)]
+TOO_LATE: list[Element] = [
+    insert(X, 1, 20),
+    cti(10),
+    insert(X, 4, 15),
+    insert(X, 5, 8),
+    adjust(X, 1, 20, 6),
+]
 LATE_TABLES = {
     "drop": [(1, 20, X)],
     "side": [(1, 20, X)],
@@ -30,7 +37,9 @@ def test_late_events_are_left_out_or_moved_counted_and_kept(late: str) -> None:
     assert tw.cht(tw.elements_of(batches)) == LATE_TABLES[late]
     assert engine.late_count("s") == engine.status().late == 3
     ledger = engine.late("s").to_pylist()
-    assert [(entry["_kind"], entry["_start"], entry["_end"], entry["_promise"]) for entry in ledger] == [
+    assert [
+        (entry["_kind"], entry["_start"], entry["_end"], entry["_promise"]) for entry in ledger
+    ] == [
         (0, 4, 15, 10),
         (0, 5, 8, 10),
         (1, 1, 20, 10),
@@ -43,14 +52,22 @@ def test_the_ledger_is_handed_over_and_the_count_stays() -> None:
     engine = tw.Engine(tw.source("s", COLUMNS, late="drop"))
     engine.push("s", TOO_LATE)
     assert engine.late("s").num_rows == 3
-    assert engine.late("s").num_rows == 0 and engine.late("s").schema.names[:4] == ["_kind", "_start", "_end", "_new_end"]
+    assert engine.late("s").num_rows == 0 and engine.late("s").schema.names[:4] == [
+        "_kind",
+        "_start",
+        "_end",
+        "_new_end",
+    ]
     assert engine.late_count("s") == 3
 
 
 def test_late_events_under_error_are_refused_and_not_counted() -> None:
     engine = tw.Engine(tw.source("s", COLUMNS))
     engine.push("s", TOO_LATE[:2])
-    with pytest.raises(LateEventError, match=r"source 's', batch 1, row 0: .* changes time 4, before the promise 10"):
+    with pytest.raises(
+        LateEventError,
+        match=r"source 's', batch 1, row 0: .* changes time 4, before the promise 10",
+    ):
         engine.push("s", TOO_LATE[2:])
     assert engine.late_count("s") == engine.late("s").num_rows == 0
 
@@ -106,7 +123,11 @@ def test_what_is_late_does_not_depend_on_how_the_input_is_cut() -> None:
     tables, ledgers = [], []
     for size in (1, 3, len(arriving)):
         engine = tw.Engine(source)
-        out = [batch for at in range(0, len(arriving), size) for batch in engine.push("s", arriving[at : at + size])]
+        out = [
+            batch
+            for at in range(0, len(arriving), size)
+            for batch in engine.push("s", arriving[at : at + size])
+        ]
         tables.append(tw.cht(tw.elements_of(out)))
         ledgers.append(engine.late("s").column("_start").to_pylist())
     assert tables[0] == tables[1] == tables[2]
@@ -114,19 +135,36 @@ def test_what_is_late_does_not_depend_on_how_the_input_is_cut() -> None:
 
 
 @pytest.mark.parametrize("late", ["drop", "adjust"])
-def test_an_adjust_that_follows_a_late_one_does_not_depend_on_how_the_input_is_cut(late: str) -> None:
-    # The source believes in the end 7 that came too late; what it says of that end is too late as well.
-    arriving: list[Element] = [insert(X, 5, 13), cti(10), adjust(X, 5, 13, 7), adjust(X, 5, 7, None)]
+def test_an_adjust_that_follows_a_late_one_does_not_depend_on_how_the_input_is_cut(
+    late: str,
+) -> None:
+    # The source believes in the end 7 that came too late; what it says of that end is too late as
+    # well.
+    arriving: list[Element] = [
+        insert(X, 5, 13),
+        cti(10),
+        adjust(X, 5, 13, 7),
+        adjust(X, 5, 7, None),
+    ]
     apart, together = (tw.Engine(tw.source("s", COLUMNS, late=late)) for _ in range(2))
     one_by_one = [batch for element in arriving for batch in apart.push("s", element)]
-    assert tw.cht(tw.elements_of(one_by_one)) == tw.cht(tw.elements_of(together.push("s", arriving)))
+    assert tw.cht(tw.elements_of(one_by_one)) == tw.cht(
+        tw.elements_of(together.push("s", arriving))
+    )
     assert apart.late_count("s") == together.late_count("s")
 
 
 def test_an_adjust_of_an_end_that_came_too_late_is_left_out_as_well() -> None:
-    # The row has ended for good at 12. That it goes on is too late, and so is everything that is said of it afterwards.
+    # The row has ended for good at 12. That it goes on is too late, and so is everything that is
+    # said of it afterwards.
     engine = tw.Engine(tw.source("s", COLUMNS, late="drop"))
-    arriving: list[Element] = [insert(X, 5, 12), cti(20), adjust(X, 5, 12, None), adjust(X, 5, None, 40), adjust(X, 5, 40, 30)]
+    arriving: list[Element] = [
+        insert(X, 5, 12),
+        cti(20),
+        adjust(X, 5, 12, None),
+        adjust(X, 5, None, 40),
+        adjust(X, 5, 40, 30),
+    ]
     out = [batch for element in arriving for batch in engine.push("s", element)]
     assert tw.cht(tw.elements_of(out)) == [(5, 12, X)]
     assert engine.late_count("s") == 3
@@ -139,13 +177,15 @@ def test_an_end_that_stays_infinite_does_not_make_the_source_newer() -> None:
     engine.push("s", point(X, 0))
 
 
-# ---------------------------------------------------------------------------------------------------------- any cuts
+# ----------------------------------------------------------------------------------------------------------
+# any cuts
 
 Played = tuple[list[Row], list[tuple[Any, ...]]]
 
 
 def some_stream(random: Random, *, promises: bool, scoped: bool) -> list[Element]:
-    """Rows around a time that moves on, adjusts of what the source believes is there, and CTIs that many of them break."""
+    """Rows around a time that moves on, adjusts of what the source believes is there, and CTIs that
+    many of them break."""
     made: list[Element] = []
     believed: list[tuple[dict[str, Any], int, int]] = []
     now, promised = 0, {"a": -10, "b": -10}
@@ -153,7 +193,10 @@ def some_stream(random: Random, *, promises: bool, scoped: bool) -> list[Element
         now += random.randint(0, 4)
         kind = random.random()
         if kind < 0.45 or not believed:
-            payload, start = {"k": random.choice("ab"), "v": random.randint(0, 1)}, now - random.randint(0, 12)
+            payload, start = (
+                {"k": random.choice("ab"), "v": random.randint(0, 1)},
+                now - random.randint(0, 12),
+            )
             end = random.choice([INFINITY, start + random.randint(1, 15)])
             made.append(insert(payload, start, end))
             believed.append((payload, start, end))
@@ -182,7 +225,9 @@ def played(source: tw.Stream, parts: list[list[Element]], *, restart: bool) -> P
     assert_sound(out)
     ledger = engine.late("s")
     assert engine.late_count("s") == ledger.num_rows
-    return tw.cht(tw.elements_of(out), source.schema), [tuple(entry.values()) for entry in ledger.to_pylist()]
+    return tw.cht(tw.elements_of(out), source.schema), [
+        tuple(entry.values()) for entry in ledger.to_pylist()
+    ]
 
 
 MODES: dict[str, dict[str, Any]] = {
@@ -200,10 +245,15 @@ def test_table_and_ledger_do_not_depend_on_how_the_input_is_cut(mode: str, late:
     source, some_late = tw.source("s", COLUMNS, late=late, **MODES[mode]), 0
     for seed in range(15):
         random = Random(f"{mode}/{late}/{seed}")
-        arriving = some_stream(random, promises="disorder" not in MODES[mode], scoped="group_ctis" in MODES[mode])
+        arriving = some_stream(
+            random, promises="disorder" not in MODES[mode], scoped="group_ctis" in MODES[mode]
+        )
         cuts = sorted(random.sample(range(len(arriving) + 1), 3))
         apart = played(source, [[element] for element in arriving], restart=False)
-        parts = [arriving[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(arriving)], strict=True)]
+        parts = [
+            arriving[begin:end]
+            for begin, end in zip([0, *cuts], [*cuts, len(arriving)], strict=True)
+        ]
         assert played(source, [arriving], restart=False) == apart
         assert played(source, parts, restart=True) == apart
         some_late += len(apart[1])

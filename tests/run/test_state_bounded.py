@@ -1,8 +1,9 @@
 """State is bounded by the disorder and the windows, not by the length of the stream.
 
-The stream comes in laps: the same disordered rows again and again, each lap later in time, with a CTI at its end. What an
-operator holds after ten times as many laps must be what it held after a few, to the row; after the end it holds nothing.
-The ledger of late events is not state: it is handed over.
+The stream comes in laps: the same disordered rows again and again, each lap later in time, with a
+CTI at its end. What an operator holds after ten times as many laps must be what it held after a
+few, to the row; after the end it holds nothing. The ledger of late events is not state: it is
+handed over.
 """
 
 from __future__ import annotations
@@ -33,22 +34,40 @@ def new_keys(lap: int, drawn: int) -> int:
 
 
 def lap_of(source: str, lap: int, key_of: KeyOf) -> Iterator[list[Element]]:
-    """The batches of one lap: rows out of order, ends that change, a row that is taken back, rows that end a lap later."""
+    """The batches of one lap: rows out of order, ends that change, a row that is taken back, rows
+    that end a lap later."""
     random, base = Random(source), lap * LAP
     rows: list[Insert] = []
     for at in range(LAP):
         start = base + at + random.randint(0, DISORDER)
-        rows.append(insert({"k": key_of(lap, random.randrange(3)), "v": random.randrange(4)}, start, start + random.randint(1, 12)))
+        rows.append(
+            insert(
+                {"k": key_of(lap, random.randrange(3)), "v": random.randrange(4)},
+                start,
+                start + random.randint(1, 12),
+            )
+        )
     first, second, third = (insert({"k": key_of(lap, n), "v": 9}, base + n) for n in range(3))
     changed, gone = rows[3], rows[5]
     yield [*rows[: LAP // 2], first, second]
     longer = adjust(changed.payload, changed.start, changed.end, changed.end + 5)
-    yield [*rows[LAP // 2 :], third, longer, remove(gone.payload, gone.start, gone.end), cti(base + LAP)]
-    ends = [adjust(row.payload, row.start, None, base + LAP + 7 + n) for n, row in enumerate((first, second, third))]
+    yield [
+        *rows[LAP // 2 :],
+        third,
+        longer,
+        remove(gone.payload, gone.start, gone.end),
+        cti(base + LAP),
+    ]
+    ends = [
+        adjust(row.payload, row.start, None, base + LAP + 7 + n)
+        for n, row in enumerate((first, second, third))
+    ]
     yield list(ends)
 
 
-def peak_and_rest(query: tw.Stream, laps: int, *, key_of: KeyOf = same_keys, consistency: str = "speculative") -> tuple[int, int]:
+def peak_and_rest(
+    query: tw.Stream, laps: int, *, key_of: KeyOf = same_keys, consistency: str = "speculative"
+) -> tuple[int, int]:
     """The most rows held after any batch, and the rows held after the end."""
     engine, peak = tw.Engine(query, consistency=consistency), 0
     for lap in range(laps):
@@ -76,7 +95,10 @@ QUERIES: dict[str, tw.Stream] = {
     "window join": A.window_join(B, on="k", window=tw.band(before=4, after=3)),
     "full window join": A.window_join(B, on="k", window=tw.same_window(10), how="full"),
     "count by both times": (
-        A.window_join(B, on="k", window=tw.band(before=4, after=3)).group_by("left_time", "right_time").snapshot().aggregate(n=tw.count())
+        A.window_join(B, on="k", window=tw.band(before=4, after=3))
+        .group_by("left_time", "right_time")
+        .snapshot()
+        .aggregate(n=tw.count())
     ),
     "join of three": tw.join_all({"a": A, "b": B, "c": A}, "k", sizes=3),
     "as-of join": A.asof_join(B, on="k", within=10),
@@ -89,9 +111,14 @@ QUERIES: dict[str, tw.Stream] = {
     "chop": A.chop(5),
     "point_at_end": A.point_at_end(),
     "fill": GROUPED.tumbling(5).aggregate(n=tw.count(), fill=[0, 1, 2, 3]),
-    "group_apply": GROUPED.apply(lambda group: group.snapshot().aggregate(n=tw.count()).where("n > 1")),
+    "group_apply": GROUPED.apply(
+        lambda group: group.snapshot().aggregate(n=tw.count()).where("n > 1")
+    ),
     "group_apply, join": GROUPED.apply(lambda group: group.join(group.shift(3), where="l.v = r.v")),
-    "window over a window": A.tumbling(5).aggregate(n=tw.count()).snapshot().aggregate(n=tw.max_("n")),
+    "window over a window": A.tumbling(5)
+    .aggregate(n=tw.count())
+    .snapshot()
+    .aggregate(n=tw.max_("n")),
 }
 
 
@@ -104,14 +131,20 @@ def test_a_long_stream_holds_no_more_than_a_short_one(query: tw.Stream, consiste
 
 
 @pytest.mark.parametrize(
-    "query", [query for name, query in QUERIES.items() if name.startswith(("hopping", "snapshot", "session", "top_k"))]
+    "query",
+    [
+        query
+        for name, query in QUERIES.items()
+        if name.startswith(("hopping", "snapshot", "session", "top_k"))
+    ],
 )
 def test_eager_answers_cost_no_state_that_grows(query: tw.Stream) -> None:
     short = peak_and_rest(query, SHORT, consistency="eager")
     assert peak_and_rest(query, 4 * SHORT, consistency="eager") == (short[0], 0)
 
 
-# The last sample of a key lasts for ever, so `edges` rightly holds one row for each key there ever was.
+# The last sample of a key lasts for ever, so `edges` rightly holds one row for each key there ever
+# was.
 COMING_AND_GOING = {name: query for name, query in QUERIES.items() if name != "edges"}
 
 
@@ -122,11 +155,14 @@ def test_keys_that_never_come_back_are_forgotten(query: tw.Stream) -> None:
 
 
 def test_edges_hold_one_row_for_each_key_besides_what_is_unsettled() -> None:
-    (short, _), (long, rest) = (peak_and_rest(QUERIES["edges"], laps, key_of=new_keys) for laps in (SHORT, LONG))
+    (short, _), (long, rest) = (
+        peak_and_rest(QUERIES["edges"], laps, key_of=new_keys) for laps in (SHORT, LONG)
+    )
     assert long - short <= 3 * (LONG - SHORT) and rest == 0
 
 
-# ------------------------------------------------------------------------------------------------------- what it rests on
+# -------------------------------------------------------------------------------------------------------
+# what it rests on
 
 
 def test_without_promises_nothing_is_forgotten() -> None:
@@ -141,7 +177,12 @@ def test_without_promises_nothing_is_forgotten() -> None:
 
 
 def test_a_row_without_an_end_is_held_as_one_row() -> None:
-    for query in (A.chop(5), GROUPED.tumbling(5).aggregate(n=tw.count()), A.join(A, on="k"), A.distinct()):
+    for query in (
+        A.chop(5),
+        GROUPED.tumbling(5).aggregate(n=tw.count()),
+        A.join(A, on="k"),
+        A.distinct(),
+    ):
         engine = tw.Engine(query)
         engine.push("a", [insert({"k": 0, "v": 0}, 1), cti(10)])
         early = engine.status().state.rows
@@ -163,7 +204,15 @@ def test_late_rows_are_forgotten_once_nothing_can_speak_of_them(late: str) -> No
     for lap in range(12):
         base = lap * LAP
         row = {"k": 0, "v": lap}
-        engine.push("a", [cti(base + 10), insert(row, base, base + 15), insert(row, base + 1), adjust(row, base + 1, None, base + 12)])
+        engine.push(
+            "a",
+            [
+                cti(base + 10),
+                insert(row, base, base + 15),
+                insert(row, base + 1),
+                adjust(row, base + 1, None, base + 12),
+            ],
+        )
         peaks.append(engine.status().state.rows)
         assert engine.late("a").num_rows >= 2
     assert max(peaks[2:]) == peaks[2]

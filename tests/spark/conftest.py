@@ -1,4 +1,5 @@
-"""One Spark session for all tests here. Tests that use it stay together on one worker, so that one JVM is started."""
+"""One Spark session for all tests here. Tests that use it stay together on one worker, so that one
+JVM is started."""
 
 from __future__ import annotations
 

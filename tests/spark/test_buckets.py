@@ -1,4 +1,5 @@
-"""Buckets: equal keys meet, whatever type and batch they come in; bucket ids lie where Spark puts them."""
+"""Buckets: equal keys meet, whatever type and batch they come in; bucket ids lie where Spark puts
+them."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from thalweg.spark.buckets import _murmur3, bucket_ids, bucket_of
+from thalweg.shards.buckets import _murmur3, bucket_ids, bucket_of
 
 MANY = 100_003
 """So many buckets that two different values hardly ever share one."""
@@ -20,34 +21,66 @@ def buckets(values: list[Any], kind: pa.DataType | None = None, count: int = MAN
     return [int(bucket) for bucket in bucket_of([pa.array(values, kind)], len(values), count)]
 
 
-# ---------------------------------------------------------------------------------------------------------------- keys
+# ----------------------------------------------------------------------------------------------------------------
+# keys
 
 
 @pytest.mark.parametrize(
-    "kind", [pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint64(), pa.float16(), pa.float32(), pa.float64(), pa.decimal128(9, 2)]
+    "kind",
+    [
+        pa.int8(),
+        pa.int16(),
+        pa.int32(),
+        pa.uint8(),
+        pa.uint64(),
+        pa.float16(),
+        pa.float32(),
+        pa.float64(),
+        pa.decimal128(9, 2),
+    ],
 )
 def test_equal_numbers_of_different_types_meet(kind: pa.DataType) -> None:
     values: list[Any] = [0, 1, 7, 100, None]
-    given = [value if value is None or not pa.types.is_decimal(kind) else Decimal(value) for value in values]
-    numbers = pa.array(np.array(values[:4], np.float16), kind) if kind == pa.float16() else pa.array(given[:4], kind)
+    given = [
+        value if value is None or not pa.types.is_decimal(kind) else Decimal(value)
+        for value in values
+    ]
+    numbers = (
+        pa.array(np.array(values[:4], np.float16), kind)
+        if kind == pa.float16()
+        else pa.array(given[:4], kind)
+    )
     assert bucket_of([numbers], 4, MANY).tolist() == buckets(values, pa.int64())[:4]
 
 
 def test_zero_has_one_bucket_and_so_has_nan() -> None:
     assert len(set(buckets([0.0, -0.0]))) == 1
-    strange = np.array([0x7FF8000000000000, 0x7FF8000000000001, -0x8000000000000], np.int64).view(np.float64)
+    strange = np.array([0x7FF8000000000000, 0x7FF8000000000001, -0x8000000000000], np.int64).view(
+        np.float64
+    )
     assert np.isnan(strange).all()
     assert len(set(buckets(strange.tolist()))) == 1
 
 
 def test_nulls_of_all_types_meet_and_are_not_zero() -> None:
-    kinds = [pa.int64(), pa.float64(), pa.string(), pa.binary(), pa.null(), pa.bool_(), pa.timestamp("us"), pa.list_(pa.int64())]
+    kinds = [
+        pa.int64(),
+        pa.float64(),
+        pa.string(),
+        pa.binary(),
+        pa.null(),
+        pa.bool_(),
+        pa.timestamp("us"),
+        pa.list_(pa.int64()),
+    ]
     assert len({buckets([None], kind)[0] for kind in kinds}) == 1
     assert buckets([None, 0])[0] != buckets([None, 0])[1]
     assert buckets([None, ""])[0] != buckets([None, ""])[1]
 
 
-@pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())])
+@pytest.mark.parametrize(
+    "kind", [pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
+)
 def test_texts_meet_however_they_are_stored(kind: pa.DataType) -> None:
     values = ["", "a", None, "b", "a", "ä€😀", "a\0b"]
     texts = pa.array(values)
@@ -72,7 +105,13 @@ def test_the_bucket_of_bytes_does_not_depend_on_their_company(kind: pa.DataType)
 
 @pytest.mark.parametrize(
     "values",
-    [[True, False], [[1, 2], [2, 1], []], [{"a": 1, "b": "x"}, {"a": 2, "b": "x"}], [1.5, 2.5], ["x", "y"]],
+    [
+        [True, False],
+        [[1, 2], [2, 1], []],
+        [{"a": 1, "b": "x"}, {"a": 2, "b": "x"}],
+        [1.5, 2.5],
+        ["x", "y"],
+    ],
     ids=["booleans", "lists", "structs", "floats", "texts"],
 )
 def test_a_value_has_one_bucket_wherever_it_stands(values: list[Any]) -> None:
@@ -88,7 +127,11 @@ def test_a_slice_has_the_buckets_of_its_rows() -> None:
         assert bucket_of([whole.slice(2, 2)], 2, MANY).tolist() == buckets(values, whole.type)[2:4]
 
 
-@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("ns", "UTC"), pa.date32(), pa.time64("us"), pa.duration("s")], ids=str)
+@pytest.mark.parametrize(
+    "kind",
+    [pa.timestamp("us"), pa.timestamp("ns", "UTC"), pa.date32(), pa.time64("us"), pa.duration("s")],
+    ids=str,
+)
 def test_times_have_buckets(kind: pa.DataType) -> None:
     storage = pa.int32() if kind == pa.date32() else pa.int64()
     times = pa.array([0, 1, 86_399, None], storage).cast(kind)
@@ -110,14 +153,19 @@ def test_without_keys_or_with_one_bucket_there_is_one() -> None:
     assert bucket_of([pa.array([], pa.string())], 0, 8).tolist() == []
 
 
-@pytest.mark.parametrize("values", [list(range(8_000)), [f"10.0.{i // 256}.{i % 256}" for i in range(8_000)]], ids=["numbers", "addresses"])
+@pytest.mark.parametrize(
+    "values",
+    [list(range(8_000)), [f"10.0.{i // 256}.{i % 256}" for i in range(8_000)]],
+    ids=["numbers", "addresses"],
+)
 @pytest.mark.parametrize("count", [2, 7, 8])
 def test_buckets_are_about_equally_full(values: list[Any], count: int) -> None:
     sizes = np.bincount(buckets(values, count=count), minlength=count)
     assert sizes.min() > 0.85 * len(values) / count and sizes.max() < 1.15 * len(values) / count
 
 
-# -------------------------------------------------------------------------------------------------- where Spark puts them
+# --------------------------------------------------------------------------------------------------
+# where Spark puts them
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 13, 64, 200])
@@ -131,7 +179,9 @@ def test_bucket_ids_are_one_for_each_partition(count: int) -> None:
 @pytest.mark.xdist_group("spark")
 def test_our_hash_is_that_of_spark(spark: SparkSession) -> None:
     numbers = [*range(300), -1, -(2**31), 2**31 - 1, 123_456_789]
-    frame = spark.createDataFrame([(number,) for number in numbers], "n int").selectExpr("n", "hash(n) as h", "pmod(hash(n), 7) as p")
+    frame = spark.createDataFrame([(number,) for number in numbers], "n int").selectExpr(
+        "n", "hash(n) as h", "pmod(hash(n), 7) as p"
+    )
     found = {row["n"]: (row["h"], row["p"]) for row in frame.collect()}
     assert found == {number: (_murmur3(number), _murmur3(number) % 7) for number in numbers}
 
@@ -141,5 +191,11 @@ def test_our_hash_is_that_of_spark(spark: SparkSession) -> None:
 def test_spark_puts_each_bucket_into_a_partition_of_its_own(spark: SparkSession) -> None:
     for count in (2, 4, 7):
         rows = spark.createDataFrame([(number,) for number in bucket_ids(count)], "bucket int")
-        placed = rows.repartition(count, "bucket").selectExpr("bucket", "spark_partition_id() as partition").collect()
-        assert {row["bucket"]: row["partition"] for row in placed} == {b: p for p, b in enumerate(bucket_ids(count))}
+        placed = (
+            rows.repartition(count, "bucket")
+            .selectExpr("bucket", "spark_partition_id() as partition")
+            .collect()
+        )
+        assert {row["bucket"]: row["partition"] for row in placed} == {
+            b: p for p, b in enumerate(bucket_ids(count))
+        }

@@ -1,4 +1,5 @@
-"""Fragments, exchange, buckets and state slices, without Spark: the laws of all operators, and the vectors."""
+"""Fragments, exchange, buckets and state slices, without Spark: the laws of all operators, and the
+vectors."""
 
 from __future__ import annotations
 
@@ -8,14 +9,18 @@ from random import Random
 import pytest
 
 from tests.operators.test_laws import LAWS, used
-from thalweg.spark.simulation import DividedEngine
+from thalweg.shards.local_engine import DividedEngine
 from thalweg.testing import CONSISTENCIES, assert_form_right, logical_inputs, make_form
 from thalweg.testing._vector_data import Vector
 from thalweg.testing.manner import PUNCTUATED, WILD
 from thalweg.testing.vectors import read_vectors, run_vector
 
 FILE = Path(__file__).parents[1] / "vectors" / "trill.jsonl"
-VECTORS = [vector for vector in read_vectors(FILE.read_text(encoding="utf-8").splitlines()) if isinstance(vector, Vector)]
+VECTORS = [
+    vector
+    for vector in read_vectors(FILE.read_text(encoding="utf-8").splitlines())
+    if isinstance(vector, Vector)
+]
 LOGICAL = [name for name in LAWS if not name.startswith("panes")]
 """Panes are made when a plan is cut into fragments: no query says them."""
 
@@ -27,7 +32,12 @@ def test_law(number: int, name: str) -> None:
     logicals = logical_inputs(query, used(query, law.inputs(Random(f"{name}/divided"))))
     for manner in (PUNCTUATED, WILD):
         form = make_form(logicals, manner, Random(name))
-        assert_form_right(query, form, consistency=CONSISTENCIES[number % len(CONSISTENCIES)], engine=DividedEngine)
+        assert_form_right(
+            query,
+            form,
+            consistency=CONSISTENCIES[number % len(CONSISTENCIES)],
+            engine=DividedEngine,
+        )
 
 
 @pytest.mark.slow
@@ -45,4 +55,6 @@ def test_law_at_length(name: str) -> None:
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.name)
 def test_vector(vector: Vector) -> None:
     outcome = run_vector(vector, forms=4, engine=DividedEngine)
-    assert outcome.status == ("unsupported" if vector.name.startswith("pattern_") else "pass"), outcome.detail
+    assert outcome.status == ("unsupported" if vector.name.startswith("pattern_") else "pass"), (
+        outcome.detail
+    )

@@ -1,4 +1,5 @@
-"""What goes wrong around a query ends it with an error that says so, and once it is put right the query goes on as if nothing had been."""
+"""What goes wrong around a query ends it with an error that says so, and once it is put right the
+query goes on as if nothing had been."""
 
 from __future__ import annotations
 
@@ -32,12 +33,14 @@ def assert_right(folder: Path) -> None:
 
 @pytest.fixture
 def three(tmp_path: Path) -> Path:
-    """A folder with three files of events, the second of which is about to be spoilt; a fourth is ready."""
+    """A folder with three files of events, the second of which is about to be spoilt; a fourth is
+    ready."""
     Arrivals(tmp_path, 4, seed=3, rows=40).arrive("events", 3)
     return tmp_path
 
 
-# ----------------------------------------------------------------------------------------------------------- checkpoint
+# -----------------------------------------------------------------------------------------------------------
+# checkpoint
 
 
 def test_no_flipped_bit_in_a_checkpoint_gives_a_wrong_answer(tmp_path: Path) -> None:
@@ -51,26 +54,43 @@ def test_no_flipped_bit_in_a_checkpoint_gives_a_wrong_answer(tmp_path: Path) -> 
 
 def test_a_checkpoint_of_another_query_is_refused(three: Path) -> None:
     run(three, finish=False)
-    with pytest.raises(StateError, match=r"the checkpoint belongs to another query\. Its fragments was .*, this query's is .*'rates'"):
+    with pytest.raises(
+        StateError,
+        match=r"the checkpoint belongs to another query\. Its fragments was .*, this query's is .*'rates'",
+    ):
         run(three, query(three, "priced"))
-    with pytest.raises(StateError, match=r"the checkpoint belongs to another query\. Its consistency was 'speculative'"):
+    with pytest.raises(
+        StateError,
+        match=r"the checkpoint belongs to another query\. Its consistency was 'speculative'",
+    ):
         run(three, consistency="final")
-    other = ts.from_files(str(three / "events"), time="ts", columns=EVENTS, disorder=200, name="events")
+    other = ts.from_files(
+        str(three / "events"), time="ts", columns=EVENTS, disorder=200, name="events"
+    )
     longer = other.group_by("key").hopping(600, 100).aggregate(n=tw.count(), total=tw.sum_("value"))
     (three / "ready" / "events" / "00003.parquet").rename(three / "events" / "00003.parquet")
-    with pytest.raises(StateError, match=r"hopping\(300 by 100\).*hopping\(600 by 100\).*Start the changed query with a new checkpoint"):
+    with pytest.raises(
+        StateError,
+        match=r"hopping\(300 by 100\).*hopping\(600 by 100\).*Start the changed query with a new checkpoint",
+    ):
         run(three, longer)
 
 
 def test_a_checkpoint_of_plain_spark_is_refused(three: Path, spark: SparkSession) -> None:
     rows = spark.readStream.schema("ts long, key string, value long").parquet(str(three / "events"))
-    foreign = rows.writeStream.format("noop").option("checkpointLocation", str(three / "checkpoint"))
+    foreign = rows.writeStream.format("noop").option(
+        "checkpointLocation", str(three / "checkpoint")
+    )
     foreign.trigger(availableNow=True).start().awaitTermination()
-    with pytest.raises(StateError, match="checkpoint: this checkpoint was not made by Thalweg, or its record is gone"):
+    with pytest.raises(
+        StateError,
+        match="checkpoint: this checkpoint was not made by Thalweg, or its record is gone",
+    ):
         run(three)
 
 
-# ---------------------------------------------------------------------------------------------------------------- input
+# ----------------------------------------------------------------------------------------------------------------
+# input
 
 
 @contextmanager
@@ -92,14 +112,20 @@ def _shortened(content: bytes) -> bytes:
 
 
 def test_a_damaged_file_is_named_and_read_once_it_is_repaired(three: Path) -> None:
-    files = {three / "events" / "00001.parquet": _damaged, three / "events" / "00002.parquet": _shortened}
+    files = {
+        three / "events" / "00001.parquet": _damaged,
+        three / "events" / "00002.parquet": _shortened,
+    }
     contents = {file: file.read_bytes() for file in files}
     for file, spoil in files.items():
         with same_age(file):
             file.write_bytes(spoil(contents[file]))
     for file, content in contents.items():
         named = re.escape(file.name)
-        with pytest.raises(InputError, match=rf"the file {named} cannot be read as parquet.*Repair it, or rename it to _{named}"):
+        with pytest.raises(
+            InputError,
+            match=rf"the file {named} cannot be read as parquet.*Repair it, or rename it to _{named}",
+        ):
             run(three)
         file.write_bytes(content)
     run(three)
@@ -127,10 +153,15 @@ def test_a_file_with_other_columns_is_named_with_the_column(three: Path) -> None
     with same_age(second):
         table = pq.ParquetFile(second).read()
         pq.write_table(table.set_column(2, "value", pa.repeat("12", len(table))), second)
-    with pytest.raises(SchemaChangeError, match=r"source 'events', file 00001\.parquet: there is no column 'value'"):
+    with pytest.raises(
+        SchemaChangeError, match=r"source 'events', file 00001\.parquet: there is no column 'value'"
+    ):
         run(three)
     first.write_bytes(contents[first])
-    with pytest.raises(SchemaChangeError, match=r"file 00002\.parquet: the column 'value' is string, the source declared int64"):
+    with pytest.raises(
+        SchemaChangeError,
+        match=r"file 00002\.parquet: the column 'value' is string, the source declared int64",
+    ):
         run(three)
     second.write_bytes(contents[second])
     run(three)
@@ -140,7 +171,10 @@ def test_a_file_with_other_columns_is_named_with_the_column(three: Path) -> None
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (pa.array([1.5]), "the column 'value' is double, the source declared int64: Float value 1.5"),
+        (
+            pa.array([1.5]),
+            "the column 'value' is double, the source declared int64: Float value 1.5",
+        ),
         (pa.array(["12"]), "the column 'value' is string, the source declared int64"),
         (pa.array([True]), None),
         (pa.array([2.0]), None),
@@ -148,7 +182,9 @@ def test_a_file_with_other_columns_is_named_with_the_column(three: Path) -> None
         (pa.array([None]), None),
     ],
 )
-def test_a_column_may_take_another_form_for_the_same_values_only(column: pa.Array, message: str | None) -> None:
+def test_a_column_may_take_another_form_for_the_same_values_only(
+    column: pa.Array, message: str | None
+) -> None:
     table = pa.table({"ts": [5], "key": ["a"], "value": column})
     payload = pa.schema([("key", pa.string()), ("value", pa.int64())])
     if message is None:
@@ -158,13 +194,24 @@ def test_a_column_may_take_another_form_for_the_same_values_only(column: pa.Arra
             Times("ts").batch(table, payload, "file f")
 
 
-# ------------------------------------------------------------------------------------------------ expressions and sinks
+# ------------------------------------------------------------------------------------------------
+# expressions and sinks
 
 
 def test_an_expression_that_fails_on_a_row_says_which(three: Path) -> None:
-    events = ts.from_files(str(three / "events"), time="ts", columns=EVENTS, disorder=200, name="events")
-    numbers = events.select(key="key", number="cast(key as bigint)").group_by("key").tumbling(100).aggregate(total=tw.sum_("number"))
-    with pytest.raises(EvaluationError, match=r"CAST\(key AS bigint\) failed on row \d+ of the batch, where key = 'k\d'"):
+    events = ts.from_files(
+        str(three / "events"), time="ts", columns=EVENTS, disorder=200, name="events"
+    )
+    numbers = (
+        events.select(key="key", number="cast(key as bigint)")
+        .group_by("key")
+        .tumbling(100)
+        .aggregate(total=tw.sum_("number"))
+    )
+    with pytest.raises(
+        EvaluationError,
+        match=r"CAST\(key AS bigint\) failed on row \d+ of the batch, where key = 'k\d'",
+    ):
         run(three, numbers)
 
 
@@ -185,12 +232,15 @@ def test_a_sink_that_fails_gets_its_batch_again(three: Path) -> None:
     elements = [
         tw.insert(row, start, end) if kind == "insert" else tw.adjust(row, start, end, new_end)
         for row in changes
-        for kind, start, end, new_end in [tuple(row.pop(name) for name in ("_kind", "_start", "_end", "_new_end"))]
+        for kind, start, end, new_end in [
+            tuple(row.pop(name) for name in ("_kind", "_start", "_end", "_new_end"))
+        ]
     ]
     assert tw.cht(elements, query(three, "windows").schema) == expected(three, "windows")
 
 
-# ------------------------------------------------------------------------------------------------------------ full disk
+# ------------------------------------------------------------------------------------------------------------
+# full disk
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""Files of events: which are picked up, in which order, how the order is kept, how they are read."""
+"""Files of events: which are picked up, in which order, how the order is kept, how they are
+read."""
 
 from __future__ import annotations
 
@@ -16,15 +17,17 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 
 from thalweg import spark
 from thalweg.errors import InputError, PlanError, SchemaChangeError, StateError, UnknownColumnError
+from thalweg.io.files import FileLog, read_file, whole_files
 from thalweg.model.time import INFINITY
 from thalweg.plan.nodes import Source
+from thalweg.shards.exchange import Header, batch_of_blob
+from thalweg.shards.fragments import fragments_of, targets_of
+from thalweg.shards.ingest import Ingest
 from thalweg.spark.feeds import Files, Times, _FileJob, _FileReader
-from thalweg.spark.files import FileLog, read_file, whole_files
-from thalweg.spark.fragments import fragments_of, targets_of
-from thalweg.spark.ingest import Ingest
-from thalweg.spark.wire import Header, batch_of_blob
 
-TABLE = pa.table({"ts": pa.array([3, 1, 2], pa.int64()), "k": ["a", "b", None], "v": pa.array([1.5, None, 2.5])})
+TABLE = pa.table(
+    {"ts": pa.array([3, 1, 2], pa.int64()), "k": ["a", "b", None], "v": pa.array([1.5, None, 2.5])}
+)
 FORMATS = ["parquet", "arrow", "csv", "json"]
 
 
@@ -37,11 +40,15 @@ def write(path: Path, table: pa.Table, format_: str) -> Path:
     elif format_ == "csv":
         pyarrow.csv.write_csv(table, path)
     else:
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()), encoding="utf-8")
+        path.write_text(
+            "".join(f"{json.dumps(row)}\n" for row in table.to_pylist()), encoding="utf-8"
+        )
     return path
 
 
-def read(path: Path, format_: str, columns: list[str] | None = None, schema: pa.Schema | None = None) -> pa.Table:
+def read(
+    path: Path, format_: str, columns: list[str] | None = None, schema: pa.Schema | None = None
+) -> pa.Table:
     return pa.concat_tables(read_file(path, format_, columns, schema))
 
 
@@ -64,14 +71,18 @@ def put(folder: Path, name: str, at: int = 0, text: str = '{"ts": 1}\n') -> Path
     return path
 
 
-# -------------------------------------------------------------------------------------------------------------- formats
+# --------------------------------------------------------------------------------------------------------------
+# formats
 
 
 @pytest.mark.parametrize("format_", FORMATS)
 def test_every_format_is_read(folder: Path, format_: str) -> None:
     path = write(folder / "one", TABLE, format_)
     assert read(path, format_, schema=TABLE.schema).to_pylist() == TABLE.to_pylist()
-    assert read(path, format_, ["v", "ts"], TABLE.schema).to_pylist() == TABLE.select(["v", "ts"]).to_pylist()
+    assert (
+        read(path, format_, ["v", "ts"], TABLE.schema).to_pylist()
+        == TABLE.select(["v", "ts"]).to_pylist()
+    )
 
 
 def test_nothing_in_a_csv_file_is_null_and_two_quotes_are_an_empty_text(folder: Path) -> None:
@@ -87,8 +98,10 @@ def test_a_file_without_rows_has_its_columns(folder: Path, format_: str) -> None
     assert read(path, format_).schema.equals(TABLE.schema, check_metadata=False)
 
 
-def test_a_large_parquet_file_comes_in_pieces(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thalweg.spark.files._CHUNK_ROWS", 4)
+def test_a_large_parquet_file_comes_in_pieces(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("thalweg.io.files._CHUNK_ROWS", 4)
     table = pa.table({"ts": range(10)})
     pq.write_table(table, folder / "one", row_group_size=2)
     assert [len(piece) for piece in read_file(folder / "one", "parquet", None, None)] == [4, 4, 2]
@@ -108,7 +121,9 @@ def test_an_unreadable_file_is_an_error_that_names_it(folder: Path, format_: str
     marks = {"parquet": b"nonsensePAR1", "arrow": b"nonsenseARROW1", "json": b"{nonsense\n"}
     (folder / "one").write_bytes(marks[format_])
     assert [path.name for path in whole_files(folder, format_)] == ["one"]
-    with pytest.raises(InputError, match=f"the file one cannot be read as {format_}: .*, and start again"):
+    with pytest.raises(
+        InputError, match=f"the file one cannot be read as {format_}: .*, and start again"
+    ):
         read(folder / "one", format_)
 
 
@@ -124,7 +139,8 @@ def test_an_unknown_format_is_refused() -> None:
         Files("events", "xml", Times("ts"))
 
 
-# --------------------------------------------------------------------------------------------------------- what is whole
+# ---------------------------------------------------------------------------------------------------------
+# what is whole
 
 
 @pytest.mark.parametrize("format_", FORMATS)
@@ -153,7 +169,8 @@ def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         log_of(tmp_path / "nowhere").look()
 
 
-# ------------------------------------------------------------------------------------------------------------ the log
+# ------------------------------------------------------------------------------------------------------------
+# the log
 
 
 def test_files_are_numbered_by_age_then_by_name(folder: Path) -> None:
@@ -190,7 +207,12 @@ def test_no_more_are_handed_out_than_the_limit(folder: Path) -> None:
     for number in range(5):
         put(folder, f"{number}", number)
     log = log_of(folder)
-    assert [log.look(2, since=0), log.look(2, since=2), log.look(2, since=4), log.look(None, since=4)] == [2, 4, 5, 5]
+    assert [
+        log.look(2, since=0),
+        log.look(2, since=2),
+        log.look(2, since=4),
+        log.look(None, since=4),
+    ] == [2, 4, 5, 5]
 
 
 @pytest.mark.parametrize("name", ["with space", "ünïcode", 'quote"and\\slash', "line\nend", "#1"])
@@ -241,18 +263,29 @@ def test_lines_that_were_swapped_are_refused(folder: Path) -> None:
             log_of(folder)
 
 
-# ----------------------------------------------------------------------------------------------------------- the reader
+# -----------------------------------------------------------------------------------------------------------
+# the reader
 
 
 def reader(folder: Path, **options: Any) -> _FileReader:
-    stream = spark.from_files(str(folder), time="ts", format="json", columns=pa.schema([("ts", pa.int64()), ("k", pa.string())]), **options)
+    stream = spark.from_files(
+        str(folder),
+        time="ts",
+        format="json",
+        columns=pa.schema([("ts", pa.int64()), ("k", pa.string())]),
+        **options,
+    )
     assert isinstance(stream.node, Source)
     ingest = Ingest(targets_of(fragments_of(stream.node), [0], source=stream.node.name))
     log = str(folder.parent / "checkpoint" / "s.files")
-    return _FileReader(_FileJob(stream.node.feed, ingest, stream.node.columns, "source 'events'", log))
+    return _FileReader(
+        _FileJob(stream.node.feed, ingest, stream.node.columns, "source 'events'", log)
+    )
 
 
-def chunks(mine: _FileReader, start: dict[str, int], end: dict[str, int]) -> list[tuple[Header, list[Any]]]:
+def chunks(
+    mine: _FileReader, start: dict[str, int], end: dict[str, int]
+) -> list[tuple[Header, list[Any]]]:
     found = []
     for part in mine.partitions(start, end):
         for rows in mine.read(part):
@@ -280,7 +313,9 @@ def test_positions_follow_on_across_files(folder: Path) -> None:
     for number in range(3):
         put(folder, f"{number}", number, '{"ts": 1, "k": "a"}\n')
     mine = reader(folder)
-    seen = chunks(mine, mine.initialOffset(), mine.latestOffset(mine.initialOffset(), ReadAllAvailable()))
+    seen = chunks(
+        mine, mine.initialOffset(), mine.latestOffset(mine.initialOffset(), ReadAllAvailable())
+    )
     assert [header.begin for header, _ in seen] == [0, *(header.end for header, _ in seen[:-1])]
 
 
@@ -330,13 +365,16 @@ def test_a_file_with_other_columns_is_refused_by_name(folder: Path) -> None:
     stream = spark.from_files(str(folder), time="ts")
     assert isinstance(stream.node, Source) and stream.schema == pa.schema([("k", pa.string())])
     times = Times("ts")
-    with pytest.raises(SchemaChangeError, match="file b: the column 'k' is int64, the source declared string"):
+    with pytest.raises(
+        SchemaChangeError, match="file b: the column 'k' is int64, the source declared string"
+    ):
         times.batch(read(folder / "b", "parquet"), stream.schema, "file b")
     with pytest.raises(SchemaChangeError, match="file c: there is no column 'k'"):
         times.batch(pa.table({"ts": [1]}), stream.schema, "file c")
 
 
-# --------------------------------------------------------------------------------------------------------- declarations
+# ---------------------------------------------------------------------------------------------------------
+# declarations
 
 
 def test_columns_are_taken_from_a_file_that_is_whole(folder: Path) -> None:

@@ -1,4 +1,5 @@
-"""Cutting a plan into fragments: what is exchanged by which keys, what runs before the exchange, what meets in one bucket."""
+"""Cutting a plan into fragments: what is exchanged by which keys, what runs before the exchange,
+what meets in one bucket."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ import pytest
 import thalweg as tw
 from thalweg.expr import col
 from thalweg.plan.nodes import Join, Node, Shift, Source, walk
-from thalweg.spark.fragments import FragmentPlan, fragments_of, parts_of, sources_of, targets_of
-from thalweg.spark.simulation import DividedEngine
+from thalweg.shards.fragments import FragmentPlan, fragments_of, parts_of, sources_of, targets_of
+from thalweg.shards.local_engine import DividedEngine
 from thalweg.testing import assert_physically_independent
 
 COLUMNS = {"k": "string", "v": "int64", "w": "int64"}
@@ -33,7 +34,8 @@ def labels(node: Node | None) -> list[str]:
 
 
 def shown(query: tw.Stream | Node) -> Shown:
-    """Per fragment its inputs: where each comes from, its keys, and what runs before the exchange."""
+    """Per fragment its inputs: where each comes from, its keys, and what runs before the
+    exchange."""
     return [
         [
             (
@@ -52,11 +54,14 @@ def keys(query: tw.Stream | Node) -> list[list[str]]:
     return [[by for _, by, _ in inputs] for inputs in shown(query)]
 
 
-# ---------------------------------------------------------------------------------------------------- before the exchange
+# ----------------------------------------------------------------------------------------------------
+# before the exchange
 
 
 def test_row_operators_run_before_the_exchange() -> None:
-    query = S.where("v > 1").select("k", x="v + 1").group_by("k").session(5).aggregate(n=tw.sum_("x"))
+    query = (
+        S.where("v > 1").select("k", x="v + 1").group_by("k").session(5).aggregate(n=tw.sum_("x"))
+    )
     assert shown(query) == [[("s", "k", ["where", "select"])]]
 
 
@@ -80,22 +85,40 @@ def test_columns_nobody_reads_are_left_behind() -> None:
 def test_a_start_is_read_before_the_exchange_unless_late_rows_are_moved() -> None:
     for late, where in (("drop", ["where"]), ("side", ["where"]), ("adjust", [])):
         events = tw.source("s", COLUMNS, late=late)
-        assert shown(events.where("_start > 3").group_by("k").snapshot().aggregate(n=tw.sum_("v"), m=tw.sum_("w"))) == [[("s", "k", where)]]
+        assert shown(
+            events.where("_start > 3")
+            .group_by("k")
+            .snapshot()
+            .aggregate(n=tw.sum_("v"), m=tw.sum_("w"))
+        ) == [[("s", "k", where)]]
 
 
-@pytest.mark.parametrize("build", [lambda s: s.select("k", x="_start"), lambda s: s.where("_start < 10")], ids=["select", "where"])
+@pytest.mark.parametrize(
+    "build",
+    [lambda s: s.select("k", x="_start"), lambda s: s.where("_start < 10")],
+    ids=["select", "where"],
+)
 def test_a_late_row_that_is_moved_is_seen_where_it_was_moved_to(build: Any) -> None:
     query = build(tw.source("s", {"k": "int64"}, late="adjust"))
     feed = [tw.insert({"k": 1}, 2, 30), tw.cti(10), tw.insert({"k": 2}, 4, 20), tw.cti(None)]
-    whole, divided = (sorted(map(str, tw.elements_of(engine.push("s", feed)))) for engine in (tw.Engine(query), DividedEngine(query)))
+    whole, divided = (
+        sorted(map(str, tw.elements_of(engine.push("s", feed))))
+        for engine in (tw.Engine(query), DividedEngine(query))
+    )
     assert divided == whole
 
 
-# ------------------------------------------------------------------------------------------------------------------ panes
+# ------------------------------------------------------------------------------------------------------------------
+# panes
 
 
 def test_partial_sums_are_made_before_the_exchange() -> None:
-    query = EVENTS.where("v > 1").group_by("k").hopping(10, 5).aggregate(n=N, s=tw.sum_("v"), a=tw.avg("w"))
+    query = (
+        EVENTS.where("v > 1")
+        .group_by("k")
+        .hopping(10, 5)
+        .aggregate(n=N, s=tw.sum_("v"), a=tw.avg("w"))
+    )
     assert [entry[2][-1] for entry in shown(query)[0]] == ["panes"]
     (fragment,) = plan(query).fragments
     assert labels(fragment.plan) == ["combine_panes"]
@@ -110,8 +133,14 @@ def test_partial_sums_are_made_before_the_exchange() -> None:
         EVENTS.group_by("k").hopping(10, 3).aggregate(n=N),
         EVENTS.group_by("k").snapshot().aggregate(n=N),
         EVENTS.shift(3).group_by("k").tumbling(10).aggregate(n=N),
-        tw.source("s", COLUMNS, insert_only=True, late="adjust").group_by("k").tumbling(10).aggregate(n=N),
-        tw.source("s", COLUMNS, insert_only=True, late="side").group_by("k").tumbling(10).aggregate(n=N),
+        tw.source("s", COLUMNS, insert_only=True, late="adjust")
+        .group_by("k")
+        .tumbling(10)
+        .aggregate(n=N),
+        tw.source("s", COLUMNS, insert_only=True, late="side")
+        .group_by("k")
+        .tumbling(10)
+        .aggregate(n=N),
     ],
     ids=[
         "adjusts may come",
@@ -124,10 +153,13 @@ def test_partial_sums_are_made_before_the_exchange() -> None:
     ],
 )
 def test_no_partial_sums_where_they_would_lose_something(query: tw.Stream) -> None:
-    assert "panes" not in [label for inputs in shown(query) for _, _, before in inputs for label in before]
+    assert "panes" not in [
+        label for inputs in shown(query) for _, _, before in inputs for label in before
+    ]
 
 
-# ------------------------------------------------------------------------------------------------------------- one bucket
+# -------------------------------------------------------------------------------------------------------------
+# one bucket
 
 
 @pytest.mark.parametrize(
@@ -138,11 +170,24 @@ def test_no_partial_sums_where_they_would_lose_something(query: tw.Stream) -> No
         S.join(T, where="l.v = r.x", select={"v": "l.v"}),
         S.group_by("k").tumbling(10).aggregate(n=N, fill=["a", "b"]),
         S.shift(3).select(t="_start % 2").group_by("t").snapshot().aggregate(n=N),
-        LISTS.shift(3).select_many(unnest="items", item="items").group_by("item").snapshot().aggregate(n=N),
+        LISTS.shift(3)
+        .select_many(unnest="items", item="items")
+        .group_by("item")
+        .snapshot()
+        .aggregate(n=N),
         tw.source("s", COLUMNS, partition="k", disorder=3).group_by("k").snapshot().aggregate(n=N),
         tw.source("s", COLUMNS, disorder=3).group_by("k").snapshot().aggregate(n=N),
     ],
-    ids=["no key", "top_k", "no join key", "fill", "key is a new start", "key is an item", "partitions", "disorder with adjusts"],
+    ids=[
+        "no key",
+        "top_k",
+        "no join key",
+        "fill",
+        "key is a new start",
+        "key is an item",
+        "partitions",
+        "disorder with adjusts",
+    ],
 )
 def test_one_bucket(query: tw.Stream) -> None:
     (fragment,) = plan(query).fragments
@@ -151,18 +196,28 @@ def test_one_bucket(query: tw.Stream) -> None:
 
 
 def test_a_source_that_needs_its_order_is_admitted_as_it_was_declared() -> None:
-    (fragment,) = plan(tw.source("s", COLUMNS, partition="k", disorder=3).group_by("k").snapshot().aggregate(n=N)).fragments
-    assert fragment.inputs[0].leaf.ingress.disorder == 3 and fragment.inputs[0].leaf.ingress.partition == "k"
+    (fragment,) = plan(
+        tw.source("s", COLUMNS, partition="k", disorder=3).group_by("k").snapshot().aggregate(n=N)
+    ).fragments
+    assert (
+        fragment.inputs[0].leaf.ingress.disorder == 3
+        and fragment.inputs[0].leaf.ingress.partition == "k"
+    )
 
 
 def test_disorder_without_adjusts_is_judged_by_the_runner() -> None:
     (fragment,) = plan(EVENTS.group_by("k").snapshot().aggregate(n=N)).fragments
     (entry,) = fragment.inputs
     assert not fragment.single
-    assert entry.leaf.ingress.disorder is None and entry.source is not None and entry.source.ingress.disorder == 5
+    assert (
+        entry.leaf.ingress.disorder is None
+        and entry.source is not None
+        and entry.source.ingress.disorder == 5
+    )
 
 
-# -------------------------------------------------------------------------------------------------------------- following
+# --------------------------------------------------------------------------------------------------------------
+# following
 
 
 def test_an_operator_that_groups_finer_stays_in_its_bucket() -> None:
@@ -178,10 +233,22 @@ def test_an_operator_that_groups_coarser_or_otherwise_asks_for_an_exchange() -> 
 
 
 def test_three_fragments_in_a_row() -> None:
-    query = S.group_by("k", "v").snapshot().aggregate(n=N).group_by("v").snapshot().aggregate(m=N).top_k(1, by="m")
+    query = (
+        S.group_by("k", "v")
+        .snapshot()
+        .aggregate(n=N)
+        .group_by("v")
+        .snapshot()
+        .aggregate(m=N)
+        .top_k(1, by="m")
+    )
     chain = plan(query)
     assert keys(query) == [["k, v"], ["v"], [""]]
-    assert [[entry.upstream for entry in fragment.inputs] for fragment in chain.fragments] == [[None], [0], [1]]
+    assert [[entry.upstream for entry in fragment.inputs] for fragment in chain.fragments] == [
+        [None],
+        [0],
+        [1],
+    ]
     assert parts_of(chain, chain.fragments[1], [3, 5, 8]) == {"fragment-0": 3}
     assert parts_of(chain, chain.fragments[2], [3, 5, 8]) == {"fragment-1": 3}
     assert parts_of(chain, chain.fragments[0], [3, 5, 8]) == {}
@@ -197,9 +264,15 @@ def test_keys_are_followed_through_select_and_rename() -> None:
     groups = S.group_by("k").snapshot().aggregate(n=N)
     assert keys(groups.rename(k="z").group_by("z").snapshot().aggregate(m=N)) == [["k"]]
     assert keys(groups.select(z="k", n="n + 1").group_by("z").snapshot().aggregate(m=N)) == [["k"]]
-    assert keys(groups.select(k="n", n="k").group_by("k").snapshot().aggregate(m=N)) == [["k"], ["k"]]
+    assert keys(groups.select(k="n", n="k").group_by("k").snapshot().aggregate(m=N)) == [
+        ["k"],
+        ["k"],
+    ]
     assert keys(groups.select("n").group_by("n").snapshot().aggregate(m=N)) == [["k"], ["n"]]
-    assert keys(groups.select(z="upper(k)").group_by("z").snapshot().aggregate(m=N)) == [["k"], ["z"]]
+    assert keys(groups.select(z="upper(k)").group_by("z").snapshot().aggregate(m=N)) == [
+        ["k"],
+        ["z"],
+    ]
 
 
 def test_keys_are_put_in_terms_of_what_is_below_a_select() -> None:
@@ -208,20 +281,36 @@ def test_keys_are_put_in_terms_of_what_is_below_a_select() -> None:
 
 
 def test_an_item_of_a_list_is_not_the_list() -> None:
-    counted = LISTS.group_by("items").snapshot().aggregate(n=N).select_many("n", unnest="items", items="items")
+    counted = (
+        LISTS.group_by("items")
+        .snapshot()
+        .aggregate(n=N)
+        .select_many("n", unnest="items", items="items")
+    )
     assert keys(counted.group_by("items").snapshot().aggregate(m=N)) == [["items"], ["items"]]
-    assert keys(LISTS.select_many(unnest="items", item="items").group_by("item").snapshot().aggregate(n=N)) == [["item"]]
+    assert keys(
+        LISTS.select_many(unnest="items", item="items").group_by("item").snapshot().aggregate(n=N)
+    ) == [["item"]]
 
 
 @pytest.mark.parametrize("below", ["a new lifetime", "an aggregate"])
 def test_equal_items_of_different_lists_meet(below: str) -> None:
-    stream = LISTS.shift(2) if below == "a new lifetime" else LISTS.group_by("items").snapshot().aggregate(n=N)
-    query = stream.select_many(unnest="items", item="items").group_by("item").snapshot().aggregate(m=N)
-    rows = [(i % 5, i % 5 + 4, {"k": i % 3, "items": [i % 4, (i + 1) % 4, i % 7]}) for i in range(20)]
+    stream = (
+        LISTS.shift(2)
+        if below == "a new lifetime"
+        else LISTS.group_by("items").snapshot().aggregate(n=N)
+    )
+    query = (
+        stream.select_many(unnest="items", item="items").group_by("item").snapshot().aggregate(m=N)
+    )
+    rows = [
+        (i % 5, i % 5 + 4, {"k": i % 3, "items": [i % 4, (i + 1) % 4, i % 7]}) for i in range(20)
+    ]
     assert_physically_independent(query.node, {"s": rows}, forms=2, engine=DividedEngine)
 
 
-# ------------------------------------------------------------------------------------------------------------- two inputs
+# -------------------------------------------------------------------------------------------------------------
+# two inputs
 
 
 def test_a_join_exchanges_both_sides_by_its_keys() -> None:
@@ -253,7 +342,12 @@ def test_a_join_hands_its_keys_on_under_their_new_names() -> None:
 
 
 def test_rows_without_a_partner_may_have_another_key_than_their_bucket() -> None:
-    outer = S.join(T, on="k", how="left", select={"a": "r.k", "v": "l.v"}).group_by("a").snapshot().aggregate(n=N)
+    outer = (
+        S.join(T, on="k", how="left", select={"a": "r.k", "v": "l.v"})
+        .group_by("a")
+        .snapshot()
+        .aggregate(n=N)
+    )
     rows: dict[str, Any] = {
         "s": [(i % 4, i % 4 + 3, {"k": f"{i % 6}", "v": i % 2, "w": 0}) for i in range(12)],
         "t": [(1, 3, {"k": "0", "x": 1}), (2, 6, {"k": "5", "x": 1})],
@@ -268,15 +362,24 @@ def test_a_self_join_reads_its_source_once_where_the_keys_agree() -> None:
 
 def test_a_self_join_reads_its_source_twice_where_they_differ() -> None:
     (fragment,) = plan(S.join(S.shift(2), on={"v": "w"}, select={"a": "l.k", "b": "r.k"})).fragments
-    assert [(entry.leaf.name, str(entry.keys[0])) for entry in fragment.inputs] == [("s", "v"), ("s#2", "w")]
+    assert [(entry.leaf.name, str(entry.keys[0])) for entry in fragment.inputs] == [
+        ("s", "v"),
+        ("s#2", "w"),
+    ]
     assert {entry.source.name for entry in fragment.inputs if entry.source is not None} == {"s"}
 
 
 def test_null_safe_columns_are_keys_too() -> None:
-    a, b = Source("a", pa.schema([("k", pa.int64()), ("g", pa.int64())])), Source("b", pa.schema([("k", pa.int64()), ("g", pa.int64())]))
+    a, b = (
+        Source("a", pa.schema([("k", pa.int64()), ("g", pa.int64())])),
+        Source("b", pa.schema([("k", pa.int64()), ("g", pa.int64())])),
+    )
     query = Join(a, Shift(b, 1), (col("k"),), (col("k"),), result=(("g", col("l.g")),), same=("g",))
     assert keys(query) == [["k, g", "k, g"]]
-    rows: dict[str, Any] = {name: [(0, 5, {"k": i % 2, "g": None if i % 3 else i}) for i in range(6)] for name in ("a", "b")}
+    rows: dict[str, Any] = {
+        name: [(0, 5, {"k": i % 2, "g": None if i % 3 else i}) for i in range(6)]
+        for name in ("a", "b")
+    }
     assert_physically_independent(query, rows, forms=2, engine=DividedEngine)
 
 
@@ -284,13 +387,17 @@ def test_a_group_apply_is_placed_by_its_keys() -> None:
     inside = S.group_by("k").apply(lambda g: g.join(g.shift(3), select={"a": "l.v", "b": "r.v"}))
     (fragment,) = plan(inside).fragments
     assert [len(entry.keys) for entry in fragment.inputs] == [1, 1]
-    nested = S.group_by("k").apply(lambda g: g.group_by("v").apply(lambda h: h.snapshot().aggregate(n=N)))
+    nested = S.group_by("k").apply(
+        lambda g: g.group_by("v").apply(lambda h: h.snapshot().aggregate(n=N))
+    )
     assert [len(entry.keys) for entry in plan(nested).fragments[0].inputs] == [2]
 
 
 def test_both_sides_of_a_union_meet() -> None:
     one, two = S.group_by("k").snapshot().aggregate(n=N), T.group_by("k").snapshot().aggregate(n=N)
-    assert keys(S.select("k").union(T.select("k")).group_by("k").snapshot().aggregate(n=N)) == [["k", "k"]]
+    assert keys(S.select("k").union(T.select("k")).group_by("k").snapshot().aggregate(n=N)) == [
+        ["k", "k"]
+    ]
     assert keys(one.union(two)) == [["k", "k"]]
     assert keys(one.union(T.select("k", n="x"))) == [["k", "k"]]
     assert keys(one.union(two.select(k="cast(n as text)", n="n"))) == [["k"], ["k", "k"]]
@@ -302,23 +409,44 @@ def test_a_union_with_one_bucket_is_in_one_bucket() -> None:
     assert last.single and len(last.inputs) == 2
 
 
-# ---------------------------------------------------------------------------------------------------------- who reads whom
+# ----------------------------------------------------------------------------------------------------------
+# who reads whom
 
 
 def test_targets_of_a_source_and_of_a_fragment() -> None:
-    chain = plan(S.group_by("k").snapshot().aggregate(n=N).join(T, on={"n": "x"}, select={"n": "l.n"}).top_k(1, by="n"))
+    chain = plan(
+        S.group_by("k")
+        .snapshot()
+        .aggregate(n=N)
+        .join(T, on={"n": "x"}, select={"n": "l.n"})
+        .top_k(1, by="n")
+    )
     ids = [3, 5]
-    assert [(number, buckets) for number, _, buckets in targets_of(chain, ids, source="s")] == [(0, ids)]
-    assert [(number, buckets) for number, _, buckets in targets_of(chain, ids, source="t")] == [(1, ids)]
-    assert [(number, buckets) for number, _, buckets in targets_of(chain, ids, upstream=0)] == [(1, ids)]
-    assert [(number, buckets) for number, _, buckets in targets_of(chain, ids, upstream=1)] == [(2, [3])]
+    assert [(number, buckets) for number, _, buckets in targets_of(chain, ids, source="s")] == [
+        (0, ids)
+    ]
+    assert [(number, buckets) for number, _, buckets in targets_of(chain, ids, source="t")] == [
+        (1, ids)
+    ]
+    assert [(number, buckets) for number, _, buckets in targets_of(chain, ids, upstream=0)] == [
+        (1, ids)
+    ]
+    assert [(number, buckets) for number, _, buckets in targets_of(chain, ids, upstream=1)] == [
+        (2, [3])
+    ]
     assert targets_of(chain, ids, upstream=2) == []
     assert sorted(sources_of(chain)) == ["s", "t"]
 
 
 def test_two_readers_of_one_aggregate_each_get_it_by_their_own_keys() -> None:
     counts = S.group_by("k").snapshot().aggregate(n=N)
-    query = counts.group_by("n").snapshot().aggregate(m=N).select("m").union(counts.snapshot().aggregate(m=N))
+    query = (
+        counts.group_by("n")
+        .snapshot()
+        .aggregate(m=N)
+        .select("m")
+        .union(counts.snapshot().aggregate(m=N))
+    )
     assert {by for inputs in keys(query) for by in inputs} == {"k", "n", ""}
     rows = [(i % 3, i % 3 + 4, {"k": f"{i % 4}", "v": 1, "w": 1}) for i in range(9)]
     assert_physically_independent(query.node, {"s": rows}, forms=2, engine=DividedEngine)

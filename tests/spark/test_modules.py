@@ -1,4 +1,5 @@
-"""Modules on real Spark: a representative set of laws, dead letters, and modules that only the driver's `__main__` knows."""
+"""Modules on real Spark: a representative set of laws, dead letters, and modules that only the
+driver's `__main__` knows."""
 
 from __future__ import annotations
 
@@ -20,12 +21,18 @@ from thalweg.testing.spark_engine import SparkEngine
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("spark")]
 
 cloudpickle: Any = untyped
-CHOSEN = ("total per group over hopping", "sums over snapshot", "weighted, clip full, over count", "time-bound per group over tumbling")
+CHOSEN = (
+    "total per group over hopping",
+    "sums over snapshot",
+    "weighted, clip full, over count",
+    "time-bound per group over tumbling",
+)
 
 
 @pytest.fixture(autouse=True)
 def _by_value() -> Iterator[None]:
-    """Spark's workers do not know the folder of the tests: what it defines travels with the query."""
+    """Spark's workers do not know the folder of the tests: what it defines travels with the
+    query."""
     cloudpickle.register_pickle_by_value(tests.udm.modules)
     yield
     cloudpickle.unregister_pickle_by_value(tests.udm.modules)
@@ -34,7 +41,12 @@ def _by_value() -> Iterator[None]:
 @pytest.mark.parametrize(("number", "name"), list(enumerate(CHOSEN)), ids=CHOSEN)
 def test_law(number: int, name: str) -> None:
     law = LAWS[name]
-    assert_form_right(law.build(), restarted(law, name), consistency=CONSISTENCIES[number % len(CONSISTENCIES)], engine=SparkEngine)
+    assert_form_right(
+        law.build(),
+        restarted(law, name),
+        consistency=CONSISTENCIES[number % len(CONSISTENCIES)],
+        engine=SparkEngine,
+    )
 
 
 NOTEBOOK = """
@@ -63,7 +75,8 @@ weighted = readings.set_duration("5 s").group_by("id").tumbling("10 s").apply("m
 
 
 def test_modules_of_a_notebook(tmp_path: Path) -> None:
-    """`MyAverage` and the time-weighted average of the paper, defined where nobody can import them."""
+    """`MyAverage` and the time-weighted average of the paper, defined where nobody can import
+    them."""
     from thalweg import spark as ts
 
     (tmp_path / "in").mkdir()
@@ -81,13 +94,22 @@ def test_modules_of_a_notebook(tmp_path: Path) -> None:
     def note(frame: Any, _batch: int) -> None:
         letters.extend(row.asDict() for row in frame.collect())
 
-    running = ts.start(names["mean"], consistency="final", trigger="available now", skipped=note, progress=False)
+    running = ts.start(
+        names["mean"], consistency="final", trigger="available now", skipped=note, progress=False
+    )
     running.wait()
-    assert [(start // 1_000_000, row["id"], row["my_average"]) for start, _, row in running.table()] == [(0, 2, 4.0), (10, 2, 7.0)]
+    assert [
+        (start // 1_000_000, row["id"], row["my_average"]) for start, _, row in running.table()
+    ] == [(0, 2, 4.0), (10, 2, 7.0)]
     assert [(letter["start"], letter["group"]) for letter in letters] == [(10_000_000, '{"id": 4}')]
     assert "it raised ValueError: too much" in letters[0]["reason"]
-    running = ts.start(names["weighted"], consistency="final", trigger="available now", progress=False)
+    running = ts.start(
+        names["weighted"], consistency="final", trigger="available now", progress=False
+    )
     running.wait()
-    found = {(start // 1_000_000, row["id"]): row["my_time_weighted_average"] for start, _, row in running.table()}
+    found = {
+        (start // 1_000_000, row["id"]): row["my_time_weighted_average"]
+        for start, _, row in running.table()
+    }
     assert found[0, 2] == pytest.approx((1 * 5 + 3 * 5 + 8 * 2) / 10)
     assert found[10, 2] == pytest.approx((8 * 3 + 7 * 5) / 10)

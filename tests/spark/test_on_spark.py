@@ -1,4 +1,5 @@
-"""On real Spark: one law for each family of operators, with a restart in the middle, and vectors (windows: `test_windows_on_spark`).
+"""On real Spark: one law for each family of operators, with a restart in the middle, and vectors
+(windows: `test_windows_on_spark`).
 
 `tests/spark/test_divided.py` plays all of them on the same fragments without Spark.
 """
@@ -13,7 +14,15 @@ import pytest
 
 from tests.operators.test_laws import LAWS, SNAPSHOT, TUMBLING, A, Law, N, aggregate, finite, used
 from thalweg.plan.aggregates import max_
-from thalweg.testing import CONSISTENCIES, RESTART, Form, Manner, assert_form_right, logical_inputs, make_form
+from thalweg.testing import (
+    CONSISTENCIES,
+    RESTART,
+    Form,
+    Manner,
+    assert_form_right,
+    logical_inputs,
+    make_form,
+)
 from thalweg.testing._vector_data import Vector
 from thalweg.testing.spark_engine import SparkEngine
 from thalweg.testing.vectors import main, read_vectors, run_vector
@@ -21,9 +30,22 @@ from thalweg.testing.vectors import main, read_vectors, run_vector
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("spark")]
 
 FILE = Path(__file__).parents[1] / "vectors" / "trill.jsonl"
-VECTORS = {v.name: v for v in read_vectors(FILE.read_text(encoding="utf-8").splitlines()) if isinstance(v, Vector)}
+VECTORS = {
+    v.name: v
+    for v in read_vectors(FILE.read_text(encoding="utf-8").splitlines())
+    if isinstance(v, Vector)
+}
 
-CHAINED = Law(lambda: aggregate(TUMBLING, ("m", max_("n")), *N, node=aggregate(SNAPSHOT, *N, node=A, keys=("k", "v")), keys=("v",)), finite)
+CHAINED = Law(
+    lambda: aggregate(
+        TUMBLING,
+        ("m", max_("n")),
+        *N,
+        node=aggregate(SNAPSHOT, *N, node=A, keys=("k", "v")),
+        keys=("v",),
+    ),
+    finite,
+)
 CHOSEN = {
     name: LAWS[name]
     for name in (
@@ -58,7 +80,13 @@ VARIED = Manner(detours=0.5, spurious=1, disorder=8, promises=0.3, cut=0.2, dela
 def restarted(law: Law, name: str) -> Form:
     """A form in a handful of batches, with a restart in the middle."""
     query = law.build()
-    steps = list(make_form(logical_inputs(query, used(query, law.inputs(Random(f"{name}/spark")))), VARIED, Random(name)).steps)
+    steps = list(
+        make_form(
+            logical_inputs(query, used(query, law.inputs(Random(f"{name}/spark")))),
+            VARIED,
+            Random(name),
+        ).steps
+    )
     half = max(1, len(steps) // 2)
     return Form([*steps[:half], RESTART, *steps[half:]])
 
@@ -66,7 +94,12 @@ def restarted(law: Law, name: str) -> Form:
 @pytest.mark.parametrize(("number", "name"), list(enumerate(CHOSEN)), ids=list(CHOSEN))
 def test_law(number: int, name: str) -> None:
     law = CHOSEN[name]
-    assert_form_right(law.build(), restarted(law, name), consistency=CONSISTENCIES[number % len(CONSISTENCIES)], engine=SparkEngine)
+    assert_form_right(
+        law.build(),
+        restarted(law, name),
+        consistency=CONSISTENCIES[number % len(CONSISTENCIES)],
+        engine=SparkEngine,
+    )
 
 
 JOINS = [name for name in LAWS if "window_join" in name or name.startswith(("join", "asof_join"))]
@@ -76,7 +109,12 @@ JOINS = [name for name in LAWS if "window_join" in name or name.startswith(("joi
 @pytest.mark.parametrize(("number", "name"), list(enumerate(JOINS)), ids=JOINS)
 def test_any_join(number: int, name: str) -> None:
     law = LAWS[name]
-    assert_form_right(law.build(), restarted(law, name), consistency=CONSISTENCIES[number % len(CONSISTENCIES)], engine=SparkEngine)
+    assert_form_right(
+        law.build(),
+        restarted(law, name),
+        consistency=CONSISTENCIES[number % len(CONSISTENCIES)],
+        engine=SparkEngine,
+    )
 
 
 FEW = [
@@ -101,10 +139,14 @@ def test_vector(name: str) -> None:
 @pytest.mark.parametrize("name", VECTORS)
 def test_any_vector(name: str) -> None:
     outcome = run_vector(VECTORS[name], forms=2, engine=SparkEngine)
-    assert outcome.status == ("unsupported" if name.startswith("pattern_") else "pass"), outcome.detail
+    assert outcome.status == ("unsupported" if name.startswith("pattern_") else "pass"), (
+        outcome.detail
+    )
 
 
-def test_the_command_plays_vectors_on_spark(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_command_plays_vectors_on_spark(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "cases.jsonl"
     case = {
         "name": "wrong",

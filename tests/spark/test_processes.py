@@ -1,4 +1,5 @@
-"""Queries as processes: workers may die, nothing listens to the outside, and nothing is left behind."""
+"""Queries as processes: workers may die, nothing listens to the outside, and nothing is left
+behind."""
 
 from __future__ import annotations
 
@@ -14,15 +15,18 @@ from tests.spark.jobs.streams import Arrivals
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
-    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found through /proc"),
+    pytest.mark.skipif(
+        not Path("/proc/self/stat").exists(), reason="processes are found through /proc"
+    ),
 ]
 
 
 def test_dead_workers_loopback_the_end_and_spark_submit(tmp_path: Path) -> None:
     """One story, since starting a driver is what takes the time.
 
-    A query loses its workers and goes on; it listens on loopback only; asked to end it does, and leaves no process behind; under
-    `spark-submit` it goes on from its checkpoint, and all its answers are right.
+    A query loses its workers and goes on; it listens on loopback only; asked to end it does, and
+    leaves no process behind; under `spark-submit` it goes on from its checkpoint, and all its
+    answers are right.
     """
     arrivals = Arrivals(tmp_path, 6, seed=5)
     with driver(tmp_path, "--queries", "windows") as job:

@@ -1,4 +1,5 @@
-"""The stateful stage as Spark calls it, over a state store in a dictionary: micro-batches, failures, what passes through."""
+"""The stateful stage as Spark calls it, over a state store in a dictionary: micro-batches,
+failures, what passes through."""
 
 from __future__ import annotations
 
@@ -12,11 +13,11 @@ import thalweg as tw
 from thalweg.errors import LateEventError
 from thalweg.model import Batch, Element, batches_of, elements_of
 from thalweg.operators.consistency import Consistency
-from thalweg.spark.fragments import fragments_of, parts_of, targets_of
-from thalweg.spark.ingest import Ingest
+from thalweg.shards.exchange import Header, batch_of_blob, read_rows
+from thalweg.shards.fragments import fragments_of, parts_of, targets_of
+from thalweg.shards.ingest import Ingest
+from thalweg.shards.local_engine import DictStore
 from thalweg.spark.processor import REPORT, FragmentProcessor, FragmentSpec
-from thalweg.spark.simulation import DictStore
-from thalweg.spark.wire import Header, batch_of_blob, read_rows
 
 COLUMNS = pa.schema([("k", pa.string()), ("v", pa.int64())])
 COUNTS = tw.source("s", COLUMNS).group_by("k").tumbling(10).aggregate(n=tw.count())
@@ -40,10 +41,14 @@ class Stage:
         plan = fragments_of(query.node)
         self.schema = plan.root.schema
         self.store = DictStore({}) if store is None else store
-        self.ingest = Ingest([target for target in targets_of(plan, [0], source="s") if target[0] == number])
+        self.ingest = Ingest(
+            [target for target in targets_of(plan, [0], source="s") if target[0] == number]
+        )
         fragment = plan.fragments[number]
         targets = targets_of(plan, [0], upstream=number)
-        spec = FragmentSpec(uuid.uuid4().hex, fragment, Consistency(), parts_of(plan, fragment, [0]), {}, 0, targets)
+        spec = FragmentSpec(
+            uuid.uuid4().hex, fragment, Consistency(), parts_of(plan, fragment, [0]), {}, 0, targets
+        )
         self.processor = FragmentProcessor(spec)
         self.processor.init(Handle(self.store))
 
@@ -52,7 +57,9 @@ class Stage:
         found: Rows = []
         for batch in batches_of(elements, COLUMNS):
             header = Header.of_progress(batch.progress, rows=len(batch), newest=newest)
-            found += [dict(zip(NAMES, row, strict=True)) for row in self.ingest.rows(batch, header, 0)]
+            found += [
+                dict(zip(NAMES, row, strict=True)) for row in self.ingest.rows(batch, header, 0)
+            ]
         return found
 
     def run(self, rows: Rows) -> Rows:
@@ -61,7 +68,11 @@ class Stage:
 
     def batch(self, *elements: Element) -> list[Element]:
         """One micro-batch of the last fragment; the changes that come out of it."""
-        changes = [batch_of_blob(row["blob"]) for row in self.run(self.arrive(*elements)) if row["kind"] == "changes"]
+        changes = [
+            batch_of_blob(row["blob"])
+            for row in self.run(self.arrive(*elements))
+            if row["kind"] == "changes"
+        ]
         return list(elements_of([Batch.concat(changes, self.schema)]))
 
 
@@ -73,7 +84,8 @@ def payloads(elements: list[Element]) -> list[Any]:
     return [element.payload for element in elements if isinstance(element, tw.Insert)]
 
 
-# ------------------------------------------------------------------------------------------------------------- failures
+# -------------------------------------------------------------------------------------------------------------
+# failures
 
 
 def test_another_worker_goes_on_where_one_stopped() -> None:
@@ -109,18 +121,35 @@ def test_a_worker_that_kept_an_older_batch_takes_up_the_newer_state() -> None:
     assert payloads(one.batch(tw.cti(10))) == [{"k": "a", "n": 2}]
 
 
-# ------------------------------------------------------------------------------------------------------- figures and late
+# -------------------------------------------------------------------------------------------------------
+# figures and late
 
 
 def test_every_micro_batch_reports_its_figures() -> None:
     stage = Stage(COUNTS)
     rows = stage.run(stage.arrive(at(1), at(2), at(11)))
     (figures,) = [row for row in rows if row["kind"] == "figures"]
-    assert (figures["read"], figures["taken"], figures["changes"], figures["adjusts"], figures["late"]) == (3, 3, 1, 0, 0)
-    assert figures["cti"] is None and figures["state_rows"] > 0 and figures["state_bytes"] > 0 and figures["written"] > 0
+    assert (
+        figures["read"],
+        figures["taken"],
+        figures["changes"],
+        figures["adjusts"],
+        figures["late"],
+    ) == (3, 3, 1, 0, 0)
+    assert (
+        figures["cti"] is None
+        and figures["state_rows"] > 0
+        and figures["state_bytes"] > 0
+        and figures["written"] > 0
+    )
     rows = stage.run(stage.arrive(at(3), tw.cti(10)))
     (figures,) = [row for row in rows if row["kind"] == "figures"]
-    assert (figures["read"], figures["changes"], figures["adjusts"], figures["cti"]) == (1, 2, 1, 10)
+    assert (figures["read"], figures["changes"], figures["adjusts"], figures["cti"]) == (
+        1,
+        2,
+        1,
+        10,
+    )
 
 
 SUMS = tw.source("s", COLUMNS, insert_only=True, late="drop", disorder=5).group_by("k").tumbling(10)
@@ -136,7 +165,9 @@ def test_late_rows_are_counted_in_the_last_fragment(query: tw.Stream) -> None:
     assert sum(row["late"] or 0 for row in rows) == 2
 
 
-@pytest.mark.parametrize("query", [LATE_SUMS.top_k(1, by="n"), LATE_ROWS.top_k(1, by="m")], ids=["partial sums", "rows"])
+@pytest.mark.parametrize(
+    "query", [LATE_SUMS.top_k(1, by="n"), LATE_ROWS.top_k(1, by="m")], ids=["partial sums", "rows"]
+)
 def test_late_rows_of_an_earlier_fragment_are_counted_at_the_end(query: tw.Stream) -> None:
     first, last = Stage(query, 0), Stage(query, 1)
     last.run(first.run(first.arrive(at(100), newest=100)))
@@ -161,6 +192,9 @@ def test_a_fragment_tells_the_next_one_how_far_it_is_even_without_rows() -> None
     query = COUNTS.top_k(1, by="n")
     first = Stage(query)
     rows = first.run(first.arrive(at(1), tw.cti(3)))
-    assert [(row["origin"], row["fragment"], row["blob"]) for row in rows] == [("fragment-0", 1, None), (REPORT, 1, None)]
+    assert [(row["origin"], row["fragment"], row["blob"]) for row in rows] == [
+        ("fragment-0", 1, None),
+        (REPORT, 1, None),
+    ]
     assert Header.from_json(rows[0]["header"]).cti == 0, "the window from 0 is open"
     assert Header.from_json(rows[0]["header"]).partition == "0"

@@ -1,4 +1,5 @@
-"""Progress on real Spark: disorder by number of rows, records that cannot be read, figures of operators, and what a query waits for."""
+"""Progress on real Spark: disorder by number of rows, records that cannot be read, figures of
+operators, and what a query waits for."""
 
 from __future__ import annotations
 
@@ -27,7 +28,14 @@ def test_a_query_says_what_it_passed_over_did_and_waits_for(tmp_path: Path) -> N
     (folder / "2.json").write_text(SECOND)
     letters: list[Any] = []
     events = tws.from_files(
-        str(folder), time="ts", format="json", columns=COLUMNS, bad="skip", late="drop", progress=tw.late_by_rows(1), files_per_batch=1
+        str(folder),
+        time="ts",
+        format="json",
+        columns=COLUMNS,
+        bad="skip",
+        late="drop",
+        progress=tw.late_by_rows(1),
+        files_per_batch=1,
     )
     query = events.group_by("k").tumbling(10).aggregate(n=tw.count(), last=tw.max_("k"))
     running = tws.start(
@@ -38,11 +46,22 @@ def test_a_query_says_what_it_passed_over_did_and_waits_for(tmp_path: Path) -> N
         consistency="final",
     )
     running.wait()
-    assert sorted((start, payload["k"], payload["n"]) for start, _, payload in running.table()) == [(0, "a", 1), (10, "a", 1), (10, "b", 1)]
-    assert sorted((row["source"], row["where"], row["line"]) for row in letters)[:2] == [("events", "1.json", 4), ("events", "2.json", 4)]
+    assert sorted((start, payload["k"], payload["n"]) for start, _, payload in running.table()) == [
+        (0, "a", 1),
+        (10, "a", 1),
+        (10, "b", 1),
+    ]
+    assert sorted((row["source"], row["where"], row["line"]) for row in letters)[:2] == [
+        ("events", "1.json", 4),
+        ("events", "2.json", 4),
+    ]
     status = running.status()
     assert (status.dead, status.late, status.rows) == (3, 0, 7)
-    taken = next(figures for name, figures in status.operators.items() if name.startswith("0/window_aggregate"))
+    taken = next(
+        figures
+        for name, figures in status.operators.items()
+        if name.startswith("0/window_aggregate")
+    )
     assert (taken.rows_in, taken.rows_out) == (7, 3) and taken.state_rows > 0
     (wait,) = running.why().waits
     assert (wait.source, wait.needs, wait.has) == ("events", 30, 27)

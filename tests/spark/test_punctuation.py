@@ -30,7 +30,9 @@ def test_a_row_of_punctuation_is_a_promise_and_no_event() -> None:
 
 
 def test_the_latest_promise_counts_and_null_is_no_promise() -> None:
-    batch, header = TIMES.chunk(rows((4, "promise", 0), (6, None, 1), (3, "promise", 0)), SCHEMA, "here")
+    batch, header = TIMES.chunk(
+        rows((4, "promise", 0), (6, None, 1), (3, "promise", 0)), SCHEMA, "here"
+    )
     assert (len(batch), header.cti) == (1, 4)
 
 
@@ -47,7 +49,9 @@ def test_punctuation_must_be_a_condition(tmp_path: object) -> None:
 
 def test_a_row_of_punctuation_may_speak_of_its_own_group_alone() -> None:
     per_group = Times("ts", punctuation=parse("v = 0"), per=("k",))
-    batch, header = per_group.chunk(rows((5, "a", 1), (9, "a", 0), (4, "b", 0), (7, "a", 0), (3, None, 0)), SCHEMA, "here")
+    batch, header = per_group.chunk(
+        rows((5, "a", 1), (9, "a", 0), (4, "b", 0), (7, "a", 0), (3, None, 0)), SCHEMA, "here"
+    )
     assert len(batch) == 1
     progress = header.progress
     assert progress.cti == MIN_TIME

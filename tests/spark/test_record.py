@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from thalweg.errors import StateError
-from thalweg.spark import record
-from thalweg.spark.record import ProgressRecord
+from thalweg.shards import record
+from thalweg.shards.record import ProgressRecord
 
 QUERY = {"fragments": {"0": [["s", None, ["k"]]]}, "buckets": 2, "consistency": "speculative"}
 
@@ -33,17 +33,24 @@ class Checkpoint:
     @property
     def batches(self) -> list[int]:
         """The batches that the record tells of."""
-        return [number for number in (json.loads(line)["batch"] for line in self.lines) if number >= 0]
+        return [
+            number for number in (json.loads(line)["batch"] for line in self.lines) if number >= 0
+        ]
 
     @property
     def record(self) -> Path:
         return self.folder / "thalweg" / "record.jsonl"
 
     def offsets(self, batch: int) -> None:
-        self.write(f"offsets/{batch}", f'v1\n{{"batchWatermarkMs":0}}\n{{"n":{batch + 1},"ended":0}}')
+        self.write(
+            f"offsets/{batch}", f'v1\n{{"batchWatermarkMs":0}}\n{{"n":{batch + 1},"ended":0}}'
+        )
 
     def commit(self, batch: int) -> None:
-        self.write(f"commits/{batch}", f'v2\n{{"nextBatchWatermarkMs":0,"stateUniqueIds":{{"0":"id-{batch}"}}}}')
+        self.write(
+            f"commits/{batch}",
+            f'v2\n{{"nextBatchWatermarkMs":0,"stateUniqueIds":{{"0":"id-{batch}"}}}}',
+        )
 
     def run(self, first: int, last: int, query: dict[str, object] | None = None) -> ProgressRecord:
         """A query runs these batches, as Spark does: offsets, record, sink, commit."""
@@ -68,7 +75,8 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
     return Checkpoint(tmp_path / "checkpoint")
 
 
-# ------------------------------------------------------------------------------------------------------------ going on
+# ------------------------------------------------------------------------------------------------------------
+# going on
 
 
 def test_a_new_checkpoint_is_fine(checkpoint: Checkpoint) -> None:
@@ -148,7 +156,8 @@ def test_a_line_may_be_cut_off_anywhere(checkpoint: Checkpoint) -> None:
         (checkpoint.folder / "commits/1").unlink()
 
 
-# -------------------------------------------------------------------------------------------------------------- damage
+# --------------------------------------------------------------------------------------------------------------
+# damage
 
 
 def flipped(path: Path, at: int, bit: int) -> bytes:
@@ -156,19 +165,27 @@ def flipped(path: Path, at: int, bit: int) -> bytes:
     return whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :]
 
 
-@pytest.mark.parametrize("name", ["offsets/0", "offsets/1", "offsets/2", "metadata", "state/0/_metadata/v2/metadata"])
-def test_any_changed_byte_of_what_spark_trusts_is_refused(checkpoint: Checkpoint, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["offsets/0", "offsets/1", "offsets/2", "metadata", "state/0/_metadata/v2/metadata"]
+)
+def test_any_changed_byte_of_what_spark_trusts_is_refused(
+    checkpoint: Checkpoint, name: str
+) -> None:
     checkpoint.run(0, 2)
     path = checkpoint.folder / name
     whole = path.read_bytes()
     for at in range(len(whole)):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-        with pytest.raises(StateError, match=f"the file {name} of the checkpoint is not what was written"):
+        with pytest.raises(
+            StateError, match=f"the file {name} of the checkpoint is not what was written"
+        ):
             checkpoint.check()
 
 
 @pytest.mark.parametrize("bit", [1, 128])
-def test_any_changed_byte_of_the_record_is_refused_or_does_no_harm(checkpoint: Checkpoint, tmp_path: Path, bit: int) -> None:
+def test_any_changed_byte_of_the_record_is_refused_or_does_no_harm(
+    checkpoint: Checkpoint, tmp_path: Path, bit: int
+) -> None:
     checkpoint.run(0, 1)
     whole = checkpoint.record.read_bytes()
     harmless = []
@@ -192,7 +209,9 @@ def test_any_changed_byte_of_the_record_is_refused_or_does_no_harm(checkpoint: C
 def test_a_line_in_the_middle_that_is_gone_is_refused(checkpoint: Checkpoint) -> None:
     checkpoint.run(0, 3)
     lines = checkpoint.lines
-    checkpoint.record.write_text("".join(f"{line}\n" for line in [*lines[:1], *lines[2:]]), encoding="utf-8")
+    checkpoint.record.write_text(
+        "".join(f"{line}\n" for line in [*lines[:1], *lines[2:]]), encoding="utf-8"
+    )
     with pytest.raises(StateError, match=r"line 1 of thalweg/record.jsonl is damaged"):
         checkpoint.check()
 
@@ -201,13 +220,17 @@ def test_lines_of_another_record_are_refused(checkpoint: Checkpoint, tmp_path: P
     checkpoint.run(0, 3)
     other = Checkpoint(tmp_path / "other")
     other.run(0, 3)
-    checkpoint.record.write_text("".join(f"{line}\n" for line in [*checkpoint.lines[:2], *other.lines[2:]]), encoding="utf-8")
+    checkpoint.record.write_text(
+        "".join(f"{line}\n" for line in [*checkpoint.lines[:2], *other.lines[2:]]), encoding="utf-8"
+    )
     with pytest.raises(StateError, match="line 2 of"):
         checkpoint.check()
 
 
 @pytest.mark.parametrize("content", ["", "v1", "v2\n{}"])
-def test_what_a_commit_says_does_not_matter_to_the_record(checkpoint: Checkpoint, content: str) -> None:
+def test_what_a_commit_says_does_not_matter_to_the_record(
+    checkpoint: Checkpoint, content: str
+) -> None:
     checkpoint.run(0, 2)
     checkpoint.write("commits/1", content)
     checkpoint.check()
@@ -234,7 +257,8 @@ def test_an_empty_offset_log_is_refused(checkpoint: Checkpoint) -> None:
         checkpoint.check()
 
 
-# -------------------------------------------------------------------------------------------------------------- foreign
+# --------------------------------------------------------------------------------------------------------------
+# foreign
 
 
 def test_a_checkpoint_without_a_record_is_refused(checkpoint: Checkpoint) -> None:
@@ -244,7 +268,9 @@ def test_a_checkpoint_without_a_record_is_refused(checkpoint: Checkpoint) -> Non
         checkpoint.check()
 
 
-def test_the_checkpoint_of_another_query_is_refused_with_the_difference(checkpoint: Checkpoint) -> None:
+def test_the_checkpoint_of_another_query_is_refused_with_the_difference(
+    checkpoint: Checkpoint,
+) -> None:
     checkpoint.run(0, 1)
     with pytest.raises(StateError, match="Its buckets was 2, this query's is 4"):
         checkpoint.check({**QUERY, "buckets": 4})
@@ -264,10 +290,13 @@ def test_a_batch_without_offsets_is_not_noted(checkpoint: Checkpoint) -> None:
         ProgressRecord(str(checkpoint.folder), QUERY).note(0)
 
 
-# ----------------------------------------------------------------------------------------------------------- shortening
+# -----------------------------------------------------------------------------------------------------------
+# shortening
 
 
-def test_a_long_record_is_shortened_and_goes_on(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_record_is_shortened_and_goes_on(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(record, "_KEPT", 5)
     checkpoint.run(0, 10)
     assert len(checkpoint.lines) <= 10 and checkpoint.batches[-5:] == list(range(6, 11))

@@ -13,12 +13,23 @@ from tests.spark.jobs.streams import Arrivals
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
-    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found through /proc"),
+    pytest.mark.skipif(
+        not Path("/proc/self/stat").exists(), reason="processes are found through /proc"
+    ),
 ]
 
 
 def test_killed_queries_go_on_with_nothing_lost_or_doubled(tmp_path: Path) -> None:
-    """Driver, JVM and workers die by SIGKILL: when the first micro-batch is planned, and twice while windows and a join are at work."""
-    hits = survive_kills(Arrivals(tmp_path, 8, seed=1), 3, Random(1), "--queries", "priced", "--consistency", "speculative")
+    """Driver, JVM and workers die by SIGKILL: when the first micro-batch is planned, and twice
+    while windows and a join are at work."""
+    hits = survive_kills(
+        Arrivals(tmp_path, 8, seed=1),
+        3,
+        Random(1),
+        "--queries",
+        "priced",
+        "--consistency",
+        "speculative",
+    )
     assert hits >= 1
     assert_right(tmp_path, "priced")

@@ -1,4 +1,5 @@
-"""A fragment at work in one bucket: what it promises when, what is late, what it refuses, what it reports."""
+"""A fragment at work in one bucket: what it promises when, what is late, what it refuses, what it
+reports."""
 
 from __future__ import annotations
 
@@ -10,14 +11,23 @@ import pytest
 
 import thalweg as tw
 from thalweg.errors import LateEventError, ProgressError, StateError
-from thalweg.model import INFINITY, Batch, Element, batches_of, elements_of, insert, rows_of_table, table_of_batches
+from thalweg.model import (
+    INFINITY,
+    Batch,
+    Element,
+    batches_of,
+    elements_of,
+    insert,
+    rows_of_table,
+    table_of_batches,
+)
 from thalweg.model.time import MIN_TIME
 from thalweg.operators.consistency import Consistency
-from thalweg.spark.fragments import FragmentPlan, fragments_of, sources_of, targets_of
-from thalweg.spark.ingest import Ingest
-from thalweg.spark.runner import Answer, FragmentRunner
-from thalweg.spark.simulation import DividedEngine
-from thalweg.spark.wire import Chunk, Header, blob_of_batch
+from thalweg.shards.exchange import Chunk, Header, blob_of_batch
+from thalweg.shards.fragments import FragmentPlan, fragments_of, sources_of, targets_of
+from thalweg.shards.ingest import Ingest
+from thalweg.shards.local_engine import DividedEngine
+from thalweg.shards.worker import Answer, FragmentRunner
 from thalweg.testing.compare import sort_rows
 
 COLUMNS = {"k": "string", "v": "int64"}
@@ -31,22 +41,41 @@ def events(name: str = "s", **facts: Any) -> tw.Stream:
 class Running:
     """A fragment, and the chunks that its sources send it."""
 
-    def __init__(self, query: tw.Stream, number: int = 0, *, parts: Mapping[str, int] | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        query: tw.Stream,
+        number: int = 0,
+        *,
+        parts: Mapping[str, int] | None = None,
+        **options: Any,
+    ) -> None:
         self.plan: FragmentPlan = fragments_of(query.node)
         self.number = number
-        self.runner = FragmentRunner(self.plan.fragments[number], Consistency(), parts=parts or {}, **options)
-        self.ingests = {name: Ingest(targets_of(self.plan, [0], source=name)) for name in sources_of(self.plan)}
+        self.runner = FragmentRunner(
+            self.plan.fragments[number], Consistency(), parts=parts or {}, **options
+        )
+        self.ingests = {
+            name: Ingest(targets_of(self.plan, [0], source=name)) for name in sources_of(self.plan)
+        }
         self.schemas = {name: source.columns for name, source in sources_of(self.plan).items()}
 
     def chunks(self, source: str, *elements: Element, seq: int = 0, **header: Any) -> list[Chunk]:
         """What a source sends for some elements: one chunk for each input that reads it."""
-        (batch,) = list(batches_of(elements, self.schemas[source])) or [Batch.empty(self.schemas[source])]
+        (batch,) = list(batches_of(elements, self.schemas[source])) or [
+            Batch.empty(self.schemas[source])
+        ]
         newest = int(batch.sync.max()) if len(batch) else None
-        said = Header.of_progress(batch.progress, **{"newest": newest, "rows": len(batch), **header})
+        said = Header.of_progress(
+            batch.progress, **{"newest": newest, "rows": len(batch), **header}
+        )
         if "cti" in header:
             said = Header(**{"newest": newest, "rows": len(batch), **header})
         rows = self.ingests[source].rows(batch, said, seq)
-        return [Chunk(origin, at, Header.from_json(text), blob) for _, to, origin, at, text, blob in rows if to == self.number]
+        return [
+            Chunk(origin, at, Header.from_json(text), blob)
+            for _, to, origin, at, text, blob in rows
+            if to == self.number
+        ]
 
     def take(self, *chunks: list[Chunk], now: float = 1.0) -> Answer:
         return self.runner.process([chunk for some in chunks for chunk in some], now)
@@ -61,10 +90,13 @@ def at(time: int, k: str = "a") -> Element:
 
 
 def told(answer: Answer) -> list[Mapping[str, Any]]:
-    return [element.payload for element in elements_of([answer.batch]) if isinstance(element, tw.Insert)]
+    return [
+        element.payload for element in elements_of([answer.batch]) if isinstance(element, tw.Insert)
+    ]
 
 
-# ----------------------------------------------------------------------------------------------------------- disorder
+# -----------------------------------------------------------------------------------------------------------
+# disorder
 
 
 def test_a_source_with_disorder_promises_its_newest_time_minus_that() -> None:
@@ -81,7 +113,10 @@ def test_a_chunk_without_rows_for_this_bucket_still_says_how_far_its_source_is()
 
 def test_the_promise_of_a_source_is_the_smallest_over_its_parts() -> None:
     one = Running(events())
-    assert one.cti(one.chunks("s", at(20), partition="0"), one.chunks("s", at(50), partition="1")) == 15
+    assert (
+        one.cti(one.chunks("s", at(20), partition="0"), one.chunks("s", at(50), partition="1"))
+        == 15
+    )
     assert one.cti(one.chunks("s", at(90), partition="1")) == 15
     assert one.cti(one.chunks("s", at(70), partition="0")) == 65
 
@@ -95,10 +130,14 @@ def test_a_part_that_has_ended_holds_nobody_back() -> None:
 
 def test_a_part_that_is_silent_too_long_holds_nobody_back_until_it_speaks() -> None:
     one = Running(events(), idle={"s": 10})
-    one.take(one.chunks("s", at(20), partition="0"), one.chunks("s", at(50), partition="1"), now=100)
+    one.take(
+        one.chunks("s", at(20), partition="0"), one.chunks("s", at(50), partition="1"), now=100
+    )
     assert one.cti(one.chunks("s", at(60), partition="1"), now=109) == 15
     assert one.cti(one.chunks("s", at(70), partition="1"), now=110) == 65
-    answer = one.take(one.chunks("s", at(30), partition="0"), one.chunks("s", at(90), partition="1"), now=111)
+    answer = one.take(
+        one.chunks("s", at(30), partition="0"), one.chunks("s", at(90), partition="1"), now=111
+    )
     assert (answer.late_rows, answer.batch.progress.cti) == (1, 65)
 
 
@@ -108,7 +147,8 @@ def test_rows_are_judged_by_the_promise_that_stood_when_their_micro_batch_began(
     assert one.take(one.chunks("s", at(94)), one.chunks("s", at(95), seq=1)).late_rows == 1
 
 
-# --------------------------------------------------------------------------------------------------------------- panes
+# ---------------------------------------------------------------------------------------------------------------
+# panes
 
 
 PANES = events().group_by("k").hopping(10, 5).aggregate(n=N)
@@ -116,7 +156,9 @@ PANES = events().group_by("k").hopping(10, 5).aggregate(n=N)
 
 def test_with_panes_promises_are_rounded_down_to_the_grid() -> None:
     one = Running(PANES)
-    assert one.cti(one.chunks("s", at(23))) == 10, "18 is 15 on the grid, and the window from 10 is open there"
+    assert one.cti(one.chunks("s", at(23))) == 10, (
+        "18 is 15 on the grid, and the window from 10 is open there"
+    )
     assert one.cti(one.chunks("s", at(24))) == 10
     assert one.cti(one.chunks("s", at(25))) == 15
     assert one.cti(one.chunks("s", cti=INFINITY)) == INFINITY
@@ -130,7 +172,11 @@ def test_with_panes_a_row_is_late_when_its_whole_pane_is() -> None:
     answers.append(one.take(one.chunks("s", cti=INFINITY)))
     assert [answer.late_rows for answer in answers] == [0, 0, 3, 0]
     table = rows_of_table(table_of_batches([answer.batch for answer in answers], PANES.schema))
-    assert [(start, payload["n"]) for start, _, payload in sort_rows(table)] == [(10, 2), (15, 4), (20, 2)]
+    assert [(start, payload["n"]) for start, _, payload in sort_rows(table)] == [
+        (10, 2),
+        (15, 4),
+        (20, 2),
+    ]
 
 
 def test_the_grid_has_the_offset_of_the_window() -> None:
@@ -152,20 +198,31 @@ def test_a_late_pane_can_be_an_error() -> None:
         one.take(one.chunks("s", at(3), at(4), at(45)))
 
 
-# ---------------------------------------------------------------------------------------------------------------- late
+# ----------------------------------------------------------------------------------------------------------------
+# late
 
 
 @pytest.mark.parametrize(("late", "kept"), [("drop", []), ("side", []), ("adjust", [(95, 120)])])
-def test_late_rows_are_counted_and_put_into_the_ledger(late: str, kept: list[tuple[int, int]]) -> None:
+def test_late_rows_are_counted_and_put_into_the_ledger(
+    late: str, kept: list[tuple[int, int]]
+) -> None:
     one = Running(events(late=late))
     one.take(one.chunks("s", at(100)))
-    answer = one.take(one.chunks("s", insert({"k": "x", "v": 1}, 90, 120), insert({"k": "y", "v": 1}, 91, 92), at(97)))
+    answer = one.take(
+        one.chunks(
+            "s", insert({"k": "x", "v": 1}, 90, 120), insert({"k": "y", "v": 1}, 91, 92), at(97)
+        )
+    )
     assert answer.late_rows == one.runner.late == 2
     ledger = answer.ledgers["s"]
     assert ledger.column("k").to_pylist() == ["x", "y"]
     assert ledger.column("_promise").to_pylist() == [95, 95]
     assert ledger.column("_start").to_pylist() == [90, 91]
-    inserts = [element for element in elements_of([answer.batch]) if isinstance(element, tw.Insert) and element.payload["k"] == "x"]
+    inserts = [
+        element
+        for element in elements_of([answer.batch])
+        if isinstance(element, tw.Insert) and element.payload["k"] == "x"
+    ]
     assert [(element.start, element.end) for element in inserts] == kept
 
 
@@ -183,17 +240,22 @@ def test_a_late_row_can_be_an_error_that_leaves_the_state_alone() -> None:
     before = one.runner.slices()
     with pytest.raises(LateEventError, match="before the promise 95"):
         one.take(one.chunks("s", at(3)))
-    assert {name: rows.to_pylist() for name, rows in one.runner.slices().items() if "|" in name} == {
-        name: rows.to_pylist() for name, rows in before.items() if "|" in name
-    }
+    assert {
+        name: rows.to_pylist() for name, rows in one.runner.slices().items() if "|" in name
+    } == {name: rows.to_pylist() for name, rows in before.items() if "|" in name}
 
 
-# ------------------------------------------------------------------------------------------------------ promises in data
+# ------------------------------------------------------------------------------------------------------
+# promises in data
 
 
 def test_promises_in_the_data_take_effect_where_they_stand() -> None:
     one = Running(tw.source("s", COLUMNS, late="drop"))
-    answer = one.take(one.chunks("s", at(3), seq=0), one.chunks("s", at(4), tw.cti(10), seq=1), one.chunks("s", at(5), seq=2))
+    answer = one.take(
+        one.chunks("s", at(3), seq=0),
+        one.chunks("s", at(4), tw.cti(10), seq=1),
+        one.chunks("s", at(5), seq=2),
+    )
     assert (answer.late_rows, answer.batch.progress.cti) == (1, 10)
     assert [row["v"] for row in told(answer)] == [3, 4]
 
@@ -211,9 +273,12 @@ def test_a_promise_that_goes_back_is_refused() -> None:
         one.take(one.chunks("s", tw.cti(9)))
 
 
-# ----------------------------------------------------------------------------------------------------------- two inputs
+# -----------------------------------------------------------------------------------------------------------
+# two inputs
 
-JOINED = events("s", disorder=0).join(events("t", disorder=0), on="k", select={"a": "l.v", "b": "r.v"})
+JOINED = events("s", disorder=0).join(
+    events("t", disorder=0), on="k", select={"a": "l.v", "b": "r.v"}
+)
 
 
 def test_the_promise_of_two_inputs_is_the_smaller() -> None:
@@ -247,7 +312,9 @@ def test_an_input_that_never_spoke_is_idle_after_its_time_too() -> None:
 
 
 def test_promises_that_an_idle_input_makes_too_late_are_out_of_date() -> None:
-    promising = tw.source("s", COLUMNS, late="drop").join(tw.source("t", COLUMNS, late="drop"), on="k", select={"a": "l.v", "b": "r.v"})
+    promising = tw.source("s", COLUMNS, late="drop").join(
+        tw.source("t", COLUMNS, late="drop"), on="k", select={"a": "l.v", "b": "r.v"}
+    )
     one = Running(promising, idle={"t": 10})
     one.take(one.chunks("s", tw.cti(5)), one.chunks("t", tw.cti(5)), now=100)
     assert one.cti(one.chunks("s", at(60), tw.cti(50)), now=110) == 50
@@ -255,7 +322,11 @@ def test_promises_that_an_idle_input_makes_too_late_are_out_of_date() -> None:
     two.runner.restore(one.runner.slices())
     for again in (one, two):
         answer = again.take(again.chunks("t", at(60), at(30), tw.cti(20)), now=111)
-        assert (answer.late_rows, answer.batch.progress.cti, told(answer)) == (1, 50, [{"a": 60, "b": 60}])
+        assert (answer.late_rows, answer.batch.progress.cti, told(answer)) == (
+            1,
+            50,
+            [{"a": 60, "b": 60}],
+        )
 
 
 def test_an_idle_input_does_not_end_when_the_others_do() -> None:
@@ -265,15 +336,29 @@ def test_an_idle_input_does_not_end_when_the_others_do() -> None:
     assert told(one.take(one.chunks("t", at(50)), now=201)) == [{"a": 50, "b": 50}]
 
 
-# ------------------------------------------------------------------------------------------------------ upstream fragments
+# ------------------------------------------------------------------------------------------------------
+# upstream fragments
 
-CHAINED = tw.source("s", COLUMNS).group_by("k").snapshot().aggregate(n=N).group_by("n").snapshot().aggregate(m=N)
+CHAINED = (
+    tw.source("s", COLUMNS)
+    .group_by("k")
+    .snapshot()
+    .aggregate(n=N)
+    .group_by("n")
+    .snapshot()
+    .aggregate(m=N)
+)
 COUNTS = pa.schema([("k", pa.string()), ("n", pa.int64())])
 
 
 def upstream(part: int, cti: int | None, *elements: Element) -> Chunk:
     (batch,) = list(batches_of(elements, COUNTS)) or [Batch.empty(COUNTS)]
-    return Chunk("fragment-0", 0, Header(partition=str(part), cti=cti), blob_of_batch(batch) if len(batch) else None)
+    return Chunk(
+        "fragment-0",
+        0,
+        Header(partition=str(part), cti=cti),
+        blob_of_batch(batch) if len(batch) else None,
+    )
 
 
 def test_all_buckets_of_an_upstream_fragment_must_have_spoken() -> None:
@@ -293,7 +378,8 @@ def test_revisions_from_an_upstream_fragment_are_taken_as_they_are() -> None:
     assert one.runner.late == 0
 
 
-# ------------------------------------------------------------------------------------------------------------ positions
+# ------------------------------------------------------------------------------------------------------------
+# positions
 
 
 def test_input_that_follows_on_is_taken() -> None:
@@ -303,17 +389,24 @@ def test_input_that_follows_on_is_taken() -> None:
     assert one.cti(one.chunks("s", at(90), begin=10, end=11)) == 85
 
 
-@pytest.mark.parametrize(("begin", "end"), [(11, 12), (9, 12), (0, 5)], ids=["gap", "overlap", "again"])
+@pytest.mark.parametrize(
+    ("begin", "end"), [(11, 12), (9, 12), (0, 5)], ids=["gap", "overlap", "again"]
+)
 def test_input_that_does_not_follow_on_is_refused(begin: int, end: int) -> None:
     one = Running(events())
     one.take(one.chunks("s", at(1), begin=0, end=10))
-    with pytest.raises(StateError, match=f"begins at {begin}, but the state has seen everything up to 10"):
+    with pytest.raises(
+        StateError, match=f"begins at {begin}, but the state has seen everything up to 10"
+    ):
         one.take(one.chunks("s", at(2), begin=begin, end=end))
 
 
 def test_positions_are_counted_for_each_part() -> None:
     one = Running(events())
-    one.take(one.chunks("s", at(1), begin=0, end=10, partition="0"), one.chunks("s", at(1), begin=0, end=3, partition="1"))
+    one.take(
+        one.chunks("s", at(1), begin=0, end=10, partition="0"),
+        one.chunks("s", at(1), begin=0, end=3, partition="1"),
+    )
     one.take(one.chunks("s", at(2), begin=3, end=4, partition="1"))
     with pytest.raises(StateError, match="partition '1'"):
         one.take(one.chunks("s", at(2), begin=10, end=11, partition="1"))
@@ -327,7 +420,8 @@ def test_positions_are_remembered_with_the_state() -> None:
         two.take(two.chunks("s", at(1), begin=0, end=10))
 
 
-# -------------------------------------------------------------------------------------------------------------- figures
+# --------------------------------------------------------------------------------------------------------------
+# figures
 
 
 def test_rows_are_counted_as_they_were_read_and_as_they_were_exchanged() -> None:
@@ -347,7 +441,8 @@ def test_a_source_that_is_read_twice_is_counted_once() -> None:
     assert one.take(one.chunks("s", at(1), at(3))).rows_read == 2
 
 
-# ---------------------------------------------------------------------------------------------------------------- state
+# ----------------------------------------------------------------------------------------------------------------
+# state
 
 
 def test_a_runner_goes_on_from_the_slices_of_another() -> None:
@@ -383,4 +478,8 @@ def test_the_common_promise_of_a_divided_query_is_that_of_its_slowest_bucket() -
     engine = DividedEngine(events(disorder=0).group_by("k").tumbling(10).aggregate(n=N), buckets=4)
     (batch,) = engine.push("s", [at(time, k) for time, k in enumerate("abcdefgh" * 5)])
     assert batch.progress.cti == 30
-    assert sorted((row.start, row.payload["n"]) for row in elements_of([batch]) if isinstance(row, tw.Insert) and row.end <= 30)
+    assert sorted(
+        (row.start, row.payload["n"])
+        for row in elements_of([batch])
+        if isinstance(row, tw.Insert) and row.end <= 30
+    )

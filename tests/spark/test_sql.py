@@ -33,7 +33,10 @@ def test_query_has_the_same_table_on_spark_as_in_process(tmp_path: Path) -> None
         packets = make_link(name)
         for number, at in enumerate(range(0, packets.num_rows, 45)):
             pq.write_table(packets.slice(at, 45), tmp_path / name / f"{number}.parquet")
-    places = [parse_source(f"{name}={tmp_path / name} disorder='90 s' files_per_batch=1") for name in ("A", "B")]
+    places = [
+        parse_source(f"{name}={tmp_path / name} disorder='90 s' files_per_batch=1")
+        for name in ("A", "B")
+    ]
     on_spark = last(Job(places))
     here = last(Job(places, in_process=True))
     assert on_spark.read == here.read == 180

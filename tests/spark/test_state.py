@@ -1,4 +1,5 @@
-"""State as slices in a store: what is written, what is read, what a worker may remember, what is refused."""
+"""State as slices in a store: what is written, what is read, what a worker may remember, what is
+refused."""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ import thalweg as tw
 from thalweg.errors import StateError
 from thalweg.model.rows import Rows
 from thalweg.operators.consistency import Consistency
-from thalweg.spark.fragments import fragments_of
-from thalweg.spark.runner import FragmentRunner
-from thalweg.spark.simulation import DictStore
-from thalweg.spark.state import Memory, SliceStore, carried_over
+from thalweg.shards.fragments import fragments_of
+from thalweg.shards.local_engine import DictStore
+from thalweg.shards.state import Memory, SliceStore, carried_over
+from thalweg.shards.worker import FragmentRunner
 
 PLAN = {"where-1": "stateless where", "top_k-1": "top_k by v"}
 
@@ -73,7 +74,8 @@ def saved(store: DictStore, slices: dict[str, Rows] = FIRST) -> Memory:
     return memory
 
 
-# ----------------------------------------------------------------------------------------------------- writing and reading
+# -----------------------------------------------------------------------------------------------------
+# writing and reading
 
 
 def test_there_is_no_state_before_the_first_batch(store: Noting) -> None:
@@ -119,7 +121,8 @@ def test_in_the_common_case_only_the_directory_is_read(store: Noting) -> None:
     assert set(store.got) == {"directory"} and mine.read == 0
 
 
-# --------------------------------------------------------------------------------------------------------------- memory
+# ---------------------------------------------------------------------------------------------------------------
+# memory
 
 
 def test_a_worker_that_fell_behind_reads_what_changed(store: Noting) -> None:
@@ -178,7 +181,8 @@ def test_a_store_that_was_emptied_empties_the_memory(store: Noting) -> None:
     assert values(worker(store).load(PLAN)) == values(FIRST)
 
 
-# --------------------------------------------------------------------------------------------------------------- damage
+# ---------------------------------------------------------------------------------------------------------------
+# damage
 
 
 def test_a_missing_slice_is_refused(store: Noting) -> None:
@@ -207,7 +211,8 @@ def test_a_damaged_directory_is_refused(store: Noting) -> None:
                 worker(store).load(PLAN)
 
 
-# ------------------------------------------------------------------------------------------------------- changed queries
+# -------------------------------------------------------------------------------------------------------
+# changed queries
 
 
 def test_an_unchanged_plan_carries_everything_over() -> None:
@@ -226,7 +231,9 @@ def test_an_operator_with_state_may_go() -> None:
 
 
 def test_an_operator_with_state_may_not_change() -> None:
-    with pytest.raises(StateError, match="top_k-1 was 'top_k by v' and is now 'top_k by w': its state does not fit"):
+    with pytest.raises(
+        StateError, match="top_k-1 was 'top_k by v' and is now 'top_k by w': its state does not fit"
+    ):
         carried_over(PLAN, {**PLAN, "top_k-1": "top_k by w"}, {"top_k-1|rows": 0})
 
 
@@ -247,12 +254,23 @@ def test_the_state_of_an_operator_that_is_gone_is_neither_loaded_nor_kept(store:
 
 def test_operators_of_a_fragment_say_what_their_state_fits() -> None:
     def signatures(query: tw.Stream) -> dict[str, str]:
-        return FragmentRunner(fragments_of(query.node).fragments[0], Consistency(), parts={}).signatures
+        return FragmentRunner(
+            fragments_of(query.node).fragments[0], Consistency(), parts={}
+        ).signatures
 
     s = tw.source("s", {"k": "string", "v": "int64"})
     base = signatures(s.shift(1).where("v > 1").group_by("k").snapshot().aggregate(n=tw.count()))
-    assert {name.partition("-")[0] for name, text in base.items() if text.startswith("stateless ")} == {"shift", "where", "select"}
+    assert {
+        name.partition("-")[0] for name, text in base.items() if text.startswith("stateless ")
+    } == {"shift", "where", "select"}
     other = signatures(s.shift(1).where("v > 2").group_by("k").snapshot().aggregate(n=tw.count()))
-    assert carried_over(base, other, {f"{name}|x": 0 for name, text in base.items() if not text.startswith("stateless ")}) == set()
+    assert (
+        carried_over(
+            base,
+            other,
+            {f"{name}|x": 0 for name, text in base.items() if not text.startswith("stateless ")},
+        )
+        == set()
+    )
     wider = signatures(s.shift(1).where("v > 1").group_by("k").snapshot().aggregate(n=tw.sum_("v")))
     assert base["window_aggregate-1"] != wider["window_aggregate-1"]

@@ -12,10 +12,29 @@ import pytest
 
 from thalweg.errors import StateError
 from thalweg.expr import col
-from thalweg.model import INFINITY, NO_PROGRESS, Batch, Element, Progress, adjust, batches_of, cti, elements_of, insert
+from thalweg.model import (
+    INFINITY,
+    NO_PROGRESS,
+    Batch,
+    Element,
+    Progress,
+    adjust,
+    batches_of,
+    cti,
+    elements_of,
+    insert,
+)
 from thalweg.model.time import MIN_TIME
-from thalweg.spark.ingest import divide, exchange_rows
-from thalweg.spark.wire import EXCHANGE_COLUMNS, EXCHANGE_SCHEMA, Header, batch_of_blob, blob_of_batch, read_rows, write_rows
+from thalweg.shards.exchange import (
+    EXCHANGE_COLUMNS,
+    EXCHANGE_SCHEMA,
+    Header,
+    batch_of_blob,
+    blob_of_batch,
+    read_rows,
+    write_rows,
+)
+from thalweg.shards.ingest import divide, exchange_rows
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64())])
 
@@ -28,7 +47,8 @@ def told(batch: Batch) -> list[Element]:
     return list(elements_of([batch]))
 
 
-# -------------------------------------------------------------------------------------------------------------- blobs
+# --------------------------------------------------------------------------------------------------------------
+# blobs
 
 
 def test_inserts_travel_without_kind_and_new_end() -> None:
@@ -39,7 +59,11 @@ def test_inserts_travel_without_kind_and_new_end() -> None:
 
 
 def test_adjusts_travel_too() -> None:
-    sent = batch(insert({"k": "a", "v": 1}, 1), adjust({"k": "a", "v": 1}, 1, INFINITY, 4), adjust({"k": "a", "v": 1}, 1, 4, 1))
+    sent = batch(
+        insert({"k": "a", "v": 1}, 1),
+        adjust({"k": "a", "v": 1}, 1, INFINITY, 4),
+        adjust({"k": "a", "v": 1}, 1, 4, 1),
+    )
     assert told(batch_of_blob(blob_of_batch(sent))) == told(sent)
 
 
@@ -80,7 +104,8 @@ def test_bytes_that_are_no_arrow_stream_are_refused() -> None:
             read_rows(blob)
 
 
-# ------------------------------------------------------------------------------------------------------------ headers
+# ------------------------------------------------------------------------------------------------------------
+# headers
 
 PROMISES = [
     NO_PROGRESS,
@@ -102,23 +127,33 @@ def test_a_promise_comes_through_as_text(promise: Progress) -> None:
 
 
 def test_nan_is_found_again_as_the_same_group() -> None:
-    received = Header.from_json(Header.of_progress(Progress(3, ("f",), {(math.nan,): 8})).to_json()).progress
+    received = Header.from_json(
+        Header.of_progress(Progress(3, ("f",), {(math.nan,): 8})).to_json()
+    ).progress
     assert received.of((math.nan,)) == 8
 
 
 def test_a_header_says_only_what_it_knows() -> None:
-    assert json.loads(Header(newest=0, begin=0, end=1).to_json()) == {"newest": 0, "begin": 0, "end": 1, "rows": 0}
+    assert json.loads(Header(newest=0, begin=0, end=1).to_json()) == {
+        "newest": 0,
+        "begin": 0,
+        "end": 1,
+        "rows": 0,
+    }
     header = Header(partition="3", newest=7, cti=5, begin=10, end=20, rows=4)
     assert Header.from_json(header.to_json()) == header
 
 
 def test_another_promise_leaves_the_rest_of_a_header_alone() -> None:
     header = Header(partition="3", newest=7, cti=5, begin=10, end=20, rows=4)
-    assert header.promising(Progress(6)) == Header(partition="3", newest=7, cti=6, begin=10, end=20, rows=4)
+    assert header.promising(Progress(6)) == Header(
+        partition="3", newest=7, cti=6, begin=10, end=20, rows=4
+    )
     assert header.promising(NO_PROGRESS).cti is None
 
 
-# ----------------------------------------------------------------------------------------------------------- dividing
+# -----------------------------------------------------------------------------------------------------------
+# dividing
 
 
 def test_rows_are_divided_so_that_equal_keys_meet_and_nothing_is_lost() -> None:
@@ -126,8 +161,14 @@ def test_rows_are_divided_so_that_equal_keys_meet_and_nothing_is_lost() -> None:
     parts = dict(divide(sent, (col("k"),), [4, 7, 9]))
     assert list(parts) == [4, 7, 9]
     homes = {row["k"]: bucket for bucket, part in parts.items() for row in part.payload.to_pylist()}
-    assert all(homes[row["k"]] == bucket for bucket, part in parts.items() for row in part.payload.to_pylist())
-    assert sorted(row["v"] for part in parts.values() for row in part.payload.to_pylist()) == list(range(50))
+    assert all(
+        homes[row["k"]] == bucket
+        for bucket, part in parts.items()
+        for row in part.payload.to_pylist()
+    )
+    assert sorted(row["v"] for part in parts.values() for row in part.payload.to_pylist()) == list(
+        range(50)
+    )
 
 
 def test_the_order_of_rows_stays_within_a_bucket() -> None:
@@ -145,7 +186,9 @@ def test_an_adjust_follows_its_insert() -> None:
         adjusts = [False] * len(part) if part.is_adjust is None else part.is_adjust.tolist()
         for row, is_adjust in zip(part.payload.to_pylist(), adjusts, strict=True):
             kinds.setdefault(row["k"], []).append(is_adjust)
-        assert all(found == ([False, True] if int(k) % 2 == 0 else [False]) for k, found in kinds.items())
+        assert all(
+            found == ([False, True] if int(k) % 2 == 0 else [False]) for k, found in kinds.items()
+        )
         assert part.insert_only == (not any(adjusts))
 
 
@@ -156,7 +199,9 @@ def test_without_keys_only_the_first_bucket_gets_anything() -> None:
 
 def test_an_empty_batch_reaches_every_bucket() -> None:
     nothing = Batch.empty(SCHEMA, Progress(9))
-    assert [(bucket, part.progress.cti) for bucket, part in divide(nothing, (col("k"),), [3, 5])] == [(3, 9), (5, 9)]
+    assert [
+        (bucket, part.progress.cti) for bucket, part in divide(nothing, (col("k"),), [3, 5])
+    ] == [(3, 9), (5, 9)]
 
 
 def test_rows_of_the_exchange_have_the_schema_that_spark_is_told() -> None:
@@ -164,4 +209,12 @@ def test_rows_of_the_exchange_have_the_schema_that_spark_is_told() -> None:
     assert rows.schema == EXCHANGE_SCHEMA and rows.num_rows == 2
     assert exchange_rows(iter([])).num_rows == 0
     kinds = {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "binary": pa.binary()}
-    assert pa.schema([(name, kinds[kind]) for name, kind in (c.split() for c in EXCHANGE_COLUMNS.split(", "))]) == EXCHANGE_SCHEMA
+    assert (
+        pa.schema(
+            [
+                (name, kinds[kind])
+                for name, kind in (c.split() for c in EXCHANGE_COLUMNS.split(", "))
+            ]
+        )
+        == EXCHANGE_SCHEMA
+    )

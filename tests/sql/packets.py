@@ -12,13 +12,28 @@ import thalweg as tw
 from thalweg.model.batch import Batch
 from thalweg.model.cht import Row, rows_of_table, table_of_batches
 from thalweg.plan.nodes import Source, walk
-from thalweg.spark.simulation import DividedEngine
+from thalweg.shards.local_engine import DividedEngine
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
 SPAN = 14 * MINUTE
 DISORDER = 90 * SECOND
-LINKS = ("M", "Main", "Main1", "Main2", "Control", "M1", "M2", "A", "B", "C", "D", "packets", "S0", "S1")
+LINKS = (
+    "M",
+    "Main",
+    "Main1",
+    "Main2",
+    "Control",
+    "M1",
+    "M2",
+    "A",
+    "B",
+    "C",
+    "D",
+    "packets",
+    "S0",
+    "S1",
+)
 COLUMNS = {
     "srcIP": "string",
     "srcPort": "int64",
@@ -32,7 +47,8 @@ COLUMNS = {
 
 
 def make_link(name: str, count: int = 90) -> pa.Table:
-    """Packets in order of arrival: `ts` is when they were sent, up to a minute before. No two were sent at one time."""
+    """Packets in order of arrival: `ts` is when they were sent, up to a minute before. No two were
+    sent at one time."""
     rng = np.random.default_rng(sum(map(ord, name)))
     sent = np.sort(rng.choice(SPAN // 1000, count, replace=False)) * 1000
     arrival = np.argsort(sent + rng.integers(0, 60 * SECOND, count), kind="stable")
@@ -53,7 +69,8 @@ def make_link(name: str, count: int = 90) -> pa.Table:
 
 
 def links() -> dict[str, pa.Table]:
-    """A few packets on each link, and more than a thousand on the one whose queries ask for the last thousand."""
+    """A few packets on each link, and more than a thousand on the one whose queries ask for the
+    last thousand."""
     return {name: make_link(name, {"Control": 9, "Main": 1_200}.get(name, 90)) for name in LINKS}
 
 
@@ -61,16 +78,28 @@ def streams() -> dict[str, tw.Stream]:
     return {name: tw.source(name, COLUMNS, disorder=DISORDER) for name in LINKS}
 
 
-def answers(query: tw.Stream, tables: Mapping[str, pa.Table], *, consistency: str = "speculative", batch: int = 31) -> list[Row]:
+def answers(
+    query: tw.Stream,
+    tables: Mapping[str, pa.Table],
+    *,
+    consistency: str = "speculative",
+    batch: int = 31,
+) -> list[Row]:
     """The final table of a query that is fed the packets as they arrive, a few at a time."""
     names = [node.name for node in _sources(query)]
     feeds = {
-        name: [tw.events(tables[name].slice(at, batch), start="ts") for at in range(0, tables[name].num_rows, batch)] for name in names
+        name: [
+            tw.events(tables[name].slice(at, batch), start="ts")
+            for at in range(0, tables[name].num_rows, batch)
+        ]
+        for name in names
     }
     return tw.table(query, feeds, consistency=consistency)
 
 
-def answers_divided(query: tw.Stream, tables: Mapping[str, pa.Table], *, batch: int = 200) -> list[Row]:
+def answers_divided(
+    query: tw.Stream, tables: Mapping[str, pa.Table], *, batch: int = 200
+) -> list[Row]:
     """The same, with the query cut into fragments and buckets as it is on Spark."""
     engine = DividedEngine(query)
     out: list[Batch] = []
@@ -92,4 +121,6 @@ def ask_duckdb(query: str, tables: Mapping[str, pa.Table]) -> list[Row]:
             connection.register(name, table)
         found = connection.sql(query)
         names = found.columns[2:]
-        return [(row[0], row[1], dict(zip(names, row[2:], strict=True))) for row in found.fetchall()]
+        return [
+            (row[0], row[1], dict(zip(names, row[2:], strict=True))) for row in found.fetchall()
+        ]

@@ -1,4 +1,5 @@
-"""Queries that were damaged at random: each still says something, or is refused at a place of its text. Nothing else happens."""
+"""Queries that were damaged at random: each still says something, or is refused at a place of its
+text. Nothing else happens."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from tests.sql.test_table_functions import FORMS
 from tests.sql.thesis import PARAMETERS, THESIS
 from thalweg.errors import SqlError
 
-TEXTS = [query.text for query in THESIS.values()] + [text for text, _ in (*QUERIES.values(), *FORMS.values())]
+TEXTS = [query.text for query in THESIS.values()] + [
+    text for text, _ in (*QUERIES.values(), *FORMS.values())
+]
 PARTS = re.compile(r"\s+|\w+|.")
 WORDS = [part for text in TEXTS for part in PARTS.findall(text) if part.strip()]
 
@@ -48,4 +51,7 @@ def test_damaged_query_is_understood_or_refused_at_its_place(seed: int) -> None:
         except SqlError as error:
             places.append((text.split("\n"), error.row, error.column))
     assert 60 < len(places) < 120
-    assert all(1 <= row <= len(lines) and 1 <= column <= len(lines[row - 1]) + 1 for lines, row, column in places)
+    assert all(
+        1 <= row <= len(lines) and 1 <= column <= len(lines[row - 1]) + 1
+        for lines, row, column in places
+    )

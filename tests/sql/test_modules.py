@@ -12,7 +12,7 @@ from tests.sql.packets import MINUTE, answers, ask_duckdb, links, streams
 from tests.sql.thesis import sliding
 from thalweg import udm
 from thalweg.errors import SqlError
-from thalweg.spark.simulation import DividedEngine
+from thalweg.shards.local_engine import DividedEngine
 from thalweg.testing import assert_physically_independent, assert_same_table
 
 
@@ -58,9 +58,18 @@ def packets() -> dict[str, pa.Table]:
 
 
 def test_function_in_where_select_and_join(packets: dict[str, pa.Table]) -> None:
-    query = tw.sql("SELECT srcIP, kilobytes(len) AS kb FROM M1 WHERE sqltests.kilobytes(len + 24) > 1", streams())
-    assert_same_table(ask_duckdb("SELECT ts, ts + 1, srcIP, len / 1024 AS kb FROM M1 WHERE len > 1000", packets), answers(query, packets))
-    pairs = tw.sql("SELECT M1.len FROM M1, M2 [RANGE TUMBLING 1 min, WA ts] WHERE kilobytes(M1.len) > 2 * kilobytes(M2.len)", streams())
+    query = tw.sql(
+        "SELECT srcIP, kilobytes(len) AS kb FROM M1 WHERE sqltests.kilobytes(len + 24) > 1",
+        streams(),
+    )
+    assert_same_table(
+        ask_duckdb("SELECT ts, ts + 1, srcIP, len / 1024 AS kb FROM M1 WHERE len > 1000", packets),
+        answers(query, packets),
+    )
+    pairs = tw.sql(
+        "SELECT M1.len FROM M1, M2 [RANGE TUMBLING 1 min, WA ts] WHERE kilobytes(M1.len) > 2 * kilobytes(M2.len)",
+        streams(),
+    )
     expected = f"""SELECT greatest(M1.ts, M2.ts), greatest(M1.ts, M2.ts) + 1, M1.len FROM M1, M2
         WHERE M1.ts // {MINUTE} = M2.ts // {MINUTE} AND M1.len > 2 * M2.len"""
     assert_same_table(ask_duckdb(expected, packets), answers(pairs, packets))
@@ -95,7 +104,9 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_aggregate_of_a_user_is_computed_for_each_window(name: str, packets: dict[str, pa.Table]) -> None:
+def test_aggregate_of_a_user_is_computed_for_each_window(
+    name: str, packets: dict[str, pa.Table]
+) -> None:
     text, duckdb = QUERIES[name]
     expected = ask_duckdb(duckdb, packets)
     assert len(expected) > 3
@@ -105,7 +116,10 @@ def test_aggregate_of_a_user_is_computed_for_each_window(name: str, packets: dic
 
 def test_it_does_not_depend_on_how_packets_arrive(packets: dict[str, pa.Table]) -> None:
     query = tw.sql(QUERIES["beside others, in an expression and in HAVING"][0], streams())
-    rows = [(row["ts"], row["ts"] + 1, {key: row[key] for key in row if key != "ts"}) for row in packets["M1"].slice(0, 8).to_pylist()]
+    rows = [
+        (row["ts"], row["ts"] + 1, {key: row[key] for key in row if key != "ts"})
+        for row in packets["M1"].slice(0, 8).to_pylist()
+    ]
     assert_physically_independent(query.node, {"M1": rows}, forms=2)
     assert_physically_independent(query.node, {"M1": rows}, forms=1, engine=DividedEngine)
 
@@ -113,11 +127,20 @@ def test_it_does_not_depend_on_how_packets_arrive(packets: dict[str, pa.Table]) 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("SELECT spread(len) FILTER (WHERE len > 5) [RANGE TUMBLING 1 minute, WA ts] FROM M1", "spread takes no FILTER"),
-        ("SELECT above(len, limit => len) [RANGE TUMBLING 1 minute, WA ts] FROM M1", "its value is a constant"),
+        (
+            "SELECT spread(len) FILTER (WHERE len > 5) [RANGE TUMBLING 1 minute, WA ts] FROM M1",
+            "spread takes no FILTER",
+        ),
+        (
+            "SELECT above(len, limit => len) [RANGE TUMBLING 1 minute, WA ts] FROM M1",
+            "its value is a constant",
+        ),
         ("SELECT spread(len, len) [RANGE TUMBLING 1 minute, WA ts] FROM M1", "it takes 1 inputs"),
         ("SELECT len FROM M1 WHERE spread(len) > 4", "an aggregate has no place here"),
-        ("SELECT common(len) [RANGE TUMBLING 1 minute, WA ts] FROM M1", "several modules are called 'common'"),
+        (
+            "SELECT common(len) [RANGE TUMBLING 1 minute, WA ts] FROM M1",
+            "several modules are called 'common'",
+        ),
         ("SELECT twice(len) FROM M1", "unknown function 'twice'"),
         ("SELECT kilobytes(len, len) FROM M1", "takes 1 arguments; got 2"),
     ],

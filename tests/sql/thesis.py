@@ -1,4 +1,5 @@
-"""The queries of the thesis, as it prints them, each with its meaning in DuckDB's SQL over the stored packets.
+"""The queries of the thesis, as it prints them, each with its meaning in DuckDB's SQL over the
+stored packets.
 
 Where the print has a slip, the query here is what its own words say, and `printed` keeps the slip:
 
@@ -32,7 +33,9 @@ def grid(size: int, hop: int) -> str:
     return f"range({-size}, {20 * MINUTE}, {hop}) AS w(s)"
 
 
-def sliding(size: int, hop: int, source: str, keys: str, aggregate: str, shown: str | None = None) -> str:
+def sliding(
+    size: int, hop: int, source: str, keys: str, aggregate: str, shown: str | None = None
+) -> str:
     """Aggregates over [s, s + size) for every s on the grid."""
     grouped = f", {keys}" if keys else ""
     columns = grouped if shown is None else shown
@@ -54,7 +57,14 @@ def band(left: str, stays: int, right: str, other: int, columns: str, condition:
     )
 
 
-def tumbling(left: str, right: str, size: int, columns: str, condition: str, names: tuple[str, str] | None = None) -> str:
+def tumbling(
+    left: str,
+    right: str,
+    size: int,
+    columns: str,
+    condition: str,
+    names: tuple[str, str] | None = None,
+) -> str:
     """Pairs in the same window of `size`, at the later of their times."""
     one, two = names or (left, right)
     return (
@@ -65,11 +75,14 @@ def tumbling(left: str, right: str, size: int, columns: str, condition: str, nam
 
 def everything(*names: str) -> str:
     """Every column of several links, under the names that a star gives them."""
-    return ", ".join(f"{name}.{column} AS {name}_{column}" for name in names for column in (*COLUMNS, "ts"))
+    return ", ".join(
+        f"{name}.{column} AS {name}_{column}" for name in names for column in (*COLUMNS, "ts")
+    )
 
 
 ADDRESSES = (
-    "Main1.srcIP AS Main1_srcIP, Main1.destIP AS Main1_destIP, Main2.srcIP AS Main2_srcIP, Main2.destIP AS Main2_destIP, Main2.ts AS ts"
+    "Main1.srcIP AS Main1_srcIP, Main1.destIP AS Main1_destIP, "
+    "Main2.srcIP AS Main2_srcIP, Main2.destIP AS Main2_destIP, Main2.ts AS ts"
 )
 FLOW = "M1.srcIP = M2.destIP AND M1.destIP = M2.srcIP AND M1.srcPort = M2.destPort AND M1.destPort = M2.srcPort"
 PRINTED_FLOW = FLOW.replace("M1.destIP = M2.srcIP", "M1.destIP and M2.srcIP")
@@ -98,7 +111,14 @@ THESIS: dict[str, Query] = {
         FROM Main1 [WA ts, RANGE 3 min],
         Main2 [WA ts, RANGE 2 min]
         WHERE Main1.srcIP = Main2.destIP;""",
-        band("Main1", 3 * MINUTE, "Main2", 2 * MINUTE, everything("Main1", "Main2"), "Main1.srcIP = Main2.destIP"),
+        band(
+            "Main1",
+            3 * MINUTE,
+            "Main2",
+            2 * MINUTE,
+            everything("Main1", "Main2"),
+            "Main1.srcIP = Main2.destIP",
+        ),
     ),
     "Q5-1": Query(
         "Select srcIP, count(*) [RANGE 10 minutes, SLIDE 1 minute, WATTR ts] From Main Group By srcIP",
@@ -188,7 +208,14 @@ THESIS: dict[str, Query] = {
         [RANGE 10 sec, SLIDE 1 sec, WA ts]
         FROM (Main2 ∪ (Main1 ∪ Control))
         GROUP-BY srcIP""",
-        sliding(10 * SECOND, SECOND, together("Main2", "Main1", "Control"), "srcIP", "count(*) AS count", shown=""),
+        sliding(
+            10 * SECOND,
+            SECOND,
+            together("Main2", "Main1", "Control"),
+            "srcIP",
+            "count(*) AS count",
+            shown="",
+        ),
     ),
     "Q7-1": Query(
         """SELECT S0.ts, S1.ts, count(*)
@@ -228,7 +255,12 @@ THESIS: dict[str, Query] = {
             [RANGE TUMBLING 10 seconds, WA ts],
         WHERE	{FLOW}""",
         tumbling(
-            together("A", "B"), together("C", "D"), 10 * SECOND, "M1.srcIP AS srcIP, M1.destIP AS destIP, M1.ts AS ts", FLOW, ("M1", "M2")
+            together("A", "B"),
+            together("C", "D"),
+            10 * SECOND,
+            "M1.srcIP AS srcIP, M1.destIP AS destIP, M1.ts AS ts",
+            FLOW,
+            ("M1", "M2"),
         ),
         printed=f"""SELECT	M1.srcIP, M1.destIP, M1.ts
         FROM	A UNION B as M1, C UNION D as M2

@@ -57,4 +57,7 @@ def test_different(one: list[Row], two: list[Row]) -> None:
 
 def test_the_message_names_missing_and_surplus_rows() -> None:
     wrong = difference(table(1, 2, 2), table(2, 3))
-    assert wrong == "missing rows:\n  (1, 2, {'v': 1}),\n  (1, 2, {'v': 2}),\nsurplus rows:\n  (1, 2, {'v': 3}),"
+    assert (
+        wrong
+        == "missing rows:\n  (1, 2, {'v': 1}),\n  (1, 2, {'v': 2}),\nsurplus rows:\n  (1, 2, {'v': 3}),"
+    )

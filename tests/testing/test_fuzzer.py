@@ -1,4 +1,5 @@
-"""The fuzzer can fail: engines that are wrong in one way each are caught, and the form that shows it is tiny."""
+"""The fuzzer can fail: engines that are wrong in one way each are caught, and the form that shows
+it is tiny."""
 
 from __future__ import annotations
 
@@ -8,10 +9,33 @@ import pyarrow as pa
 import pytest
 
 from thalweg.expr import col
-from thalweg.model import INFINITY, Adjust, Batch, Cti, Element, Insert, Row, adjust, batches_of, cti, elements_of, insert, remove
+from thalweg.model import (
+    INFINITY,
+    Adjust,
+    Batch,
+    Cti,
+    Element,
+    Insert,
+    Row,
+    adjust,
+    batches_of,
+    cti,
+    elements_of,
+    insert,
+    remove,
+)
 from thalweg.plan.aggregates import count
 from thalweg.plan.nodes import Node, Shift, Source, Union, Where, WindowAggregate
-from thalweg.testing import RESTART, Form, ReferenceEngine, Step, assert_form_right, assert_physically_independent, oracle, step
+from thalweg.testing import (
+    RESTART,
+    Form,
+    ReferenceEngine,
+    Step,
+    assert_form_right,
+    assert_physically_independent,
+    oracle,
+    step,
+)
 from thalweg.testing.runners import EngineType
 from thalweg.windows import HoppingWindow
 
@@ -19,7 +43,15 @@ SCHEMA = pa.schema([("v", pa.int64())])
 A, B = Source("a", SCHEMA), Source("b", SCHEMA)
 COUNTS = WindowAggregate(A, HoppingWindow(10, 10), (("n", count()),))
 TABLE: list[Row] = [(start, start + 4, {"v": start % 3}) for start in (1, 3, 3, 8, 12, 15, 21)]
-PYTHON = {"Form": Form, "step": step, "RESTART": RESTART, "insert": insert, "adjust": adjust, "remove": remove, "cti": cti}
+PYTHON = {
+    "Form": Form,
+    "step": step,
+    "RESTART": RESTART,
+    "insert": insert,
+    "adjust": adjust,
+    "remove": remove,
+    "cti": cti,
+}
 
 
 class DropsLateRows(ReferenceEngine):
@@ -27,7 +59,10 @@ class DropsLateRows(ReferenceEngine):
 
     def push(self, source_name: str, batch: Batch) -> list[Batch]:
         for element in elements_of([batch]):
-            newest = max((one.start for one in self.seen[source_name] if isinstance(one, Insert)), default=element_start(element))
+            newest = max(
+                (one.start for one in self.seen[source_name] if isinstance(one, Insert)),
+                default=element_start(element),
+            )
             if element_start(element) >= newest:
                 self.seen[source_name].append(element)
         return []
@@ -38,7 +73,9 @@ class DependsOnCuts(ReferenceEngine):
 
     def push(self, source_name: str, batch: Batch) -> list[Batch]:
         kept = list(elements_of([batch]))
-        self.seen[source_name] += kept[:-1] if len(batch) >= 3 and all(isinstance(one, Insert) for one in kept) else kept
+        self.seen[source_name] += (
+            kept[:-1] if len(batch) >= 3 and all(isinstance(one, Insert) for one in kept) else kept
+        )
         return []
 
 
@@ -62,7 +99,11 @@ class IgnoresRemovals(ReferenceEngine):
     """Rows that are removed stay."""
 
     def push(self, source_name: str, batch: Batch) -> list[Batch]:
-        self.seen[source_name] += [one for one in elements_of([batch]) if not (isinstance(one, Adjust) and one.new_end == one.start)]
+        self.seen[source_name] += [
+            one
+            for one in elements_of([batch])
+            if not (isinstance(one, Adjust) and one.new_end == one.start)
+        ]
         return []
 
 
@@ -98,7 +139,9 @@ class AdjustsStrangers(ReferenceEngine):
     """It adjusts rows that it never gave."""
 
     def answer(self, rows: list[Row]) -> list[Batch]:  # type: ignore[override]
-        elements: list[Element] = [Adjust(payload, start, end + 1, end) for start, end, payload in rows]
+        elements: list[Element] = [
+            Adjust(payload, start, end + 1, end) for start, end, payload in rows
+        ]
         return list(batches_of([*elements, Cti(INFINITY)], self.query.schema))
 
 
@@ -106,7 +149,11 @@ class NeverEnds(ReferenceEngine):
     """There is no CTI at the end."""
 
     def answer(self, rows: list[Row]) -> list[Batch]:  # type: ignore[override]
-        return list(batches_of([Insert(payload, start, end) for start, end, payload in rows], self.query.schema))
+        return list(
+            batches_of(
+                [Insert(payload, start, end) for start, end, payload in rows], self.query.schema
+            )
+        )
 
 
 class GivesOtherColumns(ReferenceEngine):
@@ -121,7 +168,9 @@ def element_start(element: Element) -> int:
     return INFINITY if isinstance(element, Cti) else element.start
 
 
-def caught(query: Node, inputs: dict[str, list[Row]], engine: EngineType, **options: object) -> tuple[str, Form]:
+def caught(
+    query: Node, inputs: dict[str, list[Row]], engine: EngineType, **options: object
+) -> tuple[str, Form]:
     """The message of the failure that must come, and the form in it."""
     with pytest.raises(AssertionError) as failure:
         assert_physically_independent(query, inputs, engine=engine, **options)  # type: ignore[arg-type]
@@ -131,12 +180,19 @@ def caught(query: Node, inputs: dict[str, list[Row]], engine: EngineType, **opti
 
 
 def kinds(form: Form) -> list[str]:
-    return [type(element).__name__ for part in form.steps if isinstance(part, Step) for element in part.elements]
+    return [
+        type(element).__name__
+        for part in form.steps
+        if isinstance(part, Step)
+        for element in part.elements
+    ]
 
 
 def test_the_reference_engine_passes() -> None:
     assert_physically_independent(COUNTS, {"a": TABLE}, forms=30, engine=ReferenceEngine)
-    assert_physically_independent(Union(A, Shift(B, 3)), {"a": TABLE, "b": TABLE}, forms=30, engine=ReferenceEngine)
+    assert_physically_independent(
+        Union(A, Shift(B, 3)), {"a": TABLE, "b": TABLE}, forms=30, engine=ReferenceEngine
+    )
 
 
 @pytest.mark.parametrize("query", [COUNTS, Where(A, col("v") >= 0)], ids=["counts", "where"])
@@ -184,7 +240,9 @@ def test_final_means_no_adjusts() -> None:
     message, form = caught(A, {"a": TABLE}, AnswersInTwoSteps)
     assert kinds(form) == ["Insert"]
     assert 'consistency "final"' in message
-    assert_physically_independent(A, {"a": TABLE}, engine=AnswersInTwoSteps, consistency=("speculative", "eager"), forms=5)
+    assert_physically_independent(
+        A, {"a": TABLE}, engine=AnswersInTwoSteps, consistency=("speculative", "eager"), forms=5
+    )
 
 
 def test_adjusts_of_unknown_rows_are_caught() -> None:
@@ -205,16 +263,24 @@ def test_other_columns_are_caught() -> None:
 
 def test_given_an_expected_table_the_input_is_left_whole() -> None:
     expected = oracle(COUNTS, {"a": TABLE})
-    assert_physically_independent(COUNTS, {"a": TABLE}, expected=expected, engine=ReferenceEngine, forms=5)
+    assert_physically_independent(
+        COUNTS, {"a": TABLE}, expected=expected, engine=ReferenceEngine, forms=5
+    )
     _, form = caught(COUNTS, {"a": TABLE}, ForgetsOnRestart, expected=expected)
-    assert kinds(form) == ["Insert"] * len(TABLE) and len([part for part in form.steps if part is RESTART]) == 1
+    assert (
+        kinds(form) == ["Insert"] * len(TABLE)
+        and len([part for part in form.steps if part is RESTART]) == 1
+    )
     message, _ = caught(COUNTS, {"a": TABLE}, ReferenceEngine, expected=expected[1:], forms=1)
     assert "surplus rows" in message
 
 
 def test_the_message_can_be_pasted() -> None:
     message, form = caught(COUNTS, {"a": TABLE}, DropsLateRows)
-    assert "WindowAggregate(window=HoppingWindow(size=10, hop=10, offset=0), aggregates=((n, count()))" in message.replace("'", "")
+    assert (
+        "WindowAggregate(window=HoppingWindow(size=10, hop=10, offset=0), aggregates=((n, count()))"
+        in message.replace("'", "")
+    )
     assert "input: Source(name='a', columns=(v int64))" in message
     with pytest.raises(AssertionError, match="the form given"):
         assert_form_right(COUNTS, form, engine=DropsLateRows)
@@ -238,10 +304,21 @@ def test_any_way_of_running_can_be_plugged_in() -> None:
 
 def test_sequences_of_elements_are_inputs_too() -> None:
     row = {"v": 1}
-    sequence: list[Element] = [insert(row, 1), cti(3), adjust(row, 1, None, 7), insert({"v": 2}, 5, 6), remove({"v": 2}, 5, 6), cti(7)]
-    assert_physically_independent(A, {"a": sequence}, engine=ReferenceEngine, expected=[(1, 7, row)])
+    sequence: list[Element] = [
+        insert(row, 1),
+        cti(3),
+        adjust(row, 1, None, 7),
+        insert({"v": 2}, 5, 6),
+        remove({"v": 2}, 5, 6),
+        cti(7),
+    ]
+    assert_physically_independent(
+        A, {"a": sequence}, engine=ReferenceEngine, expected=[(1, 7, row)]
+    )
 
 
-@pytest.mark.parametrize("build", [lambda: COUNTS, lambda: Union(A, B)], ids=["one source", "two sources"])
+@pytest.mark.parametrize(
+    "build", [lambda: COUNTS, lambda: Union(A, B)], ids=["one source", "two sources"]
+)
 def test_empty_inputs_are_inputs(build: Callable[[], Node]) -> None:
     assert_physically_independent(build(), {}, engine=ReferenceEngine, forms=10)

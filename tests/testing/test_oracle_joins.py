@@ -23,8 +23,17 @@ RIGHT_ONLY = (("k", col("k")), ("a", lit(None)), ("b", col("b")))
 # k = 2    left y   [1 . 3)
 #          right r      [3 . 5)                     touches, does not overlap
 # k null   left z and right n never match
-left: list[Row] = [(1, 10, {"k": 1, "a": "x"}), (1, 3, {"k": 2, "a": "y"}), (1, 3, {"k": None, "a": "z"})]
-right: list[Row] = [(3, 5, {"k": 1, "b": "p"}), (5, 8, {"k": 1, "b": "q"}), (3, 5, {"k": 2, "b": "r"}), (1, 3, {"k": None, "b": "n"})]
+left: list[Row] = [
+    (1, 10, {"k": 1, "a": "x"}),
+    (1, 3, {"k": 2, "a": "y"}),
+    (1, 3, {"k": None, "a": "z"}),
+]
+right: list[Row] = [
+    (3, 5, {"k": 1, "b": "p"}),
+    (5, 8, {"k": 1, "b": "q"}),
+    (3, 5, {"k": 2, "b": "r"}),
+    (1, 3, {"k": None, "b": "n"}),
+]
 INNER: list[Row] = [(3, 5, {"k": 1, "a": "x", "b": "p"}), (5, 8, {"k": 1, "a": "x", "b": "q"})]
 LEFT_ALONE: list[Row] = [
     (1, 3, {"k": 1, "a": "x", "b": None}),
@@ -32,7 +41,10 @@ LEFT_ALONE: list[Row] = [
     (1, 3, {"k": 2, "a": "y", "b": None}),
     (1, 3, {"k": None, "a": "z", "b": None}),
 ]
-RIGHT_ALONE: list[Row] = [(3, 5, {"k": 2, "a": None, "b": "r"}), (1, 3, {"k": None, "a": None, "b": "n"})]
+RIGHT_ALONE: list[Row] = [
+    (3, 5, {"k": 2, "a": None, "b": "r"}),
+    (1, 3, {"k": None, "a": None, "b": "n"}),
+]
 
 
 def check(how: str, expected: list[Row], predicate: str | None = None) -> None:
@@ -55,13 +67,19 @@ def test_right() -> None:
 
 def test_whole_rows_are_matched_or_alone_throughout() -> None:
     firm = StreamProperties(insert_only=True, firm_ends=True)
-    one, two = Source("left", LEFT.columns, declared=firm), Source("right", RIGHT.columns, declared=firm)
+    one, two = (
+        Source("left", LEFT.columns, declared=firm),
+        Source("right", RIGHT.columns, declared=firm),
+    )
 
     def whole(how: str) -> list[Row]:
         query = Join(one, two, KEY, KEY, None, how, BOTH, LEFT_ONLY, RIGHT_ONLY, whole=True)
         return oracle(query, {"left": left, "right": right})
 
-    alone: list[Row] = [(1, 3, {"k": 2, "a": "y", "b": None}), (1, 3, {"k": None, "a": "z", "b": None})]
+    alone: list[Row] = [
+        (1, 3, {"k": 2, "a": "y", "b": None}),
+        (1, 3, {"k": None, "a": "z", "b": None}),
+    ]
     assert_same_table(INNER + alone, whole("left"))
     assert_same_table(INNER + alone + RIGHT_ALONE, whole("full"))
     assert_same_table([(1, 10, {"k": 1, "a": "x"})], whole("semi"))
@@ -82,7 +100,12 @@ def test_anti() -> None:
 
 def test_a_predicate_that_is_false_is_no_match() -> None:
     check("semi", [(5, 8, {"k": 1, "a": "x"})], predicate="q")
-    rest: list[Row] = [(1, 5, {"k": 1, "a": "x"}), (8, 10, {"k": 1, "a": "x"}), (1, 3, {"k": 2, "a": "y"}), (1, 3, {"k": None, "a": "z"})]
+    rest: list[Row] = [
+        (1, 5, {"k": 1, "a": "x"}),
+        (8, 10, {"k": 1, "a": "x"}),
+        (1, 3, {"k": 2, "a": "y"}),
+        (1, 3, {"k": None, "a": "z"}),
+    ]
     check("anti", rest, predicate="q")
 
 
@@ -96,25 +119,46 @@ def test_duplicates_multiply() -> None:
     query = Join(LEFT, RIGHT, KEY, KEY, None, "inner", BOTH)
     two_left: list[Row] = [(1, 4, {"k": 1, "a": "x"})] * 2
     two_right: list[Row] = [(2, 9, {"k": 1, "b": "p"})] * 2
-    assert oracle(query, {"left": two_left, "right": two_right}) == [(2, 4, {"k": 1, "a": "x", "b": "p"})] * 4
+    assert (
+        oracle(query, {"left": two_left, "right": two_right})
+        == [(2, 4, {"k": 1, "a": "x", "b": "p"})] * 4
+    )
 
 
 def test_without_keys_everything_that_overlaps_matches() -> None:
     query = Join(LEFT, RIGHT, (), (), None, "inner", (("a", col("a")), ("b", col("b"))))
-    expected: list[Row] = [(1, 3, {"a": "x", "b": "n"}), (1, 3, {"a": "y", "b": "n"}), (1, 3, {"a": "z", "b": "n"})]
+    expected: list[Row] = [
+        (1, 3, {"a": "x", "b": "n"}),
+        (1, 3, {"a": "y", "b": "n"}),
+        (1, 3, {"a": "z", "b": "n"}),
+    ]
     assert_same_table(expected, oracle(query, {"left": left, "right": right[-1:]}))
 
 
 def test_endless_rows_join_to_the_end_of_time() -> None:
     query = Join(LEFT, RIGHT, KEY, KEY, None, "full", BOTH, LEFT_ONLY, RIGHT_ONLY)
-    tables: dict[str, list[Row]] = {"left": [(1, INFINITY, {"k": 1, "a": "x"})], "right": [(4, INFINITY, {"k": 1, "b": "p"})]}
-    expected: list[Row] = [(1, 4, {"k": 1, "a": "x", "b": None}), (4, INFINITY, {"k": 1, "a": "x", "b": "p"})]
+    tables: dict[str, list[Row]] = {
+        "left": [(1, INFINITY, {"k": 1, "a": "x"})],
+        "right": [(4, INFINITY, {"k": 1, "b": "p"})],
+    }
+    expected: list[Row] = [
+        (1, 4, {"k": 1, "a": "x", "b": None}),
+        (4, INFINITY, {"k": 1, "a": "x", "b": "p"}),
+    ]
     assert_same_table(expected, oracle(query, tables))
 
 
 def test_clip_by_cuts_at_the_first_start_strictly_after() -> None:
     query = ClipBy(LEFT, RIGHT, KEY, KEY)
-    cutters: list[Row] = [(1, 2, {"k": 1, "b": "same start"}), (6, 7, {"k": 1, "b": "later"}), (4, 5, {"k": 1, "b": "first"})]
+    cutters: list[Row] = [
+        (1, 2, {"k": 1, "b": "same start"}),
+        (6, 7, {"k": 1, "b": "later"}),
+        (4, 5, {"k": 1, "b": "first"}),
+    ]
     cutters += [(2, 3, {"k": None, "b": "null"}), (3, 4, {"k": 2, "b": "at the end"})]
-    expected: list[Row] = [(1, 4, {"k": 1, "a": "x"}), (1, 3, {"k": 2, "a": "y"}), (1, 3, {"k": None, "a": "z"})]
+    expected: list[Row] = [
+        (1, 4, {"k": 1, "a": "x"}),
+        (1, 3, {"k": 2, "a": "y"}),
+        (1, 3, {"k": None, "a": "z"}),
+    ]
     assert_same_table(expected, oracle(query, {"left": left, "right": cutters}))

@@ -10,11 +10,21 @@ from hypothesis import strategies as st
 from thalweg.model import INFINITY, Element, Row, first_violation
 from thalweg.plan.nodes import Node, Source
 from thalweg.testing import ReferenceEngine, assert_physically_independent
-from thalweg.testing.strategies import KEYED, element_sequences, hopping_windows, queries, rows, values, windows
+from thalweg.testing.strategies import (
+    KEYED,
+    element_sequences,
+    hopping_windows,
+    queries,
+    rows,
+    values,
+    windows,
+)
 from thalweg.windows import HoppingWindow, SessionWindow, SnapshotWindow
 
 A, B = Source("a", KEYED), Source("b", KEYED)
-TYPES = pa.schema([("t", pa.string()), ("f", pa.float64()), ("b", pa.bool_()), ("l", pa.list_(pa.int64()))])
+TYPES = pa.schema(
+    [("t", pa.string()), ("f", pa.float64()), ("b", pa.bool_()), ("l", pa.list_(pa.int64()))]
+)
 
 
 @given(rows(TYPES, max_rows=4, times=(5, 9), durations=(2, 3), nulls=("t",)))
@@ -51,5 +61,11 @@ def test_sequences_keep_their_promises(sequence: list[Element]) -> None:
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_queries_are_queries(query: Node, one: list[Row], two: list[Row], seed: int) -> None:
     assert (query.schema.names, query.schema.types) == (KEYED.names, KEYED.types)
-    used = {name: table for name, table in (("a", one), ("b", two)) if name in ReferenceEngine(query).schemas}
-    assert_physically_independent(query, used, forms=2, seed=seed, engine=ReferenceEngine, consistency="final")
+    used = {
+        name: table
+        for name, table in (("a", one), ("b", two))
+        if name in ReferenceEngine(query).schemas
+    }
+    assert_physically_independent(
+        query, used, forms=2, seed=seed, engine=ReferenceEngine, consistency="final"
+    )

@@ -29,10 +29,14 @@ def listing(values: Sequence[int | None]) -> str:
 @aggregate("t.spans", inputs=V, output="string", time_sensitive=True, registry=MINE)
 def spans(events: Sequence[Event], window: Window) -> str:
     """Everything that a time-sensitive module can see."""
-    return f"{window.start}:{window.end} " + " ".join(f"{e.start},{e.end},{e.payload}" for e in events)
+    return f"{window.start}:{window.end} " + " ".join(
+        f"{e.start},{e.end},{e.payload}" for e in events
+    )
 
 
-@aggregate("t.starts", inputs=V, output="string", time_sensitive=True, ignores_ends=True, registry=MINE)
+@aggregate(
+    "t.starts", inputs=V, output="string", time_sensitive=True, ignores_ends=True, registry=MINE
+)
 def starts(events: Sequence[Event], window: Window) -> str:
     """Sees starts alone."""
     return " ".join(f"{e.start},{e.payload}" for e in events)
@@ -144,7 +148,13 @@ class Saved:
         return set(saved)
 
 
-@operator("t.evens", inputs=V, output={"v": "int64", "twice": "int64"}, commutes_with_filter="v", registry=MINE)
+@operator(
+    "t.evens",
+    inputs=V,
+    output={"v": "int64", "twice": "int64"},
+    commutes_with_filter="v",
+    registry=MINE,
+)
 def evens(values: Sequence[int | None]) -> Iterator[tuple[int, int]]:
     """Some of the rows: zero or more payloads."""
     return ((value, 2 * value) for value in values if value is not None and value % 2 == 0)
@@ -169,21 +179,41 @@ class Wide:
         return rows, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
 
 
-@operator("t.echo", inputs=V, output={"v": "int64"}, time_sensitive=True, stamp="clip", registry=MINE)
+@operator(
+    "t.echo", inputs=V, output={"v": "int64"}, time_sensitive=True, stamp="clip", registry=MINE
+)
 def echo(events: Sequence[Event], window: Window) -> list[Event]:
     """Its input, with the lifetimes it saw."""
     return [Event(e.start, e.end, {"v": e.payload}) for e in events]
 
 
-@operator("t.after", inputs=V, output={"v": "int64"}, time_sensitive=True, stamp="keep", registry=MINE)
+@operator(
+    "t.after", inputs=V, output={"v": "int64"}, time_sensitive=True, stamp="keep", registry=MINE
+)
 def after(events: Sequence[Event], window: Window) -> list[Event]:
     """Stamps beyond the window."""
-    return [Event(max(e.start, window.start) + 1, max(e.start, window.start) + 5, {"v": e.payload}) for e in events]
+    return [
+        Event(max(e.start, window.start) + 1, max(e.start, window.start) + 5, {"v": e.payload})
+        for e in events
+    ]
 
 
-@operator("t.steps", inputs=V, output={"v": "int64", "n": "int64"}, time_sensitive=True, stamp="time-bound", time_bound=True, registry=MINE)
+@operator(
+    "t.steps",
+    inputs=V,
+    output={"v": "int64", "n": "int64"},
+    time_sensitive=True,
+    stamp="time-bound",
+    time_bound=True,
+    registry=MINE,
+)
 def steps(events: Sequence[Event], window: Window) -> Iterator[Event]:
-    """At each start in the window: the value, and how many have started. Nothing later changes it."""
+    """At each start in the window: the value, and how many have started. Nothing later changes
+    it."""
     for e in events:
         if e.start >= window.start:
-            yield Event(e.start, e.start + 1, (e.payload, sum(1 for other in events if other.start <= e.start)))
+            yield Event(
+                e.start,
+                e.start + 1,
+                (e.payload, sum(1 for other in events if other.start <= e.start)),
+            )

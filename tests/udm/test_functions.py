@@ -1,4 +1,5 @@
-"""User-defined functions: in filters, projections and join predicates, in text and fluently, per event and on columns."""
+"""User-defined functions: in filters, projections and join predicates, in text and fluently, per
+event and on columns."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import thalweg as tw
 from thalweg import udm
 from thalweg.errors import EvaluationError, ExpressionError, TypeMismatchError
 from thalweg.model import Row
-from thalweg.spark.simulation import DividedEngine
+from thalweg.shards.local_engine import DividedEngine
 from thalweg.testing import assert_physically_independent
 
 CALLS: list[Any] = []
@@ -47,7 +48,11 @@ def wrong(value: int) -> Any:
 
 
 S = tw.source("s", {"id": "int64", "value": "double"})
-ROWS: list[Row] = [(0, 5, {"id": 1, "value": 4.0}), (1, 6, {"id": 2, "value": 30.0}), (2, 9, {"id": None, "value": 1.0})]
+ROWS: list[Row] = [
+    (0, 5, {"id": 1, "value": 4.0}),
+    (1, 6, {"id": 2, "value": 30.0}),
+    (2, 9, {"id": None, "value": 1.0}),
+]
 ELEMENTS = {"s": [tw.insert(payload, start, end) for start, end, payload in ROWS]}
 
 
@@ -113,10 +118,14 @@ def test_failures_name_the_values() -> None:
     def raises(value: int) -> int:
         return 1 // (value - 2)
 
-    with pytest.raises(EvaluationError, match=r"fn\.raises\(id\) failed where id = 2: ZeroDivisionError"):
+    with pytest.raises(
+        EvaluationError, match=r"fn\.raises\(id\) failed where id = 2: ZeroDivisionError"
+    ):
         columns(S.select(x="fn.raises(id)"))
 
 
 def test_in_queries_in_sql() -> None:
     for name in ("threshold", "fn.threshold"):
-        assert columns(tw.sql(f"SELECT id, value FROM readings WHERE value < {name}(id)", readings=S)) == [(1, 4.0)]
+        assert columns(
+            tw.sql(f"SELECT id, value FROM readings WHERE value < {name}(id)", readings=S)
+        ) == [(1, 4.0)]

@@ -1,6 +1,8 @@
-"""The law of modules: whatever the module, the window, the clipping and the stamping, the final table is the oracle's.
+"""The law of modules: whatever the module, the window, the clipping and the stamping, the final
+table is the oracle's.
 
-One table, `LAWS`, as for the other operators; the same laws are played over fragments, buckets and state slices.
+One table, `LAWS`, as for the other operators; the same laws are played over fragments, buckets and
+state slices.
 """
 
 from __future__ import annotations
@@ -16,8 +18,14 @@ from tests.udm.modules import MINE
 from thalweg.expr import col
 from thalweg.plan.nodes import Node, Select, Source, Union, Where, WindowApply
 from thalweg.plan.properties import StreamProperties
-from thalweg.spark.simulation import DividedEngine
-from thalweg.testing import CONSISTENCIES, assert_form_right, assert_physically_independent, logical_inputs, make_form
+from thalweg.shards.local_engine import DividedEngine
+from thalweg.testing import (
+    CONSISTENCIES,
+    assert_form_right,
+    assert_physically_independent,
+    logical_inputs,
+    make_form,
+)
 from thalweg.testing.manner import PUNCTUATED, WILD, Manner
 from thalweg.windows import CountWindow, HoppingWindow, SessionWindow, SnapshotWindow, Window
 
@@ -38,10 +46,20 @@ WINDOWS: dict[str, Window] = {
 ON_A_GRID = ("tumbling", "hopping", "gapped")
 
 
-def apply(name: str, window: Window, node: Node = A, keys: tuple[str, ...] = (), **more: str) -> WindowApply:
+def apply(
+    name: str, window: Window, node: Node = A, keys: tuple[str, ...] = (), **more: str
+) -> WindowApply:
     module = MINE.find(name)
     chosen = {"clip": module.clip, "stamp": module.stamp} | more
-    return WindowApply(node, window, module, (("v", col("v")),), keys=keys, clip=chosen["clip"], stamp=chosen["stamp"])
+    return WindowApply(
+        node,
+        window,
+        module,
+        (("v", col("v")),),
+        keys=keys,
+        clip=chosen["clip"],
+        stamp=chosen["stamp"],
+    )
 
 
 def law(name: str, kind: str, *, keys: tuple[str, ...] = (), **more: str) -> Law:
@@ -51,12 +69,20 @@ def law(name: str, kind: str, *, keys: tuple[str, ...] = (), **more: str) -> Law
 
 LAWS: dict[str, Law] = {}
 for _kind in WINDOWS:
-    LAWS |= {f"{_name} over {_kind}": law(f"t.{_name}", _kind) for _name in ("listing", "sums", "spans", "pairs")}
-    LAWS |= {f"{_name} per group over {_kind}": law(f"t.{_name}", _kind, keys=("k",)) for _name in ("total", "evens", "largest", "columns")}
+    LAWS |= {
+        f"{_name} over {_kind}": law(f"t.{_name}", _kind)
+        for _name in ("listing", "sums", "spans", "pairs")
+    }
+    LAWS |= {
+        f"{_name} per group over {_kind}": law(f"t.{_name}", _kind, keys=("k",))
+        for _name in ("total", "evens", "largest", "columns")
+    }
 for _kind, _clip in product(WINDOWS, ("left", "right", "full")):
     LAWS[f"spans clipped {_clip} over {_kind}"] = law("t.spans", _kind, clip=_clip)
 for _kind, _clip in product(("tumbling", "snapshot", "count", "session"), ("none", "full")):
-    LAWS[f"weighted, clip {_clip}, over {_kind}"] = law("t.weighted", _kind, clip=_clip, keys=("k",))
+    LAWS[f"weighted, clip {_clip}, over {_kind}"] = law(
+        "t.weighted", _kind, clip=_clip, keys=("k",)
+    )
     LAWS[f"echo, clip {_clip}, over {_kind}"] = law("t.echo", _kind, clip=_clip)
 for _kind in ("hopping", "snapshot", "count", "count by end"):
     LAWS |= {
@@ -76,15 +102,30 @@ for _kind in ("tumbling", "hopping", "gapped", "snapshot"):
         LAWS[f"time-bound over {_kind}, clip {_clip}"] = law("t.steps", _kind, clip=_clip)
     LAWS[f"time-bound per group over {_kind}"] = law("t.steps", _kind, keys=("k",))
 LAWS |= {
-    "filter above a module": Law(lambda: Where(apply("t.evens", WINDOWS["hopping"]), col("v") > 0), finite),
-    "filter on a key above a module": Law(lambda: Where(apply("t.total", WINDOWS["count"], keys=("k",)), col("k") > 0), nulls),
-    "module over a module": Law(
-        lambda: apply("t.sums", WINDOWS["tumbling"], Select(apply("t.total", WINDOWS["snapshot"]), (("v", col("total")),))), finite
+    "filter above a module": Law(
+        lambda: Where(apply("t.evens", WINDOWS["hopping"]), col("v") > 0), finite
     ),
-    "module over a union": Law(lambda: apply("t.listing", WINDOWS["snapshot"], Union(A, Where(A, col("v") > 1))), endless),
+    "filter on a key above a module": Law(
+        lambda: Where(apply("t.total", WINDOWS["count"], keys=("k",)), col("k") > 0), nulls
+    ),
+    "module over a module": Law(
+        lambda: apply(
+            "t.sums",
+            WINDOWS["tumbling"],
+            Select(apply("t.total", WINDOWS["snapshot"]), (("v", col("total")),)),
+        ),
+        finite,
+    ),
+    "module over a union": Law(
+        lambda: apply("t.listing", WINDOWS["snapshot"], Union(A, Where(A, col("v") > 1))), endless
+    ),
     "scoped promises": Law(lambda: apply("t.total", WINDOWS["snapshot"], GROUPED, ("k",)), scoped),
-    "scoped promises on a grid": Law(lambda: apply("t.sums", WINDOWS["hopping"], GROUPED, ("k",)), scoped),
-    "scoped promises, count": Law(lambda: apply("t.sums", WINDOWS["count"], GROUPED, ("k",)), scoped),
+    "scoped promises on a grid": Law(
+        lambda: apply("t.sums", WINDOWS["hopping"], GROUPED, ("k",)), scoped
+    ),
+    "scoped promises, count": Law(
+        lambda: apply("t.sums", WINDOWS["count"], GROUPED, ("k",)), scoped
+    ),
 }
 
 
@@ -94,7 +135,9 @@ def test_law(number: int, name: str) -> None:
     for seed in range(2):
         inputs = LAWS[name].inputs(Random(f"{name}/{seed}"))
         level = CONSISTENCIES[(number + seed) % len(CONSISTENCIES)]
-        assert_physically_independent(query, used(query, inputs), forms=2, seed=seed, consistency=level)
+        assert_physically_independent(
+            query, used(query, inputs), forms=2, seed=seed, consistency=level
+        )
 
 
 @pytest.mark.parametrize(("number", "name"), list(enumerate(LAWS))[::5], ids=list(LAWS)[::5])
@@ -103,7 +146,12 @@ def test_law_divided(number: int, name: str) -> None:
     logicals = logical_inputs(query, used(query, LAWS[name].inputs(Random(f"{name}/divided"))))
     for manner in (PUNCTUATED, WILD):
         form = make_form(logicals, manner, Random(name))
-        assert_form_right(query, form, consistency=CONSISTENCIES[number % len(CONSISTENCIES)], engine=DividedEngine)
+        assert_form_right(
+            query,
+            form,
+            consistency=CONSISTENCIES[number % len(CONSISTENCIES)],
+            engine=DividedEngine,
+        )
 
 
 @pytest.mark.slow
@@ -122,7 +170,12 @@ def test_law_divided_at_length(name: str) -> None:
     for seed in range(5):
         logicals = logical_inputs(query, used(query, LAWS[name].inputs(Random(f"{name}/{seed}"))))
         for consistency in CONSISTENCIES:
-            assert_form_right(query, make_form(logicals, WILD, Random(f"{name}/{seed}")), consistency=consistency, engine=DividedEngine)
+            assert_form_right(
+                query,
+                make_form(logicals, WILD, Random(f"{name}/{seed}")),
+                consistency=consistency,
+                engine=DividedEngine,
+            )
 
 
 INSERTS = Manner(disorder=8, promises=0.5, cut=0.5, restarts=0.2, delay=0.3)
@@ -135,6 +188,13 @@ def test_panes(name: str, kind: str) -> None:
     query = apply(f"t.{name}", WINDOWS[kind], INSERTED, ("k",))
     assert query.in_panes
     for seed in range(12):
-        logicals = logical_inputs(query, {"i": table(Random(f"{kind}/{seed}"), SCHEMA, size=14, null=0.1)})
+        logicals = logical_inputs(
+            query, {"i": table(Random(f"{kind}/{seed}"), SCHEMA, size=14, null=0.1)}
+        )
         form = make_form(logicals, INSERTS, Random(seed))
-        assert_form_right(query, form, consistency=CONSISTENCIES[seed % 3], engine=DividedEngine if seed % 4 == 3 else None)
+        assert_form_right(
+            query,
+            form,
+            consistency=CONSISTENCIES[seed % 3],
+            engine=DividedEngine if seed % 4 == 3 else None,
+        )

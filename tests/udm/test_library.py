@@ -19,7 +19,9 @@ PARAMS: dict[str, dict[str, Any]] = {
     "weighted_quantile": {"params": {"q": 0.25}},
     "heavy_hitters": {"params": {"share": 0.3}},
 }
-SHIPPED = sorted(entry.name.partition(".")[2] for entry in DEFAULT.all() if entry.name.startswith("std."))
+SHIPPED = sorted(
+    entry.name.partition(".")[2] for entry in DEFAULT.all() if entry.name.startswith("std.")
+)
 
 
 def test_the_library_is_complete() -> None:
@@ -37,14 +39,24 @@ def test_lawful(name: str) -> None:
 S = tw.source("s", {"name": "string", "v": "double", "w": "int64"})
 
 
-def answers(query: tw.Stream, *rows: tuple[int, int, Any]) -> list[tuple[int, int, tuple[Any, ...]]]:
-    elements = [tw.insert(payload if isinstance(payload, dict) else {"v": payload}, start, end) for start, end, payload in rows]
-    return [(start, end, tuple(payload.values())) for start, end, payload in tw.table(query, {"s": elements})]
+def answers(
+    query: tw.Stream, *rows: tuple[int, int, Any]
+) -> list[tuple[int, int, tuple[Any, ...]]]:
+    elements = [
+        tw.insert(payload if isinstance(payload, dict) else {"v": payload}, start, end)
+        for start, end, payload in rows
+    ]
+    return [
+        (start, end, tuple(payload.values()))
+        for start, end, payload in tw.table(query, {"s": elements})
+    ]
 
 
 def test_time_weighted_average() -> None:
     """10 for 2 of 10 ticks, 20 for 5 of them, nothing for 3."""
-    assert answers(S.tumbling(10).apply("time_weighted_average", "v"), (-4, 2, 10.0), (2, 7, 20.0)) == [
+    assert answers(
+        S.tumbling(10).apply("time_weighted_average", "v"), (-4, 2, 10.0), (2, 7, 20.0)
+    ) == [
         (-10, 0, (4.0,)),
         (0, 10, (12.0,)),
     ]
@@ -58,19 +70,29 @@ def test_median_and_mode() -> None:
 
 
 def test_weighted_quantile() -> None:
-    rows = [(at, at + 1, {"v": float(value), "w": weight}) for at, (value, weight) in enumerate([(1, 1), (5, 1000), (9, 1)])]
+    rows = [
+        (at, at + 1, {"v": float(value), "w": weight})
+        for at, (value, weight) in enumerate([(1, 1), (5, 1000), (9, 1)])
+    ]
     assert answers(S.tumbling(5).apply("weighted_quantile", "v", "w"), *rows) == [(0, 5, (5.0,))]
-    assert answers(S.tumbling(5).apply("weighted_quantile", "v", "w"), (0, 1, {"v": 1.0, "w": 0})) == [(0, 5, (None,))]
+    assert answers(
+        S.tumbling(5).apply("weighted_quantile", "v", "w"), (0, 1, {"v": 1.0, "w": 0})
+    ) == [(0, 5, (None,))]
 
 
 def test_heavy_hitters() -> None:
     rows = [(0, 1, {"name": name}) for name in "aaaabbbcd"]
-    assert answers(S.tumbling(5).apply("heavy_hitters", "name", params={"share": 0.3}), *rows) == [(0, 5, ("a", 4, 4)), (0, 5, ("b", 3, 3))]
+    assert answers(S.tumbling(5).apply("heavy_hitters", "name", params={"share": 0.3}), *rows) == [
+        (0, 5, ("a", 4, 4)),
+        (0, 5, ("b", 3, 3)),
+    ]
 
 
 def test_interpolation_of_edge_events() -> None:
     signal = S.edges().tumbling(8)
-    assert answers(signal.apply("interpolate", "v", params={"every": 2}), (0, 1, 0.0), (4, 5, 8.0), (8, 9, 0.0))[:4] == [
+    assert answers(
+        signal.apply("interpolate", "v", params={"every": 2}), (0, 1, 0.0), (4, 5, 8.0), (8, 9, 0.0)
+    )[:4] == [
         (0, 2, (0.0,)),
         (2, 4, (4.0,)),
         (4, 6, (8.0,)),
@@ -80,23 +102,39 @@ def test_interpolation_of_edge_events() -> None:
 
 def test_a_followed_by_b() -> None:
     rows = [(at, at + 1, {"name": name}) for at, name in enumerate("axbabb")]
-    query = S.tumbling(10).apply("followed_by", "name", params={"first": "a", "second": "b", "within": 2})
+    query = S.tumbling(10).apply(
+        "followed_by", "name", params={"first": "a", "second": "b", "within": 2}
+    )
     assert answers(query, *rows) == [(2, 3, (0, 2)), (4, 5, (3, 4)), (5, 6, (3, 5))]
 
 
 def test_head_and_shoulders() -> None:
     prices = [1.0, 5.0, 3.0, 9.0, 4.0, 5.2, 2.0, 3.0]
     rows = [(at, at + 1, price) for at, price in enumerate(prices)]
-    assert answers(S.tumbling(10).apply("head_and_shoulders", "v"), *rows) == [(6, 7, (5.0, 9.0, 5.2))]
+    assert answers(S.tumbling(10).apply("head_and_shoulders", "v"), *rows) == [
+        (6, 7, (5.0, 9.0, 5.2))
+    ]
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_whatever_the_form(name: str) -> None:
     source = tw.source("s", {"name": "string", "v": "double", "w": "int64"})
     options = PARAMS.get(name, {})
-    columns = {"followed_by": ["name"], "heavy_hitters": ["name"], "weighted_quantile": ["v", "w"], "top_k": []}.get(name, ["v"])
+    columns = {
+        "followed_by": ["name"],
+        "heavy_hitters": ["name"],
+        "weighted_quantile": ["v", "w"],
+        "top_k": [],
+    }.get(name, ["v"])
     query = source.tumbling(8).apply(name, *columns, params=options.get("params"))
-    table = [(at * 3 % 11, at * 3 % 11 + 1 + at % 5, {"name": "ab"[at % 2], "v": float(at * 7 % 5), "w": at % 3}) for at in range(9)]
+    table = [
+        (
+            at * 3 % 11,
+            at * 3 % 11 + 1 + at % 5,
+            {"name": "ab"[at % 2], "v": float(at * 7 % 5), "w": at % 3},
+        )
+        for at in range(9)
+    ]
     assert_physically_independent(query.node, {"s": table}, forms=3)
 
 
@@ -128,4 +166,7 @@ def test_a_broken_law_is_shown_by_the_smallest_window() -> None:
     (found,) = [finding for finding in check_module(registry.find("liar")) if not finding.holds]
     assert found.law == "remove undoes add"
     assert found.broken is not None
-    assert found.broken.count("'v': ") == 3 and "after adding and removing against before" in found.broken
+    assert (
+        found.broken.count("'v': ") == 3
+        and "after adding and removing against before" in found.broken
+    )

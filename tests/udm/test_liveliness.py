@@ -26,7 +26,11 @@ def module(name: str, window: Window, **more: Any) -> WindowApply:
 
 
 def the_kernel(engine: tw.Engine) -> ModuleKernel:
-    (kernel,) = [station.operator for station in engine._graph.stations if isinstance(station.operator, ModuleKernel)]
+    (kernel,) = [
+        station.operator
+        for station in engine._graph.stations
+        if isinstance(station.operator, ModuleKernel)
+    ]
     return kernel
 
 
@@ -45,7 +49,9 @@ def kept(query: WindowApply, *elements: tw.Element, at: int) -> tuple[int, int]:
     return len(kernel._events.everything()), len(kernel._windows)
 
 
-TUMBLING, HOPPING, SNAPSHOT, COUNT, BY_END = (WINDOWS[name] for name in ("tumbling", "hopping", "snapshot", "count", "count by end"))
+TUMBLING, HOPPING, SNAPSHOT, COUNT, BY_END = (
+    WINDOWS[name] for name in ("tumbling", "hopping", "snapshot", "count", "count by end")
+)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +70,8 @@ TUMBLING, HOPPING, SNAPSHOT, COUNT, BY_END = (WINDOWS[name] for name in ("tumbli
         (module("t.spans", HOPPING, clip="right"), 10),
         # The module knows no time.
         (module("t.total", TUMBLING), 16),
-        # Snapshots of such a module: only ends may move, so the CTI itself, were it not for the window that has not answered.
+        # Snapshots of such a module: only ends may move, so the CTI itself, were it not for the
+        # window that has not answered.
         (module("t.total", SNAPSHOT), 14),
         # Time-bound: the CTI itself.
         (module("t.steps", TUMBLING), 18),
@@ -92,7 +99,8 @@ def test_an_event_without_an_end_holds_a_window_for_ever_unless_it_is_clipped() 
         # 1. The module knows no time: windows go with their end; rows whose end may move stay.
         (module("t.total", TUMBLING), 1, 1),
         (module("t.total", SNAPSHOT), 1, 1),
-        # 2. It sees ends: a window stays while an event in it may change, and so do the other rows of that window.
+        # 2. It sees ends: a window stays while an event in it may change, and so do the other rows
+        # of that window.
         (module("t.spans", TUMBLING), 3, 3),
         (module("t.spans", SNAPSHOT), 3, 5),
         (module("t.spans", TUMBLING, clip="left"), 3, 3),
@@ -122,14 +130,21 @@ def test_the_window_index_counts_endpoints_and_events() -> None:
     engine.push("s", [tw.insert({"k": 1, "v": 1}, 0, 10), tw.insert({"k": 1, "v": 2}, 4, 10)])
     kernel = the_kernel(engine)
     entries = kernel._windows.entries
-    assert [tuple(map(int, entry)) for entry in zip(entries.start, entries.end, entries.events, strict=True)] == [(0, 4, 1), (4, 10, 2)]
+    assert [
+        tuple(map(int, entry))
+        for entry in zip(entries.start, entries.end, entries.events, strict=True)
+    ] == [(0, 4, 1), (4, 10, 2)]
     engine.push("s", tw.remove({"k": 1, "v": 2}, 4, 10))  # its endpoints go, two windows become one
     entries = kernel._windows.entries
-    assert [tuple(map(int, entry)) for entry in zip(entries.start, entries.end, entries.events, strict=True)] == [(0, 10, 1)]
+    assert [
+        tuple(map(int, entry))
+        for entry in zip(entries.start, entries.end, entries.events, strict=True)
+    ] == [(0, 10, 1)]
 
 
 def test_output_exists_for_windows_up_to_the_watermark() -> None:
-    """m = max(latest CTI, largest start): no window that reaches beyond it has answered, every other one that has rows has."""
+    """m = max(latest CTI, largest start): no window that reaches beyond it has answered, every
+    other one that has rows has."""
     engine = tw.Engine(module("t.total", TUMBLING))
     assert not engine.push("s", tw.point({"k": 1, "v": 1}, 3))
     (out,) = engine.push("s", tw.point({"k": 1, "v": 5}, 30))
@@ -141,5 +156,8 @@ def test_output_exists_for_windows_up_to_the_watermark() -> None:
 
 def test_properties_are_explained() -> None:
     text = tw.Stream(WindowApply(S, TUMBLING, MINE.find("t.starts"), (("v", col("v")),))).explain()
-    assert "ignores ends: a window and its rows are dropped when the CTI reaches the window's end" in text
+    assert (
+        "ignores ends: a window and its rows are dropped when the CTI reaches the window's end"
+        in text
+    )
     assert "deterministic:" in text

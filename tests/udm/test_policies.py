@@ -14,10 +14,13 @@ import pytest
 import thalweg as tw
 from thalweg import udm
 from thalweg.errors import ModuleError
-from thalweg.spark.simulation import DividedEngine
+from thalweg.shards.local_engine import DividedEngine
 
 S = tw.source("s", {"k": "string", "v": "int64"})
-INPUT = [tw.point({"k": k, "v": v}, at) for at, (k, v) in enumerate([("a", 1), ("b", 13), ("c", 2), ("a", 3)])]
+INPUT = [
+    tw.point({"k": k, "v": v}, at)
+    for at, (k, v) in enumerate([("a", 1), ("b", 13), ("c", 2), ("a", 3)])
+]
 
 
 @udm.aggregate("bad.raises", inputs={"v": "int64"}, output="int64")
@@ -76,9 +79,18 @@ def writes_frame(frame: Any) -> int:
     return int(frame["v"].sum())
 
 
-@udm.operator("bad.stamps_early", inputs={"v": "int64"}, output={"v": "int64"}, time_sensitive=True, stamp="keep")
+@udm.operator(
+    "bad.stamps_early",
+    inputs={"v": "int64"},
+    output={"v": "int64"},
+    time_sensitive=True,
+    stamp="keep",
+)
 def stamps_early(events: Sequence[udm.Event], window: udm.Window) -> list[udm.Event]:
-    return [udm.Event(window.start - (event.payload == 13), window.end, sum(e.payload for e in events)) for event in events[:1]]
+    return [
+        udm.Event(window.start - (event.payload == 13), window.end, sum(e.payload for e in events))
+        for event in events[:1]
+    ]
 
 
 @udm.aggregate("bad.steps", inputs={"v": "int64"}, output="int64")
@@ -137,10 +149,19 @@ def test_fail_names_module_window_group_and_input(name: str, reason: str) -> Non
 def test_skip_goes_on_with_the_other_groups(name: str, reason: str) -> None:
     engine = tw.Engine(query(name, "skip"))
     out = engine.push("s", INPUT) + engine.finish()
-    answers = {e.payload["k"]: [*e.payload.values()][1] for e in tw.elements_of(out) if isinstance(e, tw.Insert)}
+    answers = {
+        e.payload["k"]: [*e.payload.values()][1]
+        for e in tw.elements_of(out)
+        if isinstance(e, tw.Insert)
+    }
     assert answers == {"a": 4, "c": 2}
     (letter,) = engine.dead_letters().to_pylist()
-    assert (letter["module"], letter["group"], letter["start"], letter["end"]) == (f"{name}@1", '{"k": "b"}', 0, 10)
+    assert (letter["module"], letter["group"], letter["start"], letter["end"]) == (
+        f"{name}@1",
+        '{"k": "b"}',
+        0,
+        10,
+    )
     assert reason in letter["reason"]
     assert "13" in letter["sample"]
     assert engine.dead_letters().num_rows == 0
@@ -205,22 +226,36 @@ def test_a_module_that_is_not_deterministic_is_found_out(name: str) -> None:
 
 def test_a_module_that_says_so_may_throw_dice() -> None:
     engine = tw.Engine(S.tumbling(10).apply("bad.known_dice", "v"), consistency="eager")
-    out = [batch for at in range(5) for batch in engine.push("s", tw.point({"k": "a", "v": 1}, at))] + engine.finish()
+    out = [
+        batch for at in range(5) for batch in engine.push("s", tw.point({"k": "a", "v": 1}, at))
+    ] + engine.finish()
     assert len(tw.cht(e for e in tw.elements_of(out) if not isinstance(e, tw.Cti))) == 1
 
 
 def test_output_that_breaks_a_promise_is_refused() -> None:
-    @udm.operator("bad.not_bound", inputs={"v": "int64"}, output={"n": "int64"}, time_sensitive=True, stamp="time-bound", time_bound=True)
+    @udm.operator(
+        "bad.not_bound",
+        inputs={"v": "int64"},
+        output={"n": "int64"},
+        time_sensitive=True,
+        stamp="time-bound",
+        time_bound=True,
+    )
     def not_bound(events: Sequence[udm.Event], window: udm.Window) -> list[udm.Event]:
         return [udm.Event(window.start, window.end, len(events))]
 
     engine = tw.Engine(S.tumbling(10).apply("bad.not_bound", "v"))
     engine.push("s", [tw.point({"k": "a", "v": 1}, 1), tw.cti(5)])
-    with pytest.raises(ModuleError, match="is not time-bound: after the CTI 5 it changed the output"):
+    with pytest.raises(
+        ModuleError, match="is not time-bound: after the CTI 5 it changed the output"
+    ):
         engine.push("s", tw.point({"k": "a", "v": 1}, 6))
 
 
 def test_divided_by_buckets_letters_travel_with_the_answers() -> None:
     engine = DividedEngine(query("bad.raises", "skip"))
     out = engine.push("s", INPUT) + engine.finish()
-    assert sorted(e.payload["k"] for e in tw.elements_of(out) if isinstance(e, tw.Insert)) == ["a", "c"]
+    assert sorted(e.payload["k"] for e in tw.elements_of(out) if isinstance(e, tw.Insert)) == [
+        "a",
+        "c",
+    ]

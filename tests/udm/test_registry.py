@@ -1,4 +1,5 @@
-"""Modules by name: namespaces, versions, packages that bring some; and the command that shows them."""
+"""Modules by name: namespaces, versions, packages that bring some; and the command that shows
+them."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ def register(registry: Registry, name: str, version: str = "1", result: int = 0)
         return result
 
     compute.__qualname__ = f"{name}/{version}/{result}"
-    aggregate(name, inputs={"v": "double"}, output="int64", version=version, registry=registry)(compute)
+    aggregate(name, inputs={"v": "double"}, output="int64", version=version, registry=registry)(
+        compute
+    )
 
 
 def test_the_newest_version_is_used_unless_one_is_asked_for() -> None:
@@ -44,7 +47,9 @@ def test_a_namespace_may_be_left_out_while_only_one_has_the_name() -> None:
     register(registry, "finance.spread")
     assert registry.find("spread").name == "finance.spread"  # the shipped library gives way
     register(registry, "risk.spread")
-    with pytest.raises(PlanError, match=r"several modules are called 'spread': finance\.spread, risk\.spread"):
+    with pytest.raises(
+        PlanError, match=r"several modules are called 'spread': finance\.spread, risk\.spread"
+    ):
         registry.find("spread")
 
 
@@ -52,7 +57,9 @@ def test_two_definitions_of_one_version_are_refused_but_the_same_one_may_run_aga
     registry = Registry()
     register(registry, "spread", result=1)
     register(registry, "spread", result=1)
-    with pytest.raises(PlanError, match=r"spread@1 is already defined by tests.*give yours another version="):
+    with pytest.raises(
+        PlanError, match=r"spread@1 is already defined by tests.*give yours another version="
+    ):
         register(registry, "spread", result=2)
 
 
@@ -84,7 +91,8 @@ def test_packages_bring_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         sys.modules.pop("chart_library", None)
 
 
-# ----------------------------------------------------------------------------------------------------------- mistakes
+# -----------------------------------------------------------------------------------------------------------
+# mistakes
 
 
 def _use(made: object) -> None:
@@ -95,45 +103,120 @@ def _use(made: object) -> None:
 @pytest.mark.parametrize(
     ("build", "error", "says"),
     [
-        (lambda: S.snapshot().apply("median"), UnknownColumnError, "say which column is its input 'value'"),
+        (
+            lambda: S.snapshot().apply("median"),
+            UnknownColumnError,
+            "say which column is its input 'value'",
+        ),
         (lambda: S.snapshot().apply("median", "prcie"), UnknownColumnError, "Did you mean 'price'"),
-        (lambda: S.snapshot().apply("median", "name"), TypeMismatchError, "the input 'value' is double; name is string"),
+        (
+            lambda: S.snapshot().apply("median", "name"),
+            TypeMismatchError,
+            "the input 'value' is double; name is string",
+        ),
         (lambda: S.snapshot().apply("median", "price", "n"), PlanError, "it takes 1 inputs"),
-        (lambda: S.snapshot().apply("median", valeu="price"), PlanError, "no input 'valeu'. Did you mean 'value'"),
+        (
+            lambda: S.snapshot().apply("median", valeu="price"),
+            PlanError,
+            "no input 'valeu'. Did you mean 'value'",
+        ),
         (lambda: S.snapshot().apply("median", "price", value="n"), PlanError, "given twice"),
-        (lambda: S.snapshot().apply("weighted_quantile", "price", "n", params={"p": 1}), PlanError, "does not take these parameters"),
-        (lambda: S.snapshot().apply("median", "price", clip="full"), PlanError, "the module knows no time"),
-        (lambda: S.snapshot().apply("median", "price", stamp="keep"), PlanError, "leave stamp= out"),
-        (lambda: S.snapshot().apply("interpolate", "price", params={"every": 1}, stamp="kepe"), PlanError, "Did you mean 'keep'"),
-        (lambda: S.snapshot().apply("median", "price", on_error="ignore"), PlanError, "on_error must be one of fail, skip"),
-        (lambda: S.snapshot().apply("median", "price", time_limit=0), PlanError, "the time limit must be positive"),
-        (lambda: S.session(5).apply("followed_by", "name", params={"first": "a", "second": "b", "within": 3}), PlanError, "time-bound"),
-        (lambda: S.group_by("name").snapshot().apply("mode", "price", name="name"), PlanError, "is also a key"),
-        (lambda: S.snapshot().apply(cast(Any, len), "price"), PlanError, "a module is used by its name"),
+        (
+            lambda: S.snapshot().apply("weighted_quantile", "price", "n", params={"p": 1}),
+            PlanError,
+            "does not take these parameters",
+        ),
+        (
+            lambda: S.snapshot().apply("median", "price", clip="full"),
+            PlanError,
+            "the module knows no time",
+        ),
+        (
+            lambda: S.snapshot().apply("median", "price", stamp="keep"),
+            PlanError,
+            "leave stamp= out",
+        ),
+        (
+            lambda: S.snapshot().apply("interpolate", "price", params={"every": 1}, stamp="kepe"),
+            PlanError,
+            "Did you mean 'keep'",
+        ),
+        (
+            lambda: S.snapshot().apply("median", "price", on_error="ignore"),
+            PlanError,
+            "on_error must be one of fail, skip",
+        ),
+        (
+            lambda: S.snapshot().apply("median", "price", time_limit=0),
+            PlanError,
+            "the time limit must be positive",
+        ),
+        (
+            lambda: S.session(5).apply(
+                "followed_by", "name", params={"first": "a", "second": "b", "within": 3}
+            ),
+            PlanError,
+            "time-bound",
+        ),
+        (
+            lambda: S.group_by("name").snapshot().apply("mode", "price", name="name"),
+            PlanError,
+            "is also a key",
+        ),
+        (
+            lambda: S.snapshot().apply(cast(Any, len), "price"),
+            PlanError,
+            "a module is used by its name",
+        ),
         (lambda: S.count_by_start(0), PlanError, "at least 1"),
-        (lambda: S.count_by_start(2).aggregate(n=tw.count()), PlanError, "count windows take modules"),
+        (
+            lambda: S.count_by_start(2).aggregate(n=tw.count()),
+            PlanError,
+            "count windows take modules",
+        ),
         (lambda: operator("x", output="double")(len), PlanError, "an operator gives payloads"),
         (lambda: aggregate("x", output="dubble")(len), PlanError, "Did you mean 'double'"),
-        (lambda: aggregate("x", output="double", takes="list")(len), PlanError, "takes must be one of"),
-        (lambda: aggregate("x", output="double")(type("Empty", (), {})), PlanError, "has nothing to compute with"),
-        (lambda: aggregate("x", output="double")(type("Half", (), {"add": len})), PlanError, "no empty()"),
-        (lambda: operator("x", output={"a": "double"}, stamp="keep")(len), PlanError, "only a time-sensitive module stamps its output"),
         (
-            lambda: operator("x", output={"a": "double"}, time_sensitive=True, time_bound=True)(len),
+            lambda: aggregate("x", output="double", takes="list")(len),
+            PlanError,
+            "takes must be one of",
+        ),
+        (
+            lambda: aggregate("x", output="double")(type("Empty", (), {})),
+            PlanError,
+            "has nothing to compute with",
+        ),
+        (
+            lambda: aggregate("x", output="double")(type("Half", (), {"add": len})),
+            PlanError,
+            "no empty()",
+        ),
+        (
+            lambda: operator("x", output={"a": "double"}, stamp="keep")(len),
+            PlanError,
+            "only a time-sensitive module stamps its output",
+        ),
+        (
+            lambda: operator("x", output={"a": "double"}, time_sensitive=True, time_bound=True)(
+                len
+            ),
             PlanError,
             "goes with stamp='time-bound'",
         ),
         (lambda: aggregate("no name", output="double")(len), PlanError, "is no name for a module"),
     ],
 )
-def test_mistakes_are_refused_where_they_are_made(build: Callable[[], object], error: type[Exception], says: str) -> None:
+def test_mistakes_are_refused_where_they_are_made(
+    build: Callable[[], object], error: type[Exception], says: str
+) -> None:
     with pytest.raises(error) as refused:
         _use(build())
     assert says in str(refused.value)
     assert __file__ in str(refused.value)
 
 
-# ------------------------------------------------------------------------------------------------------------ command
+# ------------------------------------------------------------------------------------------------------------
+# command
 
 
 def run(*args: str) -> tuple[int, str]:
@@ -145,7 +228,12 @@ def test_list_and_show() -> None:
     code, text = run("list")
     assert code == 0 and "std.median@1" in text and "The middle value" in text
     code, text = run("show", "time_weighted_average")
-    assert code == 0 and "time-sensitive" in text and "clip full" in text and "incremental, differential" in text
+    assert (
+        code == 0
+        and "time-sensitive" in text
+        and "clip full" in text
+        and "incremental, differential" in text
+    )
     code, text = run("show", "weighted_quantile")
     assert "q: 'float' = 0.5" in text
     assert run("show", "medain")[0] == 1
@@ -165,7 +253,9 @@ def test_check_shows_a_counter_example(tmp_path: Path, monkeypatch: pytest.Monke
     assert "Shuffled rows give the same answer." in text
     assert text.count("'v':") >= 2 and "1 law is broken." in text
     assert run("check", "median", "--trials", "10")[0] == 0
-    assert run("check", "top_k", "-p", "k=1", "-p", "by=v")[0] == 1  # it takes any columns, so they must be said
+    assert (
+        run("check", "top_k", "-p", "k=1", "-p", "by=v")[0] == 1
+    )  # it takes any columns, so they must be said
 
 
 def test_functions_are_shown_too() -> None:
@@ -174,4 +264,7 @@ def test_functions_are_shown_too() -> None:
         """Two times."""
         return 2 * value
 
-    assert run("show", "shown.twice") == (0, "shown.twice@1, a function\n  double -> double\n\n  Two times.\n")
+    assert run("show", "shown.twice") == (
+        0,
+        "shown.twice@1, a function\n  double -> double\n\n  Two times.\n",
+    )

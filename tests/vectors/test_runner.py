@@ -1,4 +1,5 @@
-"""The vector runner itself: what it reads, what it accepts, and that it can tell wrong from right."""
+"""The vector runner itself: what it reads, what it accepts, and that it can tell wrong from
+right."""
 
 from __future__ import annotations
 
@@ -28,21 +29,37 @@ def vector_line(**changes: Any) -> str:
     case: dict[str, Any] = {
         "name": "shift",
         "op": {"op": "shift", "by": 10, "in": S0},
-        "inputs": {"s0": [["insert", 1, 5, {"v": 1}], ["start_edge", 2, {"v": 2}], ["cti", 2], ["end_edge", 7, 2, {"v": 2}]]},
+        "inputs": {
+            "s0": [
+                ["insert", 1, 5, {"v": 1}],
+                ["start_edge", 2, {"v": 2}],
+                ["cti", 2],
+                ["end_edge", 7, 2, {"v": 2}],
+            ]
+        },
         "expected_table": [[11, 15, {"v": 1}], [12, 17, {"v": 2}]],
     }
-    return json.dumps({key: value for key, value in {**case, **changes}.items() if value is not ...})
+    return json.dumps(
+        {key: value for key, value in {**case, **changes}.items() if value is not ...}
+    )
 
 
 def vector(**changes: Any) -> Vector:
     return read_vector(vector_line(**changes))
 
 
-# ----------------------------------------------------------------------------------------------------------- reading
+# -----------------------------------------------------------------------------------------------------------
+# reading
 
 
 def test_elements_are_read() -> None:
-    inputs = [["insert", 1, None, {"v": 1}], ["start_edge", 2, {"v": 2}], ["end_edge", 7, 2, {"v": 2}], ["cti", None], ["cti_p", 5, "k"]]
+    inputs = [
+        ["insert", 1, None, {"v": 1}],
+        ["start_edge", 2, {"v": 2}],
+        ["end_edge", 7, 2, {"v": 2}],
+        ["cti", None],
+        ["cti_p", 5, "k"],
+    ]
     assert vector(inputs={"s0": inputs}).inputs["s0"] == [
         Insert({"v": 1}, 1, INFINITY),
         Insert({"v": 2}, 2, INFINITY),
@@ -53,11 +70,21 @@ def test_elements_are_read() -> None:
 
 
 def schemas_of(**sources: list[dict[str, Any]]) -> Mapping[str, pa.Schema]:
-    return vector(inputs={name: [["start_edge", 0, payload] for payload in payloads] for name, payloads in sources.items()}).schemas
+    return vector(
+        inputs={
+            name: [["start_edge", 0, payload] for payload in payloads]
+            for name, payloads in sources.items()
+        }
+    ).schemas
 
 
 def test_types_are_inferred() -> None:
-    schema = schemas_of(s0=[{"i": 1, "f": 1, "t": None, "b": True, "n": None}, {"i": None, "f": 0.5, "t": "x", "b": None, "n": None}])["s0"]
+    schema = schemas_of(
+        s0=[
+            {"i": 1, "f": 1, "t": None, "b": True, "n": None},
+            {"i": None, "f": 0.5, "t": "x", "b": None, "n": None},
+        ]
+    )["s0"]
     assert [str(kind) for kind in schema.types] == ["int64", "double", "string", "bool", "int64"]
 
 
@@ -77,9 +104,15 @@ MALFORMED = [
     (vector_line(op=...), "name, op and inputs"),
     (vector_line(inputs=[]), "must be objects"),
     (vector_line(expected_table=...), "expected_table or an expected_error"),
-    (vector_line(inputs={"s0": [["inserted", 1, 2, {}]]}), '["inserted", 1, 2, {}] is not an element'),
+    (
+        vector_line(inputs={"s0": [["inserted", 1, 2, {}]]}),
+        '["inserted", 1, 2, {}] is not an element',
+    ),
     (vector_line(inputs={"s0": [["insert", "now", 2, {}]]}), "a time is a whole number"),
-    (vector_line(inputs={"s0": [["insert", 1, 2, {"v": 1}], ["insert", 1, 2, {"v": "x"}]]}), "several kinds: int, text"),
+    (
+        vector_line(inputs={"s0": [["insert", 1, 2, {"v": 1}], ["insert", 1, 2, {"v": "x"}]]}),
+        "several kinds: int, text",
+    ),
     (vector_line(expected_table=[[1, 2]]), "is not a row"),
 ]
 
@@ -91,12 +124,29 @@ def test_a_malformed_line_is_an_outcome_that_says_why(line: str, words: str) -> 
     assert (bad.name, bad.status) == ("line 3", "fail") and words in bad.detail
 
 
-# ------------------------------------------------------------------------------------------------------- expressions
+# -------------------------------------------------------------------------------------------------------
+# expressions
 
-ROW = {"v": 17, "w": -7, "f": 2.5, "t": "cab", "n": None, "m": None, "l.x": 3, "r.x": 4, "_start": 100}
+ROW = {
+    "v": 17,
+    "w": -7,
+    "f": 2.5,
+    "t": "cab",
+    "n": None,
+    "m": None,
+    "l.x": 3,
+    "r.x": 4,
+    "_start": 100,
+}
 FRAME = Frame.of(
     pa.RecordBatch.from_pylist(
-        [ROW], pa.schema([(name, pa.scalar(value).type if value is not None else pa.int64()) for name, value in ROW.items()])
+        [ROW],
+        pa.schema(
+            [
+                (name, pa.scalar(value).type if value is not None else pa.int64())
+                for name, value in ROW.items()
+            ]
+        ),
     )
 )
 SCHEMA = pa.schema([(name, column.type) for name, column in FRAME.columns.items()])
@@ -159,14 +209,26 @@ def test_keys_are_one_several_or_none() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["__import__('os').system('true')", "v.__class__", "[x for x in t]", "lambda: 1", "open('f')", "v @ w", "v >", "t[v]", "v := 1", "~v"],
+    [
+        "__import__('os').system('true')",
+        "v.__class__",
+        "[x for x in t]",
+        "lambda: 1",
+        "open('f')",
+        "v @ w",
+        "v >",
+        "t[v]",
+        "v := 1",
+        "~v",
+    ],
 )
 def test_nothing_else_is_an_expression(text: str) -> None:
     with pytest.raises(VectorError):
         translate(text, SCHEMA)
 
 
-# -------------------------------------------------------------------------------------------------------------- plans
+# --------------------------------------------------------------------------------------------------------------
+# plans
 
 
 def test_equal_subtrees_are_one_node() -> None:
@@ -176,16 +238,27 @@ def test_equal_subtrees_are_one_node() -> None:
 
 
 def source_of(op: dict[str, Any], **changes: Any) -> Source:
-    return next(node for node in walk(plan_of(vector(op=op, **changes))) if isinstance(node, Source))
+    return next(
+        node for node in walk(plan_of(vector(op=op, **changes))) if isinstance(node, Source)
+    )
 
 
 def test_an_ingress_is_a_policy_of_its_source() -> None:
-    op = {"op": "ingress", "disorder": "drop", "reorder_latency": 5, "punctuation_period": 10, "partitioned": True, "in": S0}
+    op = {
+        "op": "ingress",
+        "disorder": "drop",
+        "reorder_latency": 5,
+        "punctuation_period": 10,
+        "partitioned": True,
+        "in": S0,
+    }
     partitioned = {"s0": [["insert", 1, 2, {"_p": 1}]]}
     lagging = {**op, "disorder": "throw", "low_watermark": {"period": 10, "lag": 20}}
     assert source_of(op, inputs=partitioned).ingress == Ingress("drop", 5, 10, "_p", None)
     assert source_of(lagging, inputs=partitioned).ingress == Ingress("error", 5, 10, "_p", (10, 20))
-    assert source_of({"op": "ingress", "disorder": "adjust", "in": S0}).ingress == Ingress("adjust", 0)
+    assert source_of({"op": "ingress", "disorder": "adjust", "in": S0}).ingress == Ingress(
+        "adjust", 0
+    )
     assert source_of(S0).ingress == Ingress()
 
 
@@ -195,7 +268,9 @@ def test_promises_of_partitions_are_declared() -> None:
 
 
 def test_the_row_of_the_largest_value_is_a_top_1() -> None:
-    query = plan_of(vector(op={"op": "aggregate", "aggs": {"m": {"fn": "arg_max", "of": "v"}}, "in": S0}))
+    query = plan_of(
+        vector(op={"op": "aggregate", "aggs": {"m": {"fn": "arg_max", "of": "v"}}, "in": S0})
+    )
     assert plan_text(query).splitlines()[0] == "top_k-1  1 largest v, snapshot"
 
 
@@ -205,17 +280,23 @@ def test_the_row_of_the_largest_value_is_a_top_1() -> None:
         ({"op": "sort", "in": S0}, "unknown operation 'sort'"),
         ({"op": "group"}, "outside of a group_apply"),
         ({"op": "source", "name": "s9"}, "no input for the source 's9'"),
-        ({"op": "aggregate", "aggs": {"m": {"fn": "mode", "of": "v"}}, "in": S0}, "unknown aggregate 'mode'"),
+        (
+            {"op": "aggregate", "aggs": {"m": {"fn": "mode", "of": "v"}}, "in": S0},
+            "unknown aggregate 'mode'",
+        ),
         ({"op": "where", "pred": "nope > 1", "in": S0}, "unknown column 'nope'"),
         ({"op": "ingress", "in": {"op": "stitch", "in": S0}}, "directly on a source"),
     ],
 )
-def test_a_query_that_cannot_be_translated_fails_and_says_why(op: dict[str, Any], words: str) -> None:
+def test_a_query_that_cannot_be_translated_fails_and_says_why(
+    op: dict[str, Any], words: str
+) -> None:
     outcome = run_vector(vector(op=op), forms=1, engine=ReferenceEngine)
     assert outcome.status == "fail" and words in outcome.detail
 
 
-# ------------------------------------------------------------------------------------------------------------ running
+# ------------------------------------------------------------------------------------------------------------
+# running
 
 
 def test_a_right_answer_passes_and_a_wrong_expectation_fails() -> None:
@@ -234,7 +315,14 @@ def test_a_right_answer_passes_and_a_wrong_expectation_fails() -> None:
 def test_floats_are_compared_with_tolerance() -> None:
     op = {"op": "aggregate", "aggs": {"s": {"fn": "sum", "of": "v"}}, "in": S0}
     inputs = {"s0": [["insert", 1, 2, {"v": 0.1}], ["insert", 1, 2, {"v": 0.2}]]}
-    assert run_vector(vector(op=op, inputs=inputs, expected_table=[[1, 2, {"s": 0.3}]]), forms=3, engine=ReferenceEngine).status == "pass"
+    assert (
+        run_vector(
+            vector(op=op, inputs=inputs, expected_table=[[1, 2, {"s": 0.3}]]),
+            forms=3,
+            engine=ReferenceEngine,
+        ).status
+        == "pass"
+    )
 
 
 class Careless(ReferenceEngine):
@@ -269,7 +357,9 @@ def test_a_broken_promise_fails() -> None:
 
 def test_expected_promises_must_be_made_before_the_end() -> None:
     assert run_vector(vector(expected_ctis=[10, None]), forms=1, engine=Hasty).status == "pass"
-    assert run_vector(vector(expected_ctis=[[10, "k"], None]), forms=1, engine=Hasty).status == "pass"
+    assert (
+        run_vector(vector(expected_ctis=[[10, "k"], None]), forms=1, engine=Hasty).status == "pass"
+    )
     for missing in (11, [11, "k"]):
         outcome = run_vector(vector(expected_ctis=[missing, None]), forms=1, engine=Hasty)
         assert outcome.status == "fail" and "the CTI 11" in outcome.detail
@@ -302,7 +392,11 @@ def orders_of(op: dict[str, Any]) -> list[list[Any]]:
         orders: list[list[Any]] = []  # noqa: RUF012 - one list for all engines of this test
 
     inputs = {"s0": [["insert", at, at + 5, {"v": at}] for at in range(8)]}
-    run_vector(vector(op=op, inputs=inputs, expected_table=[[at, at + 5, {"v": at}] for at in range(8)]), forms=20, engine=Fresh)
+    run_vector(
+        vector(op=op, inputs=inputs, expected_table=[[at, at + 5, {"v": at}] for at in range(8)]),
+        forms=20,
+        engine=Fresh,
+    )
     return Fresh.orders
 
 
@@ -312,28 +406,46 @@ def test_order_varies_unless_it_has_a_meaning() -> None:
     assert len(fixed) >= 20 and len({tuple(map(str, order)) for order in fixed}) == 1
 
 
-# ------------------------------------------------------------------------------------------------------- the command
+# -------------------------------------------------------------------------------------------------------
+# the command
 
 
-def test_the_command_prints_a_line_for_each_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_a_line_for_each_case(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "cases.jsonl"
     detect = vector_line(name="pattern", op={"op": "detect", "in": S0})
     file.write_text(f"{vector_line()}\n{detect}\n", encoding="utf-8")
     assert main([str(file), "--forms", "3"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(line["name"], line["status"]) for line in lines] == [("shift", "pass"), ("pattern", "unsupported")]
+    assert [(line["name"], line["status"]) for line in lines] == [
+        ("shift", "pass"),
+        ("pattern", "unsupported"),
+    ]
     assert all(list(line) == ["name", "status", "detail"] for line in lines)
 
 
-def test_the_command_ends_with_1_when_a_case_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_ends_with_1_when_a_case_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "cases.jsonl"
-    file.write_text("\n".join([vector_line(expected_table=[]), vector_line(), "nonsense"]), encoding="utf-8")
+    file.write_text(
+        "\n".join([vector_line(expected_table=[]), vector_line(), "nonsense"]), encoding="utf-8"
+    )
     assert main([str(file), "--forms", "2"]) == 1
-    assert [json.loads(line)["status"] for line in capsys.readouterr().out.splitlines()] == ["fail", "pass", "fail"]
+    assert [json.loads(line)["status"] for line in capsys.readouterr().out.splitlines()] == [
+        "fail",
+        "pass",
+        "fail",
+    ]
 
 
-@pytest.mark.parametrize("arguments", [["nowhere.jsonl"], [__file__, "--forms", "0"], [__file__, "--engine", "abacus"]])
-def test_wrong_arguments_are_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "arguments", [["nowhere.jsonl"], [__file__, "--forms", "0"], [__file__, "--engine", "abacus"]]
+)
+def test_wrong_arguments_are_refused(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 2 and capsys.readouterr().err

@@ -13,7 +13,11 @@ from thalweg.testing.vectors import FORMS, read_vectors, run_vector
 FILE = Path(__file__).parent / "trill.jsonl"
 SHARED = Path(__file__).parents[3] / "shared" / "vectors" / "trill.jsonl"
 
-VECTORS = [vector for vector in read_vectors(FILE.read_text(encoding="utf-8").splitlines()) if isinstance(vector, Vector)]
+VECTORS = [
+    vector
+    for vector in read_vectors(FILE.read_text(encoding="utf-8").splitlines())
+    if isinstance(vector, Vector)
+]
 
 PATTERNS = [
     "pattern_a_bstar_c_sum",
@@ -24,7 +28,8 @@ PATTERNS = [
     "pattern_optional_inside_or",
     "pattern_partitioned_watermark_keeps_instance",
 ]
-"""Sequence patterns (`detect`) are not an operator of the temporal core; nothing else may be excused."""
+"""Sequence patterns (`detect`) are not an operator of the temporal core; nothing else may be
+excused."""
 
 
 def test_all_cases_are_read() -> None:
@@ -33,18 +38,24 @@ def test_all_cases_are_read() -> None:
     assert FORMS >= 50
 
 
-@pytest.mark.parametrize("vector", [v for v in VECTORS if v.name not in PATTERNS], ids=lambda vector: vector.name)
+@pytest.mark.parametrize(
+    "vector", [v for v in VECTORS if v.name not in PATTERNS], ids=lambda vector: vector.name
+)
 def test_case(vector: Vector) -> None:
     outcome = run_vector(vector)
     assert outcome.status == "pass", outcome.detail
 
 
-@pytest.mark.parametrize("vector", [v for v in VECTORS if v.name in PATTERNS], ids=lambda vector: vector.name)
+@pytest.mark.parametrize(
+    "vector", [v for v in VECTORS if v.name in PATTERNS], ids=lambda vector: vector.name
+)
 def test_patterns_are_said_to_be_unsupported(vector: Vector) -> None:
     outcome = run_vector(vector)
     assert (outcome.status, outcome.detail) == ("unsupported", f"detect: {UNSUPPORTED['detect']}")
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="the original of the vectors is not beside this checkout")
+@pytest.mark.skipif(
+    not SHARED.exists(), reason="the original of the vectors is not beside this checkout"
+)
 def test_the_copy_is_the_original() -> None:
     assert FILE.read_text(encoding="utf-8") == SHARED.read_text(encoding="utf-8")

@@ -1,4 +1,5 @@
-"""AdaptWID: groups change from lazy to eager and back at run time, by the memory that each would take."""
+"""AdaptWID: groups change from lazy to eager and back at run time, by the memory that each would
+take."""
 
 from __future__ import annotations
 
@@ -10,7 +11,13 @@ from thalweg import Engine, count, cti, point, source
 from thalweg.errors import UnknownColumnError, WindowError
 from thalweg.model import Batch, batches_of
 from thalweg.model.elements import Element
-from thalweg.operators.adaptation import Monitor, eager_bytes, lazy_bytes, lower_threshold, threshold
+from thalweg.operators.adaptation import (
+    Monitor,
+    eager_bytes,
+    lazy_bytes,
+    lower_threshold,
+    threshold,
+)
 from thalweg.operators.bucket_aggregate import BucketAggregateKernel
 from thalweg.operators.consistency import Consistency
 from thalweg.plan.nodes import WindowAggregate
@@ -20,7 +27,10 @@ def test_cost_functions() -> None:
     assert eager_bytes(32, extent=10, slide=1) == 320
     assert lazy_bytes(16, volume=2, extent=10) == 320
     assert lazy_bytes(16, volume=2, extent=10, behind=5) == 240
-    assert threshold(32, 16, extent=10, slide=1) == 20 and threshold(32, 16, extent=10, slide=1, behind=3) == 23
+    assert (
+        threshold(32, 16, extent=10, slide=1) == 20
+        and threshold(32, 16, extent=10, slide=1, behind=3) == 23
+    )
     assert lower_threshold(20) < 20
 
 
@@ -28,20 +38,31 @@ def test_offsets_between_sources() -> None:
     monitor = Monitor(10)
     start = np.array([0, 20, 20, 10])
     monitor.see(start, start, start + 1, 0, pa.array(["main", "main", "main", "control"]))
-    assert monitor.share_behind() == pytest.approx(0.25 * 10 / 10)  # a quarter of the rows, a whole extent behind
+    assert monitor.share_behind() == pytest.approx(
+        0.25 * 10 / 10
+    )  # a quarter of the rows, a whole extent behind
 
 
 def test_what_has_not_come_yet_counts_where_the_sources_are_told_apart() -> None:
-    """A group that is half behind takes less memory as rows than its windows say: it goes back to lazy, if one knows."""
+    """A group that is half behind takes less memory as rows than its windows say: it goes back to
+    lazy, if one knows."""
     packets = source("s", {"k": "int64", "link": "string"}, insert_only=True)
     switched = []
-    for windows in (packets.group_by("k").sliding(10, 1), packets.group_by("k").sliding(10, 1).expecting(sources="link")):
+    for windows in (
+        packets.group_by("k").sliding(10, 1),
+        packets.group_by("k").sliding(10, 1).expecting(sources="link"),
+    ):
         node = windows.aggregate(n=count(), strategy="adaptive").node
         assert isinstance(node, WindowAggregate)
         kernel = BucketAggregateKernel(node, Consistency("final"), adaptive=True)
         for time in range(100):
-            rows = [("main", time)] * (100 if time == 0 else 1) + [("control", time - 12)] * (time >= 12 and time % 3 > 0)
-            elements: list[Element] = [*(point({"k": 1, "link": link}, at) for link, at in rows), cti(time - 12)]
+            rows = [("main", time)] * (100 if time == 0 else 1) + [("control", time - 12)] * (
+                time >= 12 and time % 3 > 0
+            )
+            elements: list[Element] = [
+                *(point({"k": 1, "link": link}, at) for link, at in rows),
+                cti(time - 12),
+            ]
             for batch in batches_of(elements, packets.schema):
                 kernel.process(0, batch)
         assert kernel.switches["to eager"] == 1

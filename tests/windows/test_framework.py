@@ -9,7 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thalweg.errors import WindowError
-from thalweg.windows import Category, LandmarkTime, SlideByTuple, SlidingRows, SlidingTime, Tuples, WindowIds, WindowKind, duality
+from thalweg.windows import (
+    Category,
+    LandmarkTime,
+    SlideByTuple,
+    SlidingRows,
+    SlidingTime,
+    Tuples,
+    WindowIds,
+    WindowKind,
+    duality,
+)
 from thalweg.windows.framework import Membership
 
 SIZES = st.integers(1, 12)
@@ -43,12 +53,17 @@ def windows_of(kind: WindowKind, tuples: Tuples, at: int) -> set[int]:
 
 @settings(max_examples=150, deadline=None)
 @given(kind=KINDS, rows=TUPLES.filter(lambda rows: len(rows) > 1), data=st.data())
-def test_a_category_says_what_other_tuples_decide(kind: WindowKind, rows: list[tuple[int, int]], data: st.DataObject) -> None:
-    """Without what comes after it, a tuple of an FCF window is in the same windows; a CF one also without what came before."""
+def test_a_category_says_what_other_tuples_decide(
+    kind: WindowKind, rows: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    """Without what comes after it, a tuple of an FCF window is in the same windows; a CF one also
+    without what came before."""
     whole = tuples_of(rows, partitioned=getattr(kind, "partitioned", False))
     at = data.draw(st.integers(0, len(rows) - 1))
     if isinstance(kind, SlidingTime) and kind.origin is None:
-        kind = SlidingTime(kind.range, kind.slide, int(whole.ts.min()))  # the origin is a fact about the whole stream
+        kind = SlidingTime(
+            kind.range, kind.slide, int(whole.ts.min())
+        )  # the origin is a fact about the whole stream
     if isinstance(kind, LandmarkTime) or (isinstance(kind, SlidingRows) and kind.range is None):
         return  # how many windows there are grows with the stream, for all its tuples
     if kind.category is not Category.FCA:
@@ -73,7 +88,8 @@ def test_categories() -> None:
 
 
 def test_ids_go_back_to_times() -> None:
-    """The first extents of a window of ten minutes, every minute, from midnight: 0 to 8 are partial."""
+    """The first extents of a window of ten minutes, every minute, from midnight: 0 to 8 are
+    partial."""
     kind = SlidingTime(600, 60)
     start, end = kind.time_range(np.array([0, 8, 9, 10]))
     assert end.tolist() == [60, 540, 600, 660] and start.tolist() == [-540, -60, 0, 60]

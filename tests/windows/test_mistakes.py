@@ -1,4 +1,5 @@
-"""Windows that make no sense are refused where they are written; those that are seldom meant are warned about."""
+"""Windows that make no sense are refused where they are written; those that are seldom meant are
+warned about."""
 
 from __future__ import annotations
 
@@ -22,37 +23,86 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
         lambda: EVENTS.sliding(10, 5, over="seq"),
         "'seq' is a column, and nothing promises that its values progress, .* alter_lifetime",
     ),
-    "a column nobody has": (lambda: EVENTS.sliding(10, 5, over="sec"), "unknown column 'sec'. Did you mean 'seq'"),
-    "a duration for rows": (lambda: EVENTS.sliding("10 min", 5, over=tw.rows()), "'10 min' is a duration, but the window counts rows"),
-    "rows for a duration": (lambda: EVENTS.sliding("1000 rows", "1 s"), "counts rows, but the window is over time"),
-    "half a row": (lambda: EVENTS.sliding(2.5, 1, over=tw.rows()), "the window counts rows; write a whole number"),  # type: ignore[arg-type]
+    "a column nobody has": (
+        lambda: EVENTS.sliding(10, 5, over="sec"),
+        "unknown column 'sec'. Did you mean 'seq'",
+    ),
+    "a duration for rows": (
+        lambda: EVENTS.sliding("10 min", 5, over=tw.rows()),
+        "'10 min' is a duration, but the window counts rows",
+    ),
+    "rows for a duration": (
+        lambda: EVENTS.sliding("1000 rows", "1 s"),
+        "counts rows, but the window is over time",
+    ),
+    "half a row": (
+        lambda: EVENTS.sliding(2.5, 1, over=tw.rows()),  # type: ignore[arg-type]
+        "the window counts rows; write a whole number",
+    ),
     "an order that is missing": (lambda: EVENTS.slide_by_tuple("1 s", every=5), "in which order"),
-    "a rank of something else": (lambda: tw.rank("seq"), "only the time of the stream gives an order"),
+    "a rank of something else": (
+        lambda: tw.rank("seq"),
+        "only the time of the stream gives an order",
+    ),
     "rows somewhere": (lambda: tw.rows(at="sytem"), "Did you mean 'system'"),
     "no kind": (lambda: EVENTS.windows(10), "give a WindowKind"),  # type: ignore[arg-type]
-    "a kind that needs context": (lambda: EVENTS.windows(SlideByTuple(5)), "must tell the windows of a tuple from the tuple alone"),
-    "an unknown partition": (lambda: EVENTS.sliding(10, 5, partition_by="kk"), "unknown column 'kk'. Did you mean 'k'"),
+    "a kind that needs context": (
+        lambda: EVENTS.windows(SlideByTuple(5)),
+        "must tell the windows of a tuple from the tuple alone",
+    ),
+    "an unknown partition": (
+        lambda: EVENTS.sliding(10, 5, partition_by="kk"),
+        "unknown column 'kk'. Did you mean 'k'",
+    ),
     "numbered behind a join": (
         lambda: EVENTS.shift(1).sliding(10, 5, over=tw.rows(at="system")),
         "shift stands between the source and the window",
     ),
-    "everything, holistic": (lambda: EVENTS.landmark(10).aggregate(p=tw.percentile("v", 0.5)), "needs every row there ever was"),
-    "an unknown strategy": (lambda: EVENTS.sliding(10, 5).aggregate(n=tw.count(), strategy="pane"), "Did you mean 'panes'"),
+    "everything, holistic": (
+        lambda: EVENTS.landmark(10).aggregate(p=tw.percentile("v", 0.5)),
+        "needs every row there ever was",
+    ),
+    "an unknown strategy": (
+        lambda: EVENTS.sliding(10, 5).aggregate(n=tw.count(), strategy="pane"),
+        "Did you mean 'panes'",
+    ),
     "a strategy that cannot": (
         lambda: EVENTS.sliding(10, 5).aggregate(n=tw.percentile("v", 0.5), strategy="panes"),
         "cannot evaluate this window; possible: rows",
     ),
-    "a strategy for snapshots": (lambda: EVENTS.snapshot().aggregate(n=tw.count(), strategy="wid"), "one way only"),
-    "a strategy for rows": (lambda: EVENTS.sliding(5, over=tw.rows()).aggregate(n=tw.count(), strategy="rows"), "one way only"),
-    "a strategy for tuples": (lambda: EVENTS.slide_by_tuple(5).aggregate(n=tw.count(), strategy="wid"), "possible: rows, bins"),
+    "a strategy for snapshots": (
+        lambda: EVENTS.snapshot().aggregate(n=tw.count(), strategy="wid"),
+        "one way only",
+    ),
+    "a strategy for rows": (
+        lambda: EVENTS.sliding(5, over=tw.rows()).aggregate(n=tw.count(), strategy="rows"),
+        "one way only",
+    ),
+    "a strategy for tuples": (
+        lambda: EVENTS.slide_by_tuple(5).aggregate(n=tw.count(), strategy="wid"),
+        "possible: rows, bins",
+    ),
     "a sketch of rows that may go": (
-        lambda: tw.source("r", {"v": "int64"}).sliding(10, 5).aggregate(p=tw.approx_percentile("v", 0.5)),
+        lambda: (
+            tw.source("r", {"v": "int64"})
+            .sliding(10, 5)
+            .aggregate(p=tw.approx_percentile("v", 0.5))
+        ),
         "a sketch cannot take a row back",
     ),
-    "a sketch by tuple": (lambda: EVENTS.slide_by_tuple(5).aggregate(p=tw.heavy_hitters("k", 0.1)), "sketches are kept for hopping"),
-    "fill by tuple": (lambda: EVENTS.slide_by_tuple(5).aggregate(n=tw.count(), fill=True), "only hopping and tumbling windows"),
+    "a sketch by tuple": (
+        lambda: EVENTS.slide_by_tuple(5).aggregate(p=tw.heavy_hitters("k", 0.1)),
+        "sketches are kept for hopping",
+    ),
+    "fill by tuple": (
+        lambda: EVENTS.slide_by_tuple(5).aggregate(n=tw.count(), fill=True),
+        "only hopping and tumbling windows",
+    ),
     "top_k by tuple": (lambda: EVENTS.slide_by_tuple(5).top_k(1, by="v"), "has no ranking"),
-    "ids of hopping windows": (lambda: EVENTS.hopping(10, 5).aggregate(n=tw.count(), wid="w"), "is its start"),
+    "ids of hopping windows": (
+        lambda: EVENTS.hopping(10, 5).aggregate(n=tw.count(), wid="w"),
+        "is its start",
+    ),
 }
 
 
@@ -68,13 +118,19 @@ def test_a_slide_larger_than_the_range_is_warned_about() -> None:
     def build() -> WindowedStream:
         return EVENTS.sliding(5, 8)
 
-    with pytest.warns(WindowWarning, match=r"tuples between two windows are in none\. A tumbling window has slide=5") as caught:
+    with pytest.warns(
+        WindowWarning,
+        match=r"tuples between two windows are in none\. A tumbling window has slide=5",
+    ) as caught:
         build()
     assert (caught[0].filename, caught[0].lineno) == (__file__, build.__code__.co_firstlineno + 1)
 
 
 def test_millions_of_panes_are_warned_about() -> None:
-    with pytest.warns(WindowWarning, match=r"greatest common divisor 1, so that a window has 600,000,000 panes\. A slide of 7000000"):
+    with pytest.warns(
+        WindowWarning,
+        match=r"greatest common divisor 1, so that a window has 600,000,000 panes\. A slide of 7000000",
+    ):
         EVENTS.sliding("10 min", 7_000_001)
 
 
@@ -85,4 +141,7 @@ def test_a_kind_must_contain_its_tuples() -> None:
             return start + 100, end + 100
 
     with pytest.raises(tw.ThalwegError, match="must contain the time 3 of its tuple"):
-        tw.table(EVENTS.windows(Shifted(10, 5)).aggregate(n=tw.count()), {"s": [tw.point({"k": "a", "v": 1, "seq": 1}, 3)]})
+        tw.table(
+            EVENTS.windows(Shifted(10, 5)).aggregate(n=tw.count()),
+            {"s": [tw.point({"k": "a", "v": 1, "seq": 1}, 3)]},
+        )

@@ -1,4 +1,5 @@
-"""What an operator needs to promise a time is the least promise that does it: one tick less does not."""
+"""What an operator needs to promise a time is the least promise that does it: one tick less does
+not."""
 
 from __future__ import annotations
 
@@ -21,14 +22,21 @@ NODES: dict[str, Node] = {
     "from the first row": ROWS.sliding(9, 4, origin=None).aggregate(n=tw.count()).node,
     "rank": ROWS.sliding(3, 2, over=tw.rank("ts")).aggregate(n=tw.count()).node,
     "landmark": ROWS.landmark(5).aggregate(n=tw.count()).node,
-    "table": ROWS.group_by("k").tumbling(5).two_level(64, late=2).aggregate(n=tw.count()).node.inputs[0],
+    "table": ROWS.group_by("k")
+    .tumbling(5)
+    .two_level(64, late=2)
+    .aggregate(n=tw.count())
+    .node.inputs[0],
 }
 
 
 def begun(node: Node, seed: int) -> Operator:
     random = Random(seed)
     kernel = kernel_for(node, Consistency("final"))
-    rows = [tw.point({"k": random.randint(0, 3), "v": 1}, random.randint(0, 30)) for _ in range(random.randint(0, 8))]
+    rows = [
+        tw.point({"k": random.randint(0, 3), "v": 1}, random.randint(0, 30))
+        for _ in range(random.randint(0, 8))
+    ]
     for batch in batches_of([*rows, tw.cti(0)], ROWS.schema):
         kernel.process(0, batch)
     return kernel

@@ -21,21 +21,42 @@ def test_kinds() -> None:
     assert punctuation(ts=before(12)).to_cti() == tw.cti(12)
     assert punctuation(src="a", len=ANY, ts=before(12)).to_cti() == tw.cti(12, {"src": "a"})
     assert punctuation(src="a").to_cti() == tw.cti(None, {"src": "a"})
-    for general in (punctuation(len=within(0, 9)), punctuation(ts=within(5, 9)), punctuation(src=before("m"), ts=before(4))):
+    for general in (
+        punctuation(len=within(0, 9)),
+        punctuation(ts=within(5, 9)),
+        punctuation(src=before("m"), ts=before(4)),
+    ):
         assert general.kind == "general" and general.to_cti() is None
 
 
 def test_matching() -> None:
-    rows = pa.RecordBatch.from_pydict({"src": ["a", "b", None, "a"], "len": pa.array([10, 20, 30, None], pa.int64())})
+    rows = pa.RecordBatch.from_pydict(
+        {"src": ["a", "b", None, "a"], "len": pa.array([10, 20, 30, None], pa.int64())}
+    )
     start = np.array([1, 2, 3, 4])
-    assert punctuation(src="a", ts=before(4)).matches(rows, start).tolist() == [True, False, False, False]
-    assert punctuation(len=within(15, 40)).matches(rows, start).tolist() == [False, True, True, False]
+    assert punctuation(src="a", ts=before(4)).matches(rows, start).tolist() == [
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert punctuation(len=within(15, 40)).matches(rows, start).tolist() == [
+        False,
+        True,
+        True,
+        False,
+    ]
     assert punctuation(src=None).matches(rows, start).tolist() == [False, False, True, False]
     assert punctuation(len=before(100), ts=within(1, 3)).limits(rows, start).tolist()[:2] == [3, 3]
 
 
 @pytest.mark.parametrize(
-    "pattern", [punctuation(src="a", ts=before(9)), punctuation(len=within(0, 9.5)), punctuation(src=None, len=before(4))]
+    "pattern",
+    [
+        punctuation(src="a", ts=before(9)),
+        punctuation(len=within(0, 9.5)),
+        punctuation(src=None, len=before(4)),
+    ],
 )
 def test_written_and_read(pattern: Punctuation) -> None:
     assert Punctuation.from_text(pattern.to_text()) == pattern
@@ -43,7 +64,9 @@ def test_written_and_read(pattern: Punctuation) -> None:
 
 def test_a_group_wise_promise_closes_the_windows_of_its_group() -> None:
     stream = tw.source("s", PACKETS, group_ctis="src")
-    engine = tw.Engine(stream.group_by("src").snapshot().aggregate(n=tw.count()), consistency="final")
+    engine = tw.Engine(
+        stream.group_by("src").snapshot().aggregate(n=tw.count()), consistency="final"
+    )
     engine.push("s", [packet(1), packet(1, "b")])
     out = tw.elements_of(engine.punctuate("s", punctuation(src="a", ts=before(10))))
     assert [row.payload["src"] for row in out if isinstance(row, tw.Insert)] == ["a"]

@@ -23,7 +23,9 @@ def packets() -> pa.Table:
 def ours(query: tw.Stream, packets: pa.Table, *, shuffled: bool) -> list[tuple[object, ...]]:
     order = np.random.default_rng(5).permutation(ROWS) if shuffled else np.arange(ROWS)
     fed = packets.take(pa.array(order)).select(["_start", "_end", "src", "len"])
-    return sorted((start, end, *payload.values()) for start, end, payload in tw.table(query, {"packets": fed}))
+    return sorted(
+        (start, end, *payload.values()) for start, end, payload in tw.table(query, {"packets": fed})
+    )
 
 
 def theirs(sql: str, packets: pa.Table) -> list[tuple[object, ...]]:

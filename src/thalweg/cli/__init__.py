@@ -21,7 +21,8 @@ _COMMANDS = {
     "why": "What a query on Spark waits for.",
     "udm": "User-defined modules: what there is, and whether it does what it says.",
 }
-"""Name and line of help; the command lives in the module `thalweg.cli.<name>` under its own name."""
+"""Name and line of help; the command lives in the module `thalweg.cli.<name>` under its own
+name."""
 
 
 class _Commands(click.Group):
@@ -44,7 +45,9 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except ThalwegError as error:
-            raise click.ClickException(str(getattr(error, "reason", error))) from error  # no line of ours for a user to look at
+            raise click.ClickException(
+                str(getattr(error, "reason", error))
+            ) from error  # no line of ours for a user to look at
 
 
 @click.group(cls=_Commands)

@@ -1,4 +1,5 @@
-"""`thalweg advise`: how disordered a recorded stream is, what slack buys and costs, and which policy fits."""
+"""`thalweg advise`: how disordered a recorded stream is, what slack buys and costs, and which
+policy fits."""
 
 from __future__ import annotations
 
@@ -15,25 +16,36 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from thalweg.errors import InputError, UnknownColumnError
+from thalweg.io.events import events
 from thalweg.model.time import Times, duration_us
 from thalweg.run.advice import Advice, brief_duration
 from thalweg.run.advice import advise as measure
-from thalweg.run.inputs import events
 
 __all__ = ["advice_of", "advise", "draw", "read_source", "report"]
 
-_READERS = {".parquet": pq.read_table, ".csv": pyarrow.csv.read_csv, ".json": pyarrow.json.read_json, ".jsonl": pyarrow.json.read_json}
+_READERS = {
+    ".parquet": pq.read_table,
+    ".csv": pyarrow.csv.read_csv,
+    ".json": pyarrow.json.read_json,
+    ".jsonl": pyarrow.json.read_json,
+}
 
 UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000}
 
 
 def read_source(source: Path) -> pa.Table:
     """A file, or all files of a folder in the order of their names."""
-    files = sorted(file for file in source.iterdir() if file.suffix in _READERS) if source.is_dir() else [source]
+    files = (
+        sorted(file for file in source.iterdir() if file.suffix in _READERS)
+        if source.is_dir()
+        else [source]
+    )
     if not files or any(file.suffix not in _READERS or not file.exists() for file in files):
         raise InputError(f"{source}: there is no {', '.join(_READERS)} file to read.")
     try:
-        return pa.concat_tables([_READERS[file.suffix](file) for file in files], promote_options="default")
+        return pa.concat_tables(
+            [_READERS[file.suffix](file) for file in files], promote_options="default"
+        )
     except (pa.ArrowException, OSError) as reason:
         raise InputError(f"{source.name} cannot be read: {reason}.") from reason
 
@@ -59,13 +71,19 @@ def advice_of(
         order = np.argsort(_ticks(table, arrival), kind="stable")
         table = table.take(pa.array(order))
     keys = None if key is None else table.column(key).combine_chunks()
-    return measure(_ticks(table, time) * UNITS[unit], target=target, window=window, keys=keys, slacks=slacks)
+    return measure(
+        _ticks(table, time) * UNITS[unit], target=target, window=window, keys=keys, slacks=slacks
+    )
 
 
 def _ticks(table: pa.Table, name: str) -> Times:
     column = table.column(name)
     if pa.types.is_timestamp(column.type):
-        table = table.set_column(table.schema.names.index(name), name, column.cast(pa.timestamp("us", column.type.tz), safe=False))
+        table = table.set_column(
+            table.schema.names.index(name),
+            name,
+            column.cast(pa.timestamp("us", column.type.tz), safe=False),
+        )
     ticks: Times = events(table.select([name]), name).column("_start").to_numpy()
     return ticks
 
@@ -83,7 +101,14 @@ def report(advice: Advice) -> str:
         f"{brief_duration(point.latency_worst):>14}  {point.state:>11,.0f}  {point.state_most:>11,}"
         for point in advice.curve
     ]
-    return "\n".join([*lines, "", f"proposed: progress={advice.policy}", *(f"  {reason}" for reason in advice.reasons)])
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"proposed: progress={advice.policy}",
+            *(f"  {reason}" for reason in advice.reasons),
+        ]
+    )
 
 
 def draw(advice: Advice, path: Path, title: str) -> None:
@@ -105,7 +130,9 @@ def draw(advice: Advice, path: Path, title: str) -> None:
     for axis, (name, values) in zip(np.ravel(axes), panels, strict=True):
         axis.plot(seconds, values, marker="o")
         axis.axvline(advice.slack / 1e6, linestyle="--", color="grey")
-        axis.set_xscale("symlog", linthresh=max(min([s for s in seconds if s > 0], default=1.0), 1e-6))
+        axis.set_xscale(
+            "symlog", linthresh=max(min([s for s in seconds if s > 0], default=1.0), 1e-6)
+        )
         axis.set_xlabel("slack (s)")
         axis.set_title(name)
     figure.suptitle(f"{title}: {advice.policy}")
@@ -123,15 +150,45 @@ def _lines(advice: Advice) -> list[dict[str, Any]]:
 
 @click.command("advise")
 @click.argument("source", type=click.Path(exists=True, path_type=Path))
-@click.option("--time", required=True, metavar="COLUMN", help="The column with the time of each row.")
-@click.option("--unit", type=click.Choice(list(UNITS)), default="us", show_default=True, help="What whole numbers in it count.")
-@click.option("--arrival", metavar="COLUMN", help="The column that gives the order of arrival; without it, rows arrived as they stand.")
-@click.option("--key", metavar="COLUMN", help="The column that says whose clock it is: keys far ahead of all others are found.")
-@click.option("--complete", "target", default=0.999, show_default=True, help="The share of rows that is to be on time.")
 @click.option(
-    "--window", metavar="DURATION", help="The length of the windows whose latency is measured; a hundredth of the whole unless told."
+    "--time", required=True, metavar="COLUMN", help="The column with the time of each row."
 )
-@click.option("--slack", "slacks", multiple=True, metavar="DURATION", help="A slack to measure beside the others; may be repeated.")
+@click.option(
+    "--unit",
+    type=click.Choice(list(UNITS)),
+    default="us",
+    show_default=True,
+    help="What whole numbers in it count.",
+)
+@click.option(
+    "--arrival",
+    metavar="COLUMN",
+    help="The column that gives the order of arrival; without it, rows arrived as they stand.",
+)
+@click.option(
+    "--key",
+    metavar="COLUMN",
+    help="The column that says whose clock it is: keys far ahead of all others are found.",
+)
+@click.option(
+    "--complete",
+    "target",
+    default=0.999,
+    show_default=True,
+    help="The share of rows that is to be on time.",
+)
+@click.option(
+    "--window",
+    metavar="DURATION",
+    help="The length of the windows whose latency is measured; a hundredth of the whole unless told.",
+)
+@click.option(
+    "--slack",
+    "slacks",
+    multiple=True,
+    metavar="DURATION",
+    help="A slack to measure beside the others; may be repeated.",
+)
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the curve.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def advise(
@@ -150,7 +207,16 @@ def advise(
     """Measure the disorder of SOURCE, a file or a folder, and propose a policy."""
     length = None if window is None else duration_us(window, what="--window")
     others = [duration_us(slack, what="--slack") for slack in slacks]
-    advice = advice_of(read_source(source), time, arrival=arrival, key=key, target=target, window=length, slacks=others, unit=unit)
+    advice = advice_of(
+        read_source(source),
+        time,
+        arrival=arrival,
+        key=key,
+        target=target,
+        window=length,
+        slacks=others,
+        unit=unit,
+    )
     if plot is not None:
         draw(advice, plot, source.stem)
     if as_json:

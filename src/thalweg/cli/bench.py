@@ -1,9 +1,9 @@
 """`thalweg bench`: runs the benchmarks of a source checkout.
 
-A benchmark is a module `benchmarks/<name>.py` with a function `run(emit, **options)` that measures and calls
-`emit(metric, value, unit, **params)` once per figure. Benchmarks and the systems they compare with are not part of the
-installed package: they are looked for in the checkout around the current folder, then in the one the package was
-imported from.
+A benchmark is a module `benchmarks/<name>.py` with a function `run(emit, **options)` that measures
+and calls `emit(metric, value, unit, **params)` once per figure. Benchmarks and the systems they
+compare with are not part of the installed package: they are looked for in the checkout around the
+current folder, then in the one the package was imported from.
 """
 
 from __future__ import annotations
@@ -23,7 +23,16 @@ import click
 
 from thalweg.errors import did_you_mean
 
-__all__ = ["Benchmark", "Emit", "Figure", "bench", "benchmarks_in", "find_checkout", "format_table", "load"]
+__all__ = [
+    "Benchmark",
+    "Emit",
+    "Figure",
+    "bench",
+    "benchmarks_in",
+    "find_checkout",
+    "format_table",
+    "load",
+]
 
 Value = int | float | str | bool
 
@@ -47,10 +56,19 @@ class Figure:
     def to_json(self) -> str:
         """
         >>> Figure("core", "throughput", 1.5, "M/s", {"query": "filter"}).to_json()
-        '{"bench": "core", "metric": "throughput", "value": 1.5, "unit": "M/s", "params": {"query": "filter"}}'
+        '{"bench": "core", "metric": "throughput", "value": 1.5, "unit": "M/s", "params": {"query":
+        "filter"}}'
         """
-        fields = {"bench": self.bench, "metric": self.metric, "value": self.value, "unit": self.unit, "params": self.params}
-        return json.dumps(fields, allow_nan=False, default=lambda scalar: scalar.item())  # NumPy's numbers
+        fields = {
+            "bench": self.bench,
+            "metric": self.metric,
+            "value": self.value,
+            "unit": self.unit,
+            "params": self.params,
+        }
+        return json.dumps(
+            fields, allow_nan=False, default=lambda scalar: scalar.item()
+        )  # NumPy's numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +80,8 @@ class Benchmark:
 
 
 def find_checkout(start: Path, package: Path) -> Path | None:
-    """The nearest folder that is this project's source, from `start` upwards, else the one around `package`."""
+    """The nearest folder that is this project's source, from `start` upwards, else the one around
+    `package`."""
     for folder in [start, *start.parents, *package.parents]:
         if (folder / "benchmarks").is_dir() and _is_project(folder / "pyproject.toml"):
             return folder
@@ -78,7 +97,8 @@ def _is_project(file: Path) -> bool:
 
 
 def benchmarks_in(checkout: Path) -> Iterator[Benchmark]:
-    """The modules that define `run`, by name. They are read, not imported: some need packages that others do not."""
+    """The modules that define `run`, by name. They are read, not imported: some need packages that
+    others do not."""
     for file in sorted((checkout / "benchmarks").glob("*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"), str(file))
         if any(isinstance(node, ast.FunctionDef) and node.name == "run" for node in tree.body):
@@ -87,7 +107,8 @@ def benchmarks_in(checkout: Path) -> Iterator[Benchmark]:
 
 
 def load(checkout: Path, name: str) -> Callable[..., None]:
-    """The `run` function of one benchmark; its module may import its neighbours as `benchmarks.<other>`."""
+    """The `run` function of one benchmark; its module may import its neighbours as
+    `benchmarks.<other>`."""
     if str(checkout) not in sys.path:
         sys.path.insert(0, str(checkout))
     run: Callable[..., None] = importlib.import_module(f"benchmarks.{name}").run
@@ -107,7 +128,10 @@ def format_table(figures: list[Figure]) -> str:
         params = " ".join(f"{name}={value}" for name, value in figure.params.items())
         rows.append((figure.metric, _format_value(figure.value), figure.unit, params))
     wide = [max(len(row[column]) for row in rows) for column in range(3)]
-    lines = (f"{metric:<{wide[0]}}  {value:>{wide[1]}}  {unit:<{wide[2]}}  {params}".rstrip() for metric, value, unit, params in rows)
+    lines = (
+        f"{metric:<{wide[0]}}  {value:>{wide[1]}}  {unit:<{wide[2]}}  {params}".rstrip()
+        for metric, value, unit, params in rows
+    )
     return "\n".join(lines)
 
 
@@ -129,7 +153,9 @@ def _parse_option(text: str) -> tuple[str, Value]:
 def _select(names: tuple[str, ...], known: list[str]) -> list[str]:
     for name in names:
         if name not in known:
-            raise click.ClickException(f"no benchmark {name!r}{did_you_mean(name, known)} There are: {', '.join(known) or 'none'}.")
+            raise click.ClickException(
+                f"no benchmark {name!r}{did_you_mean(name, known)} There are: {', '.join(known) or 'none'}."
+            )
     return list(names) or known
 
 
@@ -137,15 +163,28 @@ def _check_options(name: str, run: Callable[..., None], options: dict[str, Value
     try:
         inspect.signature(run).bind(None, **options)
     except TypeError as error:
-        raise click.ClickException(f"benchmark {name!r} cannot take these options: {error}.") from error
+        raise click.ClickException(
+            f"benchmark {name!r} cannot take these options: {error}."
+        ) from error
 
 
 @click.command
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as soon as it is measured.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object a line, as soon as it is measured."
+)
 @click.option("--list", "list_only", is_flag=True, help="Show which benchmarks there are.")
-@click.option("--option", "-o", "pairs", multiple=True, metavar="NAME=VALUE", help="Passed to the benchmark; may be repeated.")
-def bench(names: tuple[str, ...], *, as_json: bool, list_only: bool, pairs: tuple[str, ...]) -> None:
+@click.option(
+    "--option",
+    "-o",
+    "pairs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Passed to the benchmark; may be repeated.",
+)
+def bench(
+    names: tuple[str, ...], *, as_json: bool, list_only: bool, pairs: tuple[str, ...]
+) -> None:
     """Run the named benchmarks, or all of them."""
     checkout = find_checkout(Path.cwd(), Path(__file__))
     if checkout is None:
@@ -166,7 +205,9 @@ def bench(names: tuple[str, ...], *, as_json: bool, list_only: bool, pairs: tupl
         _run_one(name, run, options, as_json=as_json)
 
 
-def _run_one(name: str, run: Callable[..., None], options: dict[str, Value], *, as_json: bool) -> None:
+def _run_one(
+    name: str, run: Callable[..., None], options: dict[str, Value], *, as_json: bool
+) -> None:
     figures: list[Figure] = []
 
     def emit(metric: str, value: float, unit: str, **params: Value) -> None:

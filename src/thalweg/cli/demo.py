@@ -1,8 +1,8 @@
 """`thalweg demo`: disordered packets in; early answers, revisions and final answers out.
 
-The packets are made up but the trouble is real: they arrive out of order, a fifth of them up to a minute late, and a
-few so late that the source had already promised they would not come. The query counts packets and bytes per source
-over the last ten minutes, every minute.
+The packets are made up but the trouble is real: they arrive out of order, a fifth of them up to a
+minute late, and a few so late that the source had already promised they would not come. The query
+counts packets and bytes per source over the last ten minutes, every minute.
 """
 
 from __future__ import annotations
@@ -36,8 +36,11 @@ class Packets:
     arrival: npt.NDArray[np.int64]
 
     def cut(self, every: int, *, first: int | None = None) -> Iterator[tuple[int, pa.Table]]:
-        """Batches of what arrived in each span of `every`, with the time at which the span ends; `first` ends the first span."""
-        ends = np.arange(every if first is None else first, int(self.arrival[-1]) + every + 1, every)
+        """Batches of what arrived in each span of `every`, with the time at which the span ends;
+        `first` ends the first span."""
+        ends = np.arange(
+            every if first is None else first, int(self.arrival[-1]) + every + 1, every
+        )
         edges = np.searchsorted(self.arrival, [0, *ends])
         for at, begin, end in zip(ends, edges[:-1], edges[1:], strict=True):
             if end > begin:
@@ -45,7 +48,8 @@ class Packets:
 
 
 def make_packets(count: int, *, seed: int = 7, span: int = SPAN) -> Packets:
-    """Packets of forty minutes unless told: 80% on time, 20% up to a minute late, one in two thousand minutes late."""
+    """Packets of forty minutes unless told: 80% on time, 20% up to a minute late, one in two
+    thousand minutes late."""
     rng = np.random.default_rng(seed)
     sent = np.sort(rng.integers(0, span, count))
     delay = rng.integers(0, 50_000, count)
@@ -64,8 +68,18 @@ def make_packets(count: int, *, seed: int = 7, span: int = SPAN) -> Packets:
 
 def packets_by_source() -> tw.Stream:
     """The query: packets and bytes per source over ten minutes, every minute."""
-    packets = tw.source("packets", {"src": "string", "len": "int64"}, disorder="1 min", late="drop", insert_only=True)
-    return packets.group_by("src").hopping("10 min", "1 min").aggregate(packets=tw.count(), bytes=tw.sum_("len"))
+    packets = tw.source(
+        "packets",
+        {"src": "string", "len": "int64"},
+        disorder="1 min",
+        late="drop",
+        insert_only=True,
+    )
+    return (
+        packets.group_by("src")
+        .hopping("10 min", "1 min")
+        .aggregate(packets=tw.count(), bytes=tw.sum_("len"))
+    )
 
 
 @dataclass
@@ -81,7 +95,10 @@ class Watch:
 
     def see(self, at: int, batch: Batch) -> None:
         rows = np.flatnonzero((batch.start == self.start) & (batch.end == self.end))
-        mine = [(int(row), entry) for row, entry in zip(rows, batch.payload.take(pa.array(rows)).to_pylist(), strict=True)]
+        mine = [
+            (int(row), entry)
+            for row, entry in zip(rows, batch.payload.take(pa.array(rows)).to_pylist(), strict=True)
+        ]
         for row, entry in mine:
             taken_back = batch.is_adjust is not None and bool(batch.is_adjust[row])
             if entry["src"] == self.src and not taken_back:
@@ -94,7 +111,8 @@ class Watch:
             self.events.append((at, "early" if self._count is None else "revised", count))
             self._count = count
         is_final = any(kind == "final" for _, kind, _ in self.events)
-        # To take the answer back would change time from its start on: once that is promised away, it is final.
+        # To take the answer back would change time from its start on: once that is promised away,
+        # it is final.
         if self._count is not None and not is_final and cti > self.start:
             self.events.append((at, "final", self._count))
 
@@ -108,7 +126,14 @@ class Report:
     late: pa.Table
 
 
-def play(packets: Packets, watch: Watch | None, *, every: int, consistency: str, clock: Callable[[], float]) -> Report:
+def play(
+    packets: Packets,
+    watch: Watch | None,
+    *,
+    every: int,
+    consistency: str,
+    clock: Callable[[], float],
+) -> Report:
     """Run the query over the packets as they arrive."""
     query = packets_by_source()
     engine = tw.Engine(query, consistency=consistency, clock=clock)
@@ -167,13 +192,22 @@ def _summary(packets: Packets, early: Report, final: Report) -> Iterator[str]:
 
 
 @click.command
-@click.option("--packets", "count", default=1_000_000, show_default=True, type=click.IntRange(min=10_000), help="How many packets.")
+@click.option(
+    "--packets",
+    "count",
+    default=1_000_000,
+    show_default=True,
+    type=click.IntRange(min=10_000),
+    help="How many packets.",
+)
 @click.option("--in-process", is_flag=True, help="Without Spark, in this process.")
 def demo(count: int, *, in_process: bool) -> None:
     """Late packets in; early, revised and final answers out. On Spark, local[*]."""
     packets = make_packets(count, span=SPAN if in_process else 24 * MINUTE)
     watch = Watch(f"10.0.0.{SOURCES}", 10 * MINUTE, 20 * MINUTE)
-    click.echo("Packets and bytes per source over the last 10 minutes, every minute; packets may come a minute late.\n")
+    click.echo(
+        "Packets and bytes per source over the last 10 minutes, every minute; packets may come a minute late.\n"
+    )
     lines = _in_process(packets, watch) if in_process else _on_spark(packets, watch)
     for line in lines:
         click.echo(line)
@@ -207,7 +241,9 @@ def _on_spark(packets: Packets, watch: Watch) -> Iterator[str]:
     yield f"  answers      {len(report.rows):>10,}   in the final table"
     yield f"  retractions  {status.adjusts:>10,}   answers taken back because a late packet changed them"
     if status.late == reference.status.late:
-        same = len(report.rows) == reference.table.num_rows and _rows(reference.table) == sorted(map(_key, report.rows))
+        same = len(report.rows) == reference.table.num_rows and _rows(reference.table) == sorted(
+            map(_key, report.rows)
+        )
         yield f"In-process, the final table is {'the same' if same else 'ANOTHER'}."
 
 

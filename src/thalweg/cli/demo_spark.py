@@ -1,4 +1,5 @@
-"""The demo on Spark: the packets arrive as files, one a minute, and a streaming query answers as they come."""
+"""The demo on Spark: the packets arrive as files, one a minute, and a streaming query answers as
+they come."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from thalweg.spark.query import FIGURES
 __all__ = ["SparkReport", "play_on_spark"]
 
 CUT = 20 * SECOND
-"""Files end twenty seconds after the minute: a window has passed, and some of its packets are still on their way."""
+"""Files end twenty seconds after the minute: a window has passed, and some of its packets are still
+on their way."""
 
 
 @dataclass(frozen=True)
@@ -34,16 +36,29 @@ class SparkReport:
 
 
 def play_on_spark(packets: Packets, watch: Watch, say: Callable[[str], object]) -> SparkReport:
-    """Run the query over the files; the story of one answer goes to `watch`, a line for each micro-batch to `say`."""
+    """Run the query over the files; the story of one answer goes to `watch`, a line for each
+    micro-batch to `say`."""
     with tempfile.TemporaryDirectory(prefix="thalweg-demo-") as folder:
         times = _write(packets, Path(folder) / "packets")
         began = time.monotonic()
         ts.session()
         stream = ts.from_files(
-            f"{folder}/packets", time="time", disorder="1 min", late="drop", files_per_batch=1, finish=True, name="packets"
+            f"{folder}/packets",
+            time="time",
+            disorder="1 min",
+            late="drop",
+            files_per_batch=1,
+            finish=True,
+            name="packets",
         )
-        query = stream.group_by("src").hopping("10 min", "1 min").aggregate(packets=tw.count(), bytes=tw.sum_("len"))
-        running = ts.start(query, checkpoint=f"{folder}/checkpoint", trigger="available now", progress=False)
+        query = (
+            stream.group_by("src")
+            .hopping("10 min", "1 min")
+            .aggregate(packets=tw.count(), bytes=tw.sum_("len"))
+        )
+        running = ts.start(
+            query, checkpoint=f"{folder}/checkpoint", trigger="available now", progress=False
+        )
         shown = -1
         first = 0.0
         while True:
@@ -62,15 +77,23 @@ def _write(packets: Packets, folder: Path) -> list[int]:
     folder.mkdir()
     times = []
     for number, (at, rows) in enumerate(packets.cut(MINUTE, first=CUT)):
-        table = pa.table({"time": rows.column("_start"), "src": rows.column("src"), "len": rows.column("len")})
+        table = pa.table(
+            {"time": rows.column("_start"), "src": rows.column("src"), "len": rows.column("len")}
+        )
         pq.write_table(table, folder / f"{number:04}.parquet")
         times.append(at)
     return times
 
 
-def _follow(entry: Any, rows: list[Row], watch: Watch, times: list[int], say: Callable[[str], object]) -> None:
+def _follow(
+    entry: Any, rows: list[Row], watch: Watch, times: list[int], say: Callable[[str], object]
+) -> None:
     figures = entry.observedMetrics[FIGURES].asDict()
     say(progress_line(entry.batchId, entry.batchDuration / 1000, figures))
     at = times[min(entry.batchId, len(times) - 1)]
-    found = [row[2]["packets"] for row in rows if row[0] == watch.start and row[1] == watch.end and row[2]["src"] == watch.src]
+    found = [
+        row[2]["packets"]
+        for row in rows
+        if row[0] == watch.start and row[1] == watch.end and row[2]["src"] == watch.src
+    ]
     watch.note(at, found[0] if found else None, figures["cti"])

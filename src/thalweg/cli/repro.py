@@ -1,8 +1,9 @@
 """`thalweg repro`: experiments of the literature on this engine, as series and as pictures.
 
-An experiment is a module `benchmarks/repro/fig_<chapter>_<number>.py` with a `TITLE`, a generator `series(scale)` of measured
-points and a function `draw(points, path)` that makes the picture. `scale` is a share of the full size: 1 is what the
-machine does in minutes, 0.01 is a smoke test. Like the benchmarks they belong to a source checkout.
+An experiment is a module `benchmarks/repro/fig_<chapter>_<number>.py` with a `TITLE`, a generator
+`series(scale)` of measured points and a function `draw(points, path)` that makes the picture.
+`scale` is a share of the full size: 1 is what the machine does in minutes, 0.01 is a smoke test.
+Like the benchmarks they belong to a source checkout.
 """
 
 from __future__ import annotations
@@ -48,30 +49,53 @@ def _number_of(file: Path) -> str:
 
 def _by_number(file: Path) -> list[tuple[bool, int, str]]:
     """6-9 comes before 6-10, and numbers before names."""
-    return [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in _number_of(file).split("-")]
+    return [
+        (not part.isdigit(), int(part) if part.isdigit() else 0, part)
+        for part in _number_of(file).split("-")
+    ]
 
 
 def load_experiment(checkout: Path, number: str) -> Experiment:
     """The module of one figure; it may import its neighbours as `benchmarks.<other>`."""
     if str(checkout) not in sys.path:
         sys.path.insert(0, str(checkout))
-    return cast(Experiment, importlib.import_module(f"benchmarks.repro.fig_{number.replace('-', '_')}"))
+    return cast(
+        Experiment, importlib.import_module(f"benchmarks.repro.fig_{number.replace('-', '_')}")
+    )
 
 
 def _select(names: tuple[str, ...], known: list[str]) -> list[str]:
     for name in names:
         if name not in known:
-            raise click.ClickException(f"no experiment {name!r}{did_you_mean(name, known)} There are: {', '.join(known) or 'none'}.")
+            raise click.ClickException(
+                f"no experiment {name!r}{did_you_mean(name, known)} There are: {', '.join(known) or 'none'}."
+            )
     return list(names) or known
 
 
 @click.command
 @click.argument("figures", nargs=-1, metavar="[FIGURE]...")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as soon as it is measured.")
-@click.option("--plot", "folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Also draw each figure here.")
-@click.option("--scale", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, help="Share of the full size.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object a line, as soon as it is measured."
+)
+@click.option(
+    "--plot",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Also draw each figure here.",
+)
+@click.option(
+    "--scale",
+    type=click.FloatRange(0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Share of the full size.",
+)
 @click.option("--list", "list_only", is_flag=True, help="Show which experiments there are.")
-def repro(figures: tuple[str, ...], *, as_json: bool, folder: Path | None, scale: float, list_only: bool) -> None:
+def repro(
+    figures: tuple[str, ...], *, as_json: bool, folder: Path | None, scale: float, list_only: bool
+) -> None:
     """Repeat the named experiments, such as 6-10, or all of them."""
     checkout = find_checkout(Path.cwd(), Path(__file__))
     if checkout is None:
@@ -88,7 +112,9 @@ def repro(figures: tuple[str, ...], *, as_json: bool, folder: Path | None, scale
         _repeat(number, load_experiment(checkout, number), scale, folder, as_json=as_json)
 
 
-def _repeat(number: str, experiment: Experiment, scale: float, folder: Path | None, *, as_json: bool) -> None:
+def _repeat(
+    number: str, experiment: Experiment, scale: float, folder: Path | None, *, as_json: bool
+) -> None:
     lines: list[Line] = []
     for line in experiment.series(scale):
         if as_json:

@@ -52,21 +52,53 @@ def _lines(looks: Iterator[Look]) -> Iterator[str]:
 
 
 @click.command
-@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("-e", "--execute", "text", help="The query itself, instead of a file.")
-@click.option("-s", "--source", "sources", multiple=True, help="\"Main=packets time=ts disorder='1 min' late=drop\"; several times.")
-@click.option("--sink", "sink", default="show", show_default=True, help="show, noop, parquet:PATH, csv:PATH or json:PATH.")
-@click.option(
-    "--output", type=click.Choice(["changelog", "final", "upserts"]), default="changelog", show_default=True, help="What a file gets."
+@click.argument(
+    "file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
-@click.option("--consistency", type=click.Choice(["speculative", "eager", "final"]), default="speculative", show_default=True)
+@click.option("-e", "--execute", "text", help="The query itself, instead of a file.")
+@click.option(
+    "-s",
+    "--source",
+    "sources",
+    multiple=True,
+    help="\"Main=packets time=ts disorder='1 min' late=drop\"; several times.",
+)
+@click.option(
+    "--sink",
+    "sink",
+    default="show",
+    show_default=True,
+    help="show, noop, parquet:PATH, csv:PATH or json:PATH.",
+)
+@click.option(
+    "--output",
+    type=click.Choice(["changelog", "final", "upserts"]),
+    default="changelog",
+    show_default=True,
+    help="What a file gets.",
+)
+@click.option(
+    "--consistency",
+    type=click.Choice(["speculative", "eager", "final"]),
+    default="speculative",
+    show_default=True,
+)
 @click.option("--checkpoint", help="A folder from which the query can go on after a stop.")
-@click.option("-p", "--param", "params", multiple=True, help="n=5 or n='10 seconds'; several times.")
+@click.option(
+    "-p", "--param", "params", multiple=True, help="n=5 or n='10 seconds'; several times."
+)
 @click.option("--in-process", is_flag=True, help="Without Spark, in this process.")
 @click.option("--follow", is_flag=True, help="Go on with new files until Ctrl-C.")
 @click.option("--explain", "explained", is_flag=True, help="Show the plan and do not run it.")
 @click.option("--json", "as_json", is_flag=True, help="The final table as JSON, one row a line.")
-@click.option("--rows", "most", default=20, show_default=True, type=click.IntRange(min=1), help="How many answers to show.")
+@click.option(
+    "--rows",
+    "most",
+    default=20,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="How many answers to show.",
+)
 def sql(
     file: Path | None,
     text: str | None,

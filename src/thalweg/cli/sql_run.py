@@ -1,4 +1,5 @@
-"""Running a query of the command line, in-process or on Spark, and looking at its answers as they come."""
+"""Running a query of the command line, in-process or on Spark, and looking at its answers as they
+come."""
 
 from __future__ import annotations
 
@@ -78,8 +79,18 @@ class Job:
 
     def query(self, text: str) -> tw.Stream:
         """The plan of a query over the sources."""
-        streams = {place.name: place.stream() if self.in_process else place.spark_stream(follow=self.follow) for place in self.places}
-        return tw.sql(text, streams, time={place.name: place.time() for place in self.places}, parameters=self.parameters)
+        streams = {
+            place.name: place.stream()
+            if self.in_process
+            else place.spark_stream(follow=self.follow)
+            for place in self.places
+        }
+        return tw.sql(
+            text,
+            streams,
+            time={place.name: place.time() for place in self.places},
+            parameters=self.parameters,
+        )
 
     def run(self, query: tw.Stream) -> Generator[Look, None, None]:
         """The answers as they change; at the end, all of them."""
@@ -87,14 +98,20 @@ class Job:
 
     def _in_process(self, query: tw.Stream) -> Generator[Look, None, None]:
         if self.follow:
-            raise PlanError("--follow goes on with new files, which Spark does; leave --in-process out.")
+            raise PlanError(
+                "--follow goes on with new files, which Spark does; leave --in-process out."
+            )
         if self.output == "upserts":
-            raise PlanError("--output upserts is for Spark; in-process there are changelog and final.")
+            raise PlanError(
+                "--output upserts is for Spark; in-process there are changelog and final."
+            )
         engine = tw.Engine(query, consistency=self.consistency)
         answers = Delta.empty(query.schema)
         out: list[Batch] = []
         for batches in self._pushed(engine, query):
-            answers = Delta.concat([answers, *(Delta.of_batch(batch) for batch in batches)], query.schema).consolidate()
+            answers = Delta.concat(
+                [answers, *(Delta.of_batch(batch) for batch in batches)], query.schema
+            ).consolidate()
             if self.sink.path is not None:
                 out += batches
             yield self._look(engine, query, answers)
@@ -114,20 +131,36 @@ class Job:
                     yield engine.push(name, table)
         yield engine.finish()
 
-    def _look(self, engine: tw.Engine, query: tw.Stream, answers: Delta, *, ended: bool = False) -> Look:
+    def _look(
+        self, engine: tw.Engine, query: tw.Stream, answers: Delta, *, ended: bool = False
+    ) -> Look:
         status = engine.status()
 
         def rows() -> list[Row]:
             return rows_of_table(table_of_batches([answers.to_batch(NO_PROGRESS)], query.schema))
 
         cti = None if status.progress.cti == MIN_TIME else status.progress.cti
-        return Look(rows, status.elements_in, status.elements_out, status.adjusts_out, status.late, cti, ended)
+        return Look(
+            rows,
+            status.elements_in,
+            status.elements_out,
+            status.adjusts_out,
+            status.late,
+            cti,
+            ended,
+        )
 
     def _write(self, query: tw.Stream, out: list[Batch]) -> None:
         folder = Path(str(self.sink.path))
         folder.mkdir(parents=True, exist_ok=True)
         tables = [batch.to_table() for batch in out if len(batch)]
-        whole = table_of_batches(out, query.schema) if self.output == "final" else pa.concat_tables(tables) if tables else None
+        whole = (
+            table_of_batches(out, query.schema)
+            if self.output == "final"
+            else pa.concat_tables(tables)
+            if tables
+            else None
+        )
         if whole is None:
             return
         file = folder / f"answers.{self.sink.format}"
@@ -136,13 +169,18 @@ class Job:
         elif self.sink.format == "csv":
             pyarrow.csv.write_csv(whole, file)
         else:
-            file.write_text("".join(f"{json.dumps(row, default=str)}\n" for row in whole.to_pylist()), encoding="utf-8")
+            file.write_text(
+                "".join(f"{json.dumps(row, default=str)}\n" for row in whole.to_pylist()),
+                encoding="utf-8",
+            )
 
     def _on_spark(self, query: tw.Stream) -> Generator[Look, None, None]:
         from thalweg import spark
 
         shown = self.sink.format == "show"
-        options: dict[str, Any] = {} if shown else {"to": self.sink.format, "path": self.sink.path, "output": self.output}
+        options: dict[str, Any] = (
+            {} if shown else {"to": self.sink.format, "path": self.sink.path, "output": self.output}
+        )
         running = spark.start(
             query,
             checkpoint=self.checkpoint,
@@ -159,7 +197,13 @@ class Job:
                 if status.batches != batches or ended:
                     batches = status.batches
                     yield Look(
-                        running.table if shown else list, status.rows, status.changes, status.adjusts, status.late, status.cti, ended
+                        running.table if shown else list,
+                        status.rows,
+                        status.changes,
+                        status.adjusts,
+                        status.late,
+                        status.cti,
+                        ended,
                     )
         finally:
             running.stop()

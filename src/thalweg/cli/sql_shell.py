@@ -1,4 +1,5 @@
-"""The shell of `thalweg sql`: queries until the end, with history, completion, and answers that change on the screen."""
+"""The shell of `thalweg sql`: queries until the end, with history, completion, and answers that
+change on the screen."""
 
 from __future__ import annotations
 
@@ -58,21 +59,28 @@ class Words(Completer):
             self._known = (job, words_of(job))
         return self._known[1]
 
-    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterable[Completion]:
         begun = document.get_word_before_cursor(WORD=False)
         if not begun:
             return
         for word in self._words():
             if word.lower().startswith(begun.lower()) and word.lower() != begun.lower():
                 keyword = word in _KEYWORDS and word.isupper()
-                yield Completion(word.lower() if keyword and begun.islower() else word, start_position=-len(begun))
+                yield Completion(
+                    word.lower() if keyword and begun.islower() else word,
+                    start_position=-len(begun),
+                )
 
 
 def prompt(job: Callable[[], Job], history: Path | None = None) -> Callable[[str], str]:
     """A line editor with history and completion."""
     file = history if history is not None else Path.home() / ".thalweg" / "sql_history"
     file.parent.mkdir(parents=True, exist_ok=True)
-    session: PromptSession[str] = PromptSession(history=FileHistory(str(file)), completer=Words(job))
+    session: PromptSession[str] = PromptSession(
+        history=FileHistory(str(file)), completer=Words(job)
+    )
     return session.prompt
 
 
@@ -136,14 +144,20 @@ class Shell:
     def _describe(self, _: str) -> None:
         for place in self.job.places:
             columns = ", ".join(f"{field.name} {field.type}" for field in place.stream().schema)
-            self.out.print(f"{place.name} ({columns}), time {place.time()}", markup=False, highlight=False)
+            self.out.print(
+                f"{place.name} ({columns}), time {place.time()}", markup=False, highlight=False
+            )
         if not self.job.places:
-            self.out.print("no streams; \\source NAME=FOLDER adds one.", markup=False, highlight=False)
+            self.out.print(
+                "no streams; \\source NAME=FOLDER adds one.", markup=False, highlight=False
+            )
 
     def _source(self, text: str) -> None:
         place = parse_source(text)
         place.time()
-        self.job = replace(self.job, places=[*(one for one in self.job.places if one.name != place.name), place])
+        self.job = replace(
+            self.job, places=[*(one for one in self.job.places if one.name != place.name), place]
+        )
         self._describe("")
 
     def _set(self, text: str) -> None:

@@ -1,7 +1,9 @@
-"""Streams of a query on the command line: `--source "Main=packets time=ts disorder='1 min' late=drop"`.
+"""Streams of a query on the command line: `--source "Main=packets time=ts disorder='1 min'
+late=drop"`.
 
-The place is a folder of files, one file, or the word `generator`. What follows are arguments of `from_files` or
-`from_generator`; without `time=` the column `ts` is the time, or the only column of time stamps.
+The place is a folder of files, one file, or the word `generator`. What follows are arguments of
+`from_files` or `from_generator`; without `time=` the column `ts` is the time, or the only column of
+time stamps.
 """
 
 from __future__ import annotations
@@ -24,13 +26,31 @@ from thalweg.errors import InputError, PlanError, did_you_mean
 __all__ = ["Place", "parse_source"]
 
 GENERATOR = "generator"
-_FORMATS = {".parquet": "parquet", ".arrow": "arrow", ".csv": "csv", ".json": "json", ".jsonl": "json"}
+_FORMATS = {
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+}
 _ADMISSION = ("disorder", "late", "period", "partition")
 _FILES = ("time", "end", "duration", "format", "files_per_batch", *_ADMISSION)
-_NUMBERS = ("files_per_batch", "rate", "keys", "partitions", "seed", "ticks", "ticks_per_batch", "lull_every", "lull_ticks")
+_NUMBERS = (
+    "files_per_batch",
+    "rate",
+    "keys",
+    "partitions",
+    "seed",
+    "ticks",
+    "ticks_per_batch",
+    "lull_every",
+    "lull_ticks",
+)
 _FRACTIONS = ("skew", "late_share")
 _GENERATOR = ("late", "latest", *_NUMBERS[1:], *_FRACTIONS)
-_ENDLESS = "a generator needs ticks= here, a tenth of a second each; without Spark a stream has to end."
+_ENDLESS = (
+    "a generator needs ticks= here, a tenth of a second each; without Spark a stream has to end."
+)
 
 
 @dataclass(frozen=True)
@@ -50,10 +70,18 @@ class Place:
         path = Path(self.path)
         if path.is_file():
             return [path]
-        suffixes = [suffix for suffix, name in _FORMATS.items() if name == self.options.get("format", name)]
-        found = sorted(file for file in path.glob("*") if file.suffix in suffixes and not file.name.startswith(("_", ".")))
+        suffixes = [
+            suffix for suffix, name in _FORMATS.items() if name == self.options.get("format", name)
+        ]
+        found = sorted(
+            file
+            for file in path.glob("*")
+            if file.suffix in suffixes and not file.name.startswith(("_", "."))
+        )
         if not found:
-            raise InputError(f"source {self.name}: there are no files in {self.path} ({', '.join(sorted(set(_FORMATS.values())))}).")
+            raise InputError(
+                f"source {self.name}: there are no files in {self.path} ({', '.join(sorted(set(_FORMATS.values())))})."
+            )
         return found
 
     @property
@@ -61,7 +89,9 @@ class Place:
         first = self.files()[0]
         chosen = self.options.get("format") or _FORMATS.get(first.suffix)
         if chosen is None:
-            raise InputError(f"source {self.name}: the format of {first.name} is unknown; say format=parquet, arrow, csv or json.")
+            raise InputError(
+                f"source {self.name}: the format of {first.name} is unknown; say format=parquet, arrow, csv or json."
+            )
         return str(chosen)
 
     def schema(self) -> pa.Schema:
@@ -74,18 +104,27 @@ class Place:
         schema = self.schema()
         chosen = self.options.get("time")
         if chosen is not None and chosen not in schema.names:
-            raise PlanError(f"source {self.name}: unknown column {chosen!r}{did_you_mean(chosen, schema.names)}")
+            raise PlanError(
+                f"source {self.name}: unknown column {chosen!r}{did_you_mean(chosen, schema.names)}"
+            )
         stamps = [entry.name for entry in schema if pa.types.is_timestamp(entry.type)]
-        found = chosen or ("ts" if "ts" in schema.names else stamps[0] if len(stamps) == 1 else None)
+        found = chosen or (
+            "ts" if "ts" in schema.names else stamps[0] if len(stamps) == 1 else None
+        )
         if found is None:
-            raise PlanError(f"source {self.name}: which column is the time? Say time=, one of {', '.join(schema.names)}.")
+            raise PlanError(
+                f"source {self.name}: which column is the time? Say time=, one of {', '.join(schema.names)}."
+            )
         return str(found)
 
     def has_dates(self) -> bool:
         """Whether times are shown as dates."""
-        return not self.is_generator and pa.types.is_timestamp(self.schema().field(self.time()).type)
+        return not self.is_generator and pa.types.is_timestamp(
+            self.schema().field(self.time()).type
+        )
 
-    # ------------------------------------------------------------------------------------------------- for each engine
+    # -------------------------------------------------------------------------------------------------
+    # for each engine
 
     def spark_stream(self, *, follow: bool) -> tw.Stream:
         from thalweg import spark
@@ -103,12 +142,23 @@ class Place:
     def stream(self) -> tw.Stream:
         """The stream for the in-process engine, which is fed by `tables`."""
         if self.is_generator:
-            return tw.source(self.name, {"partition": "int64", "key": "int64", "value": "int64"}, late="drop", insert_only=True)
+            return tw.source(
+                self.name,
+                {"partition": "int64", "key": "int64", "value": "int64"},
+                late="drop",
+                insert_only=True,
+            )
         times = (self.time(), self.options.get("end"))
         payload = pa.schema([entry for entry in self.schema() if entry.name not in times])
         admission = {key: value for key, value in self.options.items() if key in _ADMISSION}
         plain = "end" not in self.options and "duration" not in self.options
-        return tw.source(self.name, payload, insert_only=True, constant_duration=1 if plain else None, **({"disorder": 0} | admission))
+        return tw.source(
+            self.name,
+            payload,
+            insert_only=True,
+            constant_duration=1 if plain else None,
+            **({"disorder": 0} | admission),
+        )
 
     def tables(self, rows: int) -> Iterator[pa.Table]:
         """The rows as events, so many at a time."""
@@ -117,7 +167,12 @@ class Place:
             return
         for file in self.files():
             table = _read(file, self.format)
-            made = tw.events(table, self.time(), self.options.get("end"), duration=self.options.get("duration", 1))
+            made = tw.events(
+                table,
+                self.time(),
+                self.options.get("end"),
+                duration=self.options.get("duration", 1),
+            )
             for at in range(0, made.num_rows, rows):
                 yield made.slice(at, rows)
 
@@ -132,7 +187,12 @@ class Place:
             for partition in range(what.partitions):
                 batch = make_tick(what, partition, tick)
                 columns = {"_start": batch.start, "_end": batch.end}
-                yield pa.table({**columns, **{name: batch.payload.column(name) for name in batch.payload.schema.names}})
+                yield pa.table(
+                    {
+                        **columns,
+                        **{name: batch.payload.column(name) for name in batch.payload.schema.names},
+                    }
+                )
 
 
 def parse_source(text: str) -> Place:
@@ -146,20 +206,28 @@ def parse_source(text: str) -> Place:
         raise PlanError(f"--source {text!r}: {reason}.") from None
     name, equals, path = first.partition("=")
     if not equals or not name or not path:
-        raise PlanError(f"--source {text!r}: write NAME=FOLDER, and options behind it: \"Main=packets time=ts disorder='1 min'\".")
+        raise PlanError(
+            f"--source {text!r}: write NAME=FOLDER, and options behind it: \"Main=packets time=ts disorder='1 min'\"."
+        )
     known = _GENERATOR if path == GENERATOR else _FILES
     options: dict[str, Any] = {}
     for part in rest:
         key, equals, value = part.partition("=")
         if not equals or key not in known:
-            raise PlanError(f"--source {name}: unknown option {key!r}{did_you_mean(key, known)} Options: {', '.join(known)}.")
+            raise PlanError(
+                f"--source {name}: unknown option {key!r}{did_you_mean(key, known)} Options: {', '.join(known)}."
+            )
         options[key] = _value(name, key, value)
     return Place(name, path, options)
 
 
 def _value(name: str, key: str, value: str) -> Any:
     if key not in (*_NUMBERS, *_FRACTIONS):
-        return int(value) if key in ("disorder", "duration", "period", "latest") and value.lstrip("-").isdigit() else value
+        return (
+            int(value)
+            if key in ("disorder", "duration", "period", "latest") and value.lstrip("-").isdigit()
+            else value
+        )
     try:
         return int(value) if key in _NUMBERS else float(value)
     except ValueError:

@@ -26,10 +26,16 @@ def show(look: Look, columns: list[str], *, most: int, dates: bool) -> Group:
     latest = sorted(rows, key=lambda row: (row[0], row[1]))[-most:]
     for start, end, payload in latest:
         final = look.cti is not None and look.cti > start
-        values = [_time(start, dates=dates), _time(end, dates=dates), *(_value(payload[name]) for name in columns)]
+        values = [
+            _time(start, dates=dates),
+            _time(end, dates=dates),
+            *(_value(payload[name]) for name in columns),
+        ]
         table.add_row(*values, style=None if final or look.ended else "yellow")
     hidden = len(rows) - len(latest)
-    more = f"the last {len(latest)} of {len(rows):,} answers" if hidden else f"{len(rows):,} answers"
+    more = (
+        f"the last {len(latest)} of {len(rows):,} answers" if hidden else f"{len(rows):,} answers"
+    )
     settled = "nothing yet" if look.cti is None else _time(look.cti, dates=dates)
     news = f"{look.read:,} rows read, {look.changes:,} changes, {look.retractions:,} retractions, {look.late:,} late"
     return Group(table, Text(f"{more}; {news}; final up to {settled}", style="dim"))
@@ -44,7 +50,9 @@ def _time(ticks: int, *, dates: bool) -> str:
         moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ticks)
     except OverflowError:
         return str(ticks)
-    return moment.strftime("%Y-%m-%d %H:%M:%S") + (f".{ticks % 1_000_000:06}" if ticks % 1_000_000 else "")
+    return moment.strftime("%Y-%m-%d %H:%M:%S") + (
+        f".{ticks % 1_000_000:06}" if ticks % 1_000_000 else ""
+    )
 
 
 def _value(value: object) -> str:

@@ -1,4 +1,5 @@
-"""`thalweg udm`: the modules that are installed here, what each says about itself, and whether it is true."""
+"""`thalweg udm`: the modules that are installed here, what each says about itself, and whether it
+is true."""
 
 from __future__ import annotations
 
@@ -18,7 +19,14 @@ __all__ = ["udm"]
 
 
 @click.group
-@click.option("--load", "-l", "modules", multiple=True, metavar="MODULE", help="Import this Python module first; may be repeated.")
+@click.option(
+    "--load",
+    "-l",
+    "modules",
+    multiple=True,
+    metavar="MODULE",
+    help="Import this Python module first; may be repeated.",
+)
 def udm(modules: tuple[str, ...]) -> None:
     """User-defined functions, aggregates and operators."""
     if str(Path.cwd()) not in sys.path:
@@ -37,7 +45,9 @@ def list_modules() -> None:
     wide = max((len(entry.label) for entry in entries), default=0)
     for entry in entries:
         kind = entry.kind if isinstance(entry, Module) else "function"
-        click.echo(f"{entry.label:<{wide}}  {kind:<9}  {entry.doc.splitlines()[0] if entry.doc else ''}".rstrip())
+        click.echo(
+            f"{entry.label:<{wide}}  {kind:<9}  {entry.doc.splitlines()[0] if entry.doc else ''}".rstrip()
+        )
 
 
 @udm.command("show")
@@ -53,15 +63,28 @@ def show(name: str) -> None:
 
 def _function(function: UserFunction) -> list[str]:
     inputs = ", ".join("any" if kind is None else str(kind) for kind in function.inputs)
-    lines = [f"{function.label}, a function{' of columns' if function.vectorised else ''}", f"  {inputs} -> {function.output}"]
+    lines = [
+        f"{function.label}, a function{' of columns' if function.vectorised else ''}",
+        f"  {inputs} -> {function.output}",
+    ]
     return [*lines, *_text(function.doc)]
 
 
 def _module(module: Module) -> list[str]:
-    inputs = "any columns" if module.inputs is None else ", ".join(f"{name} {kind}" for name, kind in module.inputs)
-    output = "depends on the input" if callable(module.output) and not hasattr(module.output, "id") else str(module.output)
+    inputs = (
+        "any columns"
+        if module.inputs is None
+        else ", ".join(f"{name} {kind}" for name, kind in module.inputs)
+    )
+    output = (
+        "depends on the input"
+        if callable(module.output) and not hasattr(module.output, "id")
+        else str(module.output)
+    )
     claims = [str(module.properties)]
-    claims += [fact for fact in ("incremental", "differential", "mergeable") if getattr(module, fact)]
+    claims += [
+        fact for fact in ("incremental", "differential", "mergeable") if getattr(module, fact)
+    ]
     claims += ["vectorised"] if module.in_columns else []
     lines = [
         f"{module.label}, an {module.kind}" + (", time-sensitive" if module.time_sensitive else ""),
@@ -81,12 +104,29 @@ def _text(doc: str) -> list[str]:
 
 @udm.command("check")
 @click.argument("names", nargs=-1, required=True)
-@click.option("--param", "-p", "pairs", multiple=True, metavar="NAME=VALUE", help="An initialisation parameter, as JSON or text.")
-@click.option("--column", "-c", "columns", multiple=True, metavar="NAME:TYPE", help="A column of the input, for a module that takes any.")
+@click.option(
+    "--param",
+    "-p",
+    "pairs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An initialisation parameter, as JSON or text.",
+)
+@click.option(
+    "--column",
+    "-c",
+    "columns",
+    multiple=True,
+    metavar="NAME:TYPE",
+    help="A column of the input, for a module that takes any.",
+)
 @click.option("--trials", default=100, show_default=True, help="Random windows for each law.")
 @click.option("--seed", default=0, show_default=True)
-def check(names: tuple[str, ...], pairs: tuple[str, ...], columns: tuple[str, ...], trials: int, seed: int) -> None:
-    """Try every law that modules claim, on random windows; a counter-example is shown as small as it gets."""
+def check(
+    names: tuple[str, ...], pairs: tuple[str, ...], columns: tuple[str, ...], trials: int, seed: int
+) -> None:
+    """Try every law that modules claim, on random windows; a counter-example is shown as small as
+    it gets."""
     from thalweg.testing.modules import check_module
 
     params = dict(_pair(pair, "=") for pair in pairs)
@@ -100,7 +140,9 @@ def check(names: tuple[str, ...], pairs: tuple[str, ...], columns: tuple[str, ..
         click.echo(DEFAULT.find(name).label)
         for finding in findings:
             broken += not finding.holds
-            click.echo(f"  {finding.law:<18} {'holds' if finding.holds else 'BROKEN'} ({finding.trials} windows)")
+            click.echo(
+                f"  {finding.law:<18} {'holds' if finding.holds else 'BROKEN'} ({finding.trials} windows)"
+            )
             if finding.broken is not None:
                 click.echo("\n".join(f"    {line}" for line in finding.broken.splitlines()))
     if broken:

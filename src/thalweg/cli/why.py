@@ -10,7 +10,7 @@ import click
 
 from thalweg.errors import InputError
 from thalweg.model.time import time_us
-from thalweg.spark.reports import combined_why, read_reports
+from thalweg.shards.reports import combined_why, read_reports
 
 __all__ = ["why"]
 
@@ -23,25 +23,37 @@ def _time(text: str | None) -> int | None:
     try:
         told = datetime.fromisoformat(text)
     except ValueError as reason:
-        raise InputError(f"{text!r} is no time: give ticks, or a time such as 2026-01-31T12:00.") from reason
+        raise InputError(
+            f"{text!r} is no time: give ticks, or a time such as 2026-01-31T12:00."
+        ) from reason
     return time_us(told if told.tzinfo else told.replace(tzinfo=UTC))
 
 
 @click.command
 @click.argument("checkpoint", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option(
-    "--at", metavar="TIME", help="The start of the answer that is missed: ticks, or a time in UTC. The first that is not final unless told."
+    "--at",
+    metavar="TIME",
+    help="The start of the answer that is missed: ticks, or a time in UTC. The first that is not final unless told.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def why(checkpoint: Path, *, at: str | None, as_json: bool) -> None:
-    """Which operator waits for which source's promise, since when, and what would release it, as of the last micro-batch."""
+    """Which operator waits for which source's promise, since when, and what would release it, as of
+    the last micro-batch."""
     batch, reports = read_reports(checkpoint)
     told = combined_why(reports, _time(at))
     if not as_json:
         click.echo(f"as of micro-batch {batch}: {told}")
         return
     waits = [
-        {"source": w.source, "operator": w.operator, "needs": w.needs, "has": w.has, "since": w.since, "release": list(w.release)}
+        {
+            "source": w.source,
+            "operator": w.operator,
+            "needs": w.needs,
+            "has": w.has,
+            "since": w.since,
+            "release": list(w.release),
+        }
         for w in told.waits
     ]
     known = {"batch": batch, "time": told.time, "promise": told.promise, "settled": told.settled}

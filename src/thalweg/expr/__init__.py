@@ -1,4 +1,5 @@
-"""Column expressions: built in Python or from SQL text, typed when the plan is built, evaluated on whole Arrow columns.
+"""Column expressions: built in Python or from SQL text, typed when the plan is built, evaluated on
+whole Arrow columns.
 
 >>> import pyarrow as pa
 >>> rows = pa.RecordBatch.from_pydict({"src": ["a", "b", None], "len": [10, 50, 90]})

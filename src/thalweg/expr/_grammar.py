@@ -1,8 +1,8 @@
 """The expression language as an sqlglot dialect: SQL's expressions and nothing else.
 
-The dialect knows few words, so that columns may be called `date`, `rank` or `group`, and few symbols; comments, statements
-and every other construct have no tokens here and so cannot slip through. All functions but CAST parse as plain calls by
-name. Loaded when the first text is parsed.
+The dialect knows few words, so that columns may be called `date`, `rank` or `group`, and few
+symbols; comments, statements and every other construct have no tokens here and so cannot slip
+through. All functions but CAST parse as plain calls by name. Loaded when the first text is parsed.
 """
 
 from __future__ import annotations

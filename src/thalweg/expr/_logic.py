@@ -1,8 +1,9 @@
 """Kernels of conditions, comparisons and nulls: SQL's three-valued logic.
 
-A comparison with null is null. `NULL AND FALSE` is false and `NULL OR TRUE` is true; otherwise null wins. `is_null`,
-`is_not_null`, `coalesce` and `nullif` are the functions that see nulls. Doubles compare as IEEE says: NaN equals nothing.
-`x IN (...)` is the disjunction of the comparisons, null when only a null could decide; IN of no values is false.
+A comparison with null is null. `NULL AND FALSE` is false and `NULL OR TRUE` is true; otherwise null
+wins. `is_null`, `is_not_null`, `coalesce` and `nullif` are the functions that see nulls. Doubles
+compare as IEEE says: NaN equals nothing. `x IN (...)` is the disjunction of the comparisons, null
+when only a null could decide; IN of no values is false.
 """
 
 from __future__ import annotations
@@ -15,12 +16,35 @@ from pyarrow import types
 
 from thalweg.expr.kinds import Datum, Refusal, common_type, convert, meet, truth
 
-__all__ = ["choose", "coalesce", "comparison", "connective", "is_in", "is_not_null", "is_null", "not_", "nullif"]
+__all__ = [
+    "choose",
+    "coalesce",
+    "comparison",
+    "connective",
+    "is_in",
+    "is_not_null",
+    "is_null",
+    "not_",
+    "nullif",
+]
 
-_SAME = frozenset(t.id for t in (pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.int32(), pa.float32(), pa.int16(), pa.int8()))
+_SAME = frozenset(
+    t.id
+    for t in (
+        pa.int64(),
+        pa.float64(),
+        pa.string(),
+        pa.bool_(),
+        pa.int32(),
+        pa.float32(),
+        pa.int16(),
+        pa.int8(),
+    )
+)
 _NO, _YES, _UNKNOWN = (pa.scalar(value, pa.bool_()) for value in (False, True, None))
 _invert, _is_null, _is_valid, _if_else, _coalesce, _is_in, _equal, _add = (
-    pc.get_function(name).call for name in ("invert", "is_null", "is_valid", "if_else", "coalesce", "is_in", "equal", "add")
+    pc.get_function(name).call
+    for name in ("invert", "is_null", "is_valid", "if_else", "coalesce", "is_in", "equal", "add")
 )
 
 
@@ -79,7 +103,8 @@ def nullif(value: Datum, unwanted: Datum) -> Datum:
 
 
 def choose(condition: Datum, then: Datum, otherwise: Datum) -> Datum:
-    """`then` where the condition is true, `otherwise` where it is false or null; both of one type."""
+    """`then` where the condition is true, `otherwise` where it is false or null; both of one
+    type."""
     if isinstance(condition, pa.Scalar):
         if isinstance(then, pa.Scalar) and isinstance(otherwise, pa.Scalar):
             return then if condition.as_py() else otherwise

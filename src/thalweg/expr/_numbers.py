@@ -8,7 +8,8 @@
 | sqrt, ln, exp, power | double | null outside the domain |
 | round (halves away from 0), floor, ceil, sign | int64 | double |
 
-`floor_div` rounds down; `mod` has the sign of the dividend, as in SQL, and `floor_mod` that of the divisor, as in Python.
+`floor_div` rounds down; `mod` has the sign of the dividend, as in SQL, and `floor_mod` that of the
+divisor, as in Python.
 """
 
 from __future__ import annotations
@@ -104,8 +105,11 @@ def divide(left: Datum, right: Datum) -> Datum:
     return _call["divide"]([_double(left), _without_zeros(_double(right))])
 
 
-def integer_division(ufunc: Callable[..., npt.NDArray[Any]], *, overflows: bool) -> Callable[[Datum, Datum], Datum]:
-    """`floor_div`, `mod` and `floor_mod`: NumPy has each by its definition. `overflows`: whether MIN op -1 leaves int64."""
+def integer_division(
+    ufunc: Callable[..., npt.NDArray[Any]], *, overflows: bool
+) -> Callable[[Datum, Datum], Datum]:
+    """`floor_div`, `mod` and `floor_mod`: NumPy has each by its definition. `overflows`: whether
+    MIN op -1 leaves int64."""
 
     def apply(left: Datum, right: Datum) -> Datum:
         left, right = numbers(left, right)
@@ -140,14 +144,19 @@ def _check_divisor(dividend: Any, divisor: Any, *, overflows: bool) -> None:
 
 
 def _values(value: Datum, filler: int) -> Any:
-    """As NumPy, or as a Python number (None when null); a null in a column becomes a filler that is masked away afterwards."""
+    """As NumPy, or as a Python number (None when null); a null in a column becomes a filler that is
+    masked away afterwards."""
     if isinstance(value, pa.Scalar):
         return value.as_py()
     return (value.fill_null(filler) if value.null_count else value).to_numpy()
 
 
 def _nulls(left: Datum, right: Datum) -> npt.NDArray[np.bool_] | None:
-    masks = [v.is_null().to_numpy(zero_copy_only=False) for v in (left, right) if isinstance(v, pa.Array) and v.null_count]
+    masks = [
+        v.is_null().to_numpy(zero_copy_only=False)
+        for v in (left, right)
+        if isinstance(v, pa.Array) and v.null_count
+    ]
     return None if not masks else masks[0] if len(masks) == 1 else masks[0] | masks[1]
 
 

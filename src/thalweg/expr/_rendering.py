@@ -1,7 +1,8 @@
-"""Expressions as text: SQL that parses back to the same expression, with only the parentheses that are needed.
+"""Expressions as text: SQL that parses back to the same expression, with only the parentheses that
+are needed.
 
-Two exceptions parse to an equal expression of another shape: a literal with a type of its own prints as a CAST, and a type
-without an SQL name prints under its Arrow name.
+Two exceptions parse to an equal expression of another shape: a literal with a type of its own
+prints as a CAST, and a type without an SQL name prints under its Arrow name.
 """
 
 from __future__ import annotations
@@ -9,7 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-__all__ = ["ATOM", "RESERVED_WORDS", "STATEMENT_WORDS", "Rendered", "render_call", "render_name", "render_value"]
+__all__ = [
+    "ATOM",
+    "RESERVED_WORDS",
+    "STATEMENT_WORDS",
+    "Rendered",
+    "render_call",
+    "render_name",
+    "render_value",
+]
 
 Rendered = tuple[str, int]
 """Text, and how tightly its outermost operator binds."""
@@ -36,7 +45,9 @@ _INFIX = {
 _POSTFIX = {"is_null": " IS NULL", "is_not_null": " IS NOT NULL"}
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-STATEMENT_WORDS = frozenset({"SELECT", "FROM", "WITH", "INSERT", "UPDATE", "DELETE", "DROP", "CREATE", "ALTER"})
+STATEMENT_WORDS = frozenset(
+    {"SELECT", "FROM", "WITH", "INSERT", "UPDATE", "DELETE", "DROP", "CREATE", "ALTER"}
+)
 """Words that begin another statement; they name a column only between quotes."""
 
 RESERVED_WORDS = STATEMENT_WORDS | {
@@ -53,7 +64,9 @@ def render_name(name: str) -> str:
     ('len', 'l.price', '"odd ""name\"""', '"end"')
     """
     parts = name.split(".")
-    if len(parts) <= 2 and all(_PLAIN.fullmatch(part) and part.upper() not in RESERVED_WORDS for part in parts):
+    if len(parts) <= 2 and all(
+        _PLAIN.fullmatch(part) and part.upper() not in RESERVED_WORDS for part in parts
+    ):
         return name
     return '"' + name.replace('"', '""') + '"'
 
@@ -84,7 +97,9 @@ def render_call(function: str, args: Sequence[Rendered]) -> Rendered:
         return _within(args[0], _COMPARE + 1) + _POSTFIX[function], _COMPARE
     if function == "not":
         # NOT x IS NULL would read as x IS NOT NULL: equal, but not the same expression.
-        return "NOT " + _within(args[0], ATOM if args[0][0].endswith(_POSTFIX["is_null"]) else _NOT + 1), _NOT
+        return "NOT " + _within(
+            args[0], ATOM if args[0][0].endswith(_POSTFIX["is_null"]) else _NOT + 1
+        ), _NOT
     if function == "negate":
         text, level = args[0]
         bare = level == ATOM and not text[0].isdigit() and not text.startswith("-")

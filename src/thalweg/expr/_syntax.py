@@ -1,7 +1,9 @@
-"""From text to sqlglot's tree: tokens are checked, syntax errors are shown with a caret under the place.
+"""From text to sqlglot's tree: tokens are checked, syntax errors are shown with a caret under the
+place.
 
-sqlglot reads far more than this language, and is generous (a missing THEN, two texts side by side, letters that only look
-like a keyword). What no expression contains is refused here, token by token, so that nothing is quietly misread.
+sqlglot reads far more than this language, and is generous (a missing THEN, two texts side by side,
+letters that only look like a keyword). What no expression contains is refused here, token by token,
+so that nothing is quietly misread.
 """
 
 from __future__ import annotations
@@ -76,7 +78,10 @@ def _check_tokens(source: Source, tokens: Sequence[Token]) -> None:
     for token in tokens:
         kind, text = token.token_type, token.text
         if kind == TokenType.SEMICOLON:
-            source.refuse("one expression is expected; ';' ends it. Quote a name that contains one.", token.start)
+            source.refuse(
+                "one expression is expected; ';' ends it. Quote a name that contains one.",
+                token.start,
+            )
         if kind not in ALLOWED_TOKENS or (kind == TokenType.NOT and text == "!"):
             source.refuse(f"{text!r} is not part of an expression. {_QUOTE_IT}", token.start)
         if token.comments:
@@ -84,7 +89,10 @@ def _check_tokens(source: Source, tokens: Sequence[Token]) -> None:
         if kind == TokenType.VAR and not text.isidentifier():
             source.refuse(f"{text!r} is not a name. {_QUOTE_IT}", token.start)
         if (kind in WORD_TOKENS or kind == TokenType.NUMBER) and not text.isascii():
-            source.refuse(f"{text!r} only looks like a word of SQL; it contains other characters.", token.start)
+            source.refuse(
+                f"{text!r} only looks like a word of SQL; it contains other characters.",
+                token.start,
+            )
         if kind == TokenType.STRING and before == TokenType.STRING:
             source.refuse("two texts stand side by side; join them with ||.", token.start)
         before = kind
@@ -110,9 +118,13 @@ def _refuse_syntax(source: Source, error: ParseError, tokens: Sequence[Token]) -
     token = next((t for t in tokens if (t.line, t.col) == place), tokens[-1])
     description = str(found.get("description") or error)
     if tokens[0].text.upper() in STATEMENT_WORDS:
-        source.refuse(f"an expression is expected, not a statement ({tokens[0].text}).", tokens[0].start)
+        source.refuse(
+            f"an expression is expected, not a statement ({tokens[0].text}).", tokens[0].start
+        )
     if description.startswith("Required keyword"):
         source.refuse(f"something is missing at {token.text!r}.", token.start)
     if "Unexpected token" in description:
         source.refuse(f"{token.text!r} is not expected here.", token.start)
-    source.refuse(f"{description[:1].lower()}{description[1:].rstrip('.')} at {token.text!r}.", token.start)
+    source.refuse(
+        f"{description[:1].lower()}{description[1:].rstrip('.')} at {token.text!r}.", token.start
+    )

@@ -1,8 +1,9 @@
 r"""Kernels of text. Null in, null out. Characters are Unicode code points; case follows Unicode.
 
-Patterns, positions and replacements are constants. `substring` counts from 1 and takes what is there; `char_at` counts
-from 0 and is null where the text is too short; `trim` takes spaces (or the characters given) from both sides. In a LIKE
-pattern `%` is any text, `_` any character, and `\` takes the next character as it is.
+Patterns, positions and replacements are constants. `substring` counts from 1 and takes what is
+there; `char_at` counts from 0 and is null where the text is too short; `trim` takes spaces (or the
+characters given) from both sides. In a LIKE pattern `%` is any text, `_` any character, and `\`
+takes the next character as it is.
 """
 
 from __future__ import annotations
@@ -14,12 +15,24 @@ import pyarrow.compute as pc
 
 from thalweg.expr.kinds import Datum, Refusal, constant, text
 
-__all__ = ["char_at", "concat", "length", "like", "lower", "matcher", "replace", "substring", "trim", "upper"]
+__all__ = [
+    "char_at",
+    "concat",
+    "length",
+    "like",
+    "lower",
+    "matcher",
+    "replace",
+    "substring",
+    "trim",
+    "upper",
+]
 
 _join = pc.get_function("binary_join_element_wise").call
 _JOIN = pc.JoinOptions(null_handling="emit_null")
 _lower, _upper, _length, _match_like, _match_regex = (
-    pc.get_function(name).call for name in ("utf8_lower", "utf8_upper", "utf8_length", "match_like", "match_substring_regex")
+    pc.get_function(name).call
+    for name in ("utf8_lower", "utf8_upper", "utf8_length", "match_like", "match_substring_regex")
 )
 
 
@@ -28,7 +41,9 @@ def concat(*values: Datum) -> Datum:
     texts = [text(value) for value in values]
     wide = any(t.type == pa.large_string() for t in texts)
     type_ = pa.large_string() if wide else pa.string()
-    return _join([*((t.cast(type_) for t in texts) if wide else texts), pa.scalar("", type_)], _JOIN)
+    return _join(
+        [*((t.cast(type_) for t in texts) if wide else texts), pa.scalar("", type_)], _JOIN
+    )
 
 
 def lower(value: Datum) -> Datum:
@@ -47,20 +62,30 @@ def length(value: Datum) -> Datum:
 def trim(value: Datum, characters: Datum | None = None) -> Datum:
     taken = " " if characters is None else _constant_text(characters, "the characters to trim")
     value = text(value)
-    return value if taken == "" else _nothing(value) if taken is None else pc.utf8_trim(value, characters=taken)
+    return (
+        value
+        if taken == ""
+        else _nothing(value)
+        if taken is None
+        else pc.utf8_trim(value, characters=taken)
+    )
 
 
 def substring(value: Datum, start: Datum, length: Datum | None = None) -> Datum:
     first = _position(start, "the start of a substring", 1)
     size = None if length is None else _position(length, "the length of a substring", 0)
     value = text(value)
-    return pc.utf8_slice_codeunits(value, start=first - 1, stop=None if size is None else first - 1 + size)
+    return pc.utf8_slice_codeunits(
+        value, start=first - 1, stop=None if size is None else first - 1 + size
+    )
 
 
 def char_at(value: Datum, position: Datum) -> Datum:
     place = _position(position, "the position of a character", 0)
     found = pc.utf8_slice_codeunits(text(value), start=place, stop=place + 1)
-    return pc.if_else(pc.equal(found, pa.scalar("", found.type)), pa.scalar(None, found.type), found)
+    return pc.if_else(
+        pc.equal(found, pa.scalar("", found.type)), pa.scalar(None, found.type), found
+    )
 
 
 def matcher(kernel: str) -> Callable[[Datum, Datum], Datum]:
@@ -70,7 +95,11 @@ def matcher(kernel: str) -> Callable[[Datum, Datum], Datum]:
     def apply(value: Datum, pattern: Datum) -> Datum:
         sought = _constant_text(pattern, "the text to look for")
         value = text(value)
-        return _nothing(value, pa.bool_()) if sought is None else run([value], pc.MatchSubstringOptions(sought))
+        return (
+            _nothing(value, pa.bool_())
+            if sought is None
+            else run([value], pc.MatchSubstringOptions(sought))
+        )
 
     return apply
 
@@ -93,7 +122,9 @@ def _like_as_regex(pattern: str) -> str:
         if character == "\\":
             character = next(characters, "")
             if not character:
-                raise Refusal(f"the pattern {pattern!r} ends in a backslash that escapes nothing; write two for one")
+                raise Refusal(
+                    f"the pattern {pattern!r} ends in a backslash that escapes nothing; write two for one"
+                )
         elif character in "%_":
             parts.append(".*" if character == "%" else ".")
             continue

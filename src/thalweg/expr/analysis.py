@@ -1,8 +1,8 @@
 """Facts about expressions that let a plan keep what it knows about its rows.
 
-`is_monotone_in_start(f)`: s <= t implies f(s) <= f(t); `is_monotone_in(f, columns)`: the same for each of several columns.
-Found by following the direction of growth through the tree; an expression whose direction is not certain counts as
-unknown, so the answer errs towards no.
+`is_monotone_in_start(f)`: s <= t implies f(s) <= f(t); `is_monotone_in(f, columns)`: the same for
+each of several columns. Found by following the direction of growth through the tree; an expression
+whose direction is not certain counts as unknown, so the answer errs towards no.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ def _growth_of_call(expr: Call, rising: Collection[str]) -> _Growth:
     if name in ("divide", "floor_div"):
         divisor = _number(args[1])
         return _scaled(_growth(args[0], rising), divisor) if divisor else _Growth.UNKNOWN
-    if name in _KEEPS_DIRECTION or (name == "round" and all(isinstance(arg, Literal) for arg in args[1:])):
+    if name in _KEEPS_DIRECTION or (
+        name == "round" and all(isinstance(arg, Literal) for arg in args[1:])
+    ):
         return _growth(args[0], rising)
     return _Growth.UNKNOWN
 
@@ -107,4 +109,8 @@ def _number(expr: Expr) -> float | None:
         value = expr.evaluate(Frame({}, 1))[0].as_py()
     except (ThalwegError, pa.ArrowException):
         return None
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) else None
+    return (
+        value
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        else None
+    )

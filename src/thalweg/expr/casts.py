@@ -1,7 +1,8 @@
 """CAST: conversions between types, and their SQL names.
 
-Null stays null. A value that does not fit is an error, never a wrong value: text that is no number, a whole number out of
-range. A double loses its fraction on the way to a whole number (as in SQL); a whole number becomes the nearest double.
+Null stays null. A value that does not fit is an error, never a wrong value: text that is no number,
+a whole number out of range. A double loses its fraction on the way to a whole number (as in SQL); a
+whole number becomes the nearest double.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From a failure inside a kernel to an error a user can act on.
 
-On a schema (no rows yet) a failure is a `TypeMismatchError`; on rows it is an `EvaluationError` that shows the first row
-it fails on, found by halving the batch.
+On a schema (no rows yet) a failure is a `TypeMismatchError`; on rows it is an `EvaluationError`
+that shows the first row it fails on, found by halving the batch.
 """
 
 from __future__ import annotations
@@ -28,37 +28,56 @@ _ADVICE = {
 
 
 def failure(
-    text: str, names: Sequence[str], args: Sequence[Datum], run: Callable[..., Datum], reason: Exception, frame: Frame
+    text: str,
+    names: Sequence[str],
+    args: Sequence[Datum],
+    run: Callable[..., Datum],
+    reason: Exception,
+    frame: Frame,
 ) -> ThalwegError:
-    """The error for a kernel `run(*args)` that raised `reason` while evaluating the expression `text`."""
+    """The error for a kernel `run(*args)` that raised `reason` while evaluating the expression
+    `text`."""
     if isinstance(frame, Shape):
         return TypeMismatchError(_ill_typed(text, names, args, reason))
     if isinstance(reason, Refusal):
         return EvaluationError(f"{text}: {reason}.")
     row, reason = _first_bad_row(args, run, reason)
-    columns = [(name, arg) for name, arg in zip(names, args, strict=True) if isinstance(arg, pa.Array)]
+    columns = [
+        (name, arg) for name, arg in zip(names, args, strict=True) if isinstance(arg, pa.Array)
+    ]
     shown = ", ".join(f"{name} = {_short(values[row])}" for name, values in columns)
     place = f" on row {row} of the batch, where {shown}" if shown else ""
-    return EvaluationError(f"{text} failed{place}: {_first_line(reason)}. {_advice(reason)}".rstrip())
+    return EvaluationError(
+        f"{text} failed{place}: {_first_line(reason)}. {_advice(reason)}".rstrip()
+    )
 
 
 def _ill_typed(text: str, names: Sequence[str], args: Sequence[Datum], reason: Exception) -> str:
     kinds = ", ".join(f"{name} is {arg.type}" for name, arg in zip(names, args, strict=True))
     if isinstance(reason, Refusal):
         return f"{text}: {reason}. Here {kinds}."
-    if not isinstance(reason, (NotImplementedError, TypeError)):  # no rows, so a constant must be to blame
+    if not isinstance(
+        reason, (NotImplementedError, TypeError)
+    ):  # no rows, so a constant must be to blame
         return f"{text} fails on every row: {_first_line(reason)}."
     return f"{text} is not defined for these types: {kinds}. Convert with CAST(... AS ...). ({_first_line(reason)})"
 
 
-def _first_bad_row(args: Sequence[Datum], run: Callable[..., Datum], reason: Exception) -> tuple[int, Exception]:
+def _first_bad_row(
+    args: Sequence[Datum], run: Callable[..., Datum], reason: Exception
+) -> tuple[int, Exception]:
     """The smallest row that fails on its own account: the shortest failing prefix ends with it."""
     sizes = [len(arg) for arg in args if isinstance(arg, pa.Array)]
     good, bad = 0, sizes[0] if sizes else 1
     while bad - good > 1:
         middle = (good + bad) // 2
         try:
-            run(*[arg if isinstance(arg, pa.Scalar) else arg.slice(good, middle - good) for arg in args])
+            run(
+                *[
+                    arg if isinstance(arg, pa.Scalar) else arg.slice(good, middle - good)
+                    for arg in args
+                ]
+            )
         except KERNEL_ERRORS as narrower:
             bad, reason = middle, narrower
         else:
@@ -83,4 +102,8 @@ def _advice(reason: Exception) -> str:
         return _ADVICE["zero"]
     if "parse" in message:
         return _ADVICE["parse"]
-    return _ADVICE["range"] if "range" in message or "truncated" in message or "bounds" in message else ""
+    return (
+        _ADVICE["range"]
+        if "range" in message or "truncated" in message or "bounds" in message
+        else ""
+    )

@@ -1,7 +1,7 @@
 """A frame: the columns an expression may read, and how many rows there are.
 
-A column is a plain Arrow array. Beside the payload there are usually the control columns `_start` and `_end`, and in a
-join both sides under `l.` and `r.`.
+A column is a plain Arrow array. Beside the payload there are usually the control columns `_start`
+and `_end`, and in a join both sides under `l.` and `r.`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Frame:
 
     @classmethod
     def of(cls, rows: pa.RecordBatch, /, **extra: npt.NDArray[Any] | pa.Array) -> Frame:
-        """The columns of some rows, and more beside them; of two columns of one name the extra one counts."""
+        """The columns of some rows, and more beside them; of two columns of one name the extra one
+        counts."""
         columns = dict(zip(rows.schema.names, rows.columns, strict=True))
         length = rows.num_rows if columns or not extra else len(next(iter(extra.values())))
         for name, values in extra.items():
@@ -46,7 +47,8 @@ class Frame:
 
 
 class Shape(Frame):
-    """A frame without rows that stands for a schema. What fails on it is ill-typed, whatever the rows will be."""
+    """A frame without rows that stands for a schema. What fails on it is ill-typed, whatever the
+    rows will be."""
 
     __slots__ = ()
 

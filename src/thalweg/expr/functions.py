@@ -1,7 +1,8 @@
 """The table of functions: name, how many arguments, the kernel.
 
-A kernel takes Arrow arrays or scalars (a scalar stands for every row) and returns one of the two. It works on whole
-columns, is free of side effects, and refuses types by `Refusal`. Engines other than this one translate by the same names.
+A kernel takes Arrow arrays or scalars (a scalar stands for every row) and returns one of the two.
+It works on whole columns, is free of side effects, and refuses types by `Refusal`. Engines other
+than this one translate by the same names.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ class Function:
         """How many arguments it takes, in words."""
         if self.most == self.least:
             return f"{self.least} argument" + ("s" if self.least != 1 else "")
-        return f"{self.least} or more arguments" if self.most is None else f"{self.least} to {self.most} arguments"
+        return (
+            f"{self.least} or more arguments"
+            if self.most is None
+            else f"{self.least} to {self.most} arguments"
+        )
 
 
 def _table() -> dict[str, Function]:
@@ -88,7 +93,8 @@ def _table() -> dict[str, Function]:
 FUNCTIONS: dict[str, Function] = _table()
 
 ALIASES = {"substr": "substring", "if_null": "coalesce", "ceiling": "ceil", "pow": "power"}
-"""Other names for functions, understood in text and by `call`; an expression holds the name of the table."""
+"""Other names for functions, understood in text and by `call`; an expression holds the name of the
+table."""
 
 
 def is_function(name: str) -> bool:
@@ -109,7 +115,9 @@ def find_function(name: str, arguments: int) -> Function:
     """
     function = FUNCTIONS.get(ALIASES.get(name, name))
     if function is None:
-        raise ExpressionError(f"unknown function {name!r}{did_you_mean(name, [*FUNCTIONS, *ALIASES])}")
+        raise ExpressionError(
+            f"unknown function {name!r}{did_you_mean(name, [*FUNCTIONS, *ALIASES])}"
+        )
     if arguments < function.least or (function.most is not None and arguments > function.most):
         raise ExpressionError(f"{name} takes {function.arity}; got {arguments}.")
     return function

@@ -1,9 +1,11 @@
 """Kinds of values: which types may meet in one operation, and the type they meet in.
 
-Numbers meet in int64 when all are whole and in double otherwise; texts meet in text, timestamps of one time zone in the
-finest unit, and an untyped NULL meets every type. Other types meet only themselves. Booleans are not numbers.
+Numbers meet in int64 when all are whole and in double otherwise; texts meet in text, timestamps of
+one time zone in the finest unit, and an untyped NULL meets every type. Other types meet only
+themselves. Booleans are not numbers.
 
-A function refuses a type by raising `Refusal`, on empty input as on full: this is what makes typing and evaluation agree.
+A function refuses a type by raising `Refusal`, on empty input as on full: this is what makes typing
+and evaluation agree.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ __all__ = [
 Datum: TypeAlias = "pa.Array | pa.Scalar"
 """A column of values, or one value that stands for every row."""
 
-_INT64, _DOUBLE, _STRING, _BOOL, _NULL = (t.id for t in (pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.null()))
+_INT64, _DOUBLE, _STRING, _BOOL, _NULL = (
+    t.id for t in (pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.null())
+)
 _UNITS = ("s", "ms", "us", "ns")
 _NUMBERS = frozenset({_INT64, _DOUBLE})
 _SIMPLE = frozenset({_INT64, _DOUBLE, _STRING, _BOOL})
@@ -101,7 +105,11 @@ def _not_together(parts: Sequence[pa.DataType]) -> Refusal:
 def plain(value: Datum) -> Datum:
     """Without dictionary encoding, and text in the form that every kernel takes."""
     if types.is_dictionary(value.type):
-        value = value.dictionary_decode() if isinstance(value, pa.Array) else pa.scalar(value.as_py(), value.type.value_type)
+        value = (
+            value.dictionary_decode()
+            if isinstance(value, pa.Array)
+            else pa.scalar(value.as_py(), value.type.value_type)
+        )
     return value.cast(pa.string()) if types.is_string_view(value.type) else value
 
 
@@ -138,7 +146,9 @@ def number(value: Datum) -> Datum:
     if code == _NULL:
         return value.cast(pa.int64())
     if kind_of(value.type) != "number":
-        raise Refusal(f"a number is needed, not {value.type}; convert it with CAST(... AS bigint) or CAST(... AS double)")
+        raise Refusal(
+            f"a number is needed, not {value.type}; convert it with CAST(... AS bigint) or CAST(... AS double)"
+        )
     value = plain(value)
     return value.cast(pa.int64() if types.is_integer(value.type) else pa.float64())
 
@@ -167,7 +177,9 @@ def truth(value: Datum) -> Datum:
     if value.type.id == _BOOL:
         return value
     if value.type.id != _NULL:
-        raise Refusal(f"a condition (true or false) is needed, not {value.type}; compare it with something")
+        raise Refusal(
+            f"a condition (true or false) is needed, not {value.type}; compare it with something"
+        )
     return value.cast(pa.bool_())
 
 

@@ -1,12 +1,16 @@
-"""Expressions: a tree that says how a column is computed from others, without saying for which rows.
+"""Expressions: a tree that says how a column is computed from others, without saying for which
+rows.
 
-Five kinds of nodes: `Column`, `Literal`, `Call`, `Cast` here, and `Case`. They are frozen and are built with Python operators, with
-`col`, `lit` and `call`, or from SQL text. Because `==` builds an expression, two expressions are compared with `same`.
+Five kinds of nodes: `Column`, `Literal`, `Call`, `Cast` here, and `Case`. They are frozen and are
+built with Python operators, with `col`, `lit` and `call`, or from SQL text. Because `==` builds an
+expression, two expressions are compared with `same`.
 
-`evaluate` gives one value per row of a frame; `type_in` gives the type of those values by evaluating on no rows at all, so
-that the two cannot disagree. Nulls follow SQL: an operation on null is null, except where its docstring says otherwise.
+`evaluate` gives one value per row of a frame; `type_in` gives the type of those values by
+evaluating on no rows at all, so that the two cannot disagree. Nulls follow SQL: an operation on
+null is null, except where its docstring says otherwise.
 
-The constructors are written out: a frame of generated code on the stack would be taken for the user's line in an error.
+The constructors are written out: a frame of generated code on the stack would be taken for the
+user's line in an error.
 """
 
 from __future__ import annotations
@@ -45,10 +49,15 @@ class Expr(Operators):
         value = self._datum(frame)
         if isinstance(value, pa.Array):
             return value
-        return pa.repeat(value, frame.length) if isinstance(value, pa.Scalar) else value.combine_chunks()
+        return (
+            pa.repeat(value, frame.length)
+            if isinstance(value, pa.Scalar)
+            else value.combine_chunks()
+        )
 
     def type_in(self, schema: pa.Schema) -> pa.DataType:
-        """The type of the values over columns of these types; refuses what could not be evaluated."""
+        """The type of the values over columns of these types; refuses what could not be
+        evaluated."""
         for name in sorted(self.columns()):
             if name not in schema.names:
                 raise UnknownColumnError(name, schema.names, f"in {self}")
@@ -70,7 +79,8 @@ class Expr(Operators):
             stack.extend((part, level + 1) for part in expr.parts())
 
     def rename(self, mapping: Mapping[str, str]) -> Expr:
-        """The same expression over columns that are called otherwise; names that are not in the mapping stay."""
+        """The same expression over columns that are called otherwise; names that are not in the
+        mapping stay."""
         return self._with_parts([part.rename(mapping) for part in self.parts()])
 
     def same(self, other: object) -> bool:
@@ -148,7 +158,9 @@ class Literal(Expr):
     def __init__(self, value: object, type: pa.DataType | None = None) -> None:  # noqa: A002 - the name of the attribute
         given = _plain_value(value)
         try:
-            scalar = _list_scalar(given, type) if isinstance(given, tuple) else pa.scalar(given, type)
+            scalar = (
+                _list_scalar(given, type) if isinstance(given, tuple) else pa.scalar(given, type)
+            )
         except (*KERNEL_ERRORS, TypeError) as reason:
             wanted = f" as {type}" if type is not None else ""
             raise ExpressionError(f"{value!r} cannot be a literal{wanted}: {reason}.") from reason
@@ -164,11 +176,19 @@ class Literal(Expr):
 
     def _rendered(self) -> Rendered:
         text = render_value(self.value)
-        natural = isinstance(self.value, tuple) or _NATURAL.get(type(self.value)) == self.scalar.type
+        natural = (
+            isinstance(self.value, tuple) or _NATURAL.get(type(self.value)) == self.scalar.type
+        )
         return (text if natural else f"CAST({text} AS {type_name(self.scalar.type)})"), ATOM
 
 
-_NATURAL = {type(None): pa.null(), bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
+_NATURAL = {
+    type(None): pa.null(),
+    bool: pa.bool_(),
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+}
 
 
 def _plain_value(value: object) -> object:
@@ -217,7 +237,9 @@ class Call(Expr):
         try:
             return self.run(*values)
         except KERNEL_ERRORS as reason:
-            raise failure(str(self), [str(arg) for arg in self.args], values, self.run, reason, frame) from reason
+            raise failure(
+                str(self), [str(arg) for arg in self.args], values, self.run, reason, frame
+            ) from reason
 
     def _rendered(self) -> Rendered:
         return render_call(self.function, [arg._rendered() for arg in self.args])
@@ -250,7 +272,14 @@ class Cast(Expr):
         try:
             return cast_to(value, self.type)
         except KERNEL_ERRORS as reason:
-            raise failure(str(self), [str(self.expr)], [value], partial(cast_to, type_=self.type), reason, frame) from reason
+            raise failure(
+                str(self),
+                [str(self.expr)],
+                [value],
+                partial(cast_to, type_=self.type),
+                reason,
+                frame,
+            ) from reason
 
     def _rendered(self) -> Rendered:
         return f"CAST({self.expr} AS {type_name(self.type)})", ATOM
@@ -271,7 +300,8 @@ def lit(value: object) -> Literal:
 
 
 def call(function: str, *args: object) -> Expr:
-    """A function of the table, or one that a user defined; arguments that are no expressions are constants.
+    """A function of the table, or one that a user defined; arguments that are no expressions are
+    constants.
 
     >>> str(call("starts_with", col("src"), "10."))
     "starts_with(src, '10.')"

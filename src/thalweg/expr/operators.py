@@ -1,7 +1,8 @@
 """Python's operators and a few methods, as the expressions that they build.
 
-`==` and `!=` build expressions too, so an expression equals nothing and has no truth value: `and`, `or`, `not`, `in` and
-chained comparisons are refused rather than misread. Operands that are no expressions are constants.
+`==` and `!=` build expressions too, so an expression equals nothing and has no truth value: `and`,
+`or`, `not`, `in` and chained comparisons are refused rather than misread. Operands that are no
+expressions are constants.
 """
 
 from __future__ import annotations

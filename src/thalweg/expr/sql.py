@@ -1,9 +1,10 @@
 """SQL text to expressions.
 
-The text is one expression: columns (`len`, `l.price`, `"odd name"`), numbers, 'text', TRUE, FALSE, NULL; `+ - * / // % ||`,
-`= == <> != < <= > >=`, AND, OR, NOT, [NOT] BETWEEN, [NOT] IN (constants), [NOT] LIKE, IS [NOT] NULL (or TRUE, FALSE),
-CASE, CAST, IF, and the functions of the table. Words and function names may be in either case; column names are exact.
-`//` and DIV both round down. There are no comments. Anything else is refused, with a caret under the place.
+The text is one expression: columns (`len`, `l.price`, `"odd name"`), numbers, 'text', TRUE, FALSE,
+NULL; `+ - * / // % ||`, `= == <> != < <= > >=`, AND, OR, NOT, [NOT] BETWEEN, [NOT] IN (constants),
+[NOT] LIKE, IS [NOT] NULL (or TRUE, FALSE), CASE, CAST, IF, and the functions of the table. Words
+and function names may be in either case; column names are exact. `//` and DIV both round down.
+There are no comments. Anything else is refused, with a caret under the place.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ ExprLike = Expr | str
 """An expression, or SQL text that says one."""
 
 _DEEPEST = 250
-"""Evaluation goes down the tree by recursion; this depth leaves room for the rest of the program."""
+"""Evaluation goes down the tree by recursion; this depth leaves room for the rest of the
+program."""
 
 
 def as_expr(value: ExprLike) -> Expr:
@@ -39,7 +41,9 @@ def as_expr(value: ExprLike) -> Expr:
         return value
     if isinstance(value, str):
         return parse(value)
-    raise ExpressionError(f"an expression or SQL text is expected; got {value!r}. Wrap a constant as lit({value!r}).")
+    raise ExpressionError(
+        f"an expression or SQL text is expected; got {value!r}. Wrap a constant as lit({value!r})."
+    )
 
 
 def parse(text: str) -> Expr:
@@ -58,12 +62,15 @@ def parse(text: str) -> Expr:
     except RecursionError:
         expr = None
     if expr is None or expr.depth() > _DEEPEST:
-        raise ExpressionError(f"the expression is more than {_DEEPEST} levels deep. Use IN, concat(...) or CASE: {text[:60]}...")
+        raise ExpressionError(
+            f"the expression is more than {_DEEPEST} levels deep. Use IN, concat(...) or CASE: {text[:60]}..."
+        )
     return expr
 
 
 class ExpressionReader:
-    """Turns sqlglot's tree into an expression, and what has no meaning here into an error at its place."""
+    """Turns sqlglot's tree into an expression, and what has no meaning here into an error at its
+    place."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -75,19 +82,28 @@ class ExpressionReader:
         given = {key for key, value in node.args.items() if value not in (None, False, [])}
         if name == "Dot":
             return self.read_qualified(node)
-        if (reader is None and name not in _BINARY) or not given <= _UNDERSTOOD.get(name, _OPERANDS):
+        if (reader is None and name not in _BINARY) or not given <= _UNDERSTOOD.get(
+            name, _OPERANDS
+        ):
             self.source.refuse_node(node, f"{node.sql()} is not supported in an expression.")
         if reader is not None:
             return reader(self, node)
         return Call(_BINARY[name], (self.convert(node.this), self.convert(node.expression)))
 
     def read_column(self, node: exp.Expr) -> Expr:
-        parts = [node.args[level] for level in ("catalog", "db", "table", "this") if node.args.get(level) is not None]
+        parts = [
+            node.args[level]
+            for level in ("catalog", "db", "table", "this")
+            if node.args.get(level) is not None
+        ]
         for part in parts:
             if type(part).__name__ != "Identifier":
                 self.source.refuse_node(node, f"{node.sql()} is not the name of a column.")
             if not part.args.get("quoted") and part.this.upper() in STATEMENT_WORDS:
-                self.source.refuse_node(part, f'{part.this!r} begins a statement; a column of that name is written "{part.this}".')
+                self.source.refuse_node(
+                    part,
+                    f'{part.this!r} begins a statement; a column of that name is written "{part.this}".',
+                )
             if not part.this:
                 self.source.refuse_node(part, "a name is missing between the quotes.")
         return Column(".".join(part.this for part in parts))
@@ -98,7 +114,9 @@ class ExpressionReader:
     def read_number(self, node: exp.Expr, digits: str) -> Expr:
         if digits.lstrip("-").isdigit():
             if not -(2**63) <= int(digits) < 2**63:
-                self.source.refuse_node(node, f"{digits} does not fit in a bigint; write {digits}.0 for a double.")
+                self.source.refuse_node(
+                    node, f"{digits} does not fit in a bigint; write {digits}.0 for a double."
+                )
             return Literal(int(digits))
         try:
             value = float(digits)
@@ -122,7 +140,9 @@ class ExpressionReader:
         choices = [self.convert(item) for item in node.args.get("expressions") or ()]
         if not all(isinstance(choice, Literal) for choice in choices):
             self.source.refuse_node(node, "IN takes a list of constants: x IN (1, 2, 3).")
-        return self.convert(node.this).isin([choice.value for choice in choices if isinstance(choice, Literal)])
+        return self.convert(node.this).isin(
+            [choice.value for choice in choices if isinstance(choice, Literal)]
+        )
 
     def read_like(self, node: exp.Expr) -> Expr:
         like = Call("like", (self.convert(node.this), self.convert(node.expression)))
@@ -139,15 +159,22 @@ class ExpressionReader:
         if what == "Null":
             return Call("is_null", (value,))
         if what != "Boolean":
-            self.source.refuse_node(node, "IS takes NULL, TRUE or FALSE; compare other values with =.")
-        return Call("coalesce", (value if node.expression.this else Call("not", (value,)), Literal(value=False)))
+            self.source.refuse_node(
+                node, "IS takes NULL, TRUE or FALSE; compare other values with =."
+            )
+        return Call(
+            "coalesce",
+            (value if node.expression.this else Call("not", (value,)), Literal(value=False)),
+        )
 
     def read_case(self, node: exp.Expr) -> Expr:
         subject = self.convert(node.this) if node.this is not None else None
         branches = []
         for branch in node.args["ifs"]:
             condition, value = self.convert(branch.this), self.convert(branch.args["true"])
-            branches.append((condition if subject is None else Call("eq", (subject, condition)), value))
+            branches.append(
+                (condition if subject is None else Call("eq", (subject, condition)), value)
+            )
         if not branches:
             self.source.refuse_node(node, "CASE needs at least one WHEN ... THEN ...")
         default = node.args.get("default")
@@ -160,7 +187,9 @@ class ExpressionReader:
         type_ = TYPE_NAMES.get(name.lower()) if plain and name.isascii() else None
         if type_ is None:
             guess = did_you_mean(str(name).lower(), TYPE_NAMES)
-            self.source.refuse_node(node, f"unknown type {target.sql()!r}{guess} Types: {', '.join(TYPE_NAMES)}.")
+            self.source.refuse_node(
+                node, f"unknown type {target.sql()!r}{guess} Types: {', '.join(TYPE_NAMES)}."
+            )
         return Cast(self.convert(node.this), type_)
 
     def read_qualified(self, node: exp.Expr) -> Expr:
@@ -169,12 +198,19 @@ class ExpressionReader:
         while type(inner).__name__ == "Dot":
             names.append(inner.this.name)
             inner = inner.expression
-        if type(inner).__name__ != "Anonymous" or not all(name.isidentifier() for name in names) or not isinstance(inner.this, str):
+        if (
+            type(inner).__name__ != "Anonymous"
+            or not all(name.isidentifier() for name in names)
+            or not isinstance(inner.this, str)
+        ):
             self.source.refuse_node(node, f"{node.sql()} is not supported in an expression.")
         full = ".".join([*names, inner.this])
         own = find_user_function(full)
         if own is None:
-            self.source.refuse_node(node, f"{node.sql()} is not supported in an expression: nobody has registered a function {full!r}.")
+            self.source.refuse_node(
+                node,
+                f"{node.sql()} is not supported in an expression: nobody has registered a function {full!r}.",
+            )
         return user_call(own, tuple(self.convert(arg) for arg in inner.expressions))
 
     def read_call(self, node: exp.Expr) -> Expr:
@@ -184,7 +220,9 @@ class ExpressionReader:
         args = tuple(self.convert(arg) for arg in node.expressions)
         if name == "if":
             if len(args) not in (2, 3):
-                self.source.refuse_node(node, f"if takes a condition and one or two values; got {len(args)} arguments.")
+                self.source.refuse_node(
+                    node, f"if takes a condition and one or two values; got {len(args)} arguments."
+                )
             return Case(((args[0], args[1]),), args[2] if len(args) == 3 else None)
         function = FUNCTIONS.get(ALIASES.get(name, name))
         own = find_user_function(node.this) if function is None else None
@@ -192,10 +230,13 @@ class ExpressionReader:
             return user_call(own, args)
         if function is None:
             self.source.refuse(
-                f"unknown function {node.this!r}{did_you_mean(name, [*FUNCTIONS, *ALIASES, 'if', 'cast'])}", node.meta["start"]
+                f"unknown function {node.this!r}{did_you_mean(name, [*FUNCTIONS, *ALIASES, 'if', 'cast'])}",
+                node.meta["start"],
             )
         if len(args) < function.least or (function.most is not None and len(args) > function.most):
-            self.source.refuse(f"{name} takes {function.arity}; got {len(args)}.", node.meta["start"])
+            self.source.refuse(
+                f"{name} takes {function.arity}; got {len(args)}.", node.meta["start"]
+            )
         return Call(function.name, args)
 
 
@@ -228,7 +269,8 @@ _UNDERSTOOD = {
     "Cast": frozenset({"this", "to"}),
     "Anonymous": frozenset({"this", "expressions"}),
 }
-"""What each kind of node may say; a node that says more is refused, so that nothing it says is dropped."""
+"""What each kind of node may say; a node that says more is refused, so that nothing it says is
+dropped."""
 
 _READERS: dict[str, Callable[[ExpressionReader, exp.Expr], Expr]] = {
     "Paren": lambda reader, node: reader.convert(node.this),

@@ -1,8 +1,9 @@
 """Calls of functions that a user defined: per event, or on whole columns.
 
-The function itself travels with the expression, so that it runs in processes that never saw its definition. Per event, a
-row with a null argument gives null and the function is not called, unless it asks for nulls; a function on columns
-sees them. It must be deterministic: an event that is taken back has to give the value it gave when it came.
+The function itself travels with the expression, so that it runs in processes that never saw its
+definition. Per event, a row with a null argument gives null and the function is not called, unless
+it asks for nulls; a function on columns sees them. It must be deterministic: an event that is taken
+back has to give the value it gave when it came.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class UserFunction:
 
 
 LOOKUPS: list[Callable[[str], UserFunction | None]] = []
-"""Who is asked for a function that the table does not have: the registry of modules puts itself here."""
+"""Who is asked for a function that the table does not have: the registry of modules puts itself
+here."""
 
 
 def find_user_function(name: str) -> UserFunction | None:
@@ -57,7 +59,9 @@ def find_user_function(name: str) -> UserFunction | None:
 def user_call(function: UserFunction, args: Sequence[Expr]) -> UserCall:
     """A call, refused when the number of arguments is wrong."""
     if len(args) != len(function.inputs):
-        raise ExpressionError(f"{function.name} takes {len(function.inputs)} arguments; got {len(args)}.")
+        raise ExpressionError(
+            f"{function.name} takes {len(function.inputs)} arguments; got {len(args)}."
+        )
     return UserCall(function, tuple(args))
 
 
@@ -85,18 +89,26 @@ class UserCall(Expr):
         columns = [self._taken(arg.evaluate(frame), at) for at, arg in enumerate(self.args)]
         if isinstance(frame, Shape) or not frame.length:
             return pa.nulls(0, self.function.output)
-        return self._on_columns(columns, frame) if self.function.vectorised else self._on_rows(columns, frame.length)
+        return (
+            self._on_columns(columns, frame)
+            if self.function.vectorised
+            else self._on_rows(columns, frame.length)
+        )
 
     def _taken(self, column: pa.Array, at: int) -> pa.Array:
         wanted = self.function.inputs[at]
         if wanted is None or column.type == wanted:
             return column
         if kind_of(column.type) not in (kind_of(wanted), "null"):
-            raise TypeMismatchError(f"{self}: argument {at + 1} must be {wanted}; {self.args[at]} is {column.type}.")
+            raise TypeMismatchError(
+                f"{self}: argument {at + 1} must be {wanted}; {self.args[at]} is {column.type}."
+            )
         try:
             return column.cast(wanted)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as reason:
-            raise EvaluationError(f"{self}: argument {at + 1} must be {wanted}: {reason}.") from reason
+            raise EvaluationError(
+                f"{self}: argument {at + 1} must be {wanted}: {reason}."
+            ) from reason
 
     def _on_columns(self, columns: list[pa.Array], frame: Frame) -> pa.Array:
         try:
@@ -104,11 +116,15 @@ class UserCall(Expr):
             result = given.to_arrow() if hasattr(given, "to_arrow") else given
             array = result if isinstance(result, pa.Array) else pa.array(result)
             array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-            array = array if array.type == self.function.output else array.cast(self.function.output)
+            array = (
+                array if array.type == self.function.output else array.cast(self.function.output)
+            )
         except Exception as reason:  # anything may come out of a user's function
             raise EvaluationError(f"{self} failed: {type(reason).__name__}: {reason}.") from reason
         if len(array) != frame.length:
-            raise EvaluationError(f"{self}: the function returned {len(array)} values for {frame.length} rows; it must give one for each.")
+            raise EvaluationError(
+                f"{self}: the function returned {len(array)} values for {frame.length} rows; it must give one for each."
+            )
         return array
 
     def _on_rows(self, columns: list[pa.Array], length: int) -> pa.Array:
@@ -117,7 +133,11 @@ class UserCall(Expr):
         if not self.function.nulls:
             for column in columns:
                 wanted &= column.is_valid().to_numpy(zero_copy_only=False)
-        rows = list(zip(*(column.to_pylist() for column in columns), strict=True)) if columns else [()] * length
+        rows = (
+            list(zip(*(column.to_pylist() for column in columns), strict=True))
+            if columns
+            else [()] * length
+        )
         values: list[Any] = []
         row: tuple[Any, ...] = ()
         run = self.function.run
@@ -125,12 +145,18 @@ class UserCall(Expr):
             for row in _where(rows, wanted):
                 values.append(run(*row))
         except Exception as reason:
-            shown = ", ".join(f"{arg} = {value!r}" for arg, value in zip(self.args, row, strict=True))
-            raise EvaluationError(f"{self} failed where {shown}: {type(reason).__name__}: {reason}.") from reason
+            shown = ", ".join(
+                f"{arg} = {value!r}" for arg, value in zip(self.args, row, strict=True)
+            )
+            raise EvaluationError(
+                f"{self} failed where {shown}: {type(reason).__name__}: {reason}."
+            ) from reason
         try:
             known = pa.array(values, self.function.output)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
-            raise EvaluationError(f"{self}: the function returned something that is no {self.function.output}: {reason}.") from reason
+            raise EvaluationError(
+                f"{self}: the function returned something that is no {self.function.output}: {reason}."
+            ) from reason
         if wanted.all():
             return known
         places = np.where(wanted, np.cumsum(wanted) - 1, 0)
@@ -140,5 +166,7 @@ class UserCall(Expr):
         return f"{self.function.name}({', '.join(map(str, self.args))})", ATOM
 
 
-def _where(rows: list[tuple[Any, ...]], wanted: np.ndarray[Any, np.dtype[np.bool_]]) -> Iterator[tuple[Any, ...]]:
+def _where(
+    rows: list[tuple[Any, ...]], wanted: np.ndarray[Any, np.dtype[np.bool_]]
+) -> Iterator[tuple[Any, ...]]:
     return iter(rows) if wanted.all() else (rows[at] for at in np.flatnonzero(wanted).tolist())

@@ -1,4 +1,5 @@
-"""Arcs: the buffers between operators. One operator puts batches in at the tail, another takes them from the front."""
+"""Arcs: the buffers between operators. One operator puts batches in at the tail, another takes them
+from the front."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ __all__ = ["Arc"]
 
 @dataclass(eq=False, slots=True)
 class Arc:
-    """A buffer that leads to port `port` of a station; `head` is None for an arc that leads out of the graph."""
+    """A buffer that leads to port `port` of a station; `head` is None for an arc that leads out of
+    the graph."""
 
     head: Station | None
     port: int

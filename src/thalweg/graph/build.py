@@ -1,7 +1,8 @@
-"""From a logical plan to a query graph: rewrite the plan, give every node its kernel, join them by arcs.
+"""From a logical plan to a query graph: rewrite the plan, give every node its kernel, join them by
+arcs.
 
-A node that several others read becomes one station. A query that asks for final answers gets a gate at its end, unless
-its last operators never revise.
+A node that several others read becomes one station. A query that asks for final answers gets a gate
+at its end, unless its last operators never revise.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ _ROW_BY_ROW = (
 
 
 def never_revises(node: Node) -> bool:
-    """Whether the output has no adjusts when every window holds its answers until they are final."""
+    """Whether the output has no adjusts when every window holds its answers until they are
+    final."""
     if isinstance(node, Source):
         return node.declared.insert_only
     if isinstance(node, (WindowAggregate, nodes.WindowApply, nodes.CombinePanes, nodes.TopK)):
@@ -56,8 +58,11 @@ def never_revises(node: Node) -> bool:
     return False
 
 
-def build_graph(root: Node, consistency: Consistency, *, rewrite: bool = True) -> tuple[QueryGraph, Node]:
-    """The graph that runs a query, and the plan it runs. Without `rewrite` the plan is run as it is."""
+def build_graph(
+    root: Node, consistency: Consistency, *, rewrite: bool = True
+) -> tuple[QueryGraph, Node]:
+    """The graph that runs a query, and the plan it runs. Without `rewrite` the plan is run as it
+    is."""
     plan = optimize(root)[0] if rewrite else root
     _refuse_two_meanings(plan)
     ids = operator_ids(plan)
@@ -92,7 +97,9 @@ def build_graph(root: Node, consistency: Consistency, *, rewrite: bool = True) -
             kernel.use_grid(grid)
     end = last[plan]
     if consistency.is_final and not never_revises(plan):
-        end = add("final-gate", FinalGateKernel(plan.schema, firm_ends=plan.properties.firm_ends), [end])
+        end = add(
+            "final-gate", FinalGateKernel(plan.schema, firm_ends=plan.properties.firm_ends), [end]
+        )
     outlet = Arc(None, 0)
     end.outputs.append(outlet)
     return QueryGraph(stations, sources, outlet, end), plan
@@ -104,5 +111,11 @@ def _refuse_two_meanings(plan: Node) -> None:
     for node in walk(plan):
         if isinstance(node, Source):
             other = seen.setdefault(node.name, node)
-            if other.columns != node.columns or other.ingress != node.ingress or other.declared != node.declared:
-                raise PlanError(f"the source {node.name!r} is declared in two different ways; declare it once and use that stream twice.")
+            if (
+                other.columns != node.columns
+                or other.ingress != node.ingress
+                or other.declared != node.declared
+            ):
+                raise PlanError(
+                    f"the source {node.name!r} is declared in two different ways; declare it once and use that stream twice."
+                )

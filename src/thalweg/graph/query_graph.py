@@ -3,11 +3,11 @@
     1. execute the current station
     2. select the next one by the rule in its row of the state table
 
-The cycle ends when no rule finds anything to do; then every buffer is empty. Rules are looked up at each step, so they
-can be changed while the graph runs.
+The cycle ends when no rule finds anything to do; then every buffer is empty. Rules are looked up at
+each step, so they can be changed while the graph runs.
 
-Two ways in: `offer` and `run` take one batch after the other; `admit` lets a source take several batches or none, and
-`send` then passes each of them on.
+Two ways in: `offer` and `run` take one batch after the other; `admit` lets a source take several
+batches or none, and `send` then passes each of them on.
 """
 
 from __future__ import annotations
@@ -28,9 +28,12 @@ __all__ = ["QueryGraph"]
 
 
 class QueryGraph:
-    """Stations in an order where each comes after those it reads; `sources` by name; one arc leads out."""
+    """Stations in an order where each comes after those it reads; `sources` by name; one arc leads
+    out."""
 
-    def __init__(self, stations: list[Station], sources: dict[str, Station], outlet: Arc, end: Station) -> None:
+    def __init__(
+        self, stations: list[Station], sources: dict[str, Station], outlet: Arc, end: Station
+    ) -> None:
         self.stations = stations
         self._sources = sources
         self._inlets: dict[str, Arc] = {}
@@ -49,7 +52,9 @@ class QueryGraph:
     def offer(self, source: str, batch: Batch) -> None:
         """Put a batch in front of a source."""
         if source not in self._inlets:
-            raise PlanError(f"the query has no source {source!r}{did_you_mean(source, self._inlets)} Sources: {', '.join(self._inlets)}.")
+            raise PlanError(
+                f"the query has no source {source!r}{did_you_mean(source, self._inlets)} Sources: {', '.join(self._inlets)}."
+            )
         self._inlets[source].buffer.append(batch)
 
     def run(self) -> list[Batch]:
@@ -65,7 +70,8 @@ class QueryGraph:
         return self._answers()
 
     def admit(self, source: str, batches: Sequence[Batch]) -> list[Batch]:
-        """What a source makes of these batches. When it refuses one it refuses all, and nothing has changed."""
+        """What a source makes of these batches. When it refuses one it refuses all, and nothing has
+        changed."""
         station = self._sources[source]
         assert isinstance(station.operator, IngressKernel)
         begin = time.perf_counter()
@@ -76,7 +82,8 @@ class QueryGraph:
         return admitted
 
     def send(self, source: str, admitted: Batch) -> list[Batch]:
-        """Pass on a batch that its source has admitted, and work until every buffer is empty; the batches that came out."""
+        """Pass on a batch that its source has admitted, and work until every buffer is empty; the
+        batches that came out."""
         station = self._sources[source]
         station.pass_on(admitted)
         self._work(RULES[station.rule](station))
@@ -109,13 +116,21 @@ class QueryGraph:
         return {station.id: station.figures() for station in self.stations}
 
     def arcs(self) -> dict[str, list[str]]:
-        """The progress that has arrived at each port of each operator, as text; a part of what a snapshot needs for `why`."""
-        return {s.id: [progress_text(s.received.get(port, NO_PROGRESS)) for port in range(s.operator.ports)] for s in self.stations}
+        """The progress that has arrived at each port of each operator, as text; a part of what a
+        snapshot needs for `why`."""
+        return {
+            s.id: [
+                progress_text(s.received.get(port, NO_PROGRESS)) for port in range(s.operator.ports)
+            ]
+            for s in self.stations
+        }
 
     def restore_arcs(self, arcs: Mapping[str, Sequence[str]]) -> None:
         """The inverse of `arcs`."""
         for station in self.stations:
-            station.received = {port: progress_of_text(text) for port, text in enumerate(arcs.get(station.id, ()))}
+            station.received = {
+                port: progress_of_text(text) for port, text in enumerate(arcs.get(station.id, ()))
+            }
 
     def state_size(self) -> dict[str, StateSize]:
         return {station.id: station.operator.state_size() for station in self.stations}

@@ -1,4 +1,5 @@
-"""Next-operator selection: after a station has run, which one is next. The rules are held in a table by name.
+"""Next-operator selection: after a station has run, which one is next. The rules are held in a
+table by name.
 
 Breadth-first: finish all input of a station before moving on.
 
@@ -6,7 +7,8 @@ Breadth-first: finish all input of a station before moving on.
     Forward:    else, if it has yielded, the station after it
     Backtrack:  else the same question for the stations before it
 
-A rule gets the current station and answers with the next one, or None when nothing is left to do from there.
+A rule gets the current station and answers with the next one, or None when nothing is left to do
+from there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Stations: operators with their arcs, the nodes of the query graph.
 
-A station that several others read puts each batch on every arc that leaves it; batches are immutable, so nothing is
-copied. `more` says that it has input, `yields` that a station after it has some of its output to work on.
+A station that several others read puts each batch on every arc that leaves it; batches are
+immutable, so nothing is copied. `more` says that it has input, `yields` that a station after it has
+some of its output to work on.
 """
 
 from __future__ import annotations
@@ -30,12 +31,15 @@ class OperatorFigures:
     state_bytes: int = 0
 
     def __add__(self, other: OperatorFigures) -> OperatorFigures:
-        return OperatorFigures(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+        return OperatorFigures(
+            *(getattr(self, name) + getattr(other, name) for name in self.__slots__)
+        )
 
 
 @dataclass(eq=False, slots=True)
 class Station:
-    """One row of the state table: an operator, the stations before and after it, and the name of its selection rule."""
+    """One row of the state table: an operator, the stations before and after it, and the name of
+    its selection rule."""
 
     id: str
     operator: Operator
@@ -76,7 +80,9 @@ class Station:
                 self.seconds += time.perf_counter() - begin
                 self.batches += 1
                 self.elements_in += len(batch)
-                self.received[arc.port] = self.received.get(arc.port, NO_PROGRESS).merge(batch.progress)
+                self.received[arc.port] = self.received.get(arc.port, NO_PROGRESS).merge(
+                    batch.progress
+                )
                 self.pass_on(answer)
                 return
 
@@ -98,4 +104,12 @@ class Station:
 
     def figures(self) -> OperatorFigures:
         size = self.operator.state_size()
-        return OperatorFigures(self.batches, self.elements_in, self.elements_out, self.retractions, self.seconds, size.rows, size.bytes)
+        return OperatorFigures(
+            self.batches,
+            self.elements_in,
+            self.elements_out,
+            self.retractions,
+            self.seconds,
+            size.rows,
+            size.bytes,
+        )

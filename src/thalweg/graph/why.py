@@ -1,11 +1,15 @@
-"""Why an answer is not final yet: who waits for whose promise, since when, and what would release it.
+"""Why an answer is not final yet: who waits for whose promise, since when, and what would release
+it.
 
-Every operator says which promise it needs on each of its inputs to promise a time itself (`Operator.needs`). From the end of the
-query backwards, an input that has not come that far is followed to the operator it comes from, down to the sources:
+Every operator says which promise it needs on each of its inputs to promise a time itself
+(`Operator.needs`). From the end of the query backwards, an input that has not come that far is
+followed to the operator it comes from, down to the sources:
 
-    blame(operator, t) = for each input that lacks needs(t): the source itself, or blame(the operator before, needs(t))
+    blame(operator, t) = for each input that lacks needs(t): the source itself, or blame(the
+    operator before, needs(t))
 
-So what is named is exactly what is missing: a promise of those sources up to those times makes the answer final.
+So what is named is exactly what is missing: a promise of those sources up to those times makes the
+answer final.
 """
 
 from __future__ import annotations
@@ -26,7 +30,8 @@ __all__ = ["Step", "Wait", "Why", "explain_wait", "shown_clock", "shown_time", "
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An operator that waits: it needs its input `port` to come to `needs`; it has come to `has`."""
+    """An operator that waits: it needs its input `port` to come to `needs`; it has come to
+    `has`."""
 
     operator: str
     port: int
@@ -35,13 +40,18 @@ class Step:
     has: int
 
     def __str__(self) -> str:
-        which = "its input" if self.ports == 1 else f"its {'left' if self.port == 0 else 'right' if self.ports == 2 else self.port} input"
+        which = (
+            "its input"
+            if self.ports == 1
+            else f"its {'left' if self.port == 0 else 'right' if self.ports == 2 else self.port} input"
+        )
         return f"{self.operator} needs {which} up to {shown_time(self.needs)}; it has come to {shown_time(self.has)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A promise that is missing: whose, up to where, since when (by the clock, in microseconds), and what would bring it."""
+    """A promise that is missing: whose, up to where, since when (by the clock, in microseconds),
+    and what would bring it."""
 
     source: str
     needs: int
@@ -53,7 +63,8 @@ class Wait:
 
     @property
     def operator(self) -> str:
-        """The operator that waits for the source: the last one on the way where inputs meet or windows close."""
+        """The operator that waits for the source: the last one on the way where inputs meet or
+        windows close."""
         for at in range(len(self.path) - 1, -1, -1):
             step = self.path[at]
             if step.ports > 1 or at == 0 or step.needs != self.path[at - 1].needs:
@@ -91,24 +102,36 @@ class Why:
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 
-def explain_wait(graph: QueryGraph, promise: Progress, time: int | None, group: Mapping[str, Any] | None = None) -> Why:
-    """Why what starts at `time` is not final (by default: the first time that is not); `promise` is what the query has promised."""
+def explain_wait(
+    graph: QueryGraph, promise: Progress, time: int | None, group: Mapping[str, Any] | None = None
+) -> Why:
+    """Why what starts at `time` is not final (by default: the first time that is not); `promise` is
+    what the query has promised."""
     told = promise_for(promise, group)
     wanted = told if time is None else time
     settled = told > wanted or told == INFINITY
-    waits = () if settled else tuple(waits_of(graph, graph.end, wanted + 1 if wanted < INFINITY else INFINITY, group))
+    waits = (
+        ()
+        if settled
+        else tuple(waits_of(graph, graph.end, wanted + 1 if wanted < INFINITY else INFINITY, group))
+    )
     return Why(wanted, told, waits, tuple(_notes(graph)))
 
 
 def promise_for(progress: Progress, group: Mapping[str, Any] | None) -> int:
-    """The promise that holds for a group, if the columns that promises speak of are given; else the common one."""
+    """The promise that holds for a group, if the columns that promises speak of are given; else the
+    common one."""
     if not progress.scoped or group is None or not set(progress.scope_columns) <= set(group):
         return progress.cti
     return progress.of(tuple(group[name] for name in progress.scope_columns))
 
 
 def waits_of(
-    graph: QueryGraph, station: Station, time: int, group: Mapping[str, Any] | None = None, path: tuple[Step, ...] = ()
+    graph: QueryGraph,
+    station: Station,
+    time: int,
+    group: Mapping[str, Any] | None = None,
+    path: tuple[Step, ...] = (),
 ) -> Iterator[Wait]:
     """What is missing for a station to promise `time`."""
     if isinstance(station.operator, IngressKernel):
@@ -138,7 +161,12 @@ def _same_columns(station: Station, port: int, group: Mapping[str, Any] | None) 
 
 
 def _of_source(
-    graph: QueryGraph, station: Station, kernel: IngressKernel, time: int, group: Mapping[str, Any] | None, path: tuple[Step, ...]
+    graph: QueryGraph,
+    station: Station,
+    kernel: IngressKernel,
+    time: int,
+    group: Mapping[str, Any] | None,
+    path: tuple[Step, ...],
 ) -> Wait:
     name = next((name for name, other in graph.sources.items() if other is station), station.id)
     release = ["the end of the source"] if time == INFINITY else kernel.needed(time, group)

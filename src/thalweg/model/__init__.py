@@ -1,11 +1,28 @@
-"""The model: elements, batches, lifetimes, the canonical history table, progress. Knows nothing else."""
+"""The model: elements, batches, lifetimes, the canonical history table, progress. Knows nothing
+else."""
 
 from thalweg.model.batch import CONTROL_COLUMNS, Batch, batches_of, elements_of
 from thalweg.model.cht import Row, cht, equivalent, rows_of_table, table_of_batches
 from thalweg.model.delta import Delta
-from thalweg.model.elements import Adjust, Cti, Element, Insert, Payload, adjust, cti, insert, point, remove
+from thalweg.model.elements import (
+    Adjust,
+    Cti,
+    Element,
+    Insert,
+    Payload,
+    adjust,
+    cti,
+    insert,
+    point,
+    remove,
+)
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.soundness import Violation, assert_sound, first_violation, first_violation_in_batches
+from thalweg.model.soundness import (
+    Violation,
+    assert_sound,
+    first_violation,
+    first_violation_in_batches,
+)
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Duration, duration_us, time_us
 
 __all__ = [

@@ -1,8 +1,9 @@
 """Arrow without pandas, until somebody asks for pandas.
 
-At its first conversion Arrow imports pandas, if there is one, to recognise its objects. That takes longer than everything
-else a worker does before its first row. Here the first conversion happens while pandas cannot be found; Arrow looks for it
-again when it is needed (`to_pandas`, a Series as input), so nothing else changes.
+At its first conversion Arrow imports pandas, if there is one, to recognise its objects. That takes
+longer than everything else a worker does before its first row. Here the first conversion happens
+while pandas cannot be found; Arrow looks for it again when it is needed (`to_pandas`, a Series as
+input), so nothing else changes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """A batch: many elements in columns, then the progress the stream has made after them.
 
-The exchange form is one Arrow table with the control columns `_kind` (0 insert, 1 adjust), `_start`, `_end`, `_new_end`
-followed by the payload columns. In memory the control columns are NumPy arrays beside an Arrow record batch of payload,
-and a batch of inserts only has no `new_end` at all: the common case costs nothing.
+The exchange form is one Arrow table with the control columns `_kind` (0 insert, 1 adjust),
+`_start`, `_end`, `_new_end` followed by the payload columns. In memory the control columns are
+NumPy arrays beside an Arrow record batch of payload, and a batch of inserts only has no `new_end`
+at all: the common case costs nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +21,16 @@ from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows, take_rows
 from thalweg.model.time import INFINITY, Times
 
-__all__ = ["CONTROL_COLUMNS", "Batch", "batch_of", "batches_of", "column_of", "elements_of", "one_batch", "ticks_of"]
+__all__ = [
+    "CONTROL_COLUMNS",
+    "Batch",
+    "batch_of",
+    "batches_of",
+    "column_of",
+    "elements_of",
+    "one_batch",
+    "ticks_of",
+]
 
 CONTROL_COLUMNS = ("_kind", "_start", "_end", "_new_end")
 
@@ -72,7 +82,9 @@ class Batch:
         adjusts = None if self.is_adjust is None else self.is_adjust[which]
         if adjusts is None or self.new_end is None or not adjusts.any():
             return Batch(payload, self.start[which], self.end[which], progress=self.progress)
-        return Batch(payload, self.start[which], self.end[which], self.new_end[which], adjusts, self.progress)
+        return Batch(
+            payload, self.start[which], self.end[which], self.new_end[which], adjusts, self.progress
+        )
 
     def with_payload(self, payload: Rows) -> Batch:
         return replace(self, payload=payload)
@@ -90,13 +102,24 @@ class Batch:
         return pa.Table.from_arrays([*controls, *self.payload.columns], names=names)
 
     @classmethod
-    def from_table(cls, table: pa.Table | Rows, progress: Progress = NO_PROGRESS, *, where: str = "a table of elements") -> Batch:
-        """Back from the exchange form. Kinds and times must be there and be whole; what they say is for the ingress to judge."""
+    def from_table(
+        cls,
+        table: pa.Table | Rows,
+        progress: Progress = NO_PROGRESS,
+        *,
+        where: str = "a table of elements",
+    ) -> Batch:
+        """Back from the exchange form. Kinds and times must be there and be whole; what they say is
+        for the ingress to judge."""
         rows = one_batch(table, where)
         if tuple(rows.schema.names[:4]) != CONTROL_COLUMNS:
-            raise SchemaChangeError(f"{where}: it must begin with the columns {', '.join(CONTROL_COLUMNS)}; it has {rows.schema.names}.")
+            raise SchemaChangeError(
+                f"{where}: it must begin with the columns {', '.join(CONTROL_COLUMNS)}; it has {rows.schema.names}."
+            )
         adjusts = _adjusts_of(rows.column(0), where)
-        start, end, new_end = (ticks_of(rows.column(at), CONTROL_COLUMNS[at], where) for at in (1, 2, 3))
+        start, end, new_end = (
+            ticks_of(rows.column(at), CONTROL_COLUMNS[at], where) for at in (1, 2, 3)
+        )
         payload = pa.RecordBatch.from_arrays(rows.columns[4:], names=rows.schema.names[4:])
         if not adjusts.any():
             return cls(payload, start, end, progress=progress)
@@ -118,8 +141,12 @@ class Batch:
         end = np.concatenate([part.end for part in full])
         if all(part.insert_only for part in full):
             return cls(payload, start, end, progress=progress)
-        new_end = np.concatenate([part.end if part.new_end is None else part.new_end for part in full])
-        adjusts = np.concatenate([np.zeros(len(p), np.bool_) if p.is_adjust is None else p.is_adjust for p in full])
+        new_end = np.concatenate(
+            [part.end if part.new_end is None else part.new_end for part in full]
+        )
+        adjusts = np.concatenate(
+            [np.zeros(len(p), np.bool_) if p.is_adjust is None else p.is_adjust for p in full]
+        )
         return cls(payload, start, end, new_end, adjusts, progress)
 
 
@@ -129,22 +156,29 @@ def one_batch(table: pa.Table | Rows, where: str) -> Rows:
         return table
     combined = table.combine_chunks().to_batches()
     if len(combined) > 1:
-        raise MalformedElementError(f"{where}: it has more text in one column than Arrow holds in one piece; give it in parts.")
+        raise MalformedElementError(
+            f"{where}: it has more text in one column than Arrow holds in one piece; give it in parts."
+        )
     return combined[0] if combined else empty_rows(table.schema)
 
 
 def ticks_of(column: pa.Array, name: str, where: str) -> Times:
-    """A column of times as int64. Any type of whole number will do; a null or a time beyond int64 is an error that names the row."""
+    """A column of times as int64. Any type of whole number will do; a null or a time beyond int64
+    is an error that names the row."""
     what = name.lstrip("_").replace("_", " ")
     if not pa.types.is_integer(column.type):
-        raise TimeRangeError(f"{where}: the column {name} must be whole ticks (int64); it is {column.type}.")
+        raise TimeRangeError(
+            f"{where}: the column {name} must be whole ticks (int64); it is {column.type}."
+        )
     if column.null_count:
         at = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
         raise TimeRangeError(f"{where}, row {at}: the {what} is null.")
     values = column.to_numpy(zero_copy_only=False)
     if values.dtype == np.uint64 and len(values) and values.max() > INFINITY:
         at = int(np.argmax(values > INFINITY))
-        raise TimeRangeError(f"{where}, row {at}: the {what} {values[at]} is outside the range of the clock.")
+        raise TimeRangeError(
+            f"{where}, row {at}: the {what} {values[at]} is outside the range of the clock."
+        )
     times: Times = values.astype(np.int64, copy=False)
     return times
 
@@ -152,17 +186,22 @@ def ticks_of(column: pa.Array, name: str, where: str) -> Times:
 def _adjusts_of(column: pa.Array, where: str) -> Bools:
     """Which rows are adjusts: `_kind` is 0 for an insert and 1 for an adjust, and nothing else."""
     if not pa.types.is_integer(column.type):
-        raise MalformedElementError(f"{where}: the column _kind must be whole numbers (0 insert, 1 adjust); it is {column.type}.")
+        raise MalformedElementError(
+            f"{where}: the column _kind must be whole numbers (0 insert, 1 adjust); it is {column.type}."
+        )
     kind = column.fill_null(2).to_numpy(zero_copy_only=False)
     adjusts: Bools = kind == 1
     strange = ~adjusts & (kind != 0)
     if strange.any():
         at = int(np.argmax(strange))
-        raise MalformedElementError(f"{where}, row {at}: the kind is {column[at]}; 0 is an insert and 1 an adjust.")
+        raise MalformedElementError(
+            f"{where}, row {at}: the kind is {column[at]}; 0 is an insert and 1 an adjust."
+        )
     return adjusts
 
 
-# ------------------------------------------------------------------------------------------------------------ elements
+# ------------------------------------------------------------------------------------------------------------
+# elements
 
 Place = Callable[[int], str]
 """Where the element with a number is, as a message says it."""
@@ -172,7 +211,9 @@ def _numbered(number: int) -> str:
     return f"element {number}"
 
 
-def batches_of(elements: Iterable[Element], schema: pa.Schema, *, size: int | None = None) -> Iterator[Batch]:
+def batches_of(
+    elements: Iterable[Element], schema: pa.Schema, *, size: int | None = None
+) -> Iterator[Batch]:
     """Elements as batches: a CTI ends a batch, and so does reaching `size` elements."""
     held: list[Insert | Adjust] = []
     for number, element in enumerate(elements):
@@ -185,31 +226,50 @@ def batches_of(elements: Iterable[Element], schema: pa.Schema, *, size: int | No
                 yield batch_of(held, schema, first=number + 1 - len(held))
                 held = []
         else:
-            raise MalformedElementError(f"element {number}: expected an insert, an adjust or a cti; got {element!r}.")
+            raise MalformedElementError(
+                f"element {number}: expected an insert, an adjust or a cti; got {element!r}."
+            )
     if held:
         yield batch_of(held, schema, first=number + 1 - len(held))
 
 
 def batch_of(
-    elements: Sequence[Insert | Adjust], schema: pa.Schema, promise: Cti | None = None, *, first: int = 0, place: Place = _numbered
+    elements: Sequence[Insert | Adjust],
+    schema: pa.Schema,
+    promise: Cti | None = None,
+    *,
+    first: int = 0,
+    place: Place = _numbered,
 ) -> Batch:
-    """Elements, and the CTI that follows them, as one batch. `first` is the number of the first one, for messages."""
-    progress = NO_PROGRESS if promise is None else _progress_of(promise, place(first + len(elements)))
+    """Elements, and the CTI that follows them, as one batch. `first` is the number of the first
+    one, for messages."""
+    progress = (
+        NO_PROGRESS if promise is None else _progress_of(promise, place(first + len(elements)))
+    )
     names = set(schema.names)
     for at, element in enumerate(elements):
         if not isinstance(element.payload, Mapping):
-            raise MalformedElementError(f"{place(first + at)}: a payload maps columns to values; got {element.payload!r}.")
+            raise MalformedElementError(
+                f"{place(first + at)}: a payload maps columns to values; got {element.payload!r}."
+            )
         if not element.payload.keys() <= names:
             unknown = sorted(map(str, element.payload.keys() - names))
-            raise SchemaChangeError(f"{place(first + at)}: {element!r} has columns {unknown} that the stream does not: {schema.names}.")
-    columns = [_column([e.payload.get(field.name) for e in elements], field, first, place) for field in schema]
+            raise SchemaChangeError(
+                f"{place(first + at)}: {element!r} has columns {unknown} that the stream does not: {schema.names}."
+            )
+    columns = [
+        _column([e.payload.get(field.name) for e in elements], field, first, place)
+        for field in schema
+    ]
     payload = pa.RecordBatch.from_arrays(columns, schema=schema)
     start = _times([e.start for e in elements], "start", first, place)
     end = _times([e.end for e in elements], "end", first, place)
     adjusts = np.array([isinstance(e, Adjust) for e in elements], np.bool_)
     if not adjusts.any():
         return Batch(payload, start, end, progress=progress)
-    new_end = _times([e.new_end if isinstance(e, Adjust) else e.end for e in elements], "new end", first, place)
+    new_end = _times(
+        [e.new_end if isinstance(e, Adjust) else e.end for e in elements], "new end", first, place
+    )
     return Batch(payload, start, end, new_end, adjusts, progress)
 
 
@@ -223,9 +283,13 @@ def _progress_of(element: Cti, where: str) -> Progress:
         )
     try:
         columns = tuple(sorted(element.scope))
-        return Progress(scope_columns=columns, scoped={tuple(element.scope[c] for c in columns): time})
+        return Progress(
+            scope_columns=columns, scoped={tuple(element.scope[c] for c in columns): time}
+        )
     except TypeError as reason:
-        raise MalformedElementError(f"{where}: the scope {element.scope!r} has a value that names no group ({reason}).") from reason
+        raise MalformedElementError(
+            f"{where}: the scope {element.scope!r} has a value that names no group ({reason})."
+        ) from reason
 
 
 def _times(values: list[Any], what: str, first: int, place: Place) -> Times:
@@ -235,12 +299,16 @@ def _times(values: list[Any], what: str, first: int, place: Place) -> Times:
         times = np.empty(0)
     if times.dtype == np.int64 and times.ndim == 1:
         return times
-    return np.array([_whole(value, what, place(first + at)) for at, value in enumerate(values)], np.int64)
+    return np.array(
+        [_whole(value, what, place(first + at)) for at, value in enumerate(values)], np.int64
+    )
 
 
 def _whole(value: Any, what: str, where: str) -> int:
     """A time as an int that fits int64."""
-    if isinstance(value, (int, np.integer)) or (isinstance(value, (float, np.floating)) and float(value).is_integer()):
+    if isinstance(value, (int, np.integer)) or (
+        isinstance(value, (float, np.floating)) and float(value).is_integer()
+    ):
         ticks = int(value)
         if -INFINITY <= ticks <= INFINITY:
             return ticks
@@ -248,12 +316,17 @@ def _whole(value: Any, what: str, where: str) -> int:
     if value is None or isinstance(value, (float, np.floating)):
         shown = "null" if value is None else value
         raise TimeRangeError(f"{where}: the {what} is {shown}; a time is a whole number of ticks.")
-    raise MalformedElementError(f"{where}: the {what} is {value!r}; a time is a whole number of ticks (time_us makes one of a datetime).")
+    raise MalformedElementError(
+        f"{where}: the {what} is {value!r}; a time is a whole number of ticks (time_us makes one of a datetime)."
+    )
 
 
 def column_of(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
-    """Values as a column. Raises when one does not fit; Arrow alone would cut a fraction off without a word."""
-    if pa.types.is_integer(type_) and any(isinstance(value, float) and not value.is_integer() for value in values):
+    """Values as a column. Raises when one does not fit; Arrow alone would cut a fraction off
+    without a word."""
+    if pa.types.is_integer(type_) and any(
+        isinstance(value, float) and not value.is_integer() for value in values
+    ):
         raise pa.ArrowInvalid("a number with a fraction in a column of whole numbers")
     return pa.array(values, type_)
 
@@ -278,7 +351,8 @@ def _column(values: list[Any], field: pa.Field, first: int, place: Place) -> pa.
 
 
 def elements_of(batches: Iterable[Batch]) -> Iterator[Element]:
-    """Batches as elements, for tests and for reading; a promise that was already made is not repeated."""
+    """Batches as elements, for tests and for reading; a promise that was already made is not
+    repeated."""
     known = NO_PROGRESS
     for batch in batches:
         rows: list[dict[str, Any]] = batch.payload.to_pylist()

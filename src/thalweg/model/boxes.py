@@ -1,8 +1,10 @@
-"""Boxes: promises over columns. A box {a: 5, b: 7} says of a stream that every row that still changes has a >= 5 or b >= 7.
+"""Boxes: promises over columns. A box {a: 5, b: 7} says of a stream that every row that still
+changes has a >= 5 or b >= 7.
 
-A box of one column is an individual punctuation on that column, a box of several a joint one. A join makes them of the
-times its rows carry; who groups by those columns, or makes one of them its time, can close what lies inside. Every row
-that changes later has a value, not null, that reaches its bound in some column of each box.
+A box of one column is an individual punctuation on that column, a box of several a joint one. A
+join makes them of the times its rows carry; who groups by those columns, or makes one of them its
+time, can close what lies inside. Every row that changes later has a value, not null, that reaches
+its bound in some column of each box.
 
 Boxes of one stream are held by their columns: `{("a", "b"): (5, 7)}`. They only grow.
 """
@@ -18,12 +20,22 @@ import numpy as np
 from thalweg.model.rows import Bools, Rows
 from thalweg.model.time import MIN_TIME
 
-__all__ = ["Boxes", "box", "inside", "join_boxes", "lowest_corners", "meet_boxes", "merge_boxes", "rename_boxes"]
+__all__ = [
+    "Boxes",
+    "box",
+    "inside",
+    "join_boxes",
+    "lowest_corners",
+    "meet_boxes",
+    "merge_boxes",
+    "rename_boxes",
+]
 
 Boxes: TypeAlias = Mapping[tuple[str, ...], tuple[int, ...]]
 
 _CORNERS = 256
-"""A promise is found by looking at the corners of all boxes together; with more than this many it is not looked for."""
+"""A promise is found by looking at the corners of all boxes together; with more than this many it
+is not looked for."""
 
 
 def box(bounds: Mapping[str, int]) -> dict[tuple[str, ...], tuple[int, ...]]:
@@ -50,11 +62,14 @@ def merge_boxes(earlier: Boxes, later: Boxes) -> Boxes:
 
 def meet_boxes(one: Boxes, two: Boxes) -> Boxes:
     """What holds of the rows of two streams together."""
-    return {columns: tuple(map(min, one[columns], two[columns])) for columns in one.keys() & two.keys()}
+    return {
+        columns: tuple(map(min, one[columns], two[columns])) for columns in one.keys() & two.keys()
+    }
 
 
 def join_boxes(one: Boxes, two: Boxes) -> Boxes:
-    """What holds of pairs, where a pair changes only when one of its rows does: every box of one side with one of the other."""
+    """What holds of pairs, where a pair changes only when one of its rows does: every box of one
+    side with one of the other."""
     pairs = product(one.items(), two.items())
     found: Boxes = {}
     for (left, low), (right, high) in pairs:
@@ -68,7 +83,10 @@ def rename_boxes(boxes: Boxes, names: Mapping[str, str]) -> Boxes:
     kept: Boxes = {}
     for columns, bounds in boxes.items():
         if all(column in names for column in columns):
-            kept = merge_boxes(kept, box({names[column]: bound for column, bound in zip(columns, bounds, strict=True)}))
+            kept = merge_boxes(
+                kept,
+                box({names[column]: bound for column, bound in zip(columns, bounds, strict=True)}),
+            )
     return kept
 
 
@@ -80,19 +98,26 @@ def inside(boxes: Boxes, rows: Rows) -> Bools:
             within = np.ones(rows.num_rows, np.bool_)
             for column, bound in zip(columns, bounds, strict=True):
                 values = rows.column(column)
-                known = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else True
+                known = (
+                    values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else True
+                )
                 within &= known & (values.fill_null(0).to_numpy(zero_copy_only=False) < bound)
             settled |= within
     return settled
 
 
 def lowest_corners(boxes: Boxes, columns: Sequence[str]) -> list[dict[str, int]]:
-    """The lowest values that a row may have which still changes: it lies outside each box, by one of its columns.
+    """The lowest values that a row may have which still changes: it lies outside each box, by one
+    of its columns.
 
     >>> lowest_corners({("a",): (2,), ("a", "b"): (5, 7)}, ["a", "b"]) == [{"a": 5, "b": MIN_TIME}, {"a": 2, "b": 7}]
     True
     """
-    useful = [list(zip(names, bounds, strict=True)) for names, bounds in boxes.items() if set(names) <= set(columns)]
+    useful = [
+        list(zip(names, bounds, strict=True))
+        for names, bounds in boxes.items()
+        if set(names) <= set(columns)
+    ]
     size = 1
     for choices in useful:
         size *= len(choices)

@@ -1,7 +1,8 @@
 """The canonical history table: what a sequence of elements means.
 
-`cht(elements)` plays the sequence: inserts add rows, each adjust changes a row that must be there. Many sequences have
-one table; `equivalent` compares two by it. Duplicates are kept: the table is a bag.
+`cht(elements)` plays the sequence: inserts add rows, each adjust changes a row that must be there.
+Many sequences have one table; `equivalent` compares two by it. Duplicates are kept: the table is a
+bag.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ Row = tuple[int, int, Payload]
 
 
 def table_of_batches(batches: Sequence[Batch], schema: pa.Schema) -> pa.Table:
-    """The table that a sequence of batches leaves behind: `_start`, `_end`, then the payload; sorted by all columns."""
+    """The table that a sequence of batches leaves behind: `_start`, `_end`, then the payload;
+    sorted by all columns."""
     joined = Batch.concat(batches, schema)
     delta = Delta.of_batch(joined)
     if not joined.insert_only:
@@ -34,7 +36,9 @@ def table_of_batches(batches: Sequence[Batch], schema: pa.Schema) -> pa.Table:
     repeated = delta.take(np.repeat(np.arange(len(delta)), delta.weight))
     columns = [pa.array(repeated.start), pa.array(repeated.end), *repeated.payload.columns]
     table = pa.Table.from_arrays(columns, names=["_start", "_end", *schema.names])
-    sortable = [name for name in table.schema.names if not pa.types.is_nested(table.schema.field(name).type)]
+    sortable = [
+        name for name in table.schema.names if not pa.types.is_nested(table.schema.field(name).type)
+    ]
     return table.take(pc.sort_indices(table, sort_keys=[(name, "ascending") for name in sortable]))
 
 
@@ -44,7 +48,9 @@ def _check_order(batch: Batch) -> None:
     adjusts = np.flatnonzero(batch.is_adjust)
     arriving = np.flatnonzero(~batch.is_adjust | (batch.new_end > batch.start))
     which = np.concatenate([adjusts, arriving])
-    end = np.concatenate([batch.end[adjusts], np.where(batch.is_adjust, batch.new_end, batch.end)[arriving]])
+    end = np.concatenate(
+        [batch.end[adjusts], np.where(batch.is_adjust, batch.new_end, batch.end)[arriving]]
+    )
     weight = np.concatenate([np.full(len(adjusts), -1), np.ones(len(arriving), np.int64)])
     turn = np.concatenate([adjusts * 2, arriving * 2 + 1])  # an adjust takes before it gives
     payload = batch.payload.take(pa.array(which))
@@ -91,7 +97,9 @@ def _infer(elements: Sequence[Element]) -> pa.Schema:
     return pa.schema([(name, array.type) for name, array in zip(names, arrays, strict=True)])
 
 
-def equivalent(left: Iterable[Element], right: Iterable[Element], schema: pa.Schema | None = None) -> bool:
+def equivalent(
+    left: Iterable[Element], right: Iterable[Element], schema: pa.Schema | None = None
+) -> bool:
     """Whether two sequences of elements mean the same table.
 
     >>> from thalweg.model import adjust, insert

@@ -3,9 +3,10 @@
     insert(p, s, e)      ->  +1 (p, s, e)
     adjust(p, s, e, n)   ->  -1 (p, s, e)  +1 (p, s, n)        (only the first when n == s)
 
-The table after a prefix of the stream is the sum of its deltas. Going back, `to_batch` pairs each leaving row with an
-arriving row of equal payload and start into one adjust; what stays unpaired becomes an insert or a full removal. The
-pairing matters for promises: a row that started before a CTI may change its end but may not be removed and put back.
+The table after a prefix of the stream is the sum of its deltas. Going back, `to_batch` pairs each
+leaving row with an arriving row of equal payload and start into one adjust; what stays unpaired
+becomes an insert or a full removal. The pairing matters for promises: a row that started before a
+CTI may change its end but may not be removed and put back.
 """
 
 from __future__ import annotations
@@ -79,7 +80,9 @@ class Delta:
         return int(self.payload.nbytes) + self.start.nbytes + self.end.nbytes + self.weight.nbytes
 
     def take(self, which: Codes) -> Delta:
-        return Delta(take_rows(self.payload, which), self.start[which], self.end[which], self.weight[which])
+        return Delta(
+            take_rows(self.payload, which), self.start[which], self.end[which], self.weight[which]
+        )
 
     def filter(self, mask: Bools) -> Delta:
         if mask.all():
@@ -114,7 +117,9 @@ class Delta:
         unit = np.repeat(np.arange(len(net)), np.abs(net.weight))
         leaves = net.weight[unit] < 0
         if not leaves.any():
-            return Batch(take_rows(net.payload, unit), net.start[unit], net.end[unit], progress=progress)
+            return Batch(
+                take_rows(net.payload, unit), net.start[unit], net.end[unit], progress=progress
+            )
         return _pair(net, unit[leaves], unit[~leaves], progress)
 
 
@@ -123,15 +128,24 @@ def _pair(net: Delta, leaving: Codes, arriving: Codes, progress: Progress) -> Ba
     leaving, leaving_rank = _ranked(net, row, leaving)
     arriving, arriving_rank = _ranked(net, row, arriving)
     span = int(max(leaving_rank.max(initial=0), arriving_rank.max(initial=0))) + 1
-    leaving_key, arriving_key = row[leaving] * span + leaving_rank, row[arriving] * span + arriving_rank
-    _, at_leaving, at_arriving = np.intersect1d(leaving_key, arriving_key, assume_unique=True, return_indices=True)
+    leaving_key, arriving_key = (
+        row[leaving] * span + leaving_rank,
+        row[arriving] * span + arriving_rank,
+    )
+    _, at_leaving, at_arriving = np.intersect1d(
+        leaving_key, arriving_key, assume_unique=True, return_indices=True
+    )
     lone_leaving = np.delete(leaving, at_leaving)
     lone_arriving = np.delete(arriving, at_arriving)
     which = np.concatenate([leaving[at_leaving], lone_leaving, lone_arriving])
-    new_end = np.concatenate([net.end[arriving[at_arriving]], net.start[lone_leaving], net.end[lone_arriving]])
+    new_end = np.concatenate(
+        [net.end[arriving[at_arriving]], net.start[lone_leaving], net.end[lone_arriving]]
+    )
     adjusts = np.ones(len(which), np.bool_)
     adjusts[len(at_leaving) + len(lone_leaving) :] = False
-    return Batch(take_rows(net.payload, which), net.start[which], net.end[which], new_end, adjusts, progress)
+    return Batch(
+        take_rows(net.payload, which), net.start[which], net.end[which], new_end, adjusts, progress
+    )
 
 
 def _ranked(net: Delta, row: Codes, which: Codes) -> tuple[Codes, Codes]:
@@ -141,5 +155,7 @@ def _ranked(net: Delta, row: Codes, which: Codes) -> tuple[Codes, Codes]:
     new = np.ones(len(order), np.bool_)
     new[1:] = group[1:] != group[:-1]
     begins = np.flatnonzero(new)
-    rank = np.arange(len(order)) - begins[np.cumsum(new) - 1] if len(order) else np.empty(0, np.int64)
+    rank = (
+        np.arange(len(order)) - begins[np.cumsum(new) - 1] if len(order) else np.empty(0, np.int64)
+    )
     return order, rank

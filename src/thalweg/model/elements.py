@@ -1,11 +1,12 @@
-"""Stream elements as Python objects, for tests, notebooks and documents. Kernels never see them: they work on batches.
+"""Stream elements as Python objects, for tests, notebooks and documents. Kernels never see them:
+they work on batches.
 
     insert(p, s, e)          adds the row (p, s, e)
     adjust(p, s, e, n)       the row (p, s, e) now ends at n; n == s removes it
     cti(t), cti(t, scope)    no later element changes anything before t (for the rows that match scope)
 
-The sync time of an element is the earliest time it changes: `start` of an insert, `min(end, new_end)` of an adjust
-(`start` when it removes the row).
+The sync time of an element is the earliest time it changes: `start` of an insert, `min(end,
+new_end)` of an adjust (`start` when it removes the row).
 """
 
 from __future__ import annotations
@@ -16,7 +17,18 @@ from typing import Any, TypeAlias
 
 from thalweg.model.time import INFINITY
 
-__all__ = ["Adjust", "Cti", "Element", "Insert", "Payload", "adjust", "cti", "insert", "point", "remove"]
+__all__ = [
+    "Adjust",
+    "Cti",
+    "Element",
+    "Insert",
+    "Payload",
+    "adjust",
+    "cti",
+    "insert",
+    "point",
+    "remove",
+]
 
 Payload: TypeAlias = Mapping[str, Any]
 
@@ -69,7 +81,9 @@ def point(payload: Payload, start: int) -> Insert:
 
 def adjust(payload: Payload, start: int, end: int | None, new_end: int | None) -> Adjust:
     """A row whose end becomes another; `None` is infinity."""
-    return Adjust(payload, start, INFINITY if end is None else end, INFINITY if new_end is None else new_end)
+    return Adjust(
+        payload, start, INFINITY if end is None else end, INFINITY if new_end is None else new_end
+    )
 
 
 def remove(payload: Payload, start: int, end: int | None) -> Adjust:

@@ -1,11 +1,11 @@
 """Progress: how far a stream's table is settled.
 
-`cti` holds for the whole stream. `scoped` maps a group (a tuple of values of `scope_columns`) to a later promise that
-holds for that group alone; a group without an entry has only the common one. `boxes` are promises over columns (see
-`boxes`). Progress never goes back.
+`cti` holds for the whole stream. `scoped` maps a group (a tuple of values of `scope_columns`) to a
+later promise that holds for that group alone; a group without an entry has only the common one.
+`boxes` are promises over columns (see `boxes`). Progress never goes back.
 
-`progress_text` writes it down for snapshots. Values that JSON has no word for (dates, timestamps, bytes, decimals) are
-written as an Arrow column inside the text.
+`progress_text` writes it down for snapshots. Values that JSON has no word for (dates, timestamps,
+bytes, decimals) are written as an Arrow column inside the text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,15 @@ import pyarrow as pa
 from thalweg.model.boxes import Boxes, meet_boxes, merge_boxes
 from thalweg.model.time import INFINITY, MIN_TIME
 
-__all__ = ["NO_PROGRESS", "Progress", "Scope", "pack_values", "progress_of_text", "progress_text", "unpack_values"]
+__all__ = [
+    "NO_PROGRESS",
+    "Progress",
+    "Scope",
+    "pack_values",
+    "progress_of_text",
+    "progress_text",
+    "unpack_values",
+]
 
 Scope = tuple[Any, ...]
 
@@ -65,14 +73,22 @@ class Progress:
     def meet(self, other: Progress) -> Progress:
         """What both promise: the earlier of the two, group by group."""
         cti = min(self.cti, other.cti)
-        boxes = self.boxes if other.ended else other.boxes if self.ended else meet_boxes(self.boxes, other.boxes)
+        boxes = (
+            self.boxes
+            if other.ended
+            else other.boxes
+            if self.ended
+            else meet_boxes(self.boxes, other.boxes)
+        )
         if not self.scoped and not other.scoped:
             return Progress(cti, boxes=boxes)
         if self.scoped and other.scoped and self.scope_columns != other.scope_columns:
             return Progress(cti, boxes=boxes)
         columns = self.scope_columns or other.scope_columns
         scopes = set(self.scoped) | set(other.scoped)
-        return Progress(cti, columns, _above({s: min(self.of(s), other.of(s)) for s in scopes}, cti), boxes)
+        return Progress(
+            cti, columns, _above({s: min(self.of(s), other.of(s)) for s in scopes}, cti), boxes
+        )
 
     def without_groups(self) -> Progress:
         """The promises that hold for all groups."""
@@ -97,12 +113,20 @@ def progress_text(progress: Progress) -> str:
     '[5, ["k"], [[["a"], 9]]]'
     """
     columns, scoped = list(progress.scope_columns), progress.scoped
-    boxes = [[[list(names), list(bounds)] for names, bounds in progress.boxes.items()]] if progress.boxes else []
+    boxes = (
+        [[[list(names), list(bounds)] for names, bounds in progress.boxes.items()]]
+        if progress.boxes
+        else []
+    )
     try:
-        return json.dumps([progress.cti, columns, [[list(scope), time] for scope, time in scoped.items()], *boxes])
+        return json.dumps(
+            [progress.cti, columns, [[list(scope), time] for scope, time in scoped.items()], *boxes]
+        )
     except TypeError:
         values = [pack_values(column) for column in zip(*scoped, strict=True)]
-        return json.dumps([progress.cti, columns, {"values": values, "times": list(scoped.values())}, *boxes])
+        return json.dumps(
+            [progress.cti, columns, {"values": values, "times": list(scoped.values())}, *boxes]
+        )
 
 
 def progress_of_text(text: str) -> Progress:
@@ -119,7 +143,9 @@ def progress_of_text(text: str) -> Progress:
     if isinstance(scoped, dict):
         scopes = zip(*map(unpack_values, scoped["values"]), strict=True)
         return Progress(cti, tuple(columns), dict(zip(scopes, scoped["times"], strict=True)), boxes)
-    return Progress(cti, tuple(columns), {tuple(unpack_values(scope)): time for scope, time in scoped}, boxes)
+    return Progress(
+        cti, tuple(columns), {tuple(unpack_values(scope)): time for scope, time in scoped}, boxes
+    )
 
 
 def pack_values(values: Sequence[Any]) -> Any:
@@ -130,7 +156,9 @@ def pack_values(values: Sequence[Any]) -> Any:
         pass
     else:
         return list(values)
-    kind = None  # what Python has a type for, Arrow infers; pandas brings the two that are finer than a microsecond
+    # what Python has a type for, Arrow infers; pandas brings the two that are finer than a
+    # microsecond
+    kind = None
     for value in values:
         if hasattr(value, "nanosecond"):
             kind = pa.timestamp("ns", None if value.tzinfo is None else "UTC")
@@ -146,7 +174,9 @@ def pack_values(values: Sequence[Any]) -> Any:
 def unpack_values(packed: Any) -> list[Any]:
     """The inverse of `pack_values`. There is one NaN, so that it is found again as a key."""
     if isinstance(packed, dict):
-        values = pa.ipc.open_stream(base64.b64decode(packed["arrow"])).read_all().column(0).to_pylist()
+        values = (
+            pa.ipc.open_stream(base64.b64decode(packed["arrow"])).read_all().column(0).to_pylist()
+        )
     else:
         values = packed
     return [math.nan if value != value else value for value in values]

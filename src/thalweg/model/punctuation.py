@@ -1,12 +1,14 @@
 """Punctuation in general: a pattern that no later tuple matches.
 
-A punctuation has a pattern for each attribute: a value, a range, or anything. It says that no tuple that matches all of them will come
-any more. Two forms are promises that operators work with, and become CTIs:
+A punctuation has a pattern for each attribute: a value, a range, or anything. It says that no tuple
+that matches all of them will come any more. Two forms are promises that operators work with, and
+become CTIs:
 
     linear               a range of time up to t, anything else:           cti(t)
     group-wise linear    values of some attributes, and time up to t:      cti(t, those values); without a time, for ever
 
-Any other pattern is kept at the input, where a tuple that matches it is late and goes by the source's policy.
+Any other pattern is kept at the input, where a tuple that matches it is late and goes by the
+source's policy.
 
 >>> punctuation(ts=before(720)).kind, punctuation(src="202.3.12.4").to_cti()
 ('linear', Cti(time=9223372036854775807, scope={'src': '202.3.12.4'}))
@@ -43,7 +45,9 @@ class Range:
 
     def __post_init__(self) -> None:
         if self.low is not None and self.high is not None and not self.low < self.high:
-            raise MalformedElementError(f"punctuation: the range from {self.low!r} to below {self.high!r} has no values.")
+            raise MalformedElementError(
+                f"punctuation: the range from {self.low!r} to below {self.high!r} has no values."
+            )
 
 
 ANY = Range()
@@ -62,14 +66,17 @@ def within(low: Any, high: Any) -> Range:
 
 @dataclass(frozen=True, slots=True)
 class Punctuation:
-    """No later tuple has a start in `time` and matches every one of `patterns`, each a value or a range."""
+    """No later tuple has a start in `time` and matches every one of `patterns`, each a value or a
+    range."""
 
     time: Range
     patterns: Mapping[str, Any]
 
     @property
     def kind(self) -> str:
-        if self.time.low is not None or any(isinstance(pattern, Range) for pattern in self.patterns.values()):
+        if self.time.low is not None or any(
+            isinstance(pattern, Range) for pattern in self.patterns.values()
+        ):
             return "general"
         return "group-wise linear" if self.patterns else "linear"
 
@@ -92,7 +99,8 @@ class Punctuation:
         return found
 
     def limits(self, payload: Rows, start: Times) -> Times:
-        """For each row the time before which it is promised not to come; the beginning of time where nothing is."""
+        """For each row the time before which it is promised not to come; the beginning of time
+        where nothing is."""
         until = INFINITY if self.time.high is None else int(self.time.high)
         return np.where(self.matches(payload, start), until, MIN_TIME)
 
@@ -100,23 +108,35 @@ class Punctuation:
         """Written down, for snapshots."""
         entries = [("", self.time), *self.patterns.items()]
         values = [(v.low, v.high) if isinstance(v, Range) else (v,) for _, v in entries]
-        return json.dumps([[name, [pack_values([value]) for value in parts]] for (name, _), parts in zip(entries, values, strict=True)])
+        return json.dumps(
+            [
+                [name, [pack_values([value]) for value in parts]]
+                for (name, _), parts in zip(entries, values, strict=True)
+            ]
+        )
 
     @classmethod
     def from_text(cls, text: str) -> Punctuation:
         """The inverse of `to_text`."""
-        read = [(name, [unpack_values(part)[0] for part in parts]) for name, parts in json.loads(text)]
+        read = [
+            (name, [unpack_values(part)[0] for part in parts]) for name, parts in json.loads(text)
+        ]
         patterns = {name: Range(*parts) if len(parts) == 2 else parts[0] for name, parts in read}
         return cls(patterns.pop(""), patterns)
 
 
 def punctuation(*, ts: Range = ANY, **patterns: Any) -> Punctuation:
-    """A punctuation: `ts` is a range of the stream's time, every other argument a column with a value, a range or `ANY`."""
+    """A punctuation: `ts` is a range of the stream's time, every other argument a column with a
+    value, a range or `ANY`."""
     if not isinstance(ts, Range):
-        raise MalformedElementError(f"punctuation: ts must be a range of time such as before(t); got {ts!r}.")
+        raise MalformedElementError(
+            f"punctuation: ts must be a range of time such as before(t); got {ts!r}."
+        )
     kept = {name: pattern for name, pattern in patterns.items() if pattern != ANY}
     if not kept and ts == ANY:
-        raise MalformedElementError("punctuation: every attribute is a wildcard, so that no tuple could ever come; give a time or a value.")
+        raise MalformedElementError(
+            "punctuation: every attribute is a wildcard, so that no tuple could ever come; give a time or a value."
+        )
     return Punctuation(ts, kept)
 
 

@@ -1,7 +1,9 @@
-"""Rows of columns: identity codes, gathering, concatenation. The vectorised ground that every kernel stands on.
+"""Rows of columns: identity codes, gathering, concatenation. The vectorised ground that every
+kernel stands on.
 
-Two payloads are the same when all their columns are: null equals null, NaN equals NaN, 0.0 equals -0.0. `encode`
-turns that identity into small integers, so that kernels can group, match and sort rows of any type with NumPy.
+Two payloads are the same when all their columns are: null equals null, NaN equals NaN, 0.0 equals
+-0.0. `encode` turns that identity into small integers, so that kernels can group, match and sort
+rows of any type with NumPy.
 """
 
 from __future__ import annotations
@@ -15,7 +17,17 @@ import pyarrow as pa
 
 from thalweg.model.time import Times
 
-__all__ = ["Bools", "Codes", "Rows", "concat_rows", "empty_rows", "encode", "encode_together", "rows_bytes", "take_rows"]
+__all__ = [
+    "Bools",
+    "Codes",
+    "Rows",
+    "concat_rows",
+    "empty_rows",
+    "encode",
+    "encode_together",
+    "rows_bytes",
+    "take_rows",
+]
 
 Rows: TypeAlias = pa.RecordBatch
 Codes: TypeAlias = npt.NDArray[np.int64]
@@ -25,12 +37,18 @@ _COMBINE_LIMIT = 2**62
 
 
 def empty_rows(schema: pa.Schema) -> Rows:
-    """No rows of a schema. Batches without rows are common, so that they are made once for each schema object."""
+    """No rows of a schema. Batches without rows are common, so that they are made once for each
+    schema object."""
     known = _EMPTY.get(id(schema))
     if known is None or known[0] is not schema:
         if len(_EMPTY) >= _EMPTY_KEPT:
             _EMPTY.clear()
-        known = schema, pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+        known = (
+            schema,
+            pa.RecordBatch.from_arrays(
+                [pa.array([], field.type) for field in schema], schema=schema
+            ),
+        )
         _EMPTY[id(schema)] = known
     return known[1]
 
@@ -58,7 +76,8 @@ def rows_bytes(rows: Rows) -> int:
 
 
 def encode(columns: Sequence[pa.Array | Times], length: int) -> tuple[Codes, int]:
-    """A dense code per row such that rows with equal values in all columns get the same code, and how many codes there are.
+    """A dense code per row such that rows with equal values in all columns get the same code, and
+    how many codes there are.
 
     >>> encode([pa.array(["a", "b", "a"]), np.array([1, 1, 1])], 3)
     (array([0, 1, 0]), 2)
@@ -74,7 +93,9 @@ def encode(columns: Sequence[pa.Array | Times], length: int) -> tuple[Codes, int
     return _dense(codes, size)
 
 
-def encode_together(left: Sequence[pa.Array], right: Sequence[pa.Array], sizes: tuple[int, int]) -> tuple[Codes, Codes, int]:
+def encode_together(
+    left: Sequence[pa.Array], right: Sequence[pa.Array], sizes: tuple[int, int]
+) -> tuple[Codes, Codes, int]:
     """Codes of two sets of rows that agree with each other."""
     columns = [pa.concat_arrays([a, b.cast(a.type)]) for a, b in zip(left, right, strict=True)]
     codes, size = encode(columns, sizes[0] + sizes[1])
@@ -100,7 +121,8 @@ def _encode_one(column: pa.Array | Times) -> tuple[Codes, int]:
     if pa.types.is_null(array.type):
         return np.zeros(len(array), np.int64), 1
     if pa.types.is_nested(array.type):
-        # Nested values have no hash in Arrow; their text is as good an identity. Rare: lists and structs as payload.
+        # Nested values have no hash in Arrow; their text is as good an identity. Rare: lists and
+        # structs as payload.
         array = pa.array([repr(value) for value in array.to_pylist()], pa.string())
     encoded = array.dictionary_encode(null_encoding="encode")
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(encoded.dictionary)

@@ -1,8 +1,8 @@
 """The CTI soundness checker: does a sequence keep the promises it makes?
 
-After `cti(t)` no insert may start before `t`, and no adjust may have an `end` or `new_end` before `t`. After
-`cti(t, scope)` the same holds for the rows whose payload matches the scope. No row may change inside a box that was
-promised.
+After `cti(t)` no insert may start before `t`, and no adjust may have an `end` or `new_end` before
+`t`. After `cti(t, scope)` the same holds for the rows whose payload matches the scope. No row may
+change inside a box that was promised.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def first_violation(elements: Iterable[Element]) -> Violation | None:
 
     >>> from thalweg.model import cti, insert
     >>> print(first_violation([cti(5), insert({"v": 1}, 4, 9)]))
-    element 1 Insert(payload={'v': 1}, start=4, end=9) changes time before the CTI 5 that came earlier
+    element 1 Insert(payload={'v': 1}, start=4, end=9) changes time before the CTI 5 that came
+    earlier
     """
     common = MIN_TIME
     scoped: list[tuple[dict[str, object], int]] = []
@@ -52,7 +53,9 @@ def first_violation(elements: Iterable[Element]) -> Violation | None:
             else:
                 scoped.append((dict(element.scope), element.time))
             continue
-        promise = max([common, *(t for scope, t in scoped if scope.items() <= dict(element.payload).items())])
+        promise = max(
+            [common, *(t for scope, t in scoped if scope.items() <= dict(element.payload).items())]
+        )
         if isinstance(element, Insert) and element.start < promise:
             return Violation(position, element, promise)
         if isinstance(element, Adjust) and min(element.end, element.new_end) < promise:

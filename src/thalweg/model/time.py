@@ -1,8 +1,9 @@
 """Application time: an int64, half-open lifetimes, one constant for infinity.
 
-Any integer unit works inside one query; the API and Spark use microseconds since the epoch. Finite times lie
-strictly between `MIN_TIME` and `MAX_TIME`, a quarter of the int64 range on either side, so that adding a legal
-duration to a legal time can never wrap around; `INFINITY` absorbs every shift.
+Any integer unit works inside one query; the API and Spark use microseconds since the epoch. Finite
+times lie strictly between `MIN_TIME` and `MAX_TIME`, a quarter of the int64 range on either side,
+so that adding a legal duration to a legal time can never wrap around; `INFINITY` absorbs every
+shift.
 """
 
 from __future__ import annotations
@@ -57,13 +58,16 @@ _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
 
 
 def duration_us(value: Duration, *, what: str = "duration") -> int:
-    """A duration as an integer number of ticks: ints as they are, text and timedelta in microseconds.
+    """A duration as an integer number of ticks: ints as they are, text and timedelta in
+    microseconds.
 
     >>> duration_us("10 min"), duration_us("1h 30s"), duration_us(5)
     (600000000, 3630000000, 5)
     """
     if isinstance(value, bool):
-        raise WindowError(f"{what} must be a timedelta, text such as '10 min', or whole ticks; got {value!r}.")
+        raise WindowError(
+            f"{what} must be a timedelta, text such as '10 min', or whole ticks; got {value!r}."
+        )
     if isinstance(value, (int, np.integer)):
         ticks = int(value)
     elif isinstance(value, timedelta):
@@ -71,7 +75,9 @@ def duration_us(value: Duration, *, what: str = "duration") -> int:
     elif isinstance(value, str):
         ticks = _parse(value, what)
     else:
-        raise WindowError(f"{what} must be a timedelta, text such as '10 min', or whole ticks; got {value!r}.")
+        raise WindowError(
+            f"{what} must be a timedelta, text such as '10 min', or whole ticks; got {value!r}."
+        )
     if not MIN_TIME < ticks < MAX_TIME:
         raise WindowError(f"{what} of {value!r} is outside the range of the clock.")
     return ticks
@@ -86,7 +92,9 @@ def _parse(text: str, what: str) -> int:
         unit = found.group(2).lower() if found else ""
         scale = _UNITS_US.get(unit) or _UNITS_US.get(unit.removesuffix("s"))
         if not found or scale is None:
-            raise WindowError(f"{what} {text!r} is not understood; write it as '10 min', '1h 30s' or '250 ms'.")
+            raise WindowError(
+                f"{what} {text!r} is not understood; write it as '10 min', '1h 30s' or '250 ms'."
+            )
         total += float(found.group(1)) * scale
         position = found.end()
     if not body or total != int(total):

@@ -1,15 +1,18 @@
-"""When a group should be eager and when lazy: the memory that each would take, from what is observed of the stream.
+"""When a group should be eager and when lazy: the memory that each would take, from what is
+observed of the stream.
 
     eager   aggr * wed / slide            a partial result for each open window
     lazy    tup * (vol * wed - sum over the sources K of vol_K * offset_K)        the rows themselves
 
-`vol` is the number of rows of a group per unit of time, `wed` how long a window extent stays open (from the low watermark when its first
-row came to the high watermark when it closed), `offset_K` how far source K is behind the earliest. With winVol = vol * wed rows
-of the group in open windows, eager is better when
+`vol` is the number of rows of a group per unit of time, `wed` how long a window extent stays open
+(from the low watermark when its first row came to the high watermark when it closed), `offset_K`
+how far source K is behind the earliest. With winVol = vol * wed rows of the group in open windows,
+eager is better when
 
     winVol > aggr * wed / (tup * slide) + sum of vol_K * offset_K
 
-A group turns eager above that threshold and lazy below a lower one, so that one near it does not go back and forth.
+A group turns eager above that threshold and lazy below a lower one, so that one near it does not go
+back and forth.
 """
 
 from __future__ import annotations
@@ -42,7 +45,9 @@ def lazy_bytes(tuple_bytes: float, volume: float, extent: float, behind: float =
     return tuple_bytes * (volume * extent - behind)
 
 
-def threshold(aggregate_bytes: float, tuple_bytes: float, extent: float, slide: float, behind: float = 0.0) -> float:
+def threshold(
+    aggregate_bytes: float, tuple_bytes: float, extent: float, slide: float, behind: float = 0.0
+) -> float:
     """Cond. 6.9: rows in open windows above which a group should be eager.
 
     >>> threshold(32, 16, extent=10, slide=1)
@@ -58,7 +63,8 @@ def lower_threshold(upper: float) -> float:
 
 @dataclass(slots=True)
 class Monitor:
-    """What is observed of a stream: watermarks, how long extents stay open, how far sources lie apart."""
+    """What is observed of a stream: watermarks, how long extents stay open, how far sources lie
+    apart."""
 
     range: int
     high: int = MIN_TIME
@@ -72,8 +78,11 @@ class Monitor:
     def __post_init__(self) -> None:
         self.extent = self.extent or float(self.range)
 
-    def see(self, start: Times, first: Codes, beyond: Codes, low: int, source: pa.Array | None = None) -> None:
-        """New rows, the windows they belong to, the low watermark at which they came, and where each came from."""
+    def see(
+        self, start: Times, first: Codes, beyond: Codes, low: int, source: pa.Array | None = None
+    ) -> None:
+        """New rows, the windows they belong to, the low watermark at which they came, and where
+        each came from."""
         if not len(start):
             return
         self.high = max(self.high, int(start.max()))
@@ -89,7 +98,9 @@ class Monitor:
         high = np.full(len(source.dictionary), MIN_TIME)
         np.maximum.at(high, code, start)
         rows = np.bincount(code, minlength=len(high))
-        for name, newest, many in zip(source.dictionary.to_pylist(), high.tolist(), rows.tolist(), strict=True):
+        for name, newest, many in zip(
+            source.dictionary.to_pylist(), high.tolist(), rows.tolist(), strict=True
+        ):
             self.source_high[name] = max(self.source_high.get(name, MIN_TIME), newest)
             self.source_rows[name] = self.source_rows.get(name, 0) + many
 
@@ -98,14 +109,20 @@ class Monitor:
         done = [k for k in self.opened if k <= window]
         if done:
             since = self.opened[max(done)]
-            self.extent = float(max(self.high - since, self.range))  # the first windows, which are partial, last less
+            self.extent = float(
+                max(self.high - since, self.range)
+            )  # the first windows, which are partial, last less
             self.opened = {k: low for k, low in self.opened.items() if k > window}
             self.source_rows = {name: rows * _FADE for name, rows in self.source_rows.items()}
 
     def share_behind(self) -> float:
-        """The part of an extent's rows that have not come yet because their source is behind: sum of share_K * offset_K / extent."""
+        """The part of an extent's rows that have not come yet because their source is behind: sum
+        of share_K * offset_K / extent."""
         if len(self.source_high) < 2:
             return 0.0
         earliest, total = max(self.source_high.values()), sum(self.source_rows.values())
-        late = sum(self.source_rows[one] / total * (earliest - high) for one, high in self.source_high.items())
+        late = sum(
+            self.source_rows[one] / total * (earliest - high)
+            for one, high in self.source_high.items()
+        )
         return min(late / self.extent, 1.0)

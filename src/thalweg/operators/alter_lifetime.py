@@ -1,8 +1,8 @@
 """Alter lifetime: R' = {(f(s, p), f(s, p) + ticks, p)}.
 
-The end of the input is forgotten. A promise passes through f when f is a non-decreasing function of the start, or of
-columns for which there are promises (see `attribute_promises`); otherwise a future row could land anywhere, and only the
-end of the stream is a promise. No state.
+The end of the input is forgotten. A promise passes through f when f is a non-decreasing function of
+the start, or of columns for which there are promises (see `attribute_promises`); otherwise a future
+row could land anywhere, and only the end of the stream is a promise. No state.
 """
 
 from __future__ import annotations
@@ -34,8 +34,14 @@ class AlterLifetimeKernel(LifetimeKernel):
         self._start, self._ticks = node.start, node.ticks
 
     def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
-        moved = self._start.evaluate(frame_of(payload, start)).cast(pa.int64()).to_numpy(zero_copy_only=False)
-        return moved, np.full(len(moved), INFINITY) if self._ticks == INFINITY else moved + self._ticks
+        moved = (
+            self._start.evaluate(frame_of(payload, start))
+            .cast(pa.int64())
+            .to_numpy(zero_copy_only=False)
+        )
+        return moved, np.full(
+            len(moved), INFINITY
+        ) if self._ticks == INFINITY else moved + self._ticks
 
     def promise(self, cti: int) -> int:
         return promise_of(self._start, Progress(cti))
@@ -44,6 +50,7 @@ class AlterLifetimeKernel(LifetimeKernel):
         return move_progress(self._start, before)
 
     def needs(self, time: int) -> tuple[int, ...]:
-        """A start that is a column has promises of its own, which come as far as the times it was made of."""
+        """A start that is a column has promises of its own, which come as far as the times it was
+        made of."""
         columns = self._start.columns()
         return super().needs(time) if "_start" in columns or not columns else (time,)

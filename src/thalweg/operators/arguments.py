@@ -1,7 +1,9 @@
-"""Arguments of aggregate calls: evaluated once, when rows arrive, so that state holds only what the aggregates need.
+"""Arguments of aggregate calls: evaluated once, when rows arrive, so that state holds only what the
+aggregates need.
 
-The columns of the projected rows are the group keys, then for each call i the ones it has of `_of{i}` (what it
-aggregates), `_by{i}` (what orders) and `_if{i}` (its filter, as a boolean without nulls).
+The columns of the projected rows are the group keys, then for each call i the ones it has of
+`_of{i}` (what it aggregates), `_by{i}` (what orders) and `_if{i}` (its filter, as a boolean without
+nulls).
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ class _Column:
 class ArgumentProjection:
     """From payload rows to key and argument columns."""
 
-    def __init__(self, calls: tuple[tuple[str, AggregateCall], ...], keys: tuple[str, ...], schema: pa.Schema) -> None:
+    def __init__(
+        self, calls: tuple[tuple[str, AggregateCall], ...], keys: tuple[str, ...], schema: pa.Schema
+    ) -> None:
         self.keys = keys
         self.calls = tuple(call for _, call in calls)
         seen = lifetime_schema(schema)
@@ -40,14 +44,18 @@ class ArgumentProjection:
             for prefix, expr in (("_of", call.of), ("_by", call.by), ("_if", call.where)):
                 if expr is not None:
                     self._columns.append(_Column(f"{prefix}{index}", expr, expr.type_in(seen)))
-        fields = [schema.field(name) for name in keys] + [pa.field(c.name, c.type) for c in self._columns]
+        fields = [schema.field(name) for name in keys] + [
+            pa.field(c.name, c.type) for c in self._columns
+        ]
         # A count of rows without keys needs no column at all; Arrow cannot count rows of none.
         self._bare = not fields
         self.schema = pa.schema(fields or [pa.field("_row", pa.bool_())])
 
     def project(self, payload: Rows, start: Times) -> Rows:
         if self._bare:
-            return pa.RecordBatch.from_arrays([pa.array(np.ones(len(start), np.bool_))], schema=self.schema)
+            return pa.RecordBatch.from_arrays(
+                [pa.array(np.ones(len(start), np.bool_))], schema=self.schema
+            )
         arrays = [payload.column(name) for name in self.keys]
         if self._columns:
             frame = frame_of(payload, start)

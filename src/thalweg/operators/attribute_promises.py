@@ -1,8 +1,10 @@
-"""What promises over columns say about an expression: the least value it may have in a row that still changes.
+"""What promises over columns say about an expression: the least value it may have in a row that
+still changes.
 
-A row that still changes lies outside every box, by one of the box's columns; and it starts at the CTI or later. So it is at or
-above one of the lowest corners of that region, and a function that rises with each column is least at a corner. The
-progress of max(a, b) follows from a joint promise on both, that of min(a, b) needs one on each.
+A row that still changes lies outside every box, by one of the box's columns; and it starts at the
+CTI or later. So it is at or above one of the lowest corners of that region, and a function that
+rises with each column is least at a corner. The progress of max(a, b) follows from a joint promise
+on both, that of min(a, b) needs one on each.
 """
 
 from __future__ import annotations
@@ -47,7 +49,13 @@ def _value(expr: Expr, corner: dict[str, int]) -> int:
 
 
 def move_progress(start: Expr, before: Progress) -> Progress:
-    """The progress of rows that now start at an expression; which of them still change stays as it was."""
+    """The progress of rows that now start at an expression; which of them still change stays as it
+    was."""
     cti = promise_of(start, before)
     scoped = {scope: promise_of(start, Progress(time)) for scope, time in before.scoped.items()}
-    return Progress(cti, before.scope_columns, {scope: time for scope, time in scoped.items() if time > cti}, before.boxes)
+    return Progress(
+        cti,
+        before.scope_columns,
+        {scope: time for scope, time in scoped.items() if time > cti},
+        before.boxes,
+    )

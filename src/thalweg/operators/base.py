@@ -1,7 +1,9 @@
-"""What every operator kernel is: batches in, batches out, state that can be written down and read back.
+"""What every operator kernel is: batches in, batches out, state that can be written down and read
+back.
 
-A kernel is told one batch at a time on one of its input ports and answers with one batch. It accepts any legal order,
-never waits, and answers with progress that its later answers keep. It knows no runner.
+A kernel is told one batch at a time on one of its input ports and answers with one batch. It
+accepts any legal order, never waits, and answers with progress that its later answers keep. It
+knows no runner.
 """
 
 from __future__ import annotations
@@ -58,7 +60,8 @@ class Operator(ABC):
         """The elements and the progress that follow from one more batch."""
 
     def needs(self, time: int) -> tuple[int, ...]:
-        """For each input the least promise that would let this operator promise `time`, as things stand: what holds it back."""
+        """For each input the least promise that would let this operator promise `time`, as things
+        stand: what holds it back."""
         return (time,) * self.ports
 
     def snapshot(self) -> Slices:
@@ -68,30 +71,42 @@ class Operator(ABC):
     def restore(self, slices: Mapping[str, Rows]) -> None:
         """Back to the state of a snapshot."""
         if slices:
-            raise StateError(f"{type(self).__name__} keeps no state, but the snapshot has {sorted(slices)}.")
+            raise StateError(
+                f"{type(self).__name__} keeps no state, but the snapshot has {sorted(slices)}."
+            )
 
     def state_size(self) -> StateSize:
         return StateSize()
 
 
 def map_progress(progress: Progress, move: Callable[[int], int]) -> Progress:
-    """Progress moved by a function of time; the two ends of time stay where they are, and so do promises over columns."""
+    """Progress moved by a function of time; the two ends of time stay where they are, and so do
+    promises over columns."""
 
     def moved(time: int) -> int:
         return time if time in (INFINITY, MIN_TIME) else max(MIN_TIME, min(move(time), INFINITY))
 
-    return Progress(moved(progress.cti), progress.scope_columns, {s: moved(t) for s, t in progress.scoped.items()}, progress.boxes)
+    return Progress(
+        moved(progress.cti),
+        progress.scope_columns,
+        {s: moved(t) for s, t in progress.scoped.items()},
+        progress.boxes,
+    )
 
 
 def least_promise(promise: Callable[[int], int], time: int) -> int:
-    """The least promise of an input that becomes `time` or more; infinity where only the end of the input does.
+    """The least promise of an input that becomes `time` or more; infinity where only the end of the
+    input does.
 
     >>> least_promise(lambda cti: cti // 10 * 10, 17)
     20
     """
     if time <= MIN_TIME or time == INFINITY:
         return time
-    low, high = MIN_TIME, MAX_TIME  # `promise` never goes back, so halving finds where it gets there
+    low, high = (
+        MIN_TIME,
+        MAX_TIME,
+    )  # `promise` never goes back, so halving finds where it gets there
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if promise(middle) >= time else (middle, high)
@@ -99,32 +114,54 @@ def least_promise(promise: Callable[[int], int], time: int) -> int:
 
 
 def rename_scopes(progress: Progress, names: Mapping[str, str]) -> Progress:
-    """Progress whose columns got new names; promises for groups or boxes that can no longer be told apart are dropped."""
+    """Progress whose columns got new names; promises for groups or boxes that can no longer be told
+    apart are dropped."""
     if not progress.scoped and not progress.boxes:
         return progress
     boxes = rename_boxes(progress.boxes, names)
     if not all(column in names for column in progress.scope_columns):
         return Progress(progress.cti, boxes=boxes)
-    return Progress(progress.cti, tuple(names[column] for column in progress.scope_columns), progress.scoped, boxes)
+    return Progress(
+        progress.cti,
+        tuple(names[column] for column in progress.scope_columns),
+        progress.scoped,
+        boxes,
+    )
 
 
 def slice_of_delta(delta: Delta) -> Rows:
     """A delta as one record batch."""
-    arrays = [pa.array(delta.start), pa.array(delta.end), pa.array(delta.weight), *delta.payload.columns]
-    return pa.RecordBatch.from_arrays(arrays, names=["_start", "_end", "_weight", *delta.schema.names])
+    arrays = [
+        pa.array(delta.start),
+        pa.array(delta.end),
+        pa.array(delta.weight),
+        *delta.payload.columns,
+    ]
+    return pa.RecordBatch.from_arrays(
+        arrays, names=["_start", "_end", "_weight", *delta.schema.names]
+    )
 
 
 def delta_of_slice(rows: Rows) -> Delta:
     """The inverse of `slice_of_delta`."""
     if rows.schema.names[:3] != ["_start", "_end", "_weight"]:
         raise StateError(f"expected a slice of weighted rows, got the columns {rows.schema.names}.")
-    start, end, weight = (np.array(column.to_numpy(zero_copy_only=False), np.int64) for column in rows.columns[:3])
-    return Delta(pa.RecordBatch.from_arrays(rows.columns[3:], names=rows.schema.names[3:]), start, end, weight)
+    start, end, weight = (
+        np.array(column.to_numpy(zero_copy_only=False), np.int64) for column in rows.columns[:3]
+    )
+    return Delta(
+        pa.RecordBatch.from_arrays(rows.columns[3:], names=rows.schema.names[3:]),
+        start,
+        end,
+        weight,
+    )
 
 
 def slice_of_progress(parts: list[Progress]) -> Rows:
     """Progress of each port as one record batch (scopes as text, since their types differ)."""
-    return pa.RecordBatch.from_arrays([pa.array([progress_text(part) for part in parts], pa.string())], names=["progress"])
+    return pa.RecordBatch.from_arrays(
+        [pa.array([progress_text(part) for part in parts], pa.string())], names=["progress"]
+    )
 
 
 def progress_of_slice(rows: Rows) -> list[Progress]:

@@ -1,20 +1,24 @@
-"""Slide-by-tuple windows in one pass: partial results in start and end bins, no tuple kept (Li, Figure 6-7, and both variations).
+"""Slide-by-tuple windows in one pass: partial results in start and end bins, no tuple kept (Li,
+Figure 6-7, and both variations).
 
-A tuple of time s enters the windows that end at s or later, and has left those that end at s + range or later. So the aggregate over
-(b - range, b] changes, as b grows, only at start bins b = s and end bins b = s + range. Each bin holds the partial result at its place:
+A tuple of time s enters the windows that end at s or later, and has left those that end at s +
+range or later. So the aggregate over (b - range, b] changes, as b grows, only at start bins b = s
+and end bins b = s + range. Each bin holds the partial result at its place:
 
     a new bin begins with the partial result of the bin in front of it;
     a tuple is put into every bin in [s, s + range).
 
-Both are done for a whole batch at once: what a bin gets is the partial result of the batch's tuples in (b - range, b]. Tuples
-in any order are the same to it. The windows that answer are those of start bins: of every tuple; or of every n-th, by the
-number it arrived under, or by its rank, which is counted when the windows before it are settled. With groups, the tuples of a
-partition make its windows, and each group has bins of its own.
+Both are done for a whole batch at once: what a bin gets is the partial result of the batch's tuples
+in (b - range, b]. Tuples in any order are the same to it. The windows that answer are those of
+start bins: of every tuple; or of every n-th, by the number it arrived under, or by its rank, which
+is counted when the windows before it are settled. With groups, the tuples of a partition make its
+windows, and each group has bins of its own.
 
-The input takes nothing back, and the aggregates are bounded. Nulls are a partition or group like any other; duplicates count. A
-late tuple changes the bins behind it, and windows that are out answer again. State: the bins from the CTI on, one in front of
-it for each group, the times of tuples from the CTI on, and how many there were before, per partition. The promise lags behind
-the CTI by the range.
+The input takes nothing back, and the aggregates are bounded. Nulls are a partition or group like
+any other; duplicates count. A late tuple changes the bins behind it, and windows that are out
+answer again. State: the bins from the CTI on, one in front of it for each group, the times of
+tuples from the CTI on, and how many there were before, per partition. The promise lags behind the
+CTI by the range.
 """
 
 from __future__ import annotations
@@ -61,7 +65,10 @@ class BinsAggregateKernel(Operator):
         self._arguments = ArgumentProjection(node.aggregates, node.columns, node.input.schema)
         self._sums = Accumulators(self._arguments, node.schema)
         field = node.input.schema.field
-        self._groups, self._parts = KeyBook([field(name) for name in node.columns]), KeyBook([field(name) for name in node.partition])
+        self._groups, self._parts = (
+            KeyBook([field(name) for name in node.columns]),
+            KeyBook([field(name) for name in node.partition]),
+        )
         nothing = np.empty(0, np.int64)
         self._bins = Items(nothing, nothing, empty_rows(self._sums.schema))
         """Sorted by group and place."""
@@ -73,7 +80,8 @@ class BinsAggregateKernel(Operator):
         """How many tuples of each partition the CTI has passed."""
         self._due = Due(consistency)
 
-    # -------------------------------------------------------------------------------------------------------- flow
+    # --------------------------------------------------------------------------------------------------------
+    # flow
 
     def process(self, port: int, batch: Batch) -> Batch:
         changes = []
@@ -90,14 +98,26 @@ class BinsAggregateKernel(Operator):
         group = self._groups.numbers([rows.column(name) for name in self._node.columns], len(batch))
         part = self._parts.numbers([rows.column(name) for name in self._node.partition], len(batch))
         self._grow(group, part)
-        number = batch.payload.column(ROW_NUMBER).to_numpy() if self._node.by_number else np.zeros(len(batch), np.int64)
+        number = (
+            batch.payload.column(ROW_NUMBER).to_numpy()
+            if self._node.by_number
+            else np.zeros(len(batch), np.int64)
+        )
         earliest = int(batch.start.min())
         late = self._due.out > earliest
         before = self._evaluate(earliest, self._due.out) if late else Delta.empty(self.schema)
         parts, starts, numbers = self._tuples
-        self._tuples = np.concatenate([parts, part]), np.concatenate([starts, batch.start]), np.concatenate([numbers, number])
+        self._tuples = (
+            np.concatenate([parts, part]),
+            np.concatenate([starts, batch.start]),
+            np.concatenate([numbers, number]),
+        )
         self._add(group, batch.start, self._sums.of_rows(rows, batch.start))
-        return Delta.concat([self._evaluate(earliest, self._due.out), before.negate()], self.schema) if late else before
+        return (
+            Delta.concat([self._evaluate(earliest, self._due.out), before.negate()], self.schema)
+            if late
+            else before
+        )
 
     def _grow(self, group: Codes, part: Codes) -> None:
         more = len(self._groups) - len(self._part_of)
@@ -115,25 +135,43 @@ class BinsAggregateKernel(Operator):
         first = int(start[0] if len(start) == 1 else start.min())
         reached = self._bins.at >= first
         old = self._bins
-        many, place = self._scale(np.concatenate([start, old.at, old.at + 1, start + self._range, start + self._range + 1]))
+        many, place = self._scale(
+            np.concatenate(
+                [start, old.at, old.at + 1, start + self._range, start + self._range + 1]
+            )
+        )
         new_group = np.concatenate([group, group, old.group[reached]])
         new_at = np.concatenate([start, start + self._range, old.at[reached]])
         _, someone = np.unique(new_group * many + place(new_at), return_index=True)
         new_group, new_at = new_group[someone], new_at[someone]
         came = group * many + place(start)
-        # Tuples of the batch in (b - range, b]: those up to b less those up to b - range, which is where a start's end bin lies.
-        lo = np.searchsorted(came, new_group * many + np.searchsorted(self._ticks, new_at - self._range + 1), side="left")
+        # Tuples of the batch in (b - range, b]: those up to b less those up to b - range, which is
+        # where a start's end bin lies.
+        lo = np.searchsorted(
+            came,
+            new_group * many + np.searchsorted(self._ticks, new_at - self._range + 1),
+            side="left",
+        )
         hi = np.searchsorted(came, new_group * many + place(new_at), side="right")
         brought = self._sums.over_ranges(parts, lo, hi)
-        in_front = np.searchsorted(old.group * many + place(old.at), new_group * many + place(new_at), side="right") - 1
+        in_front = (
+            np.searchsorted(
+                old.group * many + place(old.at), new_group * many + place(new_at), side="right"
+            )
+            - 1
+        )
         known = in_front >= 0
         known[known] = old.group[in_front[known]] == new_group[known]
         base = old.parts.take(pa.array(in_front[known]))
         code = np.concatenate([np.arange(len(new_at)), np.flatnonzero(known)])
-        merged = self._sums.merge(concat_rows([brought, base], self._sums.schema), code, len(new_at))
+        merged = self._sums.merge(
+            concat_rows([brought, base], self._sums.schema), code, len(new_at)
+        )
         kept = old.where(~reached)
         joined = Items(
-            np.concatenate([kept.group, new_group]), np.concatenate([kept.at, new_at]), concat_rows([kept.parts, merged], self._sums.schema)
+            np.concatenate([kept.group, new_group]),
+            np.concatenate([kept.at, new_at]),
+            concat_rows([kept.parts, merged], self._sums.schema),
         )
         self._bins = _taken(joined, np.lexsort((joined.at, joined.group)))
 
@@ -142,7 +180,8 @@ class BinsAggregateKernel(Operator):
         self._ticks = np.unique(times)
         return len(self._ticks) + 1, _Place(self._ticks)
 
-    # --------------------------------------------------------------------------------------------------- answering
+    # ---------------------------------------------------------------------------------------------------
+    # answering
 
     def _windows(self, low: int, high: int) -> tuple[Codes, Times]:
         """Partition and place of the windows that end after `low` and not after `high`, sorted."""
@@ -150,7 +189,12 @@ class BinsAggregateKernel(Operator):
         if self._ranked and self._every > 1:
             order = np.lexsort((start, part))
             part, start = part[order], start[order]
-            number = np.arange(len(part)) - np.searchsorted(part, part, side="left") + 1 + self._before[part]
+            number = (
+                np.arange(len(part))
+                - np.searchsorted(part, part, side="left")
+                + 1
+                + self._before[part]
+            )
         chosen = (start + 1 > low) & (start + 1 <= high)
         if self._every > 1:
             chosen &= number % self._every == 0
@@ -181,9 +225,12 @@ class BinsAggregateKernel(Operator):
         columns = [*columns, *([] if self._node.wid is None else [pa.array(window[at])])]
         columns += self._sums.results(bins.parts.take(pa.array(which)))
         payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-        return Delta(payload, window[at] - self._range + 1, window[at] + 1, np.ones(len(at), np.int64))
+        return Delta(
+            payload, window[at] - self._range + 1, window[at] + 1, np.ones(len(at), np.int64)
+        )
 
-    # ------------------------------------------------------------------------------------------------------- state
+    # -------------------------------------------------------------------------------------------------------
+    # state
 
     def needs(self, time: int) -> tuple[int, ...]:
         return (time if time <= MIN_TIME or time == INFINITY else time + self._range - 1,)
@@ -198,7 +245,9 @@ class BinsAggregateKernel(Operator):
             self._before += np.bincount(part[over], minlength=len(self._before))
             self._tuples = part[~over], start[~over], number[~over]
         behind = np.zeros(len(bins), np.bool_)
-        behind[:-1] = (bins.group[1:] == bins.group[:-1]) & (bins.at[1:] < self._due.cti)  # another stands between it and the CTI
+        behind[:-1] = (bins.group[1:] == bins.group[:-1]) & (
+            bins.at[1:] < self._due.cti
+        )  # another stands between it and the CTI
         alone = np.ones(len(bins), np.bool_)
         alone[:-1] = bins.group[1:] != bins.group[:-1]
         behind |= alone & (bins.at < self._due.cti) & (bins.parts.column("n").to_numpy() == 0)
@@ -216,18 +265,31 @@ class BinsAggregateKernel(Operator):
         used = np.unique(self._bins.group)
         moved = self._groups.keep(used)
         self._part_of = self._part_of[used]
-        self._bins = Items(moved[self._bins.group], self._bins.at, self._bins.parts)  # new numbers are in the order of the old ones
+        self._bins = Items(
+            moved[self._bins.group], self._bins.at, self._bins.parts
+        )  # new numbers are in the order of the old ones
 
     def snapshot(self) -> Slices:
         bins, (part, start, number) = self._bins, self._tuples
         everyone = np.arange(len(self._part_of))
         return {
             "bins": _rows(
-                _group=pa.array(bins.group), _at=pa.array(bins.at), **dict(zip(bins.parts.schema.names, bins.parts.columns, strict=True))
+                _group=pa.array(bins.group),
+                _at=pa.array(bins.at),
+                **dict(zip(bins.parts.schema.names, bins.parts.columns, strict=True)),
             ),
-            "groups": _rows(**dict(zip(self._node.columns, self._groups.columns(everyone), strict=True)), _part=pa.array(self._part_of)),
+            "groups": _rows(
+                **dict(zip(self._node.columns, self._groups.columns(everyone), strict=True)),
+                _part=pa.array(self._part_of),
+            ),
             "partitions": _rows(
-                **dict(zip(self._node.partition, self._parts.columns(np.arange(len(self._before))), strict=True)),
+                **dict(
+                    zip(
+                        self._node.partition,
+                        self._parts.columns(np.arange(len(self._before))),
+                        strict=True,
+                    )
+                ),
                 _before=pa.array(self._before),
             ),
             "tuples": _rows(_part=pa.array(part), _start=pa.array(start), _number=pa.array(number)),
@@ -235,21 +297,33 @@ class BinsAggregateKernel(Operator):
         }
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        group, part = _renumber(self._groups, slices["groups"]), _renumber(self._parts, slices["partitions"])
+        group, part = (
+            _renumber(self._groups, slices["groups"]),
+            _renumber(self._parts, slices["partitions"]),
+        )
         self._part_of, self._before = np.zeros(len(group), np.int64), np.zeros(len(part), np.int64)
         self._part_of[group] = part[slices["groups"].column("_part").to_numpy()]
         self._before[part] = slices["partitions"].column("_before").to_numpy()
         bins = slices["bins"]
-        parts = pa.RecordBatch.from_arrays([bins.column(name) for name in self._sums.schema.names], schema=self._sums.schema)
+        parts = pa.RecordBatch.from_arrays(
+            [bins.column(name) for name in self._sums.schema.names], schema=self._sums.schema
+        )
         items = Items(group[bins.column("_group").to_numpy()], bins.column("_at").to_numpy(), parts)
         self._bins = _taken(items, np.lexsort((items.at, items.group)))
         tuples = slices["tuples"]
-        self._tuples = part[tuples.column("_part").to_numpy()], tuples.column("_start").to_numpy(), tuples.column("_number").to_numpy()
+        self._tuples = (
+            part[tuples.column("_part").to_numpy()],
+            tuples.column("_start").to_numpy(),
+            tuples.column("_number").to_numpy(),
+        )
         self._due.restore(slices["marks"])
 
     def state_size(self) -> StateSize:
         tuples = sum(column.nbytes for column in self._tuples) + self._before.nbytes
-        return StateSize(len(self._bins) + len(self._tuples[0]), self._bins.nbytes + tuples + self._groups.nbytes + self._parts.nbytes)
+        return StateSize(
+            len(self._bins) + len(self._tuples[0]),
+            self._bins.nbytes + tuples + self._groups.nbytes + self._parts.nbytes,
+        )
 
 
 class _Place:

@@ -1,19 +1,23 @@
-"""Hopping windows over points, by buckets: WID, Paned-WID, buffering, and a choice between them for each group.
+"""Hopping windows over points, by buckets: WID, Paned-WID, buffering, and a choice between them for
+each group.
 
-Meaning: that of a hopping aggregate (`hopping_rows`). A row is tagged with the windows it belongs to, first .. beyond - 1, and becomes
+Meaning: that of a hopping aggregate (`hopping_rows`). A row is tagged with the windows it belongs
+to, first .. beyond - 1, and becomes
 
     eager, by window    a part of the partial result of each of its windows, at once          (WID)
     eager, by pane      a part of the partial result of its pane, gcd(range, slide) long       (Paned-WID)
     lazy                itself, in a buffer, until its last window has closed
 
-A window's answer puts together what there is of it in all three forms, so that a group may change from one to the other at
-any time and the answer is the same. An adaptive kernel does that by the rules of `adaptation`: every group begins lazy; it turns eager when
-rows come, by making partial results of its buffer; it turns lazy when windows close, and what partial results it has stay until
+A window's answer puts together what there is of it in all three forms, so that a group may change
+from one to the other at any time and the answer is the same. An adaptive kernel does that by the
+rules of `adaptation`: every group begins lazy; it turns eager when rows come, by making partial
+results of its buffer; it turns lazy when windows close, and what partial results it has stay until
 their windows close too.
 
-Rows are never taken back. Null keys are a group. A late row adds to windows that are out, which answer
-again if their result changed. State: cells by window or pane, the buffer, and for an adaptive kernel a flag and a count a group; closing a
-window drops what only it needs. The promise is the start of the earliest window that is not closed.
+Rows are never taken back. Null keys are a group. A late row adds to windows that are out, which
+answer again if their result changed. State: cells by window or pane, the buffer, and for an
+adaptive kernel a flag and a count a group; closing a window drops what only it needs. The promise
+is the start of the earliest window that is not closed.
 """
 
 from __future__ import annotations
@@ -47,10 +51,12 @@ __all__ = ["BucketAggregateKernel", "Items"]
 
 
 _FEW = 3
-"""Up to so many windows each row is looked at once for each; for more, ranges of rows are put together."""
+"""Up to so many windows each row is looked at once for each; for more, ranges of rows are put
+together."""
 
 _WORTH_ROWS = 2
-"""Where a partial result is no larger than this many rows, keeping rows saves too little to tell groups apart: all are eager."""
+"""Where a partial result is no larger than this many rows, keeping rows saves too little to tell
+groups apart: all are eager."""
 
 _PARTS = 8
 """Batches whose cells are kept apart before they are put together."""
@@ -72,7 +78,11 @@ class Items:
         return self.group.nbytes + self.at.nbytes + int(self.parts.nbytes)
 
     def where(self, mask: Bools) -> Items:
-        return self if mask.all() else Items(self.group[mask], self.at[mask], self.parts.filter(pa.array(mask)))
+        return (
+            self
+            if mask.all()
+            else Items(self.group[mask], self.at[mask], self.parts.filter(pa.array(mask)))
+        )
 
 
 class BucketAggregateKernel(GridOperator):
@@ -85,7 +95,13 @@ class BucketAggregateKernel(GridOperator):
     """
 
     def __init__(
-        self, node: WindowAggregate, consistency: Consistency, *, eager: bool = True, by_pane: bool = False, adaptive: bool = False
+        self,
+        node: WindowAggregate,
+        consistency: Consistency,
+        *,
+        eager: bool = True,
+        by_pane: bool = False,
+        adaptive: bool = False,
     ) -> None:
         assert isinstance(node.window, HoppingWindow)
         self.schema = node.schema
@@ -100,7 +116,8 @@ class BucketAggregateKernel(GridOperator):
         nothing = np.empty(0, np.int64)
         self._cells: list[Items] = []
         self._none = Items(nothing, nothing, empty_rows(self._sums.schema))
-        # A buffered row is its arguments, which are fewer than the columns of a partial result; Arrow cannot count rows of none.
+        # A buffered row is its arguments, which are fewer than the columns of a partial result;
+        # Arrow cannot count rows of none.
         arguments = [f for f in self._arguments.schema if f.name not in node.keys]
         self._bare = not arguments
         self._row_schema = pa.schema(arguments or [pa.field("_row", pa.bool_())])
@@ -116,14 +133,17 @@ class BucketAggregateKernel(GridOperator):
         self._watches = False
         self.switches = {"to eager": 0, "to lazy": 0}
 
-    # -------------------------------------------------------------------------------------------------------- flow
+    # --------------------------------------------------------------------------------------------------------
+    # flow
 
     def process(self, port: int, batch: Batch) -> Batch:
         release = self._release
         changes = [self._apply(Delta.of_batch(batch))] if len(batch) else []
         closed, released = release.advance(batch.progress.cti)
         if released > release.released:
-            changes.append(self._answers(self._parts_of(max(release.released, release.closed) + 1, released)))
+            changes.append(
+                self._answers(self._parts_of(max(release.released, release.closed) + 1, released))
+            )
         advanced = closed > release.closed
         release.closed, release.released = closed, released
         if release.cti == INFINITY:
@@ -161,7 +181,9 @@ class BucketAggregateKernel(GridOperator):
 
     def _as_rows(self, rows: Rows) -> Rows:
         if self._bare:
-            return pa.RecordBatch.from_arrays([pa.array(np.ones(rows.num_rows, np.bool_))], schema=self._row_schema)
+            return pa.RecordBatch.from_arrays(
+                [pa.array(np.ones(rows.num_rows, np.bool_))], schema=self._row_schema
+            )
         return rows.select(self._row_schema.names)
 
     def _as_parts(self, items: Items) -> Items:
@@ -215,7 +237,10 @@ class BucketAggregateKernel(GridOperator):
     def _gather_buffer(self) -> Items:
         """The whole buffer."""
         if self._waiting:
-            self._buffer, self._waiting = self._together([self._buffer, *self._waiting], self._empty_buffer), []
+            self._buffer, self._waiting = (
+                self._together([self._buffer, *self._waiting], self._empty_buffer),
+                [],
+            )
         return self._buffer
 
     def _together(self, parts: list[Items], none: Items | None = None) -> Items:
@@ -224,7 +249,10 @@ class BucketAggregateKernel(GridOperator):
             return self._none if none is None else none
         if len(full) == 1:
             return full[0]
-        group, at = np.concatenate([part.group for part in full]), np.concatenate([part.at for part in full])
+        group, at = (
+            np.concatenate([part.group for part in full]),
+            np.concatenate([part.at for part in full]),
+        )
         return Items(group, at, concat_rows([part.parts for part in full], full[0].parts.schema))
 
     def _merged(self, items: Items) -> Items:
@@ -236,9 +264,12 @@ class BucketAggregateKernel(GridOperator):
             return items
         someone = np.empty(size, np.int64)
         someone[code] = np.arange(len(items))
-        return Items(items.group[someone], items.at[someone], self._sums.merge(items.parts, code, size))
+        return Items(
+            items.group[someone], items.at[someone], self._sums.merge(items.parts, code, size)
+        )
 
-    # --------------------------------------------------------------------------------------------------- answering
+    # ---------------------------------------------------------------------------------------------------
+    # answering
 
     def _parts_of(self, low: int, high: int, touched: Bools | None = None) -> Items:
         """The partial results of the windows low .. high, of all groups or of some."""
@@ -247,7 +278,9 @@ class BucketAggregateKernel(GridOperator):
         timed = self._as_parts(_within(self._gather_buffer(), begin, end, touched))
         cells, eager = self._gather_cells(), self._none
         if self._by_pane:
-            panes = _within(Items(cells.group, self._pane_start(cells.at), cells.parts), begin, end, touched)
+            panes = _within(
+                Items(cells.group, self._pane_start(cells.at), cells.parts), begin, end, touched
+            )
             timed = self._together([timed, panes])
         else:
             eager = _within(cells, low, high + 1, touched)
@@ -257,7 +290,9 @@ class BucketAggregateKernel(GridOperator):
         both = np.zeros(len(self._book), np.bool_)
         both[eager.group] = True
         items = self._together([eager, lazy])
-        return self._merged(items) if both[lazy.group].any() else items  # only a group in transition has both
+        return (
+            self._merged(items) if both[lazy.group].any() else items
+        )  # only a group in transition has both
 
     def _pane_start(self, pane: Codes) -> Times:
         return pane * self._window.pane + self._grid.offset
@@ -266,7 +301,8 @@ class BucketAggregateKernel(GridOperator):
         return window * self._grid.hop + self._grid.offset + self._grid.size
 
     def _expanded(self, items: Items, low: int, high: int) -> Items:
-        """Rows and panes, put together to the windows low .. high, of which each lies in one at least."""
+        """Rows and panes, put together to the windows low .. high, of which each lies in one at
+        least."""
         if not len(items):
             return self._none
         if low == high:
@@ -274,22 +310,37 @@ class BucketAggregateKernel(GridOperator):
         first = max(low, int(self._grid.first(items.at).min()))
         last = min(high, int(self._grid.beyond(items.at + 1).max()) - 1)
         if last - first < _FEW:
-            begin, beyond = np.maximum(self._grid.first(items.at), first), np.minimum(self._grid.beyond(items.at + 1), last + 1)
+            begin, beyond = (
+                np.maximum(self._grid.first(items.at), first),
+                np.minimum(self._grid.beyond(items.at + 1), last + 1),
+            )
             which, at = ranges(begin, np.maximum(beyond - begin, 0))
             return self._merged(Items(items.group[which], at, items.parts.take(pa.array(which))))
         window = np.arange(first, last + 1)
         start = self._grid.start(window)
-        frames = Frames(np.zeros(len(window), np.int64), start, start + self._grid.size, start, start + self._grid.size, window)
+        frames = Frames(
+            np.zeros(len(window), np.int64),
+            start,
+            start + self._grid.size,
+            start,
+            start + self._grid.size,
+            window,
+        )
         found = occupied(frames, np.zeros(len(items), np.int64), items.group, items.at)
         merged = self._sums.over_ranges(items.parts.take(pa.array(found.rows)), found.lo, found.hi)
         return Items(items.group[found.someone], window[found.frame], merged)
 
     def _given(self, low: int, high: int, touched: Bools) -> Delta:
-        """The answers of some windows and groups that are out. Sums are the same when they are made again; of sketches we remember."""
+        """The answers of some windows and groups that are out. Sums are the same when they are made
+        again; of sketches we remember."""
         if not self._sketched:
             return self._results(self._parts_of(low, high, touched))
         given = self._out
-        mine = touched[given.group] & (given.at >= low) & (given.at <= high) if len(given) else np.empty(0, np.bool_)
+        mine = (
+            touched[given.group] & (given.at >= low) & (given.at <= high)
+            if len(given)
+            else np.empty(0, np.bool_)
+        )
         self._out = given.where(~mine)
         return self._stamped(given.where(mine))
 
@@ -297,8 +348,12 @@ class BucketAggregateKernel(GridOperator):
         answers = self._results(items)
         if self._sketched and len(items):
             width = len(self._keys)
-            results = pa.RecordBatch.from_arrays(answers.payload.columns[width:], schema=self._out.parts.schema)
-            self._out = self._together([self._out, Items(items.group, items.at, results)], self._out)
+            results = pa.RecordBatch.from_arrays(
+                answers.payload.columns[width:], schema=self._out.parts.schema
+            )
+            self._out = self._together(
+                [self._out, Items(items.group, items.at, results)], self._out
+            )
         return answers
 
     def _stamped(self, given: Items) -> Delta:
@@ -309,20 +364,26 @@ class BucketAggregateKernel(GridOperator):
 
     def _results(self, items: Items) -> Delta:
         columns = self._book.columns(items.group) if self._keys else []
-        payload = pa.RecordBatch.from_arrays([*columns, *self._sums.results(items.parts)], schema=self.schema)
+        payload = pa.RecordBatch.from_arrays(
+            [*columns, *self._sums.results(items.parts)], schema=self.schema
+        )
         start = self._grid.start(items.at)
         return Delta(payload, start, start + self._grid.size, np.ones(len(items), np.int64))
 
-    # ---------------------------------------------------------------------------------------------------- adapting
+    # ----------------------------------------------------------------------------------------------------
+    # adapting
 
     def _watch(self) -> None:
-        """Begin or cease to tell groups apart; have a flag and a count for each group while we do."""
+        """Begin or cease to tell groups apart; have a flag and a count for each group while we
+        do."""
         watches = self._limit() >= _WORTH_ROWS
         if not watches:
             self._is_eager, self._volume = np.empty(0, np.bool_), np.empty(0, np.int32)
         elif not self._watches:
             self._is_eager = np.zeros(len(self._book), np.bool_)
-            self._volume = np.bincount(self._gather_buffer().group, minlength=len(self._book)).astype(np.int32)
+            self._volume = np.bincount(
+                self._gather_buffer().group, minlength=len(self._book)
+            ).astype(np.int32)
         elif len(self._book) > len(self._is_eager):
             more = len(self._book) - len(self._is_eager)
             self._is_eager = np.concatenate([self._is_eager, np.zeros(more, np.bool_)])
@@ -335,7 +396,8 @@ class BucketAggregateKernel(GridOperator):
         return threshold(*self._bytes, self._monitor.extent, step)
 
     def _turn_eager(self, group: Codes) -> None:
-        """Groups that get many rows: what they have in the buffer becomes partial results, and so do the rows that come."""
+        """Groups that get many rows: what they have in the buffer becomes partial results, and so
+        do the rows that come."""
         rows = self._volume + np.bincount(group, minlength=len(self._volume))
         dense = ~self._is_eager & (rows > self._limit())
         many = int(dense.sum())
@@ -353,17 +415,23 @@ class BucketAggregateKernel(GridOperator):
         self._add_eager(moving, self._grid.first(moving.at), self._grid.beyond(moving.at + 1))
 
     def _turn_lazy(self) -> None:
-        """Groups whose windows, those that close now among them, have become small. What partial results they have stay."""
+        """Groups whose windows, those that close now among them, have become small. What partial
+        results they have stay."""
         cells = self._gather_cells()
         largest = np.zeros(len(self._is_eager), np.int64)
         np.maximum.at(largest, cells.group, cells.parts.column("n").to_numpy())
-        rows = largest * self._monitor.extent / (self._window.pane if self._by_pane else self._window.size)
+        rows = (
+            largest
+            * self._monitor.extent
+            / (self._window.pane if self._by_pane else self._window.size)
+        )
         rows *= 1.0 - self._monitor.share_behind()  # what has not come yet would take no memory
         sparse = self._is_eager & (rows < lower_threshold(self._limit()))
         self.switches["to lazy"] += int(sparse.sum())
         self._is_eager &= ~sparse
 
-    # ----------------------------------------------------------------------------------------------------- forgetting
+    # -----------------------------------------------------------------------------------------------------
+    # forgetting
 
     def _forget(self, closed: int) -> None:
         if self._adaptive:
@@ -379,16 +447,27 @@ class BucketAggregateKernel(GridOperator):
             self._volume[:] = 0
         elif over.any():
             if self._watches:
-                self._volume -= np.bincount(buffer.group[over], minlength=len(self._volume)).astype(np.int32)
+                self._volume -= np.bincount(buffer.group[over], minlength=len(self._volume)).astype(
+                    np.int32
+                )
             self._buffer = buffer.where(~over)
         cells = self._gather_cells()
-        self._cells = [cells.where(self._pane_start(cells.at) >= open_from if self._by_pane else cells.at > closed)]
+        self._cells = [
+            cells.where(
+                self._pane_start(cells.at) >= open_from if self._by_pane else cells.at > closed
+            )
+        ]
         self._out = self._out.where(self._out.at > closed)
         if self._book.is_untidy:
             self._tidy()
 
     def _forget_all(self) -> None:
-        self._cells, self._buffer, self._waiting, self._out = [], self._empty_buffer, [], self._no_answers
+        self._cells, self._buffer, self._waiting, self._out = (
+            [],
+            self._empty_buffer,
+            [],
+            self._no_answers,
+        )
         self._is_eager, self._volume = np.empty(0, np.bool_), np.empty(0, np.int32)
         self._watches = False
         self._book.clear()
@@ -404,20 +483,27 @@ class BucketAggregateKernel(GridOperator):
         if self._watches:
             self._is_eager, self._volume = self._is_eager[used], self._volume[used]
 
-    # ------------------------------------------------------------------------------------------------------- state
+    # -------------------------------------------------------------------------------------------------------
+    # state
 
     def _written(self, group: Codes, **columns: pa.Array) -> Rows:
         keys = self._book.columns(group) if self._keys else []
         return pa.RecordBatch.from_arrays([*keys, *columns.values()], names=[*self._keys, *columns])
 
     def _write(self, items: Items) -> Rows:
-        return self._written(items.group, _at=pa.array(items.at), **dict(zip(items.parts.schema.names, items.parts.columns, strict=True)))
+        return self._written(
+            items.group,
+            _at=pa.array(items.at),
+            **dict(zip(items.parts.schema.names, items.parts.columns, strict=True)),
+        )
 
     def _groups_of(self, rows: Rows) -> Codes:
         return self._book.numbers(rows.columns[: len(self._keys)], rows.num_rows)
 
     def _read(self, rows: Rows, schema: pa.Schema) -> Items:
-        parts = pa.RecordBatch.from_arrays([rows.column(name) for name in schema.names], schema=schema)
+        parts = pa.RecordBatch.from_arrays(
+            [rows.column(name) for name in schema.names], schema=schema
+        )
         return Items(self._groups_of(rows), rows.column("_at").to_numpy(), parts)
 
     def snapshot(self) -> Slices:
@@ -432,7 +518,9 @@ class BucketAggregateKernel(GridOperator):
             flags = {"_eager": pa.array(self._is_eager), "_volume": pa.array(self._volume)}
             slices["groups"] = self._written(np.arange(len(self._is_eager)), **flags)
             seen = [self._monitor.high, int(self._monitor.extent)]
-            slices["monitor"] = pa.RecordBatch.from_arrays([pa.array(seen, pa.int64())], names=["monitor"])
+            slices["monitor"] = pa.RecordBatch.from_arrays(
+                [pa.array(seen, pa.int64())], names=["monitor"]
+            )
         return slices
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
@@ -440,8 +528,13 @@ class BucketAggregateKernel(GridOperator):
         restore_release(self._release, slices["release"])
         if self._adaptive:
             number = self._groups_of(slices["groups"])
-            self._is_eager, self._volume = np.zeros(len(number), np.bool_), np.zeros(len(number), np.int32)
-            self._is_eager[number] = slices["groups"].column("_eager").to_numpy(zero_copy_only=False)
+            self._is_eager, self._volume = (
+                np.zeros(len(number), np.bool_),
+                np.zeros(len(number), np.int32),
+            )
+            self._is_eager[number] = (
+                slices["groups"].column("_eager").to_numpy(zero_copy_only=False)
+            )
             self._volume[number] = slices["groups"].column("_volume").to_numpy()
             self._monitor.high, self._monitor.extent = slices["monitor"].column(0).to_pylist()
             self._watches = len(number) > 0
@@ -455,12 +548,16 @@ class BucketAggregateKernel(GridOperator):
     def state_size(self) -> StateSize:
         items = [self._buffer, *self._waiting, *self._cells, self._out]
         flags = self._is_eager.nbytes + self._volume.nbytes
-        return StateSize(sum(map(len, items)), sum(item.nbytes for item in items) + flags + self._book.nbytes)
+        return StateSize(
+            sum(map(len, items)), sum(item.nbytes for item in items) + flags + self._book.nbytes
+        )
 
 
 def _bytes_of(schema: pa.Schema) -> float:
     """What one item takes: group, place and columns."""
-    return 16.0 + sum(field.type.bit_width / 8 if pa.types.is_primitive(field.type) else 16.0 for field in schema)
+    return 16.0 + sum(
+        field.type.bit_width / 8 if pa.types.is_primitive(field.type) else 16.0 for field in schema
+    )
 
 
 def _within(items: Items, low: int, beyond: int, touched: Bools | None) -> Items:

@@ -17,7 +17,8 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """`sums` has a row for each partial. A group and window may have several cells until they are `summed`.
+    """`sums` has a row for each partial. A group and window may have several cells until they are
+    `summed`.
 
     >>> cells = Cells(np.array([0, 1, 0]), np.array([5, 5, 5]), np.array([[1, 1, 1], [10, 20, 30]]))
     >>> cells.summed().sums
@@ -65,7 +66,11 @@ class Cells:
         return Cells(self.group, self.window, -self.sums)
 
     def at_window(self, window: int | Codes) -> Cells:
-        return Cells(self.group, np.full(len(self.group), window) if isinstance(window, int) else window, self.sums)
+        return Cells(
+            self.group,
+            np.full(len(self.group), window) if isinstance(window, int) else window,
+            self.sums,
+        )
 
     def summed(self) -> Cells:
         """Cells of equal group and window become one."""

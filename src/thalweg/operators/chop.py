@@ -1,8 +1,9 @@
 """Chop: each row is cut at every grid point offset + k * period strictly inside its lifetime.
 
-A row that never ends is cut as far as the CTI reaches; its last piece stays open and is cut further as the CTI moves.
-So a row whose end is not known yet is never held back, and once it ends its pieces are those of the definition.
-State: the rows without an end. Progress passes: a cut beyond the CTI changes nothing before it.
+A row that never ends is cut as far as the CTI reaches; its last piece stays open and is cut further
+as the CTI moves. So a row whose end is not known yet is never held back, and once it ends its
+pieces are those of the definition. State: the rows without an end. Progress passes: a cut beyond
+the CTI changes nothing before it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MIN_TIME, ceil_to_grid, floor_to_grid
-from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, progress_of_slice, slice_of_delta, slice_of_progress
+from thalweg.operators.base import (
+    Operator,
+    Slices,
+    StateSize,
+    delta_of_slice,
+    progress_of_slice,
+    slice_of_delta,
+    slice_of_progress,
+)
 from thalweg.operators.groups import ranges, refuse_negative
 from thalweg.plan.nodes import Chop
 
@@ -48,18 +57,27 @@ class ChopKernel(Operator):
         progress = self._progress.merge(batch.progress)
         there = self._grid(progress.cti)
         if len(self._open) and there > here and there != INFINITY:
-            changes += [self._pieces(self._open, here, here).negate(), self._pieces(self._open, here, there)]
+            changes += [
+                self._pieces(self._open, here, here).negate(),
+                self._pieces(self._open, here, there),
+            ]
         if progress.ended:
             self._open = Delta.empty(self.schema)
         self._progress = progress
-        # An endless row is cut where the common promise stands, so promises for one group alone cannot pass.
+        # An endless row is cut where the common promise stands, so promises for one group alone
+        # cannot pass.
         return Delta.concat(changes, self.schema).to_batch(progress.without_scopes())
 
     def _grid(self, cti: int) -> int:
-        return cti if cti in (MIN_TIME, INFINITY) else int(floor_to_grid(np.array([cti]), self._period, self._offset)[0])
+        return (
+            cti
+            if cti in (MIN_TIME, INFINITY)
+            else int(floor_to_grid(np.array([cti]), self._period, self._offset)[0])
+        )
 
     def _pieces(self, rows: Delta, since: int, upto: int) -> Delta:
-        """The pieces that begin at or after the settled grid point `since`; endless rows are cut up to the grid point `upto`."""
+        """The pieces that begin at or after the settled grid point `since`; endless rows are cut up
+        to the grid point `upto`."""
         begin = np.maximum(rows.start, since)
         rows, begin = rows.filter(begin < rows.end), begin[begin < rows.end]
         if not len(rows):
@@ -75,7 +93,9 @@ class ChopKernel(Operator):
         cuts = np.maximum((last_cut - first_cut) // self._period + 1, 0)
         which, number = ranges(np.zeros(len(rows), np.int64), cuts + 1)
         start = np.where(number == 0, begin[which], first_cut[which] + (number - 1) * self._period)
-        end = np.where(number == cuts[which], rows.end[which], first_cut[which] + number * self._period)
+        end = np.where(
+            number == cuts[which], rows.end[which], first_cut[which] + number * self._period
+        )
         pieces = rows.take(which)
         return Delta(pieces.payload, start, end, pieces.weight)
 

@@ -1,14 +1,18 @@
-"""Claims: rows that are not as their source believes, because they came late and were moved or left out.
+"""Claims: rows that are not as their source believes, because they came late and were moved or left
+out.
 
-A claim says: what the source calls (payload, start, end) is really (payload, start', end), or nothing. Later adjusts
-speak the source's language and are translated; of several equal rows the claims are served first, oldest first.
+A claim says: what the source calls (payload, start, end) is really (payload, start', end), or
+nothing. Later adjusts speak the source's language and are translated; of several equal rows the
+claims are served first, oldest first.
 
-An adjust that names an end before the promise is late whatever the row really is: it is left out, and the claim on the
-end it wanted is a claim on nothing. No claim is kept on an end before the promise. So what becomes of an element follows
-from the elements and promises before it, however they were cut into batches.
+An adjust that names an end before the promise is late whatever the row really is: it is left out,
+and the claim on the end it wanted is a claim on nothing. No claim is kept on an end before the
+promise. So what becomes of an element follows from the elements and promises before it, however
+they were cut into batches.
 
-Only batches in which something is late, or that adjust while claims are open, come here. Late inserts are handled in
-columns; a batch with adjusts is gone through in order, since each may depend on the one before it.
+Only batches in which something is late, or that adjust while claims are open, come here. Late
+inserts are handled in columns; a batch with adjusts is gone through in order, since each may depend
+on the one before it.
 """
 
 from __future__ import annotations
@@ -62,7 +66,11 @@ class Claims:
     def still_open(self, cti: int) -> Claims:
         """Without the claims of rows that nothing may adjust any more."""
         other = Claims(self._schema)
-        other._open = {} if cti == INFINITY else {key: queue for key, queue in self._open.items() if key[2] >= cti}
+        other._open = (
+            {}
+            if cti == INFINITY
+            else {key: queue for key, queue in self._open.items() if key[2] >= cti}
+        )
         return other
 
     def to_rows(self) -> Rows:
@@ -74,12 +82,16 @@ class Claims:
         claims = cls(schema)
         for text in rows.column(0).to_pylist():
             payload, start, end, queue = json.loads(text)
-            claims._open[(payload, start, end)] = deque(None if real is None else (real[0], real[1]) for real in queue)
+            claims._open[(payload, start, end)] = deque(
+                None if real is None else (real[0], real[1]) for real in queue
+            )
         return claims
 
 
 def _identity(payload: dict[str, Any]) -> str:
-    same = {name: value + 0.0 if isinstance(value, float) else value for name, value in payload.items()}  # 0.0 equals -0.0
+    same = {
+        name: value + 0.0 if isinstance(value, float) else value for name, value in payload.items()
+    }  # 0.0 equals -0.0
     return json.dumps(same, default=repr, sort_keys=True)
 
 
@@ -88,7 +100,8 @@ Notes = tuple[Batch, Times, list[str]]
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A batch with its late elements moved or left out, the claims that follow, and the entries for the ledger."""
+    """A batch with its late elements moved or left out, the claims that follow, and the entries for
+    the ledger."""
 
     batch: Batch
     rows: Codes
@@ -97,10 +110,13 @@ class Rewritten:
     notes: Notes
 
 
-def rewrite_late(batch: Batch, promise: Times, policy: str, claims: Claims, *, adjustable: bool) -> Rewritten:
+def rewrite_late(
+    batch: Batch, promise: Times, policy: str, claims: Claims, *, adjustable: bool
+) -> Rewritten:
     """What is left of a batch.
 
-    A late row that ended before the promise, or of a source that never adjusts, needs no claim: nobody will speak of it.
+    A late row that ended before the promise, or of a source that never adjusts, needs no claim:
+    nobody will speak of it.
     """
     if batch.is_adjust is None:
         late = batch.start < promise
@@ -111,8 +127,14 @@ def rewrite_late(batch: Batch, promise: Times, policy: str, claims: Claims, *, a
             real = (int(promise[at]), int(batch.end[at])) if moved[at] else None
             after.add((row, int(batch.start[at]), int(batch.end[at])), real)
         actions = np.where(moved[late], "moved", "left out").tolist()
-        notes = (batch.filter(late) if late.any() else Batch.empty(batch.schema), promise[late], actions)
-        kept = Batch(batch.payload, np.where(moved, promise, batch.start), batch.end, progress=batch.progress)
+        notes = (
+            batch.filter(late) if late.any() else Batch.empty(batch.schema),
+            promise[late],
+            actions,
+        )
+        kept = Batch(
+            batch.payload, np.where(moved, promise, batch.start), batch.end, progress=batch.progress
+        )
         keep = ~late | moved
         return Rewritten(kept.filter(keep), np.flatnonzero(keep), after, notes)
     return _rewrite_one_by_one(batch, promise, policy, claims.copy())
@@ -162,9 +184,17 @@ def _rewrite_one_by_one(batch: Batch, promise: Times, policy: str, claims: Claim
             keep[at] = False
 
     ends = batch.end.tolist()
-    for at, (payload, begin, limit) in enumerate(zip(batch.payload.to_pylist(), batch.start.tolist(), promise.tolist(), strict=True)):
+    for at, (payload, begin, limit) in enumerate(
+        zip(batch.payload.to_pylist(), batch.start.tolist(), promise.tolist(), strict=True)
+    ):
         (adjust if batch.is_adjust[at] else insert)(at, _identity(payload), begin, ends[at], limit)
     which = np.array(noted, np.int64)
-    notes = (batch.take(which) if len(which) else Batch.empty(batch.schema), promise[which], actions)
-    rewritten = Batch(batch.payload, start, batch.end, new_end, batch.is_adjust, batch.progress).filter(keep)
+    notes = (
+        batch.take(which) if len(which) else Batch.empty(batch.schema),
+        promise[which],
+        actions,
+    )
+    rewritten = Batch(
+        batch.payload, start, batch.end, new_end, batch.is_adjust, batch.progress
+    ).filter(keep)
     return Rewritten(rewritten, np.flatnonzero(keep), claims, notes)

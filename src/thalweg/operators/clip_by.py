@@ -1,11 +1,14 @@
-"""Clip by another stream: each left row is cut at the first start, strictly after its own, of a right row with equal keys.
+"""Clip by another stream: each left row is cut at the first start, strictly after its own, of a
+right row with equal keys.
 
     R' = {(s1, min(e1, min{s2 | (s2, e2, p2) in R2, s2 > s1, keys equal}), p1)}
 
-Ends on the right do not matter. Null keys match nothing. Edge events are this operator with a stream and itself.
+Ends on the right do not matter. Null keys match nothing. Edge events are this operator with a
+stream and itself.
 
-State: left rows whose result reaches the CTI (the smaller of the two) and right starts from it on. A left row whose
-result ended before the CTI is settled whatever its own end becomes: later changes of it are ignored.
+State: left rows whose result reaches the CTI (the smaller of the two) and right starts from it on.
+A left row whose result ended before the CTI is settled whatever its own end becomes: later changes
+of it are ignored.
 """
 
 from __future__ import annotations
@@ -20,7 +23,15 @@ from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Rows, encode_together
 from thalweg.model.time import INFINITY, Times
-from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, progress_of_slice, slice_of_delta, slice_of_progress
+from thalweg.operators.base import (
+    Operator,
+    Slices,
+    StateSize,
+    delta_of_slice,
+    progress_of_slice,
+    slice_of_delta,
+    slice_of_progress,
+)
 from thalweg.operators.groups import refuse_negative
 from thalweg.operators.matching import key_codes, keyed_sides, touched_by
 from thalweg.plan.nodes import ClipBy
@@ -41,7 +52,9 @@ class ClipByKernel(Operator):
 
     def __init__(self, node: ClipBy) -> None:
         self.schema = node.schema
-        self._sides = keyed_sides((node.left.schema, node.right.schema), node.left_keys, node.right_keys, node.same)
+        self._sides = keyed_sides(
+            (node.left.schema, node.right.schema), node.left_keys, node.right_keys, node.same
+        )
         self._names, self._same = self._sides[0].key_names, node.same
         self._left = Delta.empty(self._sides[0].schema)
         key_fields = [self._sides[1].schema.field(name) for name in (*self._names, *self._same)]
@@ -85,18 +98,24 @@ class ClipByKernel(Operator):
         starts = self._starts(delta)
         if not len(starts):
             return Delta.empty(self.schema)
-        left = self._left.filter(touched_by(self._left.payload, starts.payload, self._names, self._same))
+        left = self._left.filter(
+            touched_by(self._left.payload, starts.payload, self._names, self._same)
+        )
         before = self._right
         self._right = Delta.concat([before, starts], before.schema).consolidate()
         refuse_negative(self._right, "clip_by")
         if not len(left):
             return Delta.empty(self.schema)
-        return Delta.concat([self._clipped(left, self._right), self._clipped(left, before).negate()], self.schema)
+        return Delta.concat(
+            [self._clipped(left, self._right), self._clipped(left, before).negate()], self.schema
+        )
 
     def _starts(self, delta: Delta) -> Delta:
         """Only keys and starts of right rows count; a change of an end is none."""
         size = len(delta)
-        arrays = [delta.payload.column(name) for name in (*self._names, *self._same)] or [pa.array(np.ones(size, np.bool_))]
+        arrays = [delta.payload.column(name) for name in (*self._names, *self._same)] or [
+            pa.array(np.ones(size, np.bool_))
+        ]
         keys = pa.RecordBatch.from_arrays(arrays, schema=self._right.schema)
         bare = Delta(keys, delta.start, np.full(size, INFINITY), delta.weight)
         return bare.consolidate()
@@ -111,7 +130,9 @@ class ClipByKernel(Operator):
         span = len(points) + 1
         order = np.lexsort((right.start, theirs))
         place = (theirs * span + np.searchsorted(points, right.start))[order]
-        at = np.searchsorted(place, own * span + np.searchsorted(points, left.start, "right"), "left")
+        at = np.searchsorted(
+            place, own * span + np.searchsorted(points, left.start, "right"), "left"
+        )
         found = (at < len(order)) & (own >= 0)
         other = order[np.minimum(at, len(order) - 1)]
         found &= theirs[other] == own
@@ -129,7 +150,11 @@ class ClipByKernel(Operator):
         self._right = self._right.filter((self._right.start >= cti) & (cti != INFINITY))
 
     def snapshot(self) -> Slices:
-        return {"left": slice_of_delta(self._left), "right": slice_of_delta(self._right), "progress": slice_of_progress(self._progress)}
+        return {
+            "left": slice_of_delta(self._left),
+            "right": slice_of_delta(self._right),
+            "progress": slice_of_progress(self._progress),
+        }
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._left, self._right = delta_of_slice(slices["left"]), delta_of_slice(slices["right"])

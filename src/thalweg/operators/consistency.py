@@ -1,13 +1,15 @@
 """Consistency: when an answer may leave, and the gate that holds it until then.
 
-With the watermark m = max(latest CTI, largest start seen) and the CTI c, an answer that ends at e leaves when
+With the watermark m = max(latest CTI, largest start seen) and the CTI c, an answer that ends at e
+leaves when
 
     speculative   e <= m                 hold d        e <= max(c, m - d)
     eager         at once                final         e <= c   (e < c where the end itself may still move)
 
-The final table is the same for all. The gate keeps exactly the rows that may not leave yet; a row that has left is
-revised at once. Rows that started before a promise the gate has passed on are already known downstream, so they pass
-whatever their end: taking them back would break that promise. Rows inside a box (see `boxes`) are final: they leave at once.
+The final table is the same for all. The gate keeps exactly the rows that may not leave yet; a row
+that has left is revised at once. Rows that started before a promise the gate has passed on are
+already known downstream, so they pass whatever their end: taking them back would break that
+promise. Rows inside a box (see `boxes`) are final: they leave at once.
 """
 
 from __future__ import annotations
@@ -24,7 +26,13 @@ from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress, Scope
 from thalweg.model.rows import Bools, Codes, Rows, encode
 from thalweg.model.time import INFINITY, MIN_TIME, Times
-from thalweg.operators.base import StateSize, delta_of_slice, progress_of_slice, slice_of_delta, slice_of_progress
+from thalweg.operators.base import (
+    StateSize,
+    delta_of_slice,
+    progress_of_slice,
+    slice_of_delta,
+    slice_of_progress,
+)
 
 __all__ = ["Consistency", "Gate"]
 
@@ -47,7 +55,9 @@ class Consistency:
         if self.mode not in _MODES:
             raise PlanError(f"consistency must be one of {', '.join(_MODES)}; got {self.mode!r}.")
         if self.hold < 0 or (self.hold and self.mode != "speculative"):
-            raise PlanError("hold is a duration of 0 or more and goes with consistency='speculative'.")
+            raise PlanError(
+                "hold is a duration of 0 or more and goes with consistency='speculative'."
+            )
 
     @property
     def is_final(self) -> bool:
@@ -59,15 +69,17 @@ class Consistency:
             return INFINITY
         if self.mode == "final":
             return cti
-        return max(cti, watermark if watermark == INFINITY else max(watermark - self.hold, MIN_TIME))
+        return max(
+            cti, watermark if watermark == INFINITY else max(watermark - self.hold, MIN_TIME)
+        )
 
 
 class Gate:
     """Holds rows back until they may leave.
 
-    `settled` says when a row can no longer change: `"end"` when the CTI has reached its end (windows on a grid, closed
-    sessions), `"past end"` when it has passed it (an end that may still be adjusted), `"start"` when it has passed its
-    start (rows that come and go whole).
+    `settled` says when a row can no longer change: `"end"` when the CTI has reached its end
+    (windows on a grid, closed sessions), `"past end"` when it has passed it (an end that may still
+    be adjusted), `"start"` when it has passed its start (rows that come and go whole).
     """
 
     def __init__(self, schema: pa.Schema, consistency: Consistency, *, settled: str) -> None:
@@ -76,8 +88,11 @@ class Gate:
         self._held = Delta.empty(schema)
         self._passed = NO_PROGRESS
 
-    def release(self, delta: Delta, watermark: int, progress: Progress, promise: Progress | None = None) -> tuple[Delta, Progress]:
-        """The changes that leave now, and the promise that holds after them: `promise` if that is less than `progress`."""
+    def release(
+        self, delta: Delta, watermark: int, progress: Progress, promise: Progress | None = None
+    ) -> tuple[Delta, Progress]:
+        """The changes that leave now, and the promise that holds after them: `promise` if that is
+        less than `progress`."""
         promise = progress if promise is None else promise
         if self._consistency.mode == "eager":
             return delta, promise
@@ -93,7 +108,9 @@ class Gate:
         cti = _for_rows(progress, rows)
         if self._consistency.is_final:
             past = self._settled == "past end"
-            threshold = np.where((cti == INFINITY) | (cti == MIN_TIME), cti, cti - 1) if past else cti
+            threshold = (
+                np.where((cti == INFINITY) | (cti == MIN_TIME), cti, cti - 1) if past else cti
+            )
         else:
             threshold = np.maximum(cti, self._consistency.threshold(watermark, progress.cti))
         leaves: Bools = (rows.end <= threshold) | (rows.start < _for_rows(self._passed, rows))
@@ -116,7 +133,12 @@ class Gate:
         np.minimum.at(starts, group, self._held.start)
         earliest = dict(zip(scopes, starts.tolist(), strict=True))
         scoped = {s: min(progress.of(s), earliest.get(s, INFINITY)) for s in progress.scoped}
-        return Progress(cti, progress.scope_columns, {s: t for s, t in scoped.items() if t > cti}, progress.boxes)
+        return Progress(
+            cti,
+            progress.scope_columns,
+            {s: t for s, t in scoped.items() if t > cti},
+            progress.boxes,
+        )
 
     def needs(self, time: int) -> int:
         """The promise after which nothing that starts before a time is held any more."""
@@ -128,14 +150,24 @@ class Gate:
         latest = int(first.end.max())
         if latest == INFINITY:
             return INFINITY
-        return max(time, latest + (1 if self._settled == "past end" and self._consistency.is_final else 0))
+        return max(
+            time, latest + (1 if self._settled == "past end" and self._consistency.is_final else 0)
+        )
 
     def leaves_by(self, end: int) -> int:
-        """The watermark that lets an answer with this end leave; infinity where only a promise does."""
-        return end + self._consistency.hold if self._consistency.mode == "speculative" and end != INFINITY else INFINITY
+        """The watermark that lets an answer with this end leave; infinity where only a promise
+        does."""
+        return (
+            end + self._consistency.hold
+            if self._consistency.mode == "speculative" and end != INFINITY
+            else INFINITY
+        )
 
     def snapshot(self) -> dict[str, Rows]:
-        return {"gate": slice_of_delta(self._held), "gate_progress": slice_of_progress([self._passed])}
+        return {
+            "gate": slice_of_delta(self._held),
+            "gate_progress": slice_of_progress([self._passed]),
+        }
 
     def restore(self, slices: dict[str, Rows]) -> None:
         self._held = delta_of_slice(slices["gate"])

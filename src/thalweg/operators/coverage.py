@@ -1,14 +1,15 @@
-"""Left semi and left anti join: the part of each left row's lifetime that matching right rows cover, or do not cover.
+"""Left semi and left anti join: the part of each left row's lifetime that matching right rows
+cover, or do not cover.
 
     semi: each left row restricted to the union of the lifetimes of its matches, as maximal pieces
     anti: each left row minus that union, as maximal pieces
 
-A match has equal keys (null keys match nothing) and a true predicate. Duplicates on the right cover once; duplicates on
-the left give duplicates.
+A match has equal keys (null keys match nothing) and a true predicate. Duplicates on the right cover
+once; duplicates on the left give duplicates.
 
-State: rows of both sides that end at or after the CTI, the smaller of the two. Before the CTI all is settled, so of a
-left row only two times are kept of it: `_since`, the last settled instant, and `_begin`, where the piece that is open
-at that instant began. The CTI is the smaller of the two.
+State: rows of both sides that end at or after the CTI, the smaller of the two. Before the CTI all
+is settled, so of a left row only two times are kept of it: `_since`, the last settled instant, and
+`_begin`, where the piece that is open at that instant began. The CTI is the smaller of the two.
 """
 
 from __future__ import annotations
@@ -24,7 +25,15 @@ from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Bools, Codes, Rows, encode_together
 from thalweg.model.time import INFINITY, MIN_TIME, Times
-from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, progress_of_slice, slice_of_delta, slice_of_progress
+from thalweg.operators.base import (
+    Operator,
+    Slices,
+    StateSize,
+    delta_of_slice,
+    progress_of_slice,
+    slice_of_delta,
+    slice_of_progress,
+)
 from thalweg.operators.frames import evaluate_mask
 from thalweg.operators.groups import append_column, refuse_negative, replace_column
 from thalweg.operators.join import pair_frame, scoped_by_key
@@ -51,7 +60,9 @@ class CoverageKernel(Operator):
         self.schema = node.schema
         self._node = node
         self._covered = node.how == "semi"
-        self._sides = keyed_sides((node.left.schema, node.right.schema), node.left_keys, node.right_keys, node.same)
+        self._sides = keyed_sides(
+            (node.left.schema, node.right.schema), node.left_keys, node.right_keys, node.same
+        )
         self._names, self._same = self._sides[0].key_names, node.same
         marks = [pa.field("_since", pa.int64()), pa.field("_begin", pa.int64())]
         self._left = Delta.empty(pa.schema([*self._sides[0].schema, *marks]))
@@ -76,14 +87,18 @@ class CoverageKernel(Operator):
 
     def _change_left(self, delta: Delta) -> Delta:
         delta = self._marked(delta)
-        right = self._right.filter(touched_by(self._right.payload, delta.payload, self._names, self._same))
+        right = self._right.filter(
+            touched_by(self._right.payload, delta.payload, self._names, self._same)
+        )
         held = Delta.concat([self._left, delta], self._left.schema)
         self._left = held.consolidate() if (delta.weight < 0).any() else held
         refuse_negative(self._left, self._node.how + "_join")
         return self._pieces(delta, right)
 
     def _change_right(self, delta: Delta) -> Delta:
-        left = self._left.filter(touched_by(self._left.payload, delta.payload, self._names, self._same))
+        left = self._left.filter(
+            touched_by(self._left.payload, delta.payload, self._names, self._same)
+        )
         touched = touched_by(self._right.payload, delta.payload, self._names, self._same)
         before = self._right.filter(touched)
         after = Delta.concat([before, delta], self._right.schema).consolidate()
@@ -91,16 +106,22 @@ class CoverageKernel(Operator):
         self._right = Delta.concat([self._right.filter(~touched), after], self._right.schema)
         if not len(left):
             return Delta.empty(self.schema)
-        return Delta.concat([self._pieces(left, after), self._pieces(left, before).negate()], self.schema)
+        return Delta.concat(
+            [self._pieces(left, after), self._pieces(left, before).negate()], self.schema
+        )
 
     def _marked(self, delta: Delta) -> Delta:
-        """New left rows begin at their start; a change of a row that is held goes on from where that row stands."""
+        """New left rows begin at their start; a change of a row that is held goes on from where
+        that row stands."""
         since, begin = delta.start.copy(), delta.start.copy()
         old = np.flatnonzero(delta.start < min(p.cti for p in self._progress))
         if len(old) and len(self._left):
             known, asked, size = encode_together(
                 [*self._sides[0].payload(self._left.payload).columns, pa.array(self._left.start)],
-                [*self._sides[0].payload(delta.payload.take(pa.array(old))).columns, pa.array(delta.start[old])],
+                [
+                    *self._sides[0].payload(delta.payload.take(pa.array(old))).columns,
+                    pa.array(delta.start[old]),
+                ],
                 (len(self._left), len(old)),
             )
             for name, times in (("_since", since), ("_begin", begin)):
@@ -116,15 +137,24 @@ class CoverageKernel(Operator):
         return Delta(payload, start, end, left.weight[which])
 
     def _runs(self, left: Delta, right: Delta) -> tuple[Codes, Times, Times]:
-        """Maximal pieces of each left row, from `_since` on, that are covered (semi) or not (anti): row, start, end."""
+        """Maximal pieces of each left row, from `_since` on, that are covered (semi) or not (anti):
+        row, start, end."""
         since, begin = _times(left, "_since"), _times(left, "_begin")
         codes = key_codes(left.payload, right.payload, self._names, self._same)
         at = overlapping_pairs(codes[0], since, left.end, codes[1], right.start, right.end)
         if self._node.predicate is not None and len(at[0]):
-            frame = pair_frame(left.payload, right.payload, left.start, right.start, at, self._node.predicate.columns())
+            frame = pair_frame(
+                left.payload,
+                right.payload,
+                left.start,
+                right.start,
+                at,
+                self._node.predicate.columns(),
+            )
             keep = evaluate_mask(self._node.predicate, frame)
             at = at[0][keep], at[1][keep]
-        # Cut each left row at the endpoints of its matches: the row itself is alive throughout, its matches on top.
+        # Cut each left row at the endpoints of its matches: the row itself is alive throughout, its
+        # matches on top.
         alive = np.flatnonzero(since < left.end)
         owner = np.concatenate([alive, at[0]])
         starts = np.concatenate([since[alive], np.maximum(right.start[at[1]], since[at[0]])])
@@ -142,7 +172,10 @@ class CoverageKernel(Operator):
 
     def _forget(self, cti: int) -> None:
         if cti == INFINITY:
-            self._left, self._right = Delta.empty(self._left.schema), Delta.empty(self._right.schema)
+            self._left, self._right = (
+                Delta.empty(self._left.schema),
+                Delta.empty(self._right.schema),
+            )
             return
         if not ((self._left.end < cti).any() or (self._right.end < cti).any()):
             return
@@ -160,7 +193,11 @@ class CoverageKernel(Operator):
         self._right = self._right.filter(self._right.end >= cti)
 
     def snapshot(self) -> Slices:
-        return {"left": slice_of_delta(self._left), "right": slice_of_delta(self._right), "progress": slice_of_progress(self._progress)}
+        return {
+            "left": slice_of_delta(self._left),
+            "right": slice_of_delta(self._right),
+            "progress": slice_of_progress(self._progress),
+        }
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._left, self._right = delta_of_slice(slices["left"]), delta_of_slice(slices["right"])

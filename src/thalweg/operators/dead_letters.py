@@ -1,4 +1,5 @@
-"""Dead letters: windows that a module failed on, with the reason, for queries that go on without them."""
+"""Dead letters: windows that a module failed on, with the reason, for queries that go on without
+them."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ DEAD_LETTERS = pa.schema(
         ("sample", pa.string()),
     ]
 )
-"""The module, the group's keys as text, the window, what went wrong, and some of the rows it went wrong on."""
+"""The module, the group's keys as text, the window, what went wrong, and some of the rows it went
+wrong on."""
 
 
 class WritesLetters(ABC):

@@ -1,6 +1,8 @@
-"""Describe: R' = R; promises are rolled down to what the operators above can use, and pass when they say something new.
+"""Describe: R' = R; promises are rolled down to what the operators above can use, and pass when
+they say something new.
 
-Nulls, late, duplicate and empty input: rows pass as they are. State: the promise that was passed on last.
+Nulls, late, duplicate and empty input: rows pass as they are. State: the promise that was passed on
+last.
 """
 
 from __future__ import annotations
@@ -10,9 +12,16 @@ from collections.abc import Mapping
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS
 from thalweg.model.rows import Rows
-from thalweg.operators.base import Operator, Slices, least_promise, map_progress, progress_of_slice, slice_of_progress
-from thalweg.operators.punctuation.promises import roll_down
+from thalweg.operators.base import (
+    Operator,
+    Slices,
+    least_promise,
+    map_progress,
+    progress_of_slice,
+    slice_of_progress,
+)
 from thalweg.plan.nodes import Describe
+from thalweg.progress.promises import roll_down
 
 __all__ = ["DescribeKernel"]
 
@@ -22,7 +31,8 @@ class DescribeKernel(Operator):
     >>> import thalweg as tw
     >>> query = tw.source("s", {"v": "int64"}).describe(every=10)
     >>> tw.changes(query, {"s": [tw.cti(7), tw.cti(13), tw.cti(17), tw.point({"v": 1}, 17), tw.cti(20)]})
-    [Cti(time=0, scope=None), Cti(time=10, scope=None), Insert(payload={'v': 1}, start=17, end=18), Cti(time=20, scope=None)]
+    [Cti(time=0, scope=None), Cti(time=10, scope=None), Insert(payload={'v': 1}, start=17, end=18),
+    Cti(time=20, scope=None)]
     """
 
     def __init__(self, node: Describe) -> None:
@@ -33,7 +43,11 @@ class DescribeKernel(Operator):
 
     def process(self, port: int, batch: Batch) -> Batch:
         progress = batch.progress
-        if progress.scoped and self._groups is not None and not set(progress.scope_columns) <= self._groups:
+        if (
+            progress.scoped
+            and self._groups is not None
+            and not set(progress.scope_columns) <= self._groups
+        ):
             progress = progress.without_scopes()
         self._passed = self._passed.merge(map_progress(progress, self._rolled))
         return batch.with_progress(self._passed)

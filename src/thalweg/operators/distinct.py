@@ -1,6 +1,7 @@
 """Distinct: at every instant each payload once: R' = the snapshots of the rows of equal payload.
 
-Lifetimes are cut at every endpoint of the payload's rows. State: see `snapshots`; the group of a row is its payload.
+Lifetimes are cut at every endpoint of the payload's rows. State: see `snapshots`; the group of a
+row is its payload.
 """
 
 from __future__ import annotations
@@ -37,5 +38,9 @@ class DistinctKernel(SnapshotKernel):
         someone = np.zeros(int(snapshots.group.max()) + 1, np.int64)
         someone[snapshots.group[snapshots.first]] = np.arange(len(rows))
         taken = rows.payload.take(pa.array(someone[snapshots.group[alive]]))
-        payload = pa.RecordBatch.from_arrays([taken.column(name) for name in self.schema.names], schema=self.schema)
-        return Delta(payload, snapshots.start[alive], snapshots.end[alive], np.ones(len(alive), np.int64))
+        payload = pa.RecordBatch.from_arrays(
+            [taken.column(name) for name in self.schema.names], schema=self.schema
+        )
+        return Delta(
+            payload, snapshots.start[alive], snapshots.end[alive], np.ones(len(alive), np.int64)
+        )

@@ -1,8 +1,9 @@
 """Floats with twice the digits: a number as the unevaluated sum of two doubles.
 
-An answer that is taken back must be the answer that was given, to the last bit, though its rows may since have been added up in another
-order. Ordinary sums of floats depend on the order in their last digits; with twice the digits the difference lies far below
-the one that the result is rounded to. Infinite and undefined sums come out as they would with plain doubles.
+An answer that is taken back must be the answer that was given, to the last bit, though its rows may
+since have been added up in another order. Ordinary sums of floats depend on the order in their last
+digits; with twice the digits the difference lies far below the one that the result is rounded to.
+Infinite and undefined sums come out as they would with plain doubles.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ def _two_product(a: Floats, b: Floats) -> Doubled:
         high_a = _SPLIT * a - (_SPLIT * a - a)
         high_b = _SPLIT * b - (_SPLIT * b - b)
         low_a, low_b = a - high_a, b - high_b
-        return _finite(product, ((high_a * high_b - product) + high_a * low_b + low_a * high_b) + low_a * low_b)
+        return _finite(
+            product, ((high_a * high_b - product) + high_a * low_b + low_a * high_b) + low_a * low_b
+        )
 
 
 def square(numbers: Floats) -> Doubled:
@@ -65,7 +68,8 @@ def rounded(number: Doubled) -> Floats:
 
 
 def variance_of(count: Floats, total: Doubled, squares: Doubled) -> Floats:
-    """The sample variance from the number of values, their sum and the sum of their squares: (q - s * s / n) / (n - 1)."""
+    """The sample variance from the number of values, their sum and the sum of their squares: (q - s
+    * s / n) / (n - 1)."""
     some = np.where(count > 1, count, 2.0)
     product, low = _two_product(total[0], total[0])
     with np.errstate(invalid="ignore", over="ignore"):

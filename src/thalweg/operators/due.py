@@ -1,4 +1,5 @@
-"""How far a stream has come, and how far its answers are out: what kernels that answer at the end of a window keep beside their rows."""
+"""How far a stream has come, and how far its answers are out: what kernels that answer at the end
+of a window keep beside their rows."""
 
 from __future__ import annotations
 
@@ -30,14 +31,17 @@ class Due:
     out: int = MIN_TIME
 
     def after(self, batch: Batch) -> int:
-        """The latest end of an answer that may leave once this batch is known; never less than what is out."""
+        """The latest end of an answer that may leave once this batch is known; never less than what
+        is out."""
         self.cti = max(self.cti, batch.progress.cti)
         latest = int(batch.start.max()) if len(batch) else MIN_TIME
         self.watermark = max(self.watermark, latest, self.cti)
         return max(self.consistency.threshold(self.watermark, self.cti), self.out)
 
     def to_rows(self) -> Rows:
-        return pa.RecordBatch.from_arrays([pa.array([self.cti, self.watermark, self.out], pa.int64())], names=["marks"])
+        return pa.RecordBatch.from_arrays(
+            [pa.array([self.cti, self.watermark, self.out], pa.int64())], names=["marks"]
+        )
 
     def restore(self, rows: Rows) -> None:
         self.cti, self.watermark, self.out = rows.column(0).to_pylist()

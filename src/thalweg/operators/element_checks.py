@@ -1,4 +1,5 @@
-"""What every element must be before a source takes it: columns as declared, whole times in range, lifetimes that end after they start."""
+"""What every element must be before a source takes it: columns as declared, whole times in range,
+lifetimes that end after they start."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ class ElementChecks:
 
     def checked(self, batch: Batch) -> Batch:
         """The batch, if everything about its elements is as it should be; its times as int64."""
-        if batch.schema != self.schema and not batch.schema.equals(self.schema, check_metadata=False):
+        if batch.schema != self.schema and not batch.schema.equals(
+            self.schema, check_metadata=False
+        ):
             raise SchemaChangeError(
                 f"{self.place(None)}: the columns are {_named(batch.schema)}, but the source declared {_named(self.schema)}. "
                 "Nothing of the batch was applied."
@@ -58,7 +61,9 @@ class ElementChecks:
         assert batch.is_adjust is not None
         if not self.tracks:
             at = int(np.argmax(batch.is_adjust))
-            raise MalformedElementError(f"{self.place(at)}: an adjust, but the source is declared insert_only.")
+            raise MalformedElementError(
+                f"{self.place(at)}: an adjust, but the source is declared insert_only."
+            )
         self._check_range(new_end, "new end", infinite=True)
         refuse_first(
             new_end < batch.start,
@@ -68,18 +73,29 @@ class ElementChecks:
         )
 
     def _shaped(self, batch: Batch) -> Batch:
-        """One start and one end for each row of payload, as int64; `is_adjust` only where something is adjusted."""
+        """One start and one end for each row of payload, as int64; `is_adjust` only where something
+        is adjusted."""
         rows = batch.payload.num_rows
         controls: dict[str, Any] = {"start": batch.start, "end": batch.end}
         if batch.is_adjust is not None:
             controls |= {"new end": batch.new_end, "kind": batch.is_adjust}
         for what, values in controls.items():
-            if not isinstance(values, np.ndarray) or values.shape != (rows,) or (what == "kind" and values.dtype != np.bool_):
-                shape = "none" if values is None else f"{np.size(values)} ({np.asarray(values).dtype})"
-                raise MalformedElementError(f"{self.place(None)}: {rows} rows of payload need {rows} values of {what}; got {shape}.")
+            if (
+                not isinstance(values, np.ndarray)
+                or values.shape != (rows,)
+                or (what == "kind" and values.dtype != np.bool_)
+            ):
+                shape = (
+                    "none" if values is None else f"{np.size(values)} ({np.asarray(values).dtype})"
+                )
+                raise MalformedElementError(
+                    f"{self.place(None)}: {rows} rows of payload need {rows} values of {what}; got {shape}."
+                )
         if batch.is_adjust is not None and not batch.is_adjust.any():
             batch = Batch(batch.payload, batch.start, batch.end, progress=batch.progress)
-        if batch.start.dtype == batch.end.dtype == np.int64 and (batch.new_end is None or batch.new_end.dtype == np.int64):
+        if batch.start.dtype == batch.end.dtype == np.int64 and (
+            batch.new_end is None or batch.new_end.dtype == np.int64
+        ):
             return batch
         start, end = self._ticks(batch.start, "start"), self._ticks(batch.end, "end")
         new_end = None if batch.new_end is None else self._ticks(batch.new_end, "new end")
@@ -87,11 +103,15 @@ class ElementChecks:
 
     def _ticks(self, times: Times, what: str) -> Times:
         if not np.issubdtype(times.dtype, np.integer):
-            raise TimeRangeError(f"{self.place(None)}: the {what} must be whole ticks (int64); it is {times.dtype}.")
+            raise TimeRangeError(
+                f"{self.place(None)}: the {what} must be whole ticks (int64); it is {times.dtype}."
+            )
         if times.dtype == np.uint64:
             refuse_first(
                 times > INFINITY,
-                lambda at: TimeRangeError(f"{self.place(at)}: the {what} {times[at]} is outside the range of the clock."),
+                lambda at: TimeRangeError(
+                    f"{self.place(at)}: the {what} {times[at]} is outside the range of the clock."
+                ),
             )
         return times.astype(np.int64, copy=False)
 
@@ -99,7 +119,12 @@ class ElementChecks:
         fine = (times > MIN_TIME) & (times < MAX_TIME)
         if infinite:
             fine |= times == INFINITY
-        refuse_first(~fine, lambda at: TimeRangeError(f"{self.place(at)}: the {what} {times[at]} is outside the range of the clock."))
+        refuse_first(
+            ~fine,
+            lambda at: TimeRangeError(
+                f"{self.place(at)}: the {what} {times[at]} is outside the range of the clock."
+            ),
+        )
 
 
 def _named(schema: pa.Schema) -> str:

@@ -1,9 +1,10 @@
 """The event index: the rows that open windows need, found by group and by end, then start.
 
-Rows lie in runs. A run never changes and is sorted by (hash of the group, end, start), so the rows of a group that end
-after a time are found by two binary searches. A batch becomes a new run; runs of about one size are merged, so there are
-logarithmically many and each row is copied logarithmically often. A row that is taken back is a row of weight -1 until
-the two meet in a merge. Hashes only find candidates: who asks compares the keys themselves.
+Rows lie in runs. A run never changes and is sorted by (hash of the group, end, start), so the rows
+of a group that end after a time are found by two binary searches. A batch becomes a new run; runs
+of about one size are merged, so there are logarithmically many and each row is copied
+logarithmically often. A row that is taken back is a row of weight -1 until the two meet in a merge.
+Hashes only find candidates: who asks compares the keys themselves.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from thalweg.operators.groups import ranges
 __all__ = ["EventIndex", "first_after", "key_hashes"]
 
 _SMALL = 4_096
-"""A run of up to so many rows is cleaned whenever something in it can go; a larger one when a quarter can."""
+"""A run of up to so many rows is cleaned whenever something in it can go; a larger one when a
+quarter can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,8 @@ class EventIndex:
             self._negative = bool(self._runs) and bool((self._runs[0].rows.weight < 0).any())
 
     def of_groups(self, hashes: Hashes, after: Times | None = None) -> Delta:
-        """The rows of groups with these hashes (sorted, each once), of each those that end after a time."""
+        """The rows of groups with these hashes (sorted, each once), of each those that end after a
+        time."""
         parts = []
         for run in self._runs:
             low = np.searchsorted(run.hashes, hashes, side="left")
@@ -100,14 +103,20 @@ class EventIndex:
 
     def overlapping(self, start: int, end: int) -> Delta:
         """The rows of all groups that overlap [start, end)."""
-        return self._settled([run.rows.filter((run.rows.end > start) & (run.rows.start < end)) for run in self._runs])
+        return self._settled(
+            [run.rows.filter((run.rows.end > start) & (run.rows.start < end)) for run in self._runs]
+        )
 
     def everything(self) -> Delta:
         return self._settled([run.rows for run in self._runs])
 
     def _settled(self, parts: list[Delta]) -> Delta:
         found = Delta.concat(parts, self.schema)
-        return found.consolidate() if self._negative and len(found) and (found.weight < 0).any() else found
+        return (
+            found.consolidate()
+            if self._negative and len(found) and (found.weight < 0).any()
+            else found
+        )
 
     def forget(self, needed: Callable[[Delta], Bools]) -> None:
         """Drop the rows that nobody needs any more; `needed` sees all rows at once."""
@@ -136,7 +145,8 @@ class EventIndex:
     def smallest_end(self) -> int:
         return min((int(run.rows.end.min()) for run in self._runs), default=INFINITY)
 
-    # ------------------------------------------------------------------------------------------------------- state
+    # -------------------------------------------------------------------------------------------------------
+    # state
 
     def slices(self) -> Iterator[tuple[str, Rows]]:
         """One slice a run: the same object as long as the run is there."""
@@ -145,13 +155,18 @@ class EventIndex:
 
     def restore(self, slices: dict[str, Rows]) -> None:
         self.clear()
-        for name in sorted((name for name in slices if name.startswith("events/")), key=lambda name: int(name.partition("/")[2])):
+        for name in sorted(
+            (name for name in slices if name.startswith("events/")),
+            key=lambda name: int(name.partition("/")[2]),
+        ):
             rows = delta_of_slice(slices[name])
             self._runs.append(_Run(rows, key_hashes(rows.payload, self.keys), slices[name]))
             self._negative |= bool((rows.weight < 0).any())
 
     def size(self) -> StateSize:
-        return StateSize(sum(len(run.rows) for run in self._runs), sum(run.rows.nbytes for run in self._runs))
+        return StateSize(
+            sum(len(run.rows) for run in self._runs), sum(run.rows.nbytes for run in self._runs)
+        )
 
 
 def key_hashes(rows: Rows, keys: tuple[str, ...]) -> Hashes:
@@ -160,7 +175,8 @@ def key_hashes(rows: Rows, keys: tuple[str, ...]) -> Hashes:
 
 
 def first_after(times: Times, low: Codes, high: Codes, limit: Times) -> Codes:
-    """Of each sorted stretch times[low:high] the first position whose time is after the limit: binary searches side by side.
+    """Of each sorted stretch times[low:high] the first position whose time is after the limit:
+    binary searches side by side.
 
     >>> first_after(np.array([1, 3, 5, 2, 4]), np.array([0, 3]), np.array([3, 5]), np.array([3, 0])).tolist()
     [2, 3]
@@ -177,4 +193,9 @@ def first_after(times: Times, low: Codes, high: Codes, limit: Times) -> Codes:
 
 
 def _slice(rows: Delta, begin: int, end: int) -> Delta:
-    return Delta(rows.payload.slice(begin, end - begin), rows.start[begin:end], rows.end[begin:end], rows.weight[begin:end])
+    return Delta(
+        rows.payload.slice(begin, end - begin),
+        rows.start[begin:end],
+        rows.end[begin:end],
+        rows.weight[begin:end],
+    )

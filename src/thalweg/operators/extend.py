@@ -1,6 +1,7 @@
 """Extend: R' = {(s, e + by, p) | e + by > s}.
 
-With a negative amount a row can vanish, and a change at e moves to e + by: the promise moves with it. No state.
+With a negative amount a row can vanish, and a change at e moves to e + by: the promise moves with
+it. No state.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Windows as intervals over an order of rows: which groups have rows in which windows, and where those rows stand.
+"""Windows as intervals over an order of rows: which groups have rows in which windows, and where
+those rows stand.
 
-A window of a partition covers the rows whose coordinate lies in [lo, hi): a time, or a number of rows. In each partition lo and hi
-never go back from one window to the next, so that the windows of a row are neighbours, and the rows of a window of a group, sorted
-by coordinate, are neighbours too. Then everything about a window is a range.
+A window of a partition covers the rows whose coordinate lies in [lo, hi): a time, or a number of
+rows. In each partition lo and hi never go back from one window to the next, so that the windows of
+a row are neighbours, and the rows of a window of a group, sorted by coordinate, are neighbours too.
+Then everything about a window is a range.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ __all__ = ["Frames", "Occupied", "occupied"]
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """Windows by partition and in order: the interval each covers, the lifetime of its answer, and its id."""
+    """Windows by partition and in order: the interval each covers, the lifetime of its answer, and
+    its id."""
 
     partition: Codes
     lo: Codes
@@ -35,7 +38,14 @@ class Frames:
     def filter(self, mask: Bools) -> Frames:
         if mask.all():
             return self
-        return Frames(self.partition[mask], self.lo[mask], self.hi[mask], self.start[mask], self.end[mask], self.wid[mask])
+        return Frames(
+            self.partition[mask],
+            self.lo[mask],
+            self.hi[mask],
+            self.start[mask],
+            self.end[mask],
+            self.wid[mask],
+        )
 
     def between(self, low: int, high: int) -> Frames:
         """The windows that end after `low` and not after `high`."""
@@ -44,7 +54,8 @@ class Frames:
 
 @dataclass(frozen=True, slots=True)
 class Occupied:
-    """Pairs of a group and a window that has rows of it: `someone` is a row of the group, [lo, hi) its rows in the order `rows`."""
+    """Pairs of a group and a window that has rows of it: `someone` is a row of the group, [lo, hi)
+    its rows in the order `rows`."""
 
     rows: Codes
     someone: Codes

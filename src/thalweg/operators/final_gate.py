@@ -1,7 +1,9 @@
-"""Final gate: holds every row until nothing can change it, for queries that ask for final answers only.
+"""Final gate: holds every row until nothing can change it, for queries that ask for final answers
+only.
 
-Windows hold their own answers back and know best when they are settled. This gate stands at the end of a query whose
-last operators revise by nature (an anti join, a clip, a source with adjusts): R' = R, but only rows the CTI has passed.
+Windows hold their own answers back and know best when they are settled. This gate stands at the end
+of a query whose last operators revise by nature (an anti join, a clip, a source with adjusts): R' =
+R, but only rows the CTI has passed.
 
 State: the rows that are not settled. Its promise waits for the earliest of them.
 """
@@ -34,7 +36,9 @@ class FinalGateKernel(Operator):
 
     def __init__(self, schema: pa.Schema, *, firm_ends: bool) -> None:
         self.schema = schema
-        self._gate = Gate(schema, Consistency("final"), settled="start" if firm_ends else "past end")
+        self._gate = Gate(
+            schema, Consistency("final"), settled="start" if firm_ends else "past end"
+        )
         self._progress = NO_PROGRESS
 
     def process(self, port: int, batch: Batch) -> Batch:

@@ -42,4 +42,8 @@ def evaluate_columns(columns: Named, frame: Frame, schema: pa.Schema) -> Rows:
 
 def plain_renames(columns: Named, prefix: str = "") -> dict[str, str]:
     """Columns that come through unchanged: old name -> new name."""
-    return {expr.name.removeprefix(prefix): name for name, expr in columns if isinstance(expr, Column) and expr.name.startswith(prefix)}
+    return {
+        expr.name.removeprefix(prefix): name
+        for name, expr in columns
+        if isinstance(expr, Column) and expr.name.startswith(prefix)
+    }

@@ -1,10 +1,12 @@
 """Modules over hopping and tumbling windows, where nothing beyond a window's end matters to it.
 
-Meaning, nulls, duplicates: see `window_apply`. Windows here are integers (see `hopping_grid`), so that those a batch
-affects need no looking for, windows that have not answered need no entry, and a window that has is told only what changed.
+Meaning, nulls, duplicates: see `window_apply`. Windows here are integers (see `hopping_grid`), so
+that those a batch affects need no looking for, windows that have not answered need no entry, and a
+window that has is told only what changed.
 
-State: rows of windows that are not closed, or whose end may still move; the windows that have answered but are not closed.
-The promise is the start of the earliest window that is not closed; with unrestricted stamps there is none.
+State: rows of windows that are not closed, or whose end may still move; the windows that have
+answered but are not closed. The promise is the start of the earliest window that is not closed;
+with unrestricted stamps there is none.
 """
 
 from __future__ import annotations
@@ -54,13 +56,17 @@ class GridApplyKernel(ModuleKernel):
             changes.append(self._revise(delta))
         closed, released = release.advance(batch.progress.cti)
         if released > release.released:
-            changes.append(self._answer(max(release.released, release.closed) + 1, released, closed))
+            changes.append(
+                self._answer(max(release.released, release.closed) + 1, released, closed)
+            )
         moved = closed > release.closed
         release.closed, release.released = closed, released
         if moved:
             self._forget()
         unrestricted = self._node.stamp == "unrestricted" and release.cti != INFINITY
-        return Delta.concat(changes, self.schema).to_batch(Progress(MIN_TIME if unrestricted else release.promise()))
+        return Delta.concat(changes, self.schema).to_batch(
+            Progress(MIN_TIME if unrestricted else release.promise())
+        )
 
     def needs(self, time: int) -> tuple[int, ...]:
         unrestricted = self._node.stamp == "unrestricted" and time > MIN_TIME
@@ -69,10 +75,14 @@ class GridApplyKernel(ModuleKernel):
     def _pairs(self, rows: Delta, low: int, high: int) -> tuple[Codes, Codes]:
         """Rows and the windows low .. high that they are in."""
         first = np.maximum(self._grid.first(rows.start), low)
-        return ranges(first, np.maximum(np.minimum(self._grid.beyond(rows.end), high + 1) - first, 0))
+        return ranges(
+            first, np.maximum(np.minimum(self._grid.beyond(rows.end), high + 1) - first, 0)
+        )
 
     def _begin(self, window: int) -> int:
-        return max(window * self._grid.hop + self._grid.offset, MIN_TIME)  # Python's integers do not wrap around
+        return max(
+            window * self._grid.hop + self._grid.offset, MIN_TIME
+        )  # Python's integers do not wrap around
 
     def _cells(self, code: Codes, row: Codes, window: Codes) -> tuple[Spans, Codes]:
         """The windows of groups that occur, and which of them each pair is in."""
@@ -82,7 +92,8 @@ class GridApplyKernel(ModuleKernel):
         start = self._grid.start(cells % width + low)
         return Spans(cells // width, start, start + self._grid.size), at
 
-    # ------------------------------------------------------------------------------------------- windows that are out
+    # -------------------------------------------------------------------------------------------
+    # windows that are out
 
     def _revise(self, delta: Delta) -> Delta:
         """Take back and answer again the windows that are out and that the changes affect."""
@@ -95,12 +106,17 @@ class GridApplyKernel(ModuleKernel):
         hashes = np.unique(key_hashes(delta.take(late).payload, self._node.keys))
         at = self._windows.of_groups(hashes)
         old = self._windows.entries.take(at)
-        whole = not self._in_steps or ((delta.weight < 0).any() and not self._node.module.differential)
+        whole = not self._in_steps or (
+            (delta.weight < 0).any() and not self._node.module.differential
+        )
         since = np.full(len(hashes), self._begin(int(window.min())))
         before = self._events.of_groups(hashes, since) if whole else Delta.empty(self._module.held)
         self._events.add(delta)
         code, _ = self._codes([before.payload, delta.payload], old.keys)
-        delta_code, old_code = code[len(before) : len(before) + len(delta)], code[len(before) + len(delta) :]
+        delta_code, old_code = (
+            code[len(before) : len(before) + len(delta)],
+            code[len(before) + len(delta) :],
+        )
         spans, cell = self._cells(delta_code, row, window)
         net_row, net_cell, times = self._module.net(delta, row, cell, spans)
         affected = np.zeros(len(spans), np.bool_)
@@ -109,15 +125,27 @@ class GridApplyKernel(ModuleKernel):
             return Delta.empty(self.schema)
         match = matches(old_code, old, spans)
         leaving = match[affected & (match >= 0)]
-        gone = self._taking_back.rows(old.take(leaving), self._windows, before, code[: len(before)], old_code[leaving], self._frame)
+        gone = self._taking_back.rows(
+            old.take(leaving),
+            self._windows,
+            before,
+            code[: len(before)],
+            old_code[leaving],
+            self._frame,
+        )
         spans, match = spans.take(affected), match[affected]
         number = np.cumsum(affected) - 1
         inside = affected[cell]
-        growth = np.bincount(number[cell[inside]], delta.weight[row[inside]], len(spans)).astype(np.int64)
+        growth = np.bincount(number[cell[inside]], delta.weight[row[inside]], len(spans)).astype(
+            np.int64
+        )
         pairs = (net_row, number[net_cell], times)
         arriving = self._changed(delta, spans, match, old, growth, pairs)
         self._windows.exchange(at[leaving], arriving.take(arriving.events > 0))
-        return Delta.concat([gone, self._answer_entries(np.isin(self._windows.entries.id, arriving.id))], self.schema)
+        return Delta.concat(
+            [gone, self._answer_entries(np.isin(self._windows.entries.id, arriving.id))],
+            self.schema,
+        )
 
     def _changed(
         self,
@@ -128,7 +156,8 @@ class GridApplyKernel(ModuleKernel):
         growth: Codes,
         pairs: tuple[Codes, Codes, Codes],
     ) -> Entries:
-        """Entries for affected windows: keys from the changes, counts from what was there; states are told what changed."""
+        """Entries for affected windows: keys from the changes, counts from what was there; states
+        are told what changed."""
         someone = np.empty(len(spans), np.int64)
         someone[pairs[1]] = pairs[0]
         known = match >= 0
@@ -138,7 +167,9 @@ class GridApplyKernel(ModuleKernel):
         arriving = self._windows.make(keys, spans.start, spans.end, events, events)
         if self._in_steps:
             has = known.copy()
-            has[known] = np.array([state is not None for state in old.state[match[known]]], np.bool_)
+            has[known] = np.array(
+                [state is not None for state in old.state[match[known]]], np.bool_
+            )
             row, window, times = pairs
             if not self._node.module.differential:
                 has[window[times < 0]] = False
@@ -157,10 +188,12 @@ class GridApplyKernel(ModuleKernel):
         self._keep_answers(answered, entries)
         return answered.rows
 
-    # ---------------------------------------------------------------------------------------------- windows to come
+    # ----------------------------------------------------------------------------------------------
+    # windows to come
 
     def _answer(self, low: int, high: int, closed: int) -> Delta:
-        """The windows low .. high answer for the first time; those that are not closed are remembered."""
+        """The windows low .. high answer for the first time; those that are not closed are
+        remembered."""
         rows = self._events.overlapping(self._begin(low), self._begin(high) + self._grid.size)
         row, window = self._pairs(rows, low, high)
         if not len(row):
@@ -174,7 +207,9 @@ class GridApplyKernel(ModuleKernel):
         steps = states if self._in_steps and keeps else None
         answered = self._module.from_rows(entries, cells, np.arange(len(entries)), failed, steps)
         if keeps:
-            done = entries.but(answered=np.ones(len(entries), np.bool_), failed=failed, state=states)
+            done = entries.but(
+                answered=np.ones(len(entries), np.bool_), failed=failed, state=states
+            )
             answered, done = self._taking_back.choose(answered, done)
             stay = done.take(self._number(done) > closed)
             self._windows.exchange(np.empty(0, np.int64), stay)
@@ -191,9 +226,16 @@ class GridApplyKernel(ModuleKernel):
             self._windows.clear()
             return
         entries = self._windows.entries
-        self._windows.exchange(np.flatnonzero(self._number(entries) <= release.closed), entries.take(np.empty(0, np.int64)))
+        self._windows.exchange(
+            np.flatnonzero(self._number(entries) <= release.closed),
+            entries.take(np.empty(0, np.int64)),
+        )
         if self._events.smallest_end() < release.cti:
-            self._events.forget(lambda rows: (self._grid.beyond(rows.end) > release.closed + 1) | (rows.end >= release.cti))
+            self._events.forget(
+                lambda rows: (
+                    (self._grid.beyond(rows.end) > release.closed + 1) | (rows.end >= release.cti)
+                )
+            )
 
     def snapshot(self) -> Slices:
         return {

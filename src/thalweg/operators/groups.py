@@ -1,7 +1,8 @@
 """Rows by group: which groups a change touches, and the rows of those groups.
 
-Kernels that recompute keep their rows in one weighted table. A batch touches some groups; the rows of the others are
-put aside, the touched groups are evaluated before and after, and the difference is the answer.
+Kernels that recompute keep their rows in one weighted table. A batch touches some groups; the rows
+of the others are put aside, the touched groups are evaluated before and after, and the difference
+is the answer.
 """
 
 from __future__ import annotations
@@ -14,7 +15,15 @@ from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes, Rows, encode, encode_together
 from thalweg.model.time import Times
 
-__all__ = ["append_column", "group_codes", "keyed_in", "ranges", "refuse_negative", "replace_column", "units"]
+__all__ = [
+    "append_column",
+    "group_codes",
+    "keyed_in",
+    "ranges",
+    "refuse_negative",
+    "replace_column",
+    "units",
+]
 
 
 def group_codes(rows: Rows, keys: tuple[str, ...]) -> tuple[Codes, int]:
@@ -28,7 +37,11 @@ def keyed_in(rows: Rows, others: Rows, keys: tuple[str, ...]) -> Bools:
         return np.full(rows.num_rows, others.num_rows > 0)
     if not rows.num_rows or not others.num_rows:
         return np.zeros(rows.num_rows, np.bool_)
-    own, theirs, size = encode_together([rows.column(k) for k in keys], [others.column(k) for k in keys], (rows.num_rows, others.num_rows))
+    own, theirs, size = encode_together(
+        [rows.column(k) for k in keys],
+        [others.column(k) for k in keys],
+        (rows.num_rows, others.num_rows),
+    )
     touched = np.zeros(size, np.bool_)
     touched[theirs] = True
     return touched[own]
@@ -50,7 +63,9 @@ def units(rows: Delta) -> Delta:
 
 
 def append_column(rows: Rows, name: str, values: Times) -> Rows:
-    return pa.RecordBatch.from_arrays([*rows.columns, pa.array(values)], names=[*rows.schema.names, name])
+    return pa.RecordBatch.from_arrays(
+        [*rows.columns, pa.array(values)], names=[*rows.schema.names, name]
+    )
 
 
 def replace_column(rows: Rows, name: str, values: Times) -> Rows:
@@ -66,4 +81,6 @@ def refuse_negative(rows: Delta, where: str) -> None:
     if len(bad):
         at = int(bad[0])
         row = rows.payload.slice(at, 1).to_pylist()[0]
-        raise UnknownRowError(f"{where}: adjust of a row that was never inserted: {row} over [{rows.start[at]}, {rows.end[at]}).")
+        raise UnknownRowError(
+            f"{where}: adjust of a row that was never inserted: {row} over [{rows.start[at]}, {rows.end[at]})."
+        )

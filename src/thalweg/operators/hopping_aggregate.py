@@ -1,17 +1,18 @@
-"""Hopping and tumbling windows whose aggregates add up: counts, integer sums and averages, without copying any row.
+"""Hopping and tumbling windows whose aggregates add up: counts, integer sums and averages, without
+copying any row.
 
-An event [s, e) is in the windows first(s) .. beyond(e) - 1 (see `hopping_grid`), so it changes the running total of its
-group at just two window indices: it enters at the one and leaves at the other. Per batch these entries are summed by
-(group, index); the total over all entries up to k is the value of window k. Cost per event does not depend on
-size / hop, whatever lifetimes the events have.
+An event [s, e) is in the windows first(s) .. beyond(e) - 1 (see `hopping_grid`), so it changes the
+running total of its group at just two window indices: it enters at the one and leaves at the other.
+Per batch these entries are summed by (group, index); the total over all entries up to k is the
+value of window k. Cost per event does not depend on size / hop, whatever lifetimes the events have.
 
     running    per group, the total at the last window that has answered
     entries    what enters or leaves at later windows, in slices of neighbouring windows
     open       per group and window that has answered but is not closed, its totals: what a late event revises
 
-Null keys are a group of their own. A late event adds to the windows that are out, which are answered again if their
-result changed. State: the three tables; closing a window drops its slice. The promise is the start of the earliest
-window that is not closed.
+Null keys are a group of their own. A late event adds to the windows that are out, which are
+answered again if their result changed. State: the three tables; closing a window drops its slice.
+The promise is the start of the earliest window that is not closed.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ from thalweg.windows import HoppingWindow
 __all__ = ["HoppingAggregateKernel"]
 
 _SLICES = 64
-"""Slices in the length of a window: what a batch touches is written again by the slice, so slices must be a small part of it."""
+"""Slices in the length of a window: what a batch touches is written again by the slice, so slices
+must be a small part of it."""
 
 _DENSE_CELLS = 4_000_000
 """Up to this many (group, window) cells at a time are summed in a dense matrix."""
@@ -74,7 +76,9 @@ class HoppingAggregateKernel(GridOperator):
         self._cell_schema = pa.schema([*key_fields, pa.field("_k", pa.int64()), *partials])
         self._book = KeyBook(key_fields)
         self._running = self._open = self._none = Cells.none(self._width)
-        self._entries = WindowSlices(self._width, width=max(1, node.window.size // node.window.hop // _SLICES))
+        self._entries = WindowSlices(
+            self._width, width=max(1, node.window.size // node.window.hop // _SLICES)
+        )
         self._written: dict[str, tuple[Cells, Rows]] = {}
 
     def process(self, port: int, batch: Batch) -> Batch:
@@ -99,7 +103,8 @@ class HoppingAggregateKernel(GridOperator):
     def needs(self, time: int) -> tuple[int, ...]:
         return (self._release.needs(time),)
 
-    # ---------------------------------------------------------------------------------------------- taking rows in
+    # ----------------------------------------------------------------------------------------------
+    # taking rows in
 
     def _apply(self, batch: Batch) -> tuple[Cells, Cells]:
         """Take rows in. The answers that are out and no longer hold, and what holds instead."""
@@ -118,10 +123,13 @@ class HoppingAggregateKernel(GridOperator):
     def _contributions(self, delta: Delta) -> tuple[list[pa.Array], list[Numbers]]:
         """The keys and the partial sums of each row."""
         rows = self._arguments.project(delta.payload, delta.start)
-        return [rows.column(name) for name in self._keys], self._partials.of_rows(rows, delta.weight)
+        return [rows.column(name) for name in self._keys], self._partials.of_rows(
+            rows, delta.weight
+        )
 
     def _enter(self, cells: Cells, beyond: Codes) -> tuple[Cells, Cells]:
-        """Note where cells enter and leave; what has entered already goes to the running totals and the open windows."""
+        """Note where cells enter and leave; what has entered already goes to the running totals and
+        the open windows."""
         out = self._release.released
         gone = came = self._none
         late = cells.window <= out
@@ -139,7 +147,8 @@ class HoppingAggregateKernel(GridOperator):
         return gone, came
 
     def _revise(self, cells: Cells, beyond: Codes) -> tuple[Cells, Cells]:
-        """Add late cells to the windows that have answered but are not closed: what they were, and what they are now."""
+        """Add late cells to the windows that have answered but are not closed: what they were, and
+        what they are now."""
         low = np.maximum(cells.window, self._release.closed + 1)
         length = np.maximum(np.minimum(beyond, self._release.released + 1) - low, 0)
         which, window = ranges(low, length)
@@ -153,15 +162,20 @@ class HoppingAggregateKernel(GridOperator):
         sums[:, at[known]] = after[:, known]
         new = np.flatnonzero(~known)
         opened = Cells(late.group[new], late.window[new], after[:, new])
-        self._open = Cells.concat([Cells(self._open.group, self._open.window, sums), opened], self._width)
+        self._open = Cells.concat(
+            [Cells(self._open.group, self._open.window, sums), opened], self._width
+        )
         if not after[0].all():
             self._open = self._open.where(self._open.sums[0] != 0)
         was, now = before[0] > 0, after[0] > 0
         changed = (was != now) | self._partials.differ(before, after)
-        return Cells(late.group, late.window, before).where(changed & was), Cells(late.group, late.window, after).where(changed & now)
+        return Cells(late.group, late.window, before).where(changed & was), Cells(
+            late.group, late.window, after
+        ).where(changed & now)
 
     def _find_open(self, late: Cells) -> tuple[Numbers, Codes]:
-        """The sums of open windows before some late cells, zero where there was none; and where each stands in `_open`."""
+        """The sums of open windows before some late cells, zero where there was none; and where
+        each stands in `_open`."""
         before, at = np.zeros_like(late.sums), np.full(len(late), -1, np.int64)
         low, high = int(late.window.min()), int(late.window.max())
         near = np.flatnonzero((self._open.window >= low) & (self._open.window <= high))
@@ -180,7 +194,8 @@ class HoppingAggregateKernel(GridOperator):
             before[:, known] = self._open.sums[:, at[known]]
         return before, at
 
-    # --------------------------------------------------------------------------------------------------- answering
+    # ---------------------------------------------------------------------------------------------------
+    # answering
 
     def _answer(self, out: int, released: int, closed: int) -> Cells:
         """The windows after `out` up to `released`: running totals moved on, entry by entry."""
@@ -196,13 +211,21 @@ class HoppingAggregateKernel(GridOperator):
             group, groups = encode([group], len(group))
             numbers = np.empty(groups, np.int64)
             numbers[group] = cells.group
-        totals_of = _dense_totals if groups * span <= max(_DENSE_CELLS, 4 * len(cells)) else _sparse_totals
+        totals_of = (
+            _dense_totals if groups * span <= max(_DENSE_CELLS, 4 * len(cells)) else _sparse_totals
+        )
         owner, at, totals, last = totals_of(group, cells.window - low, cells.sums, groups, span)
         alive = np.flatnonzero(last[0] > 0)
-        self._running = Cells(alive if numbers is None else numbers[alive], np.full(len(alive), released), last[:, alive])
+        self._running = Cells(
+            alive if numbers is None else numbers[alive],
+            np.full(len(alive), released),
+            last[:, alive],
+        )
         answered = Cells(owner if numbers is None else numbers[owner], at + low, totals)
         if closed < released:
-            self._open = Cells.concat([self._open, answered.where(answered.window > closed)], self._width)
+            self._open = Cells.concat(
+                [self._open, answered.where(answered.window > closed)], self._width
+            )
         return answered
 
     def _changes(self, gone: Cells, came: Cells, answered: Cells, progress: Progress) -> Batch:
@@ -220,7 +243,8 @@ class HoppingAggregateKernel(GridOperator):
         new_end[: len(gone)], adjusts[: len(gone)] = start[: len(gone)], True
         return Batch(payload, start, end, new_end, adjusts, progress)
 
-    # ------------------------------------------------------------------------------------------------------- state
+    # -------------------------------------------------------------------------------------------------------
+    # state
 
     def _forget_all(self) -> None:
         self._running = self._open = self._none
@@ -244,9 +268,18 @@ class HoppingAggregateKernel(GridOperator):
     def _tidy(self) -> None:
         """Numbers of groups that nothing refers to are given to others."""
         tables = self._tables()
-        moved = self._book.keep(np.unique(np.concatenate([cells.group for cells in tables.values()])))
-        fresh = {name: Cells(moved[cells.group], cells.window, cells.sums) for name, cells in tables.items()}
-        self._written = {name: (fresh[name], rows) for name, (cells, rows) in self._written.items() if tables.get(name) is cells}
+        moved = self._book.keep(
+            np.unique(np.concatenate([cells.group for cells in tables.values()]))
+        )
+        fresh = {
+            name: Cells(moved[cells.group], cells.window, cells.sums)
+            for name, cells in tables.items()
+        }
+        self._written = {
+            name: (fresh[name], rows)
+            for name, (cells, rows) in self._written.items()
+            if tables.get(name) is cells
+        }
         self._put(fresh)
 
     def snapshot(self) -> Slices:
@@ -254,12 +287,21 @@ class HoppingAggregateKernel(GridOperator):
         written: dict[str, tuple[Cells, Rows]] = {}
         for name, cells in self._tables().items():
             known = self._written.get(name)
-            written[name] = known if known is not None and known[0] is cells else (cells, self._rows(cells))
+            written[name] = (
+                known if known is not None and known[0] is cells else (cells, self._rows(cells))
+            )
         self._written = written
-        return {"release": slice_of_release(self._release), **{name: rows for name, (_, rows) in written.items()}}
+        return {
+            "release": slice_of_release(self._release),
+            **{name: rows for name, (_, rows) in written.items()},
+        }
 
     def _rows(self, cells: Cells) -> Rows:
-        columns = [*self._book.columns(cells.group), pa.array(cells.window), *map(pa.array, cells.sums)]
+        columns = [
+            *self._book.columns(cells.group),
+            pa.array(cells.window),
+            *map(pa.array, cells.sums),
+        ]
         return pa.RecordBatch.from_arrays(columns, schema=self._cell_schema)
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
@@ -268,14 +310,20 @@ class HoppingAggregateKernel(GridOperator):
             if name != "release":
                 width = len(self._keys)
                 window, *sums = (column.to_numpy() for column in rows.columns[width:])
-                cells = Cells(self._book.numbers(rows.columns[:width], rows.num_rows), window, np.array(sums, np.int64))
+                cells = Cells(
+                    self._book.numbers(rows.columns[:width], rows.num_rows),
+                    window,
+                    np.array(sums, np.int64),
+                )
                 self._written[name] = cells, rows
         self._put({name: cells for name, (cells, _) in self._written.items()})
         restore_release(self._release, slices["release"])
 
     def state_size(self) -> StateSize:
         tables = (self._running, self._open)
-        own = StateSize(sum(map(len, tables)), sum(table.nbytes for table in tables) + self._book.nbytes)
+        own = StateSize(
+            sum(map(len, tables)), sum(table.nbytes for table in tables) + self._book.nbytes
+        )
         return own + self._entries.size()
 
 
@@ -291,7 +339,8 @@ def _gather(cells: Cells, beyond: Codes) -> tuple[Cells, Codes]:
 
 
 Totals = tuple[Codes, Codes, Numbers, Numbers]
-"""Group and window of each non-empty cell, its totals; and the totals of each group at the last window."""
+"""Group and window of each non-empty cell, its totals; and the totals of each group at the last
+window."""
 
 
 def _dense_totals(group: Codes, window: Codes, sums: Numbers, groups: int, span: int) -> Totals:
@@ -300,14 +349,19 @@ def _dense_totals(group: Codes, window: Codes, sums: Numbers, groups: int, span:
     matrix = np.zeros((len(sums), groups * span), np.int64)
     for row, column in zip(matrix, sums, strict=True):
         np.add.at(row, place, column)
-    running = matrix if span == 1 else matrix.reshape(len(sums), groups, span).cumsum(axis=2).reshape(len(sums), -1)
+    running = (
+        matrix
+        if span == 1
+        else matrix.reshape(len(sums), groups, span).cumsum(axis=2).reshape(len(sums), -1)
+    )
     cells = np.flatnonzero(running[0] > 0)
     owner, at = np.divmod(cells, span)
     return owner, at, running[:, cells], running[:, span - 1 :: span]
 
 
 def _sparse_totals(group: Codes, window: Codes, sums: Numbers, groups: int, span: int) -> Totals:
-    """The same by sorting, for many groups or long silences: between entries totals stay, and are repeated."""
+    """The same by sorting, for many groups or long silences: between entries totals stay, and are
+    repeated."""
     order = np.lexsort((window, group))
     owner, at = group[order], window[order]
     new_group = np.ones(len(order), np.bool_)

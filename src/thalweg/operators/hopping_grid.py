@@ -3,8 +3,9 @@
     first(s)     smallest k whose window ends after s:  floor((s - offset - size) / hop) + 1
     beyond(e)    smallest k whose window starts at or after e:  ceil((e - offset) / hop)
 
-An event [s, e) belongs to the windows first(s) .. beyond(e) - 1. Two more integers follow the stream: windows up to
-`closed` end at or before the CTI, windows up to `released` may have answers out (see `consistency`).
+An event [s, e) belongs to the windows first(s) .. beyond(e) - 1. Two more integers follow the
+stream: windows up to `closed` end at or before the CTI, windows up to `released` may have answers
+out (see `consistency`).
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class Grid:
 
 @dataclass(slots=True)
 class Release:
-    """How far a stream has come on the grid. `horizon` is the largest finite time seen, where rows without an end stop."""
+    """How far a stream has come on the grid. `horizon` is the largest finite time seen, where rows
+    without an end stop."""
 
     grid: Grid
     consistency: Consistency
@@ -82,23 +84,31 @@ class Release:
             self.horizon = max(self.horizon, self.cti)
         self.watermark = max(self.watermark, self.cti)
         last = self.grid.last_starting_by(self.horizon - 1) if self.horizon != MIN_TIME else NEVER
-        closed = min(self.grid.last_ending_by(self.cti), last) if self.cti == INFINITY else self.grid.last_ending_by(self.cti)
+        closed = (
+            min(self.grid.last_ending_by(self.cti), last)
+            if self.cti == INFINITY
+            else self.grid.last_ending_by(self.cti)
+        )
         if self.consistency.mode == "eager":
             released = self.grid.last_starting_by(min(self.watermark, self.horizon))
         else:
-            released = self.grid.last_ending_by(self.consistency.threshold(self.watermark, self.cti))
+            released = self.grid.last_ending_by(
+                self.consistency.threshold(self.watermark, self.cti)
+            )
         released = max(min(released, last), closed)
         return max(closed, self.closed), max(released, self.released)
 
     def needs(self, time: int) -> int:
-        """The end of the last window that starts before a time: once it is closed, `time` can be promised."""
+        """The end of the last window that starts before a time: once it is closed, `time` can be
+        promised."""
         if time <= MIN_TIME or time == INFINITY:
             return time
         last = -((self.grid.offset - time) // self.grid.hop) - 1
         return max(last * self.grid.hop + self.grid.offset + self.grid.size, MIN_TIME + 1)
 
     def promise(self) -> int:
-        """The start of the earliest window that is not closed: no answer before it changes any more."""
+        """The start of the earliest window that is not closed: no answer before it changes any
+        more."""
         if self.cti in (MIN_TIME, INFINITY):
             return self.cti
         return (self.closed + 1) * self.grid.hop + self.grid.offset
@@ -111,5 +121,6 @@ class GridOperator(Operator):
 
     @property
     def release(self) -> Release:
-        """How far it has come; whoever knows better than the common promise may move its watermark."""
+        """How far it has come; whoever knows better than the common promise may move its
+        watermark."""
         return self._release

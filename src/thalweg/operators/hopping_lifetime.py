@@ -1,8 +1,10 @@
-"""Hopping lifetime (Trill's hopping window): (s, e, p) -> (ceil(s), ceil(s + size), p) on the grid offset + k * hop.
+"""Hopping lifetime (Trill's hopping window): (s, e, p) -> (ceil(s), ceil(s + size), p) on the grid
+offset + k * hop.
 
-The end is ignored: the value of an aggregate over [T, T + hop) covers starts in (T - size, T]. Where windows have gaps
-(size < hop) a row lives over [T, T + size) if its start lies in (T - size, T], T being ceil(s), and vanishes otherwise.
-A promise is rounded up like a start. No state. For windows by overlap, which are what StreamInsight means, use `hopping`.
+The end is ignored: the value of an aggregate over [T, T + hop) covers starts in (T - size, T].
+Where windows have gaps (size < hop) a row lives over [T, T + size) if its start lies in (T - size,
+T], T being ceil(s), and vanishes otherwise. A promise is rounded up like a start. No state. For
+windows by overlap, which are what StreamInsight means, use `hopping`.
 """
 
 from __future__ import annotations

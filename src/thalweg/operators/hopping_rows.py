@@ -1,10 +1,12 @@
-"""Hopping windows over kept rows: aggregates that need each window's rows (percentiles, first, ...), and top-k.
+"""Hopping windows over kept rows: aggregates that need each window's rows (percentiles, first,
+...), and top-k.
 
-Meaning: per group and window [a, a + size) with at least one row that overlaps it, what those rows give, living as long
-as the window. A window answers once, when it may (see `consistency`), and is answered again when its rows change.
+Meaning: per group and window [a, a + size) with at least one row that overlaps it, what those rows
+give, living as long as the window. A window answers once, when it may (see `consistency`), and is
+answered again when its rows change.
 
-State: rows that overlap a window the CTI has not closed, or whose end may still move into one. The promise is the start
-of the earliest window that is not closed.
+State: rows that overlap a window the CTI has not closed, or whose end may still move into one. The
+promise is the start of the earliest window that is not closed.
 """
 
 from __future__ import annotations
@@ -23,7 +25,14 @@ from thalweg.model.time import INFINITY
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Slices, StateSize, delta_of_slice, slice_of_delta
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.groups import append_column, group_codes, keyed_in, ranges, refuse_negative, units
+from thalweg.operators.groups import (
+    append_column,
+    group_codes,
+    keyed_in,
+    ranges,
+    refuse_negative,
+    units,
+)
 from thalweg.operators.hopping_grid import Grid, GridOperator, Release
 from thalweg.operators.reduce import reduce_cells
 from thalweg.operators.top_k import rank_members, ranked_projection
@@ -36,7 +45,14 @@ __all__ = ["HoppingRowsAggregateKernel", "HoppingRowsKernel", "HoppingTopKKernel
 class HoppingRowsKernel(GridOperator):
     """The shared part: which windows to evaluate when."""
 
-    def __init__(self, schema: pa.Schema, held: pa.Schema, keys: tuple[str, ...], window: HoppingWindow, consistency: Consistency) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        held: pa.Schema,
+        keys: tuple[str, ...],
+        window: HoppingWindow,
+        consistency: Consistency,
+    ) -> None:
         self.schema = schema
         self._keys = keys
         self._grid = Grid(window)
@@ -60,7 +76,9 @@ class HoppingRowsKernel(GridOperator):
             changes.append(self._apply(delta))
         closed, released = release.advance(batch.progress.cti)
         if released > release.released:
-            changes.append(self._evaluate(self._held, max(release.released, release.closed) + 1, released))
+            changes.append(
+                self._evaluate(self._held, max(release.released, release.closed) + 1, released)
+            )
         release.closed, release.released = closed, released
         self._forget()
         return Delta.concat(changes, self.schema).to_batch(Progress(release.promise()))
@@ -81,7 +99,10 @@ class HoppingRowsKernel(GridOperator):
         high = min(int(self._grid.beyond(delta.end).max()) - 1, self._release.released)
         if low > high:
             return Delta.empty(self.schema)
-        return Delta.concat([self._evaluate(after, low, high), self._evaluate(before, low, high).negate()], self.schema)
+        return Delta.concat(
+            [self._evaluate(after, low, high), self._evaluate(before, low, high).negate()],
+            self.schema,
+        )
 
     def _evaluate(self, rows: Delta, low: int, high: int) -> Delta:
         """Answers of the windows low .. high."""
@@ -123,7 +144,9 @@ class HoppingRowsKernel(GridOperator):
 
 def slice_of_release(release: Release) -> Rows:
     names = ["watermark", "cti", "horizon", "closed", "released"]
-    return pa.RecordBatch.from_arrays([pa.array([getattr(release, name)], pa.int64()) for name in names], names=names)
+    return pa.RecordBatch.from_arrays(
+        [pa.array([getattr(release, name)], pa.int64()) for name in names], names=names
+    )
 
 
 def restore_release(release: Release, rows: Rows) -> None:
@@ -146,7 +169,12 @@ class HoppingRowsAggregateKernel(HoppingRowsKernel):
 
     def project(self, batch: Batch) -> Delta:
         delta = Delta.of_batch(batch)
-        return Delta(self._arguments.project(delta.payload, delta.start), delta.start, delta.end, delta.weight)
+        return Delta(
+            self._arguments.project(delta.payload, delta.start),
+            delta.start,
+            delta.end,
+            delta.weight,
+        )
 
     def answer(self, rows: Delta, member: Codes, window: Codes, group: Codes) -> Delta:
         cell, cells = encode([group, window], len(member))
@@ -156,8 +184,14 @@ class HoppingRowsAggregateKernel(HoppingRowsKernel):
         columns = [keys.column(name) for name in self._keys]
         for index in range(len(self._arguments.calls)):
             kind = self.schema.field(len(self._keys) + index).type
-            columns.append(reduce_cells(self._arguments, index, rows.payload, rows.start, member, cell, cells, kind))
-        return self._stamped(pa.RecordBatch.from_arrays(columns, schema=self.schema), window[someone])
+            columns.append(
+                reduce_cells(
+                    self._arguments, index, rows.payload, rows.start, member, cell, cells, kind
+                )
+            )
+        return self._stamped(
+            pa.RecordBatch.from_arrays(columns, schema=self.schema), window[someone]
+        )
 
 
 class HoppingTopKKernel(HoppingRowsKernel):
@@ -180,7 +214,9 @@ class HoppingTopKKernel(HoppingRowsKernel):
 
     def answer(self, rows: Delta, member: Codes, window: Codes, group: Codes) -> Delta:
         cell, _ = encode([group, window], len(member))
-        rank = rank_members(rows.payload.column("_order"), member, cell, descending=self._node.descending)
+        rank = rank_members(
+            rows.payload.column("_order"), member, cell, descending=self._node.descending
+        )
         best = rank <= self._node.k
         names = self._node.input.schema.names
         taken = rows.payload.take(pa.array(member[best]))

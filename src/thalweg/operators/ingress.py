@@ -1,19 +1,24 @@
-"""Ingress: where a stream enters. Checks every element, deals with late ones, and turns observation into promises.
+"""Ingress: where a stream enters. Checks every element, deals with late ones, and turns observation
+into promises.
 
-A batch is checked whole before any of it is applied: a refused batch leaves no trace, and `admit` takes several batches or
-none. Checks: columns as declared; times in range; lifetimes that end after they start; adjusts of rows that are there when
-their turn comes; CTIs that do not go back, for all rows or for a group.
+A batch is checked whole before any of it is applied: a refused batch leaves no trace, and `admit`
+takes several batches or none. Checks: columns as declared; times in range; lifetimes that end after
+they start; adjusts of rows that are there when their turn comes; CTIs that do not go back, for all
+rows or for a group.
 
-An element is late when its sync time lies before the promise made so far: the latest CTI in the data, for all rows or for its
-group, or what the policies of the source make of the rows before it and of the clock (see `punctuation`).
+An element is late when its sync time lies before the promise made so far: the latest CTI in the
+data, for all rows or for its group, or what the policies of the source make of the rows before it
+and of the clock (see `punctuation`).
 
-Policies: `error` refuses the batch; `drop` and `side` leave the element out; `adjust` moves it to the promise, or leaves
-it out when nothing of it remains. Every late element is written to the ledger with what became of it. A later adjust
-that speaks of a row that was moved is applied to the row as it is; of a row that was left out, it is left out too.
+Policies: `error` refuses the batch; `drop` and `side` leave the element out; `adjust` moves it to
+the promise, or leaves it out when nothing of it remains. Every late element is written to the
+ledger with what became of it. A later adjust that speaks of a row that was moved is applied to the
+row as it is; of a row that was left out, it is left out too.
 
-State: rows that may still be adjusted (none for a source declared insert-only), rows that are not as their source
-believes, what the policies remember of each partition, rows in quarantine, and the entries of the ledgers that nobody has taken
-yet. All of it but the ledgers is made of values that are replaced, never changed.
+State: rows that may still be adjusted (none for a source declared insert-only), rows that are not
+as their source believes, what the policies remember of each partition, rows in quarantine, and the
+entries of the ledgers that nobody has taken yet. All of it but the ledgers is made of values that
+are replaced, never changed.
 """
 
 from __future__ import annotations
@@ -44,14 +49,21 @@ from thalweg.model.progress import NO_PROGRESS, Progress, Scope, progress_of_tex
 from thalweg.model.punctuation import Punctuation
 from thalweg.model.rows import Codes, Rows, encode
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
-from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, map_progress, slice_of_delta
+from thalweg.operators.base import (
+    Operator,
+    Slices,
+    StateSize,
+    delta_of_slice,
+    map_progress,
+    slice_of_delta,
+)
 from thalweg.operators.claims import Claims, Rewritten, rewrite_late
 from thalweg.operators.element_checks import ElementChecks, shown_row
-from thalweg.operators.late_ledger import LateLedger
-from thalweg.operators.punctuation import QuarantineGate
-from thalweg.operators.punctuation.promises import Groups, SourcePromises, roll_down
-from thalweg.operators.punctuation.quarantine import Case
 from thalweg.plan.nodes import Source
+from thalweg.progress import QuarantineGate
+from thalweg.progress.late_ledger import LateLedger
+from thalweg.progress.promises import Groups, SourcePromises, roll_down
+from thalweg.progress.quarantine import Case
 
 __all__ = ["IngressKernel", "LateLedger"]
 
@@ -73,7 +85,11 @@ class IngressKernel(Operator):
         self._claims = Claims(node.schema)
         self._progress = NO_PROGRESS
         self._promises = SourcePromises(node.ingress)
-        self._gate = None if node.ingress.quarantine is None else QuarantineGate(node.ingress.quarantine, node.schema)
+        self._gate = (
+            None
+            if node.ingress.quarantine is None
+            else QuarantineGate(node.ingress.quarantine, node.schema)
+        )
         self.quarantined = LateLedger()
         self._grid = None if node.ingress.period is None else (node.ingress.period, 0)
         self._guards: tuple[Punctuation, ...] = ()
@@ -84,26 +100,49 @@ class IngressKernel(Operator):
         self._fired: int | None = None
         self._since: int | None = None
         self.passes: tuple[int, int] | None = None
-        """Of the promises that are given, only times on this grid are passed on; rows are judged by all of them."""
+        """Of the promises that are given, only times on this grid are passed on; rows are judged by
+        all of them."""
         self.warnings: dict[Any, str] = {}
 
     def use_grid(self, grid: tuple[int, int] | None) -> None:
-        """Promises that follow from what was seen need be no finer than this; a period of the source's own comes first."""
+        """Promises that follow from what was seen need be no finer than this; a period of the
+        source's own comes first."""
         if self._policy.period is None:
             self._grid = grid
 
-    # -------------------------------------------------------------------------------------------------------- flow
+    # --------------------------------------------------------------------------------------------------------
+    # flow
 
     def admit(self, batches: Sequence[Batch]) -> list[Batch]:
         """What `process` makes of each of these batches; when one of them is refused, all are."""
         if len(batches) == 1:
             return [self.process(0, batches[0])]
-        before = self._live, self._claims, self._progress, self._batches, self._promises, self._gate, self._heard, self._since
-        ledgers = [(ledger, ledger.count, len(ledger.tables)) for ledger in (self.ledger, self.quarantined)]
+        before = (
+            self._live,
+            self._claims,
+            self._progress,
+            self._batches,
+            self._promises,
+            self._gate,
+            self._heard,
+            self._since,
+        )
+        ledgers = [
+            (ledger, ledger.count, len(ledger.tables)) for ledger in (self.ledger, self.quarantined)
+        ]
         try:
             return [self.process(0, batch) for batch in batches]
         except InputError:
-            self._live, self._claims, self._progress, self._batches, self._promises, self._gate, self._heard, self._since = before
+            (
+                self._live,
+                self._claims,
+                self._progress,
+                self._batches,
+                self._promises,
+                self._gate,
+                self._heard,
+                self._since,
+            ) = before
             for ledger, count, noted in ledgers:
                 ledger.count = count
                 del ledger.tables[noted:]
@@ -125,7 +164,9 @@ class IngressKernel(Operator):
         if late.any() or (batch.is_adjust is not None and len(self._claims)):
             if late.any() and self._policy.late == "error":
                 self._refuse_late(batch, promise, int(np.argmax(late)))
-            rewritten = rewrite_late(batch, promise, self._policy.late, self._claims, adjustable=self._tracks)
+            rewritten = rewrite_late(
+                batch, promise, self._policy.late, self._claims, adjustable=self._tracks
+            )
         admitted = batch if rewritten is None else rewritten.batch
         live = self._track(admitted, None if rewritten is None else rewritten.rows)
         # Nothing was changed until here; from here on nothing can fail.
@@ -141,10 +182,16 @@ class IngressKernel(Operator):
         self._promises = promises
         self._advance(promises.now(given, parts, self._progress, self._grid), len(batch))
         if len(self._live):
-            self._live = self._live.filter((self._live.end >= self._progress.cti) & (self._progress.cti != INFINITY))
+            self._live = self._live.filter(
+                (self._live.end >= self._progress.cti) & (self._progress.cti != INFINITY)
+            )
         if len(self._claims):
             self._claims = self._claims.still_open(self._progress.cti)
-        passed = self._progress if self.passes is None else map_progress(self._progress, lambda time: roll_down(time, self.passes))
+        passed = (
+            self._progress
+            if self.passes is None
+            else map_progress(self._progress, lambda time: roll_down(time, self.passes))
+        )
         return admitted.with_progress(passed)
 
     def _advance(self, made: Progress, arrived: int) -> None:
@@ -164,15 +211,20 @@ class IngressKernel(Operator):
         )
 
     def _track(self, batch: Batch, rows: Codes | None) -> Delta | None:
-        """The rows that may still be adjusted, after this batch. `rows` says where its elements stood when it came."""
+        """The rows that may still be adjusted, after this batch. `rows` says where its elements
+        stood when it came."""
         if not self._tracks or not len(batch):
             return None
         live = Delta.concat([self._live, Delta.of_batch(batch)], self.schema)
         if batch.is_adjust is None or batch.new_end is None:
             return live
         code, size = encode([*live.payload.columns, live.start, live.end], len(live))
-        # The changes of a batch stand behind the rows there were: what adjusts take, then what arrives. An adjust takes first.
-        takes, gives = np.flatnonzero(batch.is_adjust), np.flatnonzero(~batch.is_adjust | (batch.new_end > batch.start))
+        # The changes of a batch stand behind the rows there were: what adjusts take, then what
+        # arrives. An adjust takes first.
+        takes, gives = (
+            np.flatnonzero(batch.is_adjust),
+            np.flatnonzero(~batch.is_adjust | (batch.new_end > batch.start)),
+        )
         turn = np.concatenate([np.full(len(self._live), -1), takes * 2, gives * 2 + 1])
         begin = len(self._live)
         missing = _first_missing(code, live.weight, turn, code[begin : begin + len(takes)], size)
@@ -196,30 +248,41 @@ class IngressKernel(Operator):
     def _checks(self) -> ElementChecks:
         return ElementChecks(self._name, self._batches, self.schema, self._tracks)
 
-    # ----------------------------------------------------------------------------------------------------- patterns
+    # -----------------------------------------------------------------------------------------------------
+    # patterns
 
     def guard(self, pattern: Punctuation) -> None:
         """From now on a row that matches a pattern is late."""
         for column in pattern.patterns:
             if column not in self.schema.names:
                 hint = did_you_mean(column, self.schema.names)
-                raise SchemaChangeError(f"{self._place(None)}: a punctuation on {column!r}, a column that the source does not have{hint}")
+                raise SchemaChangeError(
+                    f"{self._place(None)}: a punctuation on {column!r}, a column that the source does not have{hint}"
+                )
         self._guards = (*self._guards, pattern)
 
     def _guarded(self, batch: Batch, promise: Times) -> Times:
-        """Promises raised for the rows that a pattern says will not come; an adjust is no new row."""
+        """Promises raised for the rows that a pattern says will not come; an adjust is no new
+        row."""
         if not self._guards or not len(batch):
             return promise
-        self._guards = tuple(g for g in self._guards if g.time.high is None or int(g.time.high) > self._progress.cti)
+        self._guards = tuple(
+            g for g in self._guards if g.time.high is None or int(g.time.high) > self._progress.cti
+        )
         for pattern in self._guards:
             limit = pattern.limits(batch.payload, batch.start)
-            promise = np.maximum(promise, limit if batch.is_adjust is None else np.where(batch.is_adjust, MIN_TIME, limit))
+            promise = np.maximum(
+                promise,
+                limit if batch.is_adjust is None else np.where(batch.is_adjust, MIN_TIME, limit),
+            )
         return promise
 
-    # ------------------------------------------------------------------------------------------------ CTIs that came
+    # ------------------------------------------------------------------------------------------------
+    # CTIs that came
 
     def _given(self, given: Progress) -> Progress:
-        """The promises that came with a batch, if they can be kept: times of the clock that do not go back, columns that exist."""
+        """The promises that came with a batch, if they can be kept: times of the clock that do not
+        go back, columns that exist."""
         if given is NO_PROGRESS:
             return given
         cti = self._promised(given.cti, self._progress.cti, "the CTI")
@@ -227,23 +290,34 @@ class IngressKernel(Operator):
             return given if type(given.cti) is int else Progress(cti)
         columns, scopes = self._scopes(given)
         scoped = {
-            scope: self._promised(time, self._progress.of(scope), f"the CTI of {dict(zip(columns, scope, strict=True))}")
+            scope: self._promised(
+                time,
+                self._progress.of(scope),
+                f"the CTI of {dict(zip(columns, scope, strict=True))}",
+            )
             for scope, time in zip(scopes, given.scoped.values(), strict=True)
         }
         return Progress(cti, columns, scoped)
 
     def _promised(self, time: Any, known: int, what: str) -> int:
         if not isinstance(time, (int, np.integer)):
-            raise TimeRangeError(f"{self._place(None)}: {what} is {time!r}; a time is a whole number of ticks.")
+            raise TimeRangeError(
+                f"{self._place(None)}: {what} is {time!r}; a time is a whole number of ticks."
+            )
         ticks = int(time)
         if not (MIN_TIME <= ticks < MAX_TIME or ticks == INFINITY):
-            raise TimeRangeError(f"{self._place(None)}: {what} is {ticks}, outside the range of the clock.")
+            raise TimeRangeError(
+                f"{self._place(None)}: {what} is {ticks}, outside the range of the clock."
+            )
         if MIN_TIME != ticks < known and not (self._policy.observes or self._policy.clocks):
-            raise ProgressError(f"{self._place(None)}: {what} is {ticks}, which goes back behind {_shown(known)}.")
+            raise ProgressError(
+                f"{self._place(None)}: {what} is {ticks}, which goes back behind {_shown(known)}."
+            )
         return ticks
 
     def _scopes(self, given: Progress) -> tuple[tuple[str, ...], list[Scope]]:
-        """The columns that promises for groups speak of, and the groups, in values as the columns have them."""
+        """The columns that promises for groups speak of, and the groups, in values as the columns
+        have them."""
         columns = given.scope_columns
         for name in columns:
             if name not in self.schema.names:
@@ -255,7 +329,11 @@ class IngressKernel(Operator):
             known: tuple[str, ...] = (self._policy.partition,)
         else:
             known = self._progress.scope_columns if self._progress.scoped else columns
-        if not columns or columns != known or any(len(scope) != len(columns) for scope in given.scoped):
+        if (
+            not columns
+            or columns != known
+            or any(len(scope) != len(columns) for scope in given.scoped)
+        ):
             raise MalformedElementError(
                 f"{self._place(None)}: CTIs for groups must all be over the same columns, here {', '.join(known) or 'one at least'}; "
                 f"got {', '.join(columns) or 'none'} with {list(given.scoped)[:3]}."
@@ -271,7 +349,8 @@ class IngressKernel(Operator):
                 ) from reason
         return columns, list(zip(*values, strict=True))
 
-    # ---------------------------------------------------------------------------------------------------- promises
+    # ----------------------------------------------------------------------------------------------------
+    # promises
 
     def _parts(self, batch: Batch) -> Groups | None:
         """The partitions of a batch, where they have clocks of their own."""
@@ -286,7 +365,8 @@ class IngressKernel(Operator):
         groups, code = parts if parts is not None else _groups(batch, self._progress.scope_columns)
         return np.array([self._progress.of(group) for group in groups], np.int64)[code]
 
-    # ------------------------------------------------------------------------------------------------------- clock
+    # -------------------------------------------------------------------------------------------------------
+    # clock
 
     def due(self, now: int) -> Batch | None:
         """What the timer of the source promises now, if it goes off and says something new."""
@@ -318,9 +398,14 @@ class IngressKernel(Operator):
 
     def _said(self, time: int) -> Batch | None:
         promise = roll_down(time, self._grid)
-        return Batch.empty(self.schema, Progress(promise)) if MIN_TIME < promise > self._progress.cti else None
+        return (
+            Batch.empty(self.schema, Progress(promise))
+            if MIN_TIME < promise > self._progress.cti
+            else None
+        )
 
-    # ------------------------------------------------------------------------------------------------------- reports
+    # -------------------------------------------------------------------------------------------------------
+    # reports
 
     @property
     def progress(self) -> Progress:
@@ -339,8 +424,16 @@ class IngressKernel(Operator):
 
     def needed(self, time: int, group: Mapping[str, Any] | None = None) -> list[str]:
         """What would bring the promise to a time: one way for each policy, and what always does."""
-        key = None if self._policy.partition is None or group is None else group.get(self._policy.partition)
-        ways = self._promises.needed(time, key) if self._policy.partition is None or group is not None else []
+        key = (
+            None
+            if self._policy.partition is None or group is None
+            else group.get(self._policy.partition)
+        )
+        ways = (
+            self._promises.needed(time, key)
+            if self._policy.partition is None or group is not None
+            else []
+        )
         if self._policy.timer is not None:
             timer = self._policy.timer
             ways.append(f"the clock at {time + timer.behind}, after a silence of {timer.lull}")
@@ -353,7 +446,9 @@ class IngressKernel(Operator):
             if key in self.warnings:
                 continue
             where = (
-                f"source {self._name!r}" if self._policy.partition is None else f"source {self._name!r}, {self._policy.partition}={key!r}"
+                f"source {self._name!r}"
+                if self._policy.partition is None
+                else f"source {self._name!r}, {self._policy.partition}={key!r}"
             )
             self.warnings[key] = (
                 f"{where}: {tracker.late:.0f} of {tracker.judged:.0f} rows came later than the slack {tracker.slack} that was estimated "
@@ -361,7 +456,8 @@ class IngressKernel(Operator):
             )
             warnings.warn(EstimateWarning(self.warnings[key]), stacklevel=2)
 
-    # ------------------------------------------------------------------------------------------------------- state
+    # -------------------------------------------------------------------------------------------------------
+    # state
 
     def snapshot(self) -> Slices:
         counts = [self._batches, self.ledger.count, self.quarantined.count]
@@ -375,7 +471,9 @@ class IngressKernel(Operator):
         if self._gate is not None:
             slices["quarantine"] = self._gate.to_rows()
         if self._guards:
-            slices["guards"] = _text(json.dumps([guard.to_text() for guard in self._guards]), "guards")
+            slices["guards"] = _text(
+                json.dumps([guard.to_text() for guard in self._guards]), "guards"
+            )
         for name, ledger in (("ledger", self.ledger), ("aside", self.quarantined)):
             if ledger.tables:
                 slices[name] = ledger.entries(self.schema).combine_chunks().to_batches()[0]
@@ -392,13 +490,19 @@ class IngressKernel(Operator):
         if self._gate is not None:
             self._gate = self._gate.from_rows(slices["quarantine"])
         if "guards" in slices:
-            self._guards = tuple(map(Punctuation.from_text, json.loads(slices["guards"].column(0)[0].as_py())))
+            self._guards = tuple(
+                map(Punctuation.from_text, json.loads(slices["guards"].column(0)[0].as_py()))
+            )
         for name, ledger in (("ledger", self.ledger), ("aside", self.quarantined)):
             ledger.tables = [pa.Table.from_batches([slices[name]])] if name in slices else []
 
     def state_size(self) -> StateSize:
         waiting = 0 if self._gate is None else len(self._gate)
-        held = 0 if self._gate is None or self._gate.waiting is None else self._gate.waiting.payload.nbytes
+        held = (
+            0
+            if self._gate is None or self._gate.waiting is None
+            else self._gate.waiting.payload.nbytes
+        )
         return StateSize(len(self._live) + len(self._claims) + waiting, self._live.nbytes + held)
 
 
@@ -418,11 +522,18 @@ def _groups(batch: Batch, columns: Sequence[str]) -> Groups:
 def _keys(values: pa.Array) -> list[Any]:
     """Values as dictionary keys; there is one NaN."""
     keys: list[Any] = values.to_pylist()
-    return [math.nan if key is not None and math.isnan(key) else key for key in keys] if pa.types.is_floating(values.type) else keys
+    return (
+        [math.nan if key is not None and math.isnan(key) else key for key in keys]
+        if pa.types.is_floating(values.type)
+        else keys
+    )
 
 
-def _first_missing(code: Codes, weight: Weights, turn: Codes, taken: Codes, size: int) -> int | None:
-    """The first turn at which a row is taken that is not there then. Only the rows that are taken at all are looked at."""
+def _first_missing(
+    code: Codes, weight: Weights, turn: Codes, taken: Codes, size: int
+) -> int | None:
+    """The first turn at which a row is taken that is not there then. Only the rows that are taken
+    at all are looked at."""
     concerned = np.zeros(size, np.bool_)
     concerned[taken] = True
     among = np.flatnonzero(concerned[code])

@@ -1,16 +1,19 @@
-"""Inner join: R' = {([s1, e1) ∩ [s2, e2), result(p1, p2)) | keys equal, predicate true, lifetimes overlap}.
+"""Inner join: R' = {([s1, e1) ∩ [s2, e2), result(p1, p2)) | keys equal, predicate true, lifetimes
+overlap}.
 
-Each batch is joined with what the other side holds and then kept itself: no order, no waiting. Null keys match nothing,
-duplicates multiply. Changes are joined like rows, with the product of the weights, so a change of an end on one side
-becomes a change of the ends of its pairs.
+Each batch is joined with what the other side holds and then kept itself: no order, no waiting. Null
+keys match nothing, duplicates multiply. Changes are joined like rows, with the product of the
+weights, so a change of an end on one side becomes a change of the ends of its pairs.
 
-State: of each side the rows that end after the other side's CTI; later rows of the other side cannot meet an earlier
-one, and a later change of the row itself brings its data along. A row that comes after that is joined and not kept. State
-is held in slices of time (see `time_slices`). The CTI is the smaller of the two.
+State: of each side the rows that end after the other side's CTI; later rows of the other side
+cannot meet an earlier one, and a later change of the row itself brings its data along. A row that
+comes after that is joined and not kept. State is held in slices of time (see `time_slices`). The
+CTI is the smaller of the two.
 
-Where its inputs make promises over columns (`boxes`), so does the join. A pair changes only when one of its rows does:
-each box of the left with each box of the right is a box of the pairs, a joint punctuation. A box of the left alone holds as
-far as no row of the left is held that a later right row may still meet: an individual punctuation.
+Where its inputs make promises over columns (`boxes`), so does the join. A pair changes only when
+one of its rows does: each box of the left with each box of the right is a box of the pairs, a joint
+punctuation. A box of the left alone holds as far as no row of the left is held that a later right
+row may still meet: an individual punctuation.
 """
 
 from __future__ import annotations
@@ -47,8 +50,16 @@ __all__ = ["JoinKernel", "pair_frame", "scoped_by_key"]
 _SIDES = ("left", "right")
 
 
-def pair_frame(left: Rows, right: Rows, left_start: Times, right_start: Times, at: tuple[Codes, Codes], needed: frozenset[str]) -> Frame:
-    """The columns that expressions over a pair need: `l.x`, `r.x`, and plain names that only one side has."""
+def pair_frame(
+    left: Rows,
+    right: Rows,
+    left_start: Times,
+    right_start: Times,
+    at: tuple[Codes, Codes],
+    needed: frozenset[str],
+) -> Frame:
+    """The columns that expressions over a pair need: `l.x`, `r.x`, and plain names that only one
+    side has."""
     columns: dict[str, pa.Array] = {}
     sides = {"l": (left, left_start, pa.array(at[0])), "r": (right, right_start, pa.array(at[1]))}
     for name in needed:
@@ -83,13 +94,17 @@ class JoinKernel(Operator):
     def __init__(self, node: Join) -> None:
         self.schema = node.schema
         self._node = node
-        self._sides = keyed_sides((node.left.schema, node.right.schema), node.left_keys, node.right_keys, node.same)
+        self._sides = keyed_sides(
+            (node.left.schema, node.right.schema), node.left_keys, node.right_keys, node.same
+        )
         self._held = [TimeSlices(side.schema) for side in self._sides]
         self._progress: list[Progress] = [NO_PROGRESS, NO_PROGRESS]
         wanted: list[Expr] = [expr for _, expr in node.result]
         if node.predicate is not None:
             wanted.append(node.predicate)
-        self._needed: frozenset[str] = frozenset().union(*(expr.columns() for expr in wanted)) if wanted else frozenset()
+        self._needed: frozenset[str] = (
+            frozenset().union(*(expr.columns() for expr in wanted)) if wanted else frozenset()
+        )
         self._renames = (plain_renames(node.result, "l."), plain_renames(node.result, "r."))
 
     def process(self, port: int, batch: Batch) -> Batch:
@@ -108,7 +123,11 @@ class JoinKernel(Operator):
     def _near(self, port: int, delta: Delta) -> Delta:
         """The rows of one side that some of these may meet."""
         held = self._held[port]
-        return held.overlapping(int(delta.start.min()), int(delta.end.max())) if len(delta) else Delta.empty(held.schema)
+        return (
+            held.overlapping(int(delta.start.min()), int(delta.end.max()))
+            if len(delta)
+            else Delta.empty(held.schema)
+        )
 
     def _pairs(self, delta: Delta, near: Delta, port: int) -> Delta:
         left, right = (delta, near) if port == 0 else (near, delta)
@@ -119,7 +138,14 @@ class JoinKernel(Operator):
         codes = key_codes(left.payload, right.payload, self._sides[0].key_names, self._node.same)
         at = overlapping_pairs(codes[0], left.start, left.end, codes[1], right.start, right.end)
         if self._node.predicate is not None and len(at[0]):
-            frame = pair_frame(left.payload, right.payload, left.start, right.start, at, self._node.predicate.columns())
+            frame = pair_frame(
+                left.payload,
+                right.payload,
+                left.start,
+                right.start,
+                at,
+                self._node.predicate.columns(),
+            )
             keep = evaluate_mask(self._node.predicate, frame)
             at = at[0][keep], at[1][keep]
         return at
@@ -133,7 +159,8 @@ class JoinKernel(Operator):
         end = np.minimum(left.end[at[0]], right.end[at[1]])
         return Delta(payload, start, end, left.weight[at[0]] * right.weight[at[1]])
 
-    # ---------------------------------------------------------------------------------------------------- promises
+    # ----------------------------------------------------------------------------------------------------
+    # promises
 
     def _promise(self) -> Progress:
         both = self._progress[0].meet(self._progress[1])
@@ -144,26 +171,40 @@ class JoinKernel(Operator):
             return Progress(both.cti, boxes=boxes)
         if not scoped_by_key(self._node, both):
             return Progress(both.cti, boxes=boxes)
-        return replace(rename_scopes(replace(both, boxes={}), {**self._renames[1], **self._renames[0]}), boxes=boxes)
+        return replace(
+            rename_scopes(replace(both, boxes={}), {**self._renames[1], **self._renames[0]}),
+            boxes=boxes,
+        )
 
     def _boxes(self) -> Boxes:
-        left, right = (rename_boxes(self._progress[port].boxes, self._renames[port]) for port in (0, 1))
+        left, right = (
+            rename_boxes(self._progress[port].boxes, self._renames[port]) for port in (0, 1)
+        )
         return merge_boxes(merge_boxes(join_boxes(left, right), self._alone(0)), self._alone(1))
 
     def _alone(self, port: int) -> Boxes:
-        """What the boxes of one side say of pairs: no more than its rows that may still meet a partner allow."""
+        """What the boxes of one side say of pairs: no more than its rows that may still meet a
+        partner allow."""
         found: Boxes = {}
         names = self._renames[port]
         for columns, bounds in self._progress[port].boxes.items():
             if all(column in names for column in columns):
-                low = {names[c]: min(bound, self._held[port].least(c)) for c, bound in zip(columns, bounds, strict=True)}
+                low = {
+                    names[c]: min(bound, self._held[port].least(c))
+                    for c, bound in zip(columns, bounds, strict=True)
+                }
                 found = merge_boxes(found, box(low))
         return found
 
-    # ------------------------------------------------------------------------------------------------------- state
+    # -------------------------------------------------------------------------------------------------------
+    # state
 
     def snapshot(self) -> Slices:
-        held = {name: rows for side, held in zip(_SIDES, self._held, strict=True) for name, rows in held.snapshot(side).items()}
+        held = {
+            name: rows
+            for side, held in zip(_SIDES, self._held, strict=True)
+            for name, rows in held.snapshot(side).items()
+        }
         return {**held, "progress": slice_of_progress(self._progress)}
 
     def restore(self, slices: Mapping[str, Rows]) -> None:

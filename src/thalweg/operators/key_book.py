@@ -1,8 +1,10 @@
-"""A key book: every group that a kernel knows, by number, so that its state holds small integers instead of keys.
+"""A key book: every group that a kernel knows, by number, so that its state holds small integers
+instead of keys.
 
-Keys are compared as payloads are: null equals null, NaN equals NaN, 0.0 equals -0.0. Numbers are given in the order in
-which groups are first seen. A group that is no longer needed keeps its number until `keep` gives all numbers out anew;
-a kernel calls that when its book has doubled, so a book is never more than twice as large as the groups in use.
+Keys are compared as payloads are: null equals null, NaN equals NaN, 0.0 equals -0.0. Numbers are
+given in the order in which groups are first seen. A group that is no longer needed keeps its number
+until `keep` gives all numbers out anew; a kernel calls that when its book has doubled, so a book is
+never more than twice as large as the groups in use.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from thalweg.model.rows import Codes, encode, encode_together
 __all__ = ["KeyBook"]
 
 _LOOK_UP_ONE_BY_ONE = 64
-"""Up to this many distinct keys of a batch are looked up in a dictionary; more are matched with the whole book at once."""
+"""Up to this many distinct keys of a batch are looked up in a dictionary; more are matched with the
+whole book at once."""
 
 _TIDY_FROM = 1_024
 
@@ -41,7 +44,11 @@ class KeyBook:
         self._keys: list[pa.Array] = [pa.array([], field.type) for field in self._fields]
         self._size = 0
         self._by_key: dict[tuple[Hashable, ...], int] = {}
-        self._integers = _Integers() if len(self._fields) == 1 and pa.types.is_signed_integer(self._fields[0].type) else None
+        self._integers = (
+            _Integers()
+            if len(self._fields) == 1 and pa.types.is_signed_integer(self._fields[0].type)
+            else None
+        )
         self._tidy_at = _TIDY_FROM
 
     def __len__(self) -> int:
@@ -62,7 +69,11 @@ class KeyBook:
         someone = np.empty(count, np.int64)
         someone[local] = np.arange(length)
         distinct = [key.take(pa.array(someone)) for key in keys]
-        found = self._one_by_one(distinct) if count <= _LOOK_UP_ONE_BY_ONE or 16 * count < self._size else self._at_once(distinct, count)
+        found = (
+            self._one_by_one(distinct)
+            if count <= _LOOK_UP_ONE_BY_ONE or 16 * count < self._size
+            else self._at_once(distinct, count)
+        )
         new = np.flatnonzero(found < 0)
         if len(new):
             found[new] = self._add([column.take(pa.array(new)) for column in distinct], len(new))
@@ -93,11 +104,16 @@ class KeyBook:
 
     def _add(self, keys: Sequence[pa.Array], count: int) -> Codes:
         first, self._size = self._size, self._size + count
-        self._keys = [pa.concat_arrays([one, two]) for one, two in zip(self._keys, keys, strict=True)]
+        self._keys = [
+            pa.concat_arrays([one, two]) for one, two in zip(self._keys, keys, strict=True)
+        ]
         numbers = np.arange(first, self._size)
         if self._integers is not None:
             valid = np.flatnonzero(keys[0].is_valid().to_numpy(zero_copy_only=False))
-            self._integers.add(keys[0].take(pa.array(valid)).to_numpy().astype(np.int64, copy=False), numbers[valid])
+            self._integers.add(
+                keys[0].take(pa.array(valid)).to_numpy().astype(np.int64, copy=False),
+                numbers[valid],
+            )
         return numbers
 
     def _integer_numbers(self, known: _Integers, key: pa.Array) -> Codes:
@@ -132,7 +148,9 @@ def _values(column: pa.Array) -> list[Hashable]:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_temporal(column.type) and not pa.types.is_interval(column.type):
-        column = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())  # pyarrow makes slow objects of times
+        column = column.cast(
+            pa.int32() if column.type.bit_width == 32 else pa.int64()
+        )  # pyarrow makes slow objects of times
     values: list[Hashable] = column.to_pylist()
     if pa.types.is_floating(column.type):
         return ["NaN" if value != value else value for value in values]
@@ -142,7 +160,8 @@ def _values(column: pa.Array) -> list[Hashable]:
 
 
 class _Integers:
-    """Numbers of integer keys: a table while keys are close together, a sorted list where they are far apart."""
+    """Numbers of integer keys: a table while keys are close together, a sorted list where they are
+    far apart."""
 
     _TABLE = 2**20
 
@@ -160,7 +179,9 @@ class _Integers:
             return np.full(len(values), -1, np.int64)
         if self._table is not None:
             inside = (values >= self._low) & (values <= self._high)
-            return np.where(inside, self._table[np.where(inside, values, self._low) - self._low], -1)
+            return np.where(
+                inside, self._table[np.where(inside, values, self._low) - self._low], -1
+            )
         if len(values) > _TIDY_FROM:
             encoded = pa.array(values).dictionary_encode()
             numbers: Codes = self._search(encoded.dictionary.to_numpy())[encoded.indices.to_numpy()]
@@ -175,7 +196,10 @@ class _Integers:
         """New values, without repetition."""
         if not len(values):
             return
-        every, number = np.concatenate([self._sorted, values]), np.concatenate([self._numbers, numbers])
+        every, number = (
+            np.concatenate([self._sorted, values]),
+            np.concatenate([self._numbers, numbers]),
+        )
         order = np.argsort(every, kind="stable")
         self._sorted, self._numbers = every[order], number[order]
         low, high = int(self._sorted[0]), int(self._sorted[-1])

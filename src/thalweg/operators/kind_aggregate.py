@@ -1,13 +1,16 @@
-"""Aggregates over a user's kind of window: the WID implementation as it is written down, a bucket step and an aggregation.
+"""Aggregates over a user's kind of window: the WID implementation as it is written down, a bucket
+step and an aggregation.
 
-Meaning: per window w of the kind, and group with rows in it, the aggregates of the rows t with w in wids(t), over time_range(w).
+Meaning: per window w of the kind, and group with rows in it, the aggregates of the rows t with w in
+wids(t), over time_range(w).
 
-The bucket step asks the kind for the windows of the rows; the aggregation groups by group and window; the CTI closes windows. The
-kind is asked about whole columns, with the rows' times and the payload columns it reads. Nulls in keys are a group; what
-nulls in the columns that the kind reads mean is up to it. A window must contain the times of its rows: that is how it is
-known to be closed.
+The bucket step asks the kind for the windows of the rows; the aggregation groups by group and
+window; the CTI closes windows. The kind is asked about whole columns, with the rows' times and the
+payload columns it reads. Nulls in keys are a group; what nulls in the columns that the kind reads
+mean is up to it. A window must contain the times of its rows: that is how it is known to be closed.
 
-State: the rows of windows that are not closed. The promise lags behind the CTI by the kind's `longest` window.
+State: the rows of windows that are not closed. The promise lags behind the CTI by the kind's
+`longest` window.
 """
 
 from __future__ import annotations
@@ -49,7 +52,10 @@ class KindAggregateKernel(Operator):
         self.schema = node.schema
         self._node, self._kind = node, node.kind
         self._arguments = ArgumentProjection(node.aggregates, node.columns, node.input.schema)
-        read = [pa.field(f"_read{i}", node.input.schema.field(name).type) for i, name in enumerate(node.kind.reads)]
+        read = [
+            pa.field(f"_read{i}", node.input.schema.field(name).type)
+            for i, name in enumerate(node.kind.reads)
+        ]
         self._held = Delta.empty(pa.schema([*self._arguments.schema, *read]))
         self._due = Due(consistency)
 
@@ -67,7 +73,14 @@ class KindAggregateKernel(Operator):
         delta = Delta.of_batch(batch)
         rows = self._arguments.project(delta.payload, delta.start)
         columns = [*rows.columns, *(delta.payload.column(name) for name in self._kind.reads)]
-        return only_starts(Delta(pa.RecordBatch.from_arrays(columns, schema=self._held.schema), delta.start, delta.end, delta.weight))
+        return only_starts(
+            Delta(
+                pa.RecordBatch.from_arrays(columns, schema=self._held.schema),
+                delta.start,
+                delta.end,
+                delta.weight,
+            )
+        )
 
     def _apply(self, delta: Delta) -> Delta:
         touched = keyed_in(self._held.payload, delta.payload, self._node.columns)
@@ -77,18 +90,34 @@ class KindAggregateKernel(Operator):
             after = after.consolidate()
             refuse_negative(after, "KindAggregate")
         self._held = Delta.concat([self._held.filter(~touched), after], self._held.schema)
-        if not len(delta) or self._due.out <= int(delta.start.min()):  # windows end after the rows they contain
+        if not len(delta) or self._due.out <= int(
+            delta.start.min()
+        ):  # windows end after the rows they contain
             return Delta.empty(self.schema)
         low = int(delta.start.min())
-        return Delta.concat([self._evaluate(after, low, self._due.out), self._evaluate(before, low, self._due.out).negate()], self.schema)
+        return Delta.concat(
+            [
+                self._evaluate(after, low, self._due.out),
+                self._evaluate(before, low, self._due.out).negate(),
+            ],
+            self.schema,
+        )
 
     def _bucket(self, rows: Delta) -> tuple[Codes, Codes, Times, Times]:
         """Row and window, and the lifetime of the window, for every membership."""
-        columns = {name: rows.payload.column(f"_read{i}") for i, name in enumerate(self._kind.reads)}
-        tuples = Tuples(rows.start, np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64), columns)
+        columns = {
+            name: rows.payload.column(f"_read{i}") for i, name in enumerate(self._kind.reads)
+        }
+        tuples = Tuples(
+            rows.start, np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64), columns
+        )
         found = self._kind.wids(tuples)
         start, end = self._kind.time_range(found.window)
-        wrong = np.flatnonzero((rows.start[found.member] < start) | (rows.start[found.member] >= end) | (end - start > self._kind.longest))
+        wrong = np.flatnonzero(
+            (rows.start[found.member] < start)
+            | (rows.start[found.member] >= end)
+            | (end - start > self._kind.longest)
+        )
         if len(wrong):
             at = int(wrong[0])
             raise EvaluationError(
@@ -115,7 +144,11 @@ class KindAggregateKernel(Operator):
         columns += [] if self._node.wid is None else [pa.array(window[someone])]
         for index in range(len(self._arguments.calls)):
             kind = self.schema.field(len(self.schema) - len(self._arguments.calls) + index).type
-            columns.append(reduce_cells(self._arguments, index, rows.payload, rows.start, member, cell, cells, kind))
+            columns.append(
+                reduce_cells(
+                    self._arguments, index, rows.payload, rows.start, member, cell, cells, kind
+                )
+            )
         payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         return Delta(payload, start[someone], end[someone], np.ones(cells, np.int64))
 
@@ -131,7 +164,9 @@ class KindAggregateKernel(Operator):
             member, _, _, end = self._bucket(self._held)
             last = np.full(len(self._held), MIN_TIME)
             np.maximum.at(last, member, end)
-            self._held = self._held.filter((last > self._due.cti) | (self._held.start >= self._due.cti))
+            self._held = self._held.filter(
+                (last > self._due.cti) | (self._held.start >= self._due.cti)
+            )
         return max(self._due.cti - self._kind.longest + 1, MIN_TIME)
 
     def snapshot(self) -> Slices:

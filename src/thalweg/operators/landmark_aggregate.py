@@ -1,12 +1,15 @@
-"""Landmark windows over time: everything so far, answered where something new came, until the next time something does.
+"""Landmark windows over time: everything so far, answered where something new came, until the next
+time something does.
 
-Meaning: a row that starts at t enters with window w(t) = max(floor((t - o) / s), 0) and never leaves. Per group, for each window w that
-something enters, in order: the aggregate of all rows that have entered up to w, over [o + w s, o + w' s), w' being the next such window.
+Meaning: a row that starts at t enters with window w(t) = max(floor((t - o) / s), 0) and never
+leaves. Per group, for each window w that something enters, in order: the aggregate of all rows that
+have entered up to w, over [o + w s, o + w' s), w' being the next such window.
 
 Nulls are a group of their own, duplicates count, a late row changes all answers from its window on.
 
-State: rows that the CTI has not passed; of the others, per group, one partial result for all closed windows and one for the window
-that the CTI lies in. The aggregates must be bounded. The promise is the CTI, rounded down to the slide.
+State: rows that the CTI has not passed; of the others, per group, one partial result for all closed
+windows and one for the window that the CTI lies in. The aggregates must be bounded. The promise is
+the CTI, rounded down to the slide.
 """
 
 from __future__ import annotations
@@ -50,7 +53,9 @@ class LandmarkAggregateKernel(Operator):
         self._arguments = ArgumentProjection(node.aggregates, node.columns, node.input.schema)
         self._sums = Accumulators(self._arguments, node.schema)
         fields = [node.input.schema.field(name) for name in node.columns]
-        self._cells = empty_rows(pa.schema([*fields, pa.field("_w", pa.int64()), *self._sums.schema]))
+        self._cells = empty_rows(
+            pa.schema([*fields, pa.field("_w", pa.int64()), *self._sums.schema])
+        )
         self._held = Delta.empty(self._cells.schema)
         self._due = Due(consistency)
 
@@ -76,15 +81,29 @@ class LandmarkAggregateKernel(Operator):
             after = after.consolidate()
             refuse_negative(after, "LandmarkAggregate")
         entering = (
-            [self._held.payload.filter(pa.array(self._answered(self._held.payload, self._due.out, due)))] if due > self._due.out else []
+            [
+                self._held.payload.filter(
+                    pa.array(self._answered(self._held.payload, self._due.out, due))
+                )
+            ]
+            if due > self._due.out
+            else []
         )
         if due > self._due.out:
-            entering.append(self._cells.filter(pa.array(self._answered(self._cells, self._due.out, due))))
+            entering.append(
+                self._cells.filter(pa.array(self._answered(self._cells, self._due.out, due)))
+            )
         touched = concat_rows([delta.payload, *entering], self._cells.schema)
         if touched.num_rows:
             cells = self._cells.filter(pa.array(keyed_in(self._cells, touched, self._keys)))
-            old = self._evaluate(cells, self._held.filter(keyed_in(self._held.payload, touched, self._keys)), self._due.out)
-            new = self._evaluate(cells, after.filter(keyed_in(after.payload, touched, self._keys)), due)
+            old = self._evaluate(
+                cells,
+                self._held.filter(keyed_in(self._held.payload, touched, self._keys)),
+                self._due.out,
+            )
+            new = self._evaluate(
+                cells, after.filter(keyed_in(after.payload, touched, self._keys)), due
+            )
             self._held = after
             return Delta.concat([new, old.negate()], self.schema)
         self._held = after
@@ -112,11 +131,18 @@ class LandmarkAggregateKernel(Operator):
         begins = np.searchsorted(group, group, side="left")
         columns = [merged.column(name) for name in self._keys]
         columns += [] if self._wid is None else [merged.column("_w")]
-        columns += self._sums.results(self._sums.over_ranges(merged, begins, np.arange(1, len(group) + 1)))
+        columns += self._sums.results(
+            self._sums.over_ranges(merged, begins, np.arange(1, len(group) + 1))
+        )
         start = self._origin + window * self._slide
         end = np.full(len(start), INFINITY)
         end[:-1] = np.where(group[1:] == group[:-1], start[1:], INFINITY)
-        return Delta(pa.RecordBatch.from_arrays(columns, schema=self.schema), start, end, np.ones(len(start), np.int64))
+        return Delta(
+            pa.RecordBatch.from_arrays(columns, schema=self.schema),
+            start,
+            end,
+            np.ones(len(start), np.int64),
+        )
 
     def _merged(self, parts: Rows) -> Rows:
         """Partial results of equal group and window become one."""
@@ -124,28 +150,41 @@ class LandmarkAggregateKernel(Operator):
         someone = np.empty(size, np.int64)
         someone[code] = np.arange(parts.num_rows)
         named = parts.select([*self._keys, "_w"]).take(pa.array(someone))
-        return pa.RecordBatch.from_arrays([*named.columns, *self._sums.merge(parts, code, size).columns], schema=self._cells.schema)
+        return pa.RecordBatch.from_arrays(
+            [*named.columns, *self._sums.merge(parts, code, size).columns],
+            schema=self._cells.schema,
+        )
 
     def needs(self, time: int) -> tuple[int, ...]:
-        return (time if time <= MIN_TIME or time == INFINITY else -((self._origin - time) // self._slide) * self._slide + self._origin,)
+        return (
+            time
+            if time <= MIN_TIME or time == INFINITY
+            else -((self._origin - time) // self._slide) * self._slide + self._origin,
+        )
 
     def _forget(self) -> int:
         if self._due.cti in (INFINITY, MIN_TIME):
             if self._due.cti == INFINITY:
-                self._held, self._cells = Delta.empty(self._held.schema), empty_rows(self._cells.schema)
+                self._held, self._cells = (
+                    Delta.empty(self._held.schema),
+                    empty_rows(self._cells.schema),
+                )
             return self._due.cti
         settled = self._held.start < self._due.cti
         current = max((self._due.cti - self._origin) // self._slide, 0)
         promise = (self._due.cti - self._origin) // self._slide * self._slide + self._origin
         if not settled.any() and not (self._cells.column("_w").to_numpy() < current).any():
             return promise
-        cells = concat_rows([self._cells, units(self._held.filter(settled)).payload], self._cells.schema)
+        cells = concat_rows(
+            [self._cells, units(self._held.filter(settled)).payload], self._cells.schema
+        )
         self._held = self._held.filter(~settled)
         self._cells = self._merged(self._closed_as_one(cells, current))
         return promise
 
     def _closed_as_one(self, cells: Rows, current: int) -> Rows:
-        """Closed windows of a group move to the last of them: their own answers are settled, all but the end of the last."""
+        """Closed windows of a group move to the last of them: their own answers are settled, all
+        but the end of the last."""
         window = cells.column("_w").to_numpy()
         group, size = encode([cells.column(name) for name in self._keys], cells.num_rows)
         last: Codes = np.full(max(size, 1), -1)
@@ -157,11 +196,17 @@ class LandmarkAggregateKernel(Operator):
         return pa.RecordBatch.from_arrays(columns, schema=cells.schema)
 
     def snapshot(self) -> Slices:
-        return {"rows": slice_of_delta(self._held), "cells": self._cells, "marks": self._due.to_rows()}
+        return {
+            "rows": slice_of_delta(self._held),
+            "cells": self._cells,
+            "marks": self._due.to_rows(),
+        }
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._held, self._cells = delta_of_slice(slices["rows"]), slices["cells"]
         self._due.restore(slices["marks"])
 
     def state_size(self) -> StateSize:
-        return StateSize(len(self._held) + self._cells.num_rows, self._held.nbytes + int(self._cells.nbytes))
+        return StateSize(
+            len(self._held) + self._cells.num_rows, self._held.nbytes + int(self._cells.nbytes)
+        )

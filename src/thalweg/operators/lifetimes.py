@@ -1,11 +1,13 @@
-"""Operators that rewrite lifetimes row by row: (s, e, p) -> (s', e', p), the row vanishing when e' <= s'.
+"""Operators that rewrite lifetimes row by row: (s, e, p) -> (s', e', p), the row vanishing when e'
+<= s'.
 
-A subclass gives the two functions `lifetimes` (of starts and ends) and `promise` (of a CTI). For an adjust both the old
-and the new lifetime are mapped: if only the end differs it stays an adjust, if nothing differs it disappears, if one
-side is empty it becomes an insert or a removal, and if the start moved too it becomes a removal and an insert.
+A subclass gives the two functions `lifetimes` (of starts and ends) and `promise` (of a CTI). For an
+adjust both the old and the new lifetime are mapped: if only the end differs it stays an adjust, if
+nothing differs it disappears, if one side is empty it becomes an insert or a removal, and if the
+start moved too it becomes a removal and an insert.
 
-A `promise` t' for t must satisfy: every insert with s >= t gives s' >= t', and every adjust with e, n >= t changes the
-result only at or after t'.
+A `promise` t' for t must satisfy: every insert with s >= t gives s' >= t', and every adjust with e,
+n >= t changes the result only at or after t'.
 """
 
 from __future__ import annotations

@@ -1,14 +1,17 @@
-"""Joins that count whole rows: left, right and full outer, semi and anti, of rows whose ends do not move.
+"""Joins that count whole rows: left, right and full outer, semi and anti, of rows whose ends do not
+move.
 
     semi: {(s1, e1, p1) | it has a match}     anti: {(s1, e1, p1) | it has none}
     left: the pairs, and left_only(p1) of each left row without a match; right and full likewise
 
-What is known leaves at once: a row is alone from the moment it comes, and taken back when a partner comes after all; a row
-that loses its last partner is alone again. Null keys match nothing, duplicates count one by one.
+What is known leaves at once: a row is alone from the moment it comes, and taken back when a partner
+comes after all; a row that loses its last partner is alone again. Null keys match nothing,
+duplicates count one by one.
 
-State: as in `join`, each row that may be alone with the number of its matches so far. That number is complete: a row that
-is new, or is taken away, starts at its side's CTI or later, and all it can meet is still held. The promise is the smaller of
-the two CTIs, but not beyond the start of a row that may still find, or lose, a partner.
+State: as in `join`, each row that may be alone with the number of its matches so far. That number
+is complete: a row that is new, or is taken away, starts at its side's CTI or later, and all it can
+meet is still held. The promise is the smaller of the two CTIs, but not beyond the start of a row
+that may still find, or lose, a partner.
 """
 
 from __future__ import annotations
@@ -31,7 +34,13 @@ from thalweg.plan.nodes import Join, Named
 
 __all__ = ["MatchJoinKernel"]
 
-_PRESERVED = {"left": (True, False), "right": (False, True), "full": (True, True), "semi": (True, False), "anti": (True, False)}
+_PRESERVED = {
+    "left": (True, False),
+    "right": (False, True),
+    "full": (True, True),
+    "semi": (True, False),
+    "anti": (True, False),
+}
 _COUNT = "_matches"
 
 
@@ -52,14 +61,18 @@ class MatchJoinKernel(JoinKernel):
         self._alone_columns: tuple[Named, Named] = (node.left_only, node.right_only)
         for port, kept in enumerate(self._preserved):
             if kept:
-                self._held[port] = TimeSlices(pa.schema([*self._sides[port].schema, pa.field(_COUNT, pa.int64())]))
+                self._held[port] = TimeSlices(
+                    pa.schema([*self._sides[port].schema, pa.field(_COUNT, pa.int64())])
+                )
         self._renames = (self._carried(0), self._carried(1))
 
     def process(self, port: int, batch: Batch) -> Batch:
         other = 1 - port
         changes: list[Delta] = []
         if len(batch):
-            delta = self._sides[port].project(Delta.of_batch(batch), only_matchable=not self._preserved[port])
+            delta = self._sides[port].project(
+                Delta.of_batch(batch), only_matchable=not self._preserved[port]
+            )
             if len(delta):
                 changes = self._change(port, delta)
         self._progress[port] = self._progress[port].merge(batch.progress)
@@ -77,7 +90,9 @@ class MatchJoinKernel(JoinKernel):
         if self._preserved[port]:
             count = _summed(mine, near.weight[theirs], len(delta))
             changes.append(self._alone_rows(port, delta, delta.weight * self._shown(count)))
-            delta = Delta(append_column(delta.payload, _COUNT, count), delta.start, delta.end, delta.weight)
+            delta = Delta(
+                append_column(delta.payload, _COUNT, count), delta.start, delta.end, delta.weight
+            )
         if self._preserved[other] and len(near):
             before = _counts(near)
             after = before + _summed(theirs, delta.weight[mine], len(near))
@@ -100,26 +115,36 @@ class MatchJoinKernel(JoinKernel):
 
     def _alone_rows(self, port: int, rows: Delta, weight: Times) -> Delta:
         """Rows of one side by themselves, as often as the weights say."""
-        rows = Delta(self._sides[port].payload(rows.payload), rows.start, rows.end, weight).filter(weight != 0)
+        rows = Delta(self._sides[port].payload(rows.payload), rows.start, rows.end, weight).filter(
+            weight != 0
+        )
         if not self._gives_pairs or not len(rows):
             return rows if len(rows) else Delta.empty(self.schema)
-        payload = evaluate_columns(self._alone_columns[port], frame_of(rows.payload, rows.start), self.schema)
+        payload = evaluate_columns(
+            self._alone_columns[port], frame_of(rows.payload, rows.start), self.schema
+        )
         return Delta(payload, rows.start, rows.end, rows.weight)
 
-    # ---------------------------------------------------------------------------------------------------- promises
+    # ----------------------------------------------------------------------------------------------------
+    # promises
 
     def _promise(self) -> Progress:
-        undecided = [held.first() for held, kept in zip(self._held, self._preserved, strict=True) if kept]
+        undecided = [
+            held.first() for held, kept in zip(self._held, self._preserved, strict=True) if kept
+        ]
         cti = min(self._progress[0].cti, self._progress[1].cti, *undecided)
         return Progress(cti, boxes=self._boxes())
 
     def needs(self, time: int) -> tuple[int, ...]:
-        """Each side as far as the rows of the other that start before that time may still find a partner."""
+        """Each side as far as the rows of the other that start before that time may still find a
+        partner."""
         wanted = [time, time]
         for port, held in enumerate(self._held):
             if self._preserved[port]:
                 waiting = (part.rows for part in held.parts() if part.first < time)
-                wanted[1 - port] = max([time, *(int(rows.end[rows.start < time].max()) for rows in waiting)])
+                wanted[1 - port] = max(
+                    [time, *(int(rows.end[rows.start < time].max()) for rows in waiting)]
+                )
         return tuple(wanted)
 
     def _boxes(self) -> Boxes:
@@ -132,7 +157,9 @@ class MatchJoinKernel(JoinKernel):
         """The columns of one side that the answer has, in pairs and in rows that are alone."""
         if not self._gives_pairs:
             return {name: name for name in self.schema.names} if port == 0 else {}
-        alone = {name: expr.name for name, expr in self._alone_columns[port] if isinstance(expr, Column)}
+        alone = {
+            name: expr.name for name, expr in self._alone_columns[port] if isinstance(expr, Column)
+        }
         return {old: new for old, new in self._renames[port].items() if alone.get(new) == old}
 
 

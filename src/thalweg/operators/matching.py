@@ -1,7 +1,8 @@
 """Matching the rows of two sides by equal keys: the shared ground of joins and clips.
 
-Null keys match nothing; group columns (`same`) match when they are identical, null included. Rows are held with their keys
-evaluated once, as columns `_key0`, `_key1`, ... at the end; a key that is the same column on both sides is that column.
+Null keys match nothing; group columns (`same`) match when they are identical, null included. Rows
+are held with their keys evaluated once, as columns `_key0`, `_key1`, ... at the end; a key that is
+the same column on both sides is that column.
 """
 
 from __future__ import annotations
@@ -19,22 +20,39 @@ __all__ = ["KeyedSide", "key_codes", "keyed_sides", "touched_by"]
 
 
 class KeyedSide:
-    """How one side's rows are held: payload columns, then key columns in a type both sides share."""
+    """How one side's rows are held: payload columns, then key columns in a type both sides
+    share."""
 
-    def __init__(self, schema: pa.Schema, keys: tuple[Expr, ...], names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        keys: tuple[Expr, ...],
+        names: tuple[str, ...],
+        types: tuple[pa.DataType, ...],
+    ) -> None:
         self.payload_schema = schema
         self.key_names = names
-        self._made = tuple((key, name, kind) for key, name, kind in zip(keys, names, types, strict=True) if name not in schema.names)
+        self._made = tuple(
+            (key, name, kind)
+            for key, name, kind in zip(keys, names, types, strict=True)
+            if name not in schema.names
+        )
         self.schema = pa.schema([*schema, *(pa.field(name, kind) for _, name, kind in self._made)])
 
     def project(self, delta: Delta, *, only_matchable: bool = False) -> Delta:
-        """The changes with their keys; `only_matchable` leaves out rows with a null key, which nothing can match."""
+        """The changes with their keys; `only_matchable` leaves out rows with a null key, which
+        nothing can match."""
         keyed = delta
         if self._made:
             frame = frame_of(delta.payload, delta.start)
             arrays = [key.evaluate(frame) for key, _, _ in self._made]
-            cast = [a if a.type == kind else a.cast(kind) for a, (_, _, kind) in zip(arrays, self._made, strict=True)]
-            payload = pa.RecordBatch.from_arrays([*delta.payload.columns, *cast], schema=self.schema)
+            cast = [
+                a if a.type == kind else a.cast(kind)
+                for a, (_, _, kind) in zip(arrays, self._made, strict=True)
+            ]
+            payload = pa.RecordBatch.from_arrays(
+                [*delta.payload.columns, *cast], schema=self.schema
+            )
             keyed = Delta(payload, delta.start, delta.end, delta.weight)
         columns = [keyed.payload.column(name) for name in self.key_names]
         if only_matchable and any(key.null_count for key in columns):
@@ -50,30 +68,47 @@ class KeyedSide:
 
 
 def keyed_sides(
-    schemas: tuple[pa.Schema, pa.Schema], left_keys: tuple[Expr, ...], right_keys: tuple[Expr, ...], same: tuple[str, ...]
+    schemas: tuple[pa.Schema, pa.Schema],
+    left_keys: tuple[Expr, ...],
+    right_keys: tuple[Expr, ...],
+    same: tuple[str, ...],
 ) -> tuple[KeyedSide, KeyedSide]:
     """Both sides, with one name and one type for each key."""
     names: list[str] = []
     types: list[pa.DataType] = []
     for one, two in zip(left_keys, right_keys, strict=True):
         a, b = one.type_in(lifetime_schema(schemas[0])), two.type_in(lifetime_schema(schemas[1]))
-        types.append(a if a == b or pa.types.is_null(b) else b if pa.types.is_null(a) else pa.int64())
-        column = one.name if isinstance(one, Column) and isinstance(two, Column) and one.name == two.name and a == b else None
+        types.append(
+            a if a == b or pa.types.is_null(b) else b if pa.types.is_null(a) else pa.int64()
+        )
+        column = (
+            one.name
+            if isinstance(one, Column)
+            and isinstance(two, Column)
+            and one.name == two.name
+            and a == b
+            else None
+        )
         shared = column is not None and column != "_start" and column not in (*names, *same)
         names.append(column if shared and column is not None else f"_key{len(names)}")
     left, right = (
-        KeyedSide(schema, keys, tuple(names), tuple(types)) for schema, keys in zip(schemas, (left_keys, right_keys), strict=True)
+        KeyedSide(schema, keys, tuple(names), tuple(types))
+        for schema, keys in zip(schemas, (left_keys, right_keys), strict=True)
     )
     return left, right
 
 
-def key_codes(left: Rows, right: Rows, names: tuple[str, ...], same: tuple[str, ...]) -> tuple[Codes, Codes]:
+def key_codes(
+    left: Rows, right: Rows, names: tuple[str, ...], same: tuple[str, ...]
+) -> tuple[Codes, Codes]:
     """Key codes of both sides; rows with a null key get -1."""
     columns = (*names, *same)
     if not columns:
         return np.zeros(left.num_rows, np.int64), np.zeros(right.num_rows, np.int64)
     sizes = (left.num_rows, right.num_rows)
-    one, two, _ = encode_together([left.column(n) for n in columns], [right.column(n) for n in columns], sizes)
+    one, two, _ = encode_together(
+        [left.column(n) for n in columns], [right.column(n) for n in columns], sizes
+    )
     for rows, codes in ((left, one), (right, two)):
         for name in names:
             column = rows.column(name)

@@ -1,4 +1,5 @@
-"""What the kernels of modules share: the module, the two indices, groups as codes, and the way to a window's answer."""
+"""What the kernels of modules share: the module, the two indices, groups as codes, and the way to a
+window's answer."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class ModuleKernel(Operator, WritesLetters):
         self._events = EventIndex(self._module.held, node.keys)
         self._windows = WindowIndex(self._module.key_schema, node.keys, node.schema)
         self._taking_back = TakingBack(self._module)
-        # A value that was built up step by step may differ in its last bits from one built at once: not where only ends may change.
+        # A value that was built up step by step may differ in its last bits from one built at once:
+        # not where only ends may change.
         self._in_steps = node.module.incremental and not node.passes_cti
 
     @property
@@ -47,13 +49,18 @@ class ModuleKernel(Operator, WritesLetters):
         size = sum(part.num_rows for part in rows) + keys.num_rows
         if not self._node.keys:
             return np.zeros(size, np.int64), 1
-        columns = [pa.concat_arrays([*(part.column(name) for part in rows), keys.column(name)]) for name in self._node.keys]
+        columns = [
+            pa.concat_arrays([*(part.column(name) for part in rows), keys.column(name)])
+            for name in self._node.keys
+        ]
         return encode(columns, size)
 
     def _make_entries(self, rows: Delta, row: Codes, window: Codes, spans: Spans) -> Entries:
         """Entries for windows with these members."""
         events = np.bincount(window, rows.weight[row], len(spans)).astype(np.int64)
-        inside = (rows.start[row] >= spans.start[window]) * 1 + (rows.end[row] <= spans.end[window]) * 1
+        inside = (rows.start[row] >= spans.start[window]) * 1 + (
+            rows.end[row] <= spans.end[window]
+        ) * 1
         endpoints = np.bincount(window, rows.weight[row] * inside, len(spans)).astype(np.int64)
         someone = np.zeros(len(spans), np.int64)
         someone[window] = row
@@ -61,7 +68,8 @@ class ModuleKernel(Operator, WritesLetters):
         return self._windows.make(keys, spans.start, spans.end, endpoints, events)
 
     def _compute(self, entries: Entries) -> tuple[Answered, Bools, Objects]:
-        """The answers of windows, from their states or from their rows; which failed, and the states after it."""
+        """The answers of windows, from their states or from their rows; which failed, and the
+        states after it."""
         ready = np.zeros(len(entries), np.bool_)
         if self._in_steps:
             ready = np.array([state is not None for state in entries.state], np.bool_)
@@ -76,7 +84,11 @@ class ModuleKernel(Operator, WritesLetters):
             order, spans = sorted_spans(code[len(rows) :], some)
             row, window = self._frame.members(code[: len(rows)], rows.start, rows.end, spans)
             cells = self._module.cells(rows, row, window, rows.weight[row], spans)
-            parts.append(self._module.from_rows(some.take(order), cells, rest[order], failed, states if self._in_steps else None))
+            parts.append(
+                self._module.from_rows(
+                    some.take(order), cells, rest[order], failed, states if self._in_steps else None
+                )
+            )
         joined = Answered(
             Delta.concat([part.rows for part in parts], self.schema),
             np.concatenate([part.window for part in parts]),
@@ -87,7 +99,9 @@ class ModuleKernel(Operator, WritesLetters):
     def _keep_answers(self, answered: Answered, entries: Entries) -> None:
         """Remember the answers that are not computed again when they are taken back."""
         recomputed = entries.id[entries.recomputed]
-        self._windows.keep(answered.filter(~np.isin(answered.window, recomputed)) if len(recomputed) else answered)
+        self._windows.keep(
+            answered.filter(~np.isin(answered.window, recomputed)) if len(recomputed) else answered
+        )
 
     def state_size(self) -> StateSize:
         return self._events.size() + self._windows.size()
@@ -116,7 +130,10 @@ def matches(code: Codes, old: Entries, spans: Spans) -> Codes:
     match = np.full(len(spans), -1)
     if not len(old) or not len(spans):
         return match
-    columns = [np.concatenate(pair) for pair in ((code, spans.code), (old.start, spans.start), (old.end, spans.end))]
+    columns = [
+        np.concatenate(pair)
+        for pair in ((code, spans.code), (old.start, spans.start), (old.end, spans.end))
+    ]
     alike, size = encode(columns, len(columns[0]))
     position = np.full(size, -1)
     position[alike[: len(old)]] = np.arange(len(old))

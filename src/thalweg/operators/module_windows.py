@@ -1,8 +1,10 @@
-"""From rows in windows to a module's answers as rows of the stream: clipping, order, calls, stamps, failures.
+"""From rows in windows to a module's answers as rows of the stream: clipping, order, calls, stamps,
+failures.
 
-The rows of a window reach the module in canonical order (start, then the values of its inputs, then end), so that what it
-returns cannot depend on the order of arrival. Output is stamped by the query's policy; an event that the module stamped before
-its window is a failure. A failure raises (`fail`), or goes to the dead letters (`skip`) and the window has no answer.
+The rows of a window reach the module in canonical order (start, then the values of its inputs, then
+end), so that what it returns cannot depend on the order of arrival. Output is stamped by the
+query's policy; an event that the module stamped before its window is a failure. A failure raises
+(`fail`), or goes to the dead letters (`skip`) and the window has no answer.
 """
 
 from __future__ import annotations
@@ -51,32 +53,53 @@ class ModuleWindows:
         self.module = node.module
         keys = [node.input.schema.field(name) for name in node.keys]
         self.key_schema = pa.schema(keys or [pa.field(_ROW, pa.bool_())])
-        """Arrow cannot count rows without columns: a stream without groups has a column that says nothing."""
+        """Arrow cannot count rows without columns: a stream without groups has a column that says
+        nothing."""
         self._names = [f"_{at}" for at in range(len(node.arguments))]
         self.inputs = node.input_schema()
         types = self.inputs.types
-        self.held = pa.schema([*self.key_schema, *(pa.field(name, kind) for name, kind in zip(self._names, types, strict=True))])
+        self.held = pa.schema(
+            [
+                *self.key_schema,
+                *(pa.field(name, kind) for name, kind in zip(self._names, types, strict=True)),
+            ]
+        )
         outputs = node.schema.names[len(node.keys) :]
-        self.caller = Caller(node.module, node.params, pa.schema([node.schema.field(name) for name in outputs]), node.time_limit)
+        self.caller = Caller(
+            node.module,
+            node.params,
+            pa.schema([node.schema.field(name) for name in outputs]),
+            node.time_limit,
+        )
         self.letters = DeadLetters()
 
-    # ------------------------------------------------------------------------------------------------------- rows
+    # -------------------------------------------------------------------------------------------------------
+    # rows
 
     def project(self, batch: Batch) -> Delta:
         """The changes a batch makes to the rows that are held: keys and arguments."""
         delta = Delta.of_batch(batch)
         frame = frame_of(delta.payload, delta.start)
-        columns = [delta.payload.column(name) for name in self.node.keys] or [pa.array(np.ones(len(delta), np.bool_))]
+        columns = [delta.payload.column(name) for name in self.node.keys] or [
+            pa.array(np.ones(len(delta), np.bool_))
+        ]
         for (_, expr), kind in zip(self.node.arguments, self.inputs.types, strict=True):
             array = expr.evaluate(frame)
             columns.append(array if array.type == kind else array.cast(kind))
-        return Delta(pa.RecordBatch.from_arrays(columns, schema=self.held), delta.start, delta.end, delta.weight)
+        return Delta(
+            pa.RecordBatch.from_arrays(columns, schema=self.held),
+            delta.start,
+            delta.end,
+            delta.weight,
+        )
 
     def arguments(self, rows: Rows) -> Rows:
         return pa.RecordBatch.from_arrays(rows.columns[len(self.key_schema) :], schema=self.inputs)
 
     def keys(self, rows: Rows) -> Rows:
-        return pa.RecordBatch.from_arrays(rows.columns[: len(self.key_schema)], schema=self.key_schema)
+        return pa.RecordBatch.from_arrays(
+            rows.columns[: len(self.key_schema)], schema=self.key_schema
+        )
 
     def clipped(self, start: Times, end: Times, spans: Spans, window: Codes) -> tuple[Times, Times]:
         """Lifetimes as the module sees them; where it sees none, they are all alike."""
@@ -88,11 +111,16 @@ class ModuleWindows:
             end = np.minimum(end, spans.end[window])
         return start, end
 
-    def net(self, delta: Delta, row: Codes, window: Codes, spans: Spans) -> tuple[Codes, Codes, Codes]:
-        """What changes mean to windows: pairs (row, window) and how often it came or went, as far as the module can tell."""
+    def net(
+        self, delta: Delta, row: Codes, window: Codes, spans: Spans
+    ) -> tuple[Codes, Codes, Codes]:
+        """What changes mean to windows: pairs (row, window) and how often it came or went, as far
+        as the module can tell."""
         start, end = self.clipped(delta.start[row], delta.end[row], spans, window)
         payload, _ = encode(self.arguments(delta.payload).columns, len(delta))
-        position = [] if self.module.properties.any_order else [delta.start[row]]  # rows come in order of start
+        position = (
+            [] if self.module.properties.any_order else [delta.start[row]]
+        )  # rows come in order of start
         alike, count = encode([window, payload[row], start, end, *position], len(row))
         total = np.zeros(count, np.int64)
         np.add.at(total, alike, delta.weight[row])
@@ -102,17 +130,29 @@ class ModuleWindows:
         return row[someone[live]], window[someone[live]], total[live]
 
     def cells(self, rows: Delta, row: Codes, window: Codes, times: Codes, spans: Spans) -> Cells:
-        """The windows with their rows, in canonical order. `times` says how often each pair counts."""
+        """The windows with their rows, in canonical order. `times` says how often each pair
+        counts."""
         if not (times == 1).all():
             row, window = np.repeat(row, times), np.repeat(window, times)
-        order = in_order(window, len(spans)) if self.module.properties.any_order else self._order(rows, row, window)
+        order = (
+            in_order(window, len(spans))
+            if self.module.properties.any_order
+            else self._order(rows, row, window)
+        )
         row, window = row[order], window[order]
         start, end = rows.start[row], rows.end[row]
         if self.module.time_sensitive:
             start, end = self.clipped(start, end, spans, window)
         offsets = np.zeros(len(spans) + 1, np.int64)
         np.cumsum(np.bincount(window, minlength=len(spans)), out=offsets[1:])
-        return Cells(take_rows(self.arguments(rows.payload), row), start, end, offsets, spans.start, spans.end)
+        return Cells(
+            take_rows(self.arguments(rows.payload), row),
+            start,
+            end,
+            offsets,
+            spans.start,
+            spans.end,
+        )
 
     def _order(self, rows: Delta, row: Codes, window: Codes) -> Codes:
         start = rows.start[row]
@@ -123,9 +163,12 @@ class ModuleWindows:
         ranks = [_rank(column)[row] for column in self.arguments(rows.payload).columns]
         return np.lexsort((rows.end[row], *reversed(ranks), start, window))
 
-    # ---------------------------------------------------------------------------------------------------- answers
+    # ----------------------------------------------------------------------------------------------------
+    # answers
 
-    def answered(self, answers: Answers, entries: Entries, cells: Cells | None) -> tuple[Answered, list[int]]:
+    def answered(
+        self, answers: Answers, entries: Entries, cells: Cells | None
+    ) -> tuple[Answered, list[int]]:
         """Answers as rows of the stream, and the windows (positions in `entries`) that failed."""
         cell, start, end = answers.cell, answers.start, answers.end
         failures = dict(answers.failures)
@@ -138,8 +181,15 @@ class ModuleWindows:
         elif self.node.stamp != "unrestricted":
             early = start < entries.start[cell]
             for at in np.flatnonzero(early).tolist():
-                failures.setdefault(int(cell[at]), f"it stamped an event [{start[at]}, {end[at]}), before its window")
-            keep = ~np.isin(cell, np.flatnonzero(np.isin(np.arange(len(entries)), list(failures)))) if early.any() else keep
+                failures.setdefault(
+                    int(cell[at]),
+                    f"it stamped an event [{start[at]}, {end[at]}), before its window",
+                )
+            keep = (
+                ~np.isin(cell, np.flatnonzero(np.isin(np.arange(len(entries)), list(failures))))
+                if early.any()
+                else keep
+            )
         for at, reason in failures.items():
             self.fail(entries, at, reason, cells)
         if not self.module.properties.ordered and self.node.stamp != "align":
@@ -149,21 +199,36 @@ class ModuleWindows:
         else:
             payload = answers.payload
         if not keep.all():
-            payload, cell, start, end = take_rows(payload, np.flatnonzero(keep)), cell[keep], start[keep], end[keep]
+            payload, cell, start, end = (
+                take_rows(payload, np.flatnonzero(keep)),
+                cell[keep],
+                start[keep],
+                end[keep],
+            )
         keys = take_rows(entries.keys, cell).columns if self.node.keys else []
         whole = pa.RecordBatch.from_arrays([*keys, *payload.columns], schema=self.node.schema)
         rows = Delta(whole, start, end, np.ones(len(cell), np.int64))
         return Answered(rows, entries.id[cell], np.ones(len(cell), np.bool_)), sorted(failures)
 
-    def from_rows(self, entries: Entries, cells: Cells, at: Codes, failed: Bools, states: npt.NDArray[Any] | None) -> Answered:
-        """The answers of windows from their rows; marks those that failed, and notes states where they are wanted."""
+    def from_rows(
+        self,
+        entries: Entries,
+        cells: Cells,
+        at: Codes,
+        failed: Bools,
+        states: npt.NDArray[Any] | None,
+    ) -> Answered:
+        """The answers of windows from their rows; marks those that failed, and notes states where
+        they are wanted."""
         if states is None:
             answers = self.caller.compute(cells)
         else:
             built, wrong = self.caller.build(cells)
             filled = self._filled(cells)
             for position, place in enumerate(at.tolist()):
-                states[place] = None if position in wrong else Stepped(built[position], int(filled[position]))
+                states[place] = (
+                    None if position in wrong else Stepped(built[position], int(filled[position]))
+                )
             answers = self._results(built, filled, entries, wrong)
         found, bad = self.answered(answers, entries, cells)
         for position in bad:
@@ -181,11 +246,15 @@ class ModuleWindows:
         failed[at[np.array(bad, np.int64)]] = True
         return found
 
-    def _results(self, states: list[Any], filled: Codes, entries: Entries, wrong: dict[int, str]) -> Answers:
+    def _results(
+        self, states: list[Any], filled: Codes, entries: Entries, wrong: dict[int, str]
+    ) -> Answers:
         if not wrong:
             return self.caller.results(states, filled, entries.start, entries.end)
         good = np.array([at for at in range(len(states)) if at not in wrong], np.int64)
-        found = self.caller.results([states[at] for at in good], filled[good], entries.start[good], entries.end[good])
+        found = self.caller.results(
+            [states[at] for at in good], filled[good], entries.start[good], entries.end[good]
+        )
         failures = {int(good[at]): reason for at, reason in found.failures.items()} | wrong
         return Answers(good[found.cell], found.start, found.end, found.payload, failures)
 
@@ -195,9 +264,18 @@ class ModuleWindows:
         return offsets[1:] - offsets[:-1]
 
     def carry(
-        self, arriving: Entries, old: Entries, match: Codes, has: Bools, delta: Delta, row: Codes, window: Codes, times: Codes
+        self,
+        arriving: Entries,
+        old: Entries,
+        match: Codes,
+        has: Bools,
+        delta: Delta,
+        row: Codes,
+        window: Codes,
+        times: Codes,
     ) -> None:
-        """Tell windows that have a state what came and what went; a state that fails is built again when it is asked for."""
+        """Tell windows that have a state what came and what went; a state that fails is built again
+        when it is asked for."""
         places = np.flatnonzero(has)
         if not len(places):
             return
@@ -222,7 +300,9 @@ class ModuleWindows:
         for at, place in enumerate(places.tolist()):
             arriving.state[place] = None if at in lost else Stepped(states[at], int(filled[at]))
 
-    def fail(self, entries: Entries, at: int, reason: str, cells: Cells | None, *, always: bool = False) -> None:
+    def fail(
+        self, entries: Entries, at: int, reason: str, cells: Cells | None, *, always: bool = False
+    ) -> None:
         """Raise, or write a dead letter."""
         window = f"[{entries.start[at]}, {entries.end[at]})"
         group = entries.keys.slice(at, 1).to_pylist()[0] if self.node.keys else {}
@@ -248,7 +328,8 @@ class ModuleWindows:
 
 
 def in_order(code: Codes, count: int) -> Codes:
-    """Positions in order of dense codes, equal ones as they came; few codes are sorted by their digits."""
+    """Positions in order of dense codes, equal ones as they came; few codes are sorted by their
+    digits."""
     return np.argsort(code.astype(np.uint16) if count <= 2**16 else code, kind="stable")
 
 
@@ -260,12 +341,16 @@ def _rank(column: pa.Array) -> Codes:
         column = column.cast(pa.int8())
     if pa.types.is_null(column.type):
         return np.zeros(len(column), np.int64)
-    ranks: Codes = pc.rank(column, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+    ranks: Codes = (
+        pc.rank(column, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+    )
     return ranks
 
 
 def checksum(rows: Delta) -> int:
     """A number that tells two answers apart, whatever the order of their rows."""
     times = list(zip(rows.start.tolist(), rows.end.tolist(), strict=True))
-    texts = sorted(repr(pair) for pair in zip(times, map(repr, rows.payload.to_pylist()), strict=True))
+    texts = sorted(
+        repr(pair) for pair in zip(times, map(repr, rows.payload.to_pylist()), strict=True)
+    )
     return zlib.crc32("".join(texts).encode())

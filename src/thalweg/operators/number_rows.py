@@ -1,12 +1,15 @@
-"""Number rows: each row with the number under which it arrived here, in its partition, and the largest start so far.
+"""Number rows: each row with the number under which it arrived here, in its partition, and the
+largest start so far.
 
     (s, e, p) -> (s, e, p + {_row, _at})      _row = 1, 2, ...; _at = the largest s among the rows of the partition numbered up to it
 
-An adjust keeps the number of its row; a row that is taken back leaves its number unused, and its start in `_at` of those behind it. So a
-change of a row that started at or after the CTI never makes a later row count earlier. What comes twice within a batch, an insert and
-its adjust, is one row. The result depends on the order of arrival: the one operator for which that is the meaning.
+An adjust keeps the number of its row; a row that is taken back leaves its number unused, and its
+start in `_at` of those behind it. So a change of a row that started at or after the CTI never makes
+a later row count earlier. What comes twice within a batch, an insert and its adjust, is one row.
+The result depends on the order of arrival: the one operator for which that is the meaning.
 
-State: rows that may still be adjusted, with their numbers (none for an insert-only input); per partition its last number. Progress passes.
+State: rows that may still be adjusted, with their numbers (none for an insert-only input); per
+partition its last number. Progress passes.
 """
 
 from __future__ import annotations
@@ -22,7 +25,15 @@ from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS
 from thalweg.model.rows import Codes, Rows, concat_rows, empty_rows, encode, encode_together
 from thalweg.model.time import INFINITY, MIN_TIME, Times
-from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, progress_of_slice, slice_of_delta, slice_of_progress
+from thalweg.operators.base import (
+    Operator,
+    Slices,
+    StateSize,
+    delta_of_slice,
+    progress_of_slice,
+    slice_of_delta,
+    slice_of_progress,
+)
 from thalweg.operators.groups import group_codes
 from thalweg.plan.nodes import NumberRows
 
@@ -43,7 +54,9 @@ class NumberRowsKernel(Operator):
         self._tracks = not node.input.properties.insert_only
         self._live = Delta.empty(node.schema)
         fields = [node.input.schema.field(name) for name in node.partition]
-        self._last = empty_rows(pa.schema([*fields, pa.field("_row", pa.int64()), pa.field("_at", pa.int64())]))
+        self._last = empty_rows(
+            pa.schema([*fields, pa.field("_row", pa.int64()), pa.field("_at", pa.int64())])
+        )
         self._progress = NO_PROGRESS
 
     def process(self, port: int, batch: Batch) -> Batch:
@@ -65,23 +78,38 @@ class NumberRowsKernel(Operator):
         gone, came = net.take(unit[leaves]), net.take(unit[~leaves])
         old_row, old_at = self._known(gone)
         row, at = np.zeros(len(came), np.int64), np.zeros(len(came), np.int64)
-        moved, from_ = _paired([*came.payload.columns, pa.array(came.start)], [*gone.payload.columns, pa.array(gone.start)])
+        moved, from_ = _paired(
+            [*came.payload.columns, pa.array(came.start)],
+            [*gone.payload.columns, pa.array(gone.start)],
+        )
         row[moved], at[moved] = old_row[from_], old_at[from_]
         fresh = np.ones(len(came), np.bool_)
         fresh[moved] = False
-        row[fresh], at[fresh] = self._next(came.filter(fresh) if fresh.any() else Delta.empty(net.schema))
+        row[fresh], at[fresh] = self._next(
+            came.filter(fresh) if fresh.any() else Delta.empty(net.schema)
+        )
         taken = self._with(gone, old_row, old_at, np.full(len(gone), -1))
-        return Delta.concat([taken, self._with(came, row, at, np.ones(len(came), np.int64))], self.schema)
+        return Delta.concat(
+            [taken, self._with(came, row, at, np.ones(len(came), np.int64))], self.schema
+        )
 
     def _with(self, rows: Delta, row: Codes, at: Times, weight: Codes) -> Delta:
-        payload = pa.RecordBatch.from_arrays([*rows.payload.columns, pa.array(row), pa.array(at)], schema=self.schema)
+        payload = pa.RecordBatch.from_arrays(
+            [*rows.payload.columns, pa.array(row), pa.array(at)], schema=self.schema
+        )
         return Delta(payload, rows.start, rows.end, weight)
 
     def _known(self, gone: Delta) -> tuple[Codes, Times]:
         """The numbers of rows that change or leave."""
         width = len(self.schema) - 2
-        live = [*self._live.payload.columns[:width], pa.array(self._live.start), pa.array(self._live.end)]
-        mine, theirs = _paired([*gone.payload.columns, pa.array(gone.start), pa.array(gone.end)], live)
+        live = [
+            *self._live.payload.columns[:width],
+            pa.array(self._live.start),
+            pa.array(self._live.end),
+        ]
+        mine, theirs = _paired(
+            [*gone.payload.columns, pa.array(gone.start), pa.array(gone.end)], live
+        )
         if len(mine) < len(gone):
             raise UnknownRowError("number_rows: adjust of a row that was never inserted.")
         row, at = np.zeros(len(gone), np.int64), np.zeros(len(gone), np.int64)
@@ -118,7 +146,9 @@ class NumberRowsKernel(Operator):
         newest = np.empty(int(code.max()) + 1, np.int64)
         newest[code[np.argsort(row, kind="stable")]] = np.argsort(row, kind="stable")
         columns = [rows.payload.column(name).take(pa.array(newest)) for name in self._names]
-        fresh = pa.RecordBatch.from_arrays([*columns, pa.array(row[newest]), pa.array(at[newest])], schema=self._last.schema)
+        fresh = pa.RecordBatch.from_arrays(
+            [*columns, pa.array(row[newest]), pa.array(at[newest])], schema=self._last.schema
+        )
         both = concat_rows([self._last, fresh], self._last.schema)
         group, size = encode([both.column(name) for name in self._names], both.num_rows)
         last = np.empty(size, np.int64)
@@ -126,18 +156,25 @@ class NumberRowsKernel(Operator):
         self._last = both.take(pa.array(last))
 
     def snapshot(self) -> Slices:
-        return {"live": slice_of_delta(self._live), "last": self._last, "progress": slice_of_progress([self._progress])}
+        return {
+            "live": slice_of_delta(self._live),
+            "last": self._last,
+            "progress": slice_of_progress([self._progress]),
+        }
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._live, self._last = delta_of_slice(slices["live"]), slices["last"]
         self._progress = progress_of_slice(slices["progress"])[0]
 
     def state_size(self) -> StateSize:
-        return StateSize(len(self._live) + self._last.num_rows, self._live.nbytes + int(self._last.nbytes))
+        return StateSize(
+            len(self._live) + self._last.num_rows, self._live.nbytes + int(self._last.nbytes)
+        )
 
 
 def _paired(one: list[pa.Array], two: list[pa.Array]) -> tuple[Codes, Codes]:
-    """Rows that are equal, one to one: the first of the one with the first of the other, and so on."""
+    """Rows that are equal, one to one: the first of the one with the first of the other, and so
+    on."""
     mine, theirs, size = encode_together(one, two, (len(one[0]), len(two[0])))
     if not len(mine) or not len(theirs):
         return np.empty(0, np.int64), np.empty(0, np.int64)

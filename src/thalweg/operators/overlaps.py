@@ -1,9 +1,11 @@
-"""Which rows of two sides overlap: all pairs of equal code whose lifetimes have an instant in common.
+"""Which rows of two sides overlap: all pairs of equal code whose lifetimes have an instant in
+common.
 
-One side is sorted by code and start. For a row [s, e) of the other, the candidates start before e, and not longer before s
-than they last; so the sorted side is divided by duration into classes of a factor of two, and each class is searched no
-further back than it needs. At least half of the candidates overlap, whatever mixture of durations there is; rows without
-an end are a class of their own, where every candidate does.
+One side is sorted by code and start. For a row [s, e) of the other, the candidates start before e,
+and not longer before s than they last; so the sorted side is divided by duration into classes of a
+factor of two, and each class is searched no further back than it needs. At least half of the
+candidates overlap, whatever mixture of durations there is; rows without an end are a class of their
+own, where every candidate does.
 """
 
 from __future__ import annotations
@@ -25,7 +27,12 @@ Pairs = tuple[Codes, Codes]
 
 
 def overlapping_pairs(
-    left: Codes, left_start: Times, left_end: Times, right: Codes, right_start: Times, right_end: Times
+    left: Codes,
+    left_start: Times,
+    left_end: Times,
+    right: Codes,
+    right_start: Times,
+    right_end: Times,
 ) -> tuple[Codes, Codes]:
     """Every pair of positions with equal codes of 0 or more whose lifetimes overlap.
 
@@ -34,13 +41,22 @@ def overlapping_pairs(
     >>> list(zip(one.tolist(), two.tolist()))
     [(0, 0), (1, 1)]
     """
-    if len(left) < len(right):  # the larger side is searched for, in its order; the smaller one is sorted whole
+    if len(left) < len(
+        right
+    ):  # the larger side is searched for, in its order; the smaller one is sorted whole
         two, one = _pairs(right, right_start, right_end, left, left_start, left_end)
         return one, two
     return _pairs(left, left_start, left_end, right, right_start, right_end)
 
 
-def _pairs(left: Codes, left_start: Times, left_end: Times, right: Codes, right_start: Times, right_end: Times) -> Pairs:
+def _pairs(
+    left: Codes,
+    left_start: Times,
+    left_end: Times,
+    right: Codes,
+    right_start: Times,
+    right_end: Times,
+) -> Pairs:
     none = np.empty(0, np.int64)
     if not len(left) or not len(right):
         return none, none
@@ -54,7 +70,8 @@ def _pairs(left: Codes, left_start: Times, left_end: Times, right: Codes, right_
 
 
 def _classes(start: Times, end: Times) -> Iterator[tuple[Codes | None, int | None]]:
-    """Positions of the rows of each class (None: all), and the longest duration in it (None: without end)."""
+    """Positions of the rows of each class (None: all), and the longest duration in it (None:
+    without end)."""
     endless = end == INFINITY
     if endless.all():
         yield None, None
@@ -64,7 +81,8 @@ def _classes(start: Times, end: Times) -> Iterator[tuple[Codes | None, int | Non
     if not endless.any() and (longest <= 2 * shortest or len(start) <= _FEW):
         yield None, longest
         return
-    # A float's exponent is the class; where it rounds up at a power of two, the longest of the class is still looked up.
+    # A float's exponent is the class; where it rounds up at a power of two, the longest of the
+    # class is still looked up.
     exponent = np.frexp(duration.astype(np.float64))[1]
     exponent[endless] = 0
     for number in np.unique(exponent).tolist():
@@ -95,7 +113,9 @@ def _pairs_of_class(
         points = np.unique(right_start)
         span = len(points) + 1
         at = np.searchsorted(points, right_start)
-        earliest = np.searchsorted(points, left_start - (0 if longest is None else longest), "right")
+        earliest = np.searchsorted(
+            points, left_start - (0 if longest is None else longest), "right"
+        )
         until = np.searchsorted(points, left_end, "left")
     if longest is None:
         earliest = np.zeros(len(left), np.int64)
@@ -103,7 +123,9 @@ def _pairs_of_class(
     order = np.argsort(place, kind="stable")
     place = place[order]
     begin = left * span + earliest
-    probe = np.argsort(begin, kind="stable")  # in order, each search begins where the last one ended: in the cache
+    probe = np.argsort(
+        begin, kind="stable"
+    )  # in order, each search begins where the last one ended: in the cache
     low = np.searchsorted(place, begin[probe])
     high = np.searchsorted(place, (left * span + until)[probe])
     count = np.where(left[probe] >= 0, np.maximum(high - low, 0), 0)

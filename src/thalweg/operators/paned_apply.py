@@ -1,11 +1,14 @@
-"""Mergeable modules over hopping windows of a stream that never takes a row back: windows put together from panes.
+"""Mergeable modules over hopping windows of a stream that never takes a row back: windows put
+together from panes.
 
-Meaning, nulls, duplicates: see `window_apply`. Rows of a group that fall into the same windows are alike to the module.
-Those of one batch become one cell, (group, first window, window after the last, state); the answer of a window is the
-result of the merged states of its cells. A row is looked at once, however many windows it is in, and is not kept.
+Meaning, nulls, duplicates: see `window_apply`. Rows of a group that fall into the same windows are
+alike to the module. Those of one batch become one cell, (group, first window, window after the
+last, state); the answer of a window is the result of the merged states of its cells. A row is
+looked at once, however many windows it is in, and is not kept.
 
-State: cells of windows that are not closed; the answers of windows that are out but not closed. Cells that are alike are
-merged now and then. The promise is the start of the earliest window that is not closed.
+State: cells of windows that are not closed; the answers of windows that are out but not closed.
+Cells that are alike are merged now and then. The promise is the start of the earliest window that
+is not closed.
 """
 
 from __future__ import annotations
@@ -89,12 +92,18 @@ class PanedApplyKernel(Operator):
         if len(self._parts) >= _PARTS_BEFORE_MERGE:
             joined = concat_rows(self._parts, self._parts[0].schema)
             alike, count = encode(
-                [*joined.columns[: len(self._module.key_schema)], _column(joined, _FIRST), _column(joined, _BEYOND)], joined.num_rows
+                [
+                    *joined.columns[: len(self._module.key_schema)],
+                    _column(joined, _FIRST),
+                    _column(joined, _BEYOND),
+                ],
+                joined.num_rows,
             )
             self._parts = [self._merged(joined, np.arange(joined.num_rows), alike, count)]
         return concat_rows(self._parts, self._parts[0].schema)
 
-    # ----------------------------------------------------------------------------------------------- taking rows in
+    # -----------------------------------------------------------------------------------------------
+    # taking rows in
 
     def _cells(self, delta: Delta) -> Rows | None:
         """The rows of a batch as cells."""
@@ -113,16 +122,26 @@ class PanedApplyKernel(Operator):
         offsets = np.zeros(count + 1, np.int64)
         np.cumsum(np.bincount(cell, minlength=count), out=offsets[1:])
         none = offsets[:0]
-        rows = Cells(take_rows(self._module.arguments(delta.payload), order), none, none, offsets, none, none)
+        rows = Cells(
+            take_rows(self._module.arguments(delta.payload), order), none, none, offsets, none, none
+        )
         filled = rows
-        if self._node.module.nulls == "skip" and any(column.null_count for column in rows.rows.columns):
+        if self._node.module.nulls == "skip" and any(
+            column.null_count for column in rows.rows.columns
+        ):
             rows = Cells(rows.rows, delta.start[order], delta.end[order], offsets, none, none)
             filled = rows.without_nulls()
         someone = order[offsets[:-1]]
         states = self._guarded(lambda: self._states.of_rows(filled.rows, filled.offsets), rows.rows)
-        numbers = [pa.array(first[someone]), pa.array(beyond[someone]), pa.array(np.diff(filled.offsets))]
+        numbers = [
+            pa.array(first[someone]),
+            pa.array(beyond[someone]),
+            pa.array(np.diff(filled.offsets)),
+        ]
         names = [*keys.schema.names, _FIRST, _BEYOND, _FILLED, *states.schema.names]
-        return pa.RecordBatch.from_arrays([*take_rows(keys, someone).columns, *numbers, *states.columns], names=names)
+        return pa.RecordBatch.from_arrays(
+            [*take_rows(keys, someone).columns, *numbers, *states.columns], names=names
+        )
 
     def _guarded(self, call: Callable[[], Rows], sample: Rows | None = None) -> Rows:
         """A call of the module's code; what it raises becomes an error that names it."""
@@ -137,7 +156,8 @@ class PanedApplyKernel(Operator):
         shown = "" if sample is None else f" Some of its input: {sample.slice(0, 3).to_pylist()}."
         raise ModuleError(f"module {self._node.module.label} failed on a pane: {reason}.{shown}")
 
-    # --------------------------------------------------------------------------------------------------- answering
+    # ---------------------------------------------------------------------------------------------------
+    # answering
 
     def _revise(self, late: Rows) -> Delta:
         """Windows that are out and got rows after all answer again."""
@@ -158,7 +178,9 @@ class PanedApplyKernel(Operator):
         if cells is None:
             return Delta.empty(self.schema)
         first = np.maximum(_column(cells, _FIRST), low)
-        cell, window = ranges(first, np.maximum(np.minimum(_column(cells, _BEYOND), high + 1) - first, 0))
+        cell, window = ranges(
+            first, np.maximum(np.minimum(_column(cells, _BEYOND), high + 1) - first, 0)
+        )
         if not len(cell):
             return Delta.empty(self.schema)
         width = len(self._module.key_schema)
@@ -169,7 +191,11 @@ class PanedApplyKernel(Operator):
         someone[spot] = np.arange(len(cell))
         states = merged.select(list(range(width + 3, merged.num_columns)))
         kind = self.schema.field(len(self.schema) - 1).type
-        rows = self._guarded(lambda: pa.RecordBatch.from_arrays([values_of(self._states.results(states), kind)], names=["result"]))
+        rows = self._guarded(
+            lambda: pa.RecordBatch.from_arrays(
+                [values_of(self._states.results(states), kind)], names=["result"]
+            )
+        )
         result = rows.column(0)
         empty = _column(merged, _FILLED) == 0
         if self._node.module.nulls == "skip" and empty.any():
@@ -210,24 +236,34 @@ class PanedApplyKernel(Operator):
             number = (self._out.start - self._grid.offset) // self._grid.hop
             self._out = self._out.filter(number > release.closed)
 
-    # ------------------------------------------------------------------------------------------------------- state
+    # -------------------------------------------------------------------------------------------------------
+    # state
 
     def snapshot(self) -> Slices:
         out = [pa.array(self._out.start), *self._out.payload.columns]
         names = ["start", *(f"column{at}" for at in range(len(self.schema)))]
         parts = {f"cells/{number}": part for number, part in enumerate(self._parts)}
-        return {"release": slice_of_release(self._release), "out": pa.RecordBatch.from_arrays(out, names=names), **parts}
+        return {
+            "release": slice_of_release(self._release),
+            "out": pa.RecordBatch.from_arrays(out, names=names),
+            **parts,
+        }
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         restore_release(self._release, slices["release"])
-        names = sorted((name for name in slices if name.startswith("cells/")), key=lambda name: int(name.partition("/")[2]))
+        names = sorted(
+            (name for name in slices if name.startswith("cells/")),
+            key=lambda name: int(name.partition("/")[2]),
+        )
         self._parts = [slices[name] for name in names]
         start = np.array(slices["out"].column(0).to_numpy())
         payload = pa.RecordBatch.from_arrays(slices["out"].columns[1:], schema=self.schema)
         self._out = Delta(payload, start, start + self._grid.size, np.ones(len(start), np.int64))
 
     def state_size(self) -> StateSize:
-        cells = StateSize(sum(part.num_rows for part in self._parts), sum(part.nbytes for part in self._parts))
+        cells = StateSize(
+            sum(part.num_rows for part in self._parts), sum(part.nbytes for part in self._parts)
+        )
         return cells + StateSize(len(self._out), self._out.nbytes)
 
 
@@ -243,8 +279,17 @@ class _States:
         if self._columns:
             states: Rows = own.partials(rows, offsets)
             return states
-        values = rows.column(0).to_pylist() if rows.num_columns == 1 else list(zip(*(c.to_pylist() for c in rows.columns), strict=True))
-        return _saved([own.save(own.add(own.empty(), tuple(values[begin:end]))) for begin, end in pairwise(offsets.tolist())])
+        values = (
+            rows.column(0).to_pylist()
+            if rows.num_columns == 1
+            else list(zip(*(c.to_pylist() for c in rows.columns), strict=True))
+        )
+        return _saved(
+            [
+                own.save(own.add(own.empty(), tuple(values[begin:end])))
+                for begin, end in pairwise(offsets.tolist())
+            ]
+        )
 
     def merged(self, states: Rows, offsets: Codes) -> Rows:
         own = self._own
@@ -262,7 +307,11 @@ class _States:
 
     def results(self, states: Rows) -> Any:
         own = self._own
-        return own.results(states) if self._columns else [own.result(own.load(saved)) for saved in states.column(0).to_pylist()]
+        return (
+            own.results(states)
+            if self._columns
+            else [own.result(own.load(saved)) for saved in states.column(0).to_pylist()]
+        )
 
 
 def _saved(states: list[bytes]) -> Rows:

@@ -1,8 +1,8 @@
 """Panes: the two steps of a hopping aggregate whose partial sums travel (see `plan.nodes.panes`).
 
-`PanesKernel` keeps nothing: each batch becomes the sums of its rows by keys and windows. A start moves back to the grid
-of the hops, so the promise does too; windows end on that grid, so none closes later for it. `CombinePanesKernel` is the
-hopping aggregate whose rows are sums already.
+`PanesKernel` keeps nothing: each batch becomes the sums of its rows by keys and windows. A start
+moves back to the grid of the hops, so the promise does too; windows end on that grid, so none
+closes later for it. `CombinePanesKernel` is the hopping aggregate whose rows are sums already.
 """
 
 from __future__ import annotations
@@ -46,7 +46,13 @@ class PanesKernel(Operator):
         self._arguments = ArgumentProjection(node.aggregates, node.keys, node.input.schema)
         self._partials = Partials(self._arguments, node.schema)
         fields = [node.schema.field(name) for name in node.keys]
-        self._cells = pa.schema([*fields, pa.field("_k", pa.int64()), *(node.schema.field(n) for n in self._partials.names)])
+        self._cells = pa.schema(
+            [
+                *fields,
+                pa.field("_k", pa.int64()),
+                *(node.schema.field(n) for n in self._partials.names),
+            ]
+        )
 
     def process(self, port: int, batch: Batch) -> Batch:
         progress = map_progress(batch.progress, self._floor).without_scopes()
@@ -56,9 +62,15 @@ class PanesKernel(Operator):
         rows = self._arguments.project(delta.payload, delta.start)
         keys = [rows.column(name) for name in self._keys]
         first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
-        cells, first, beyond = _sum_alike(keys, first, beyond, self._partials.of_rows(rows, delta.weight), self._cells)
+        cells, first, beyond = _sum_alike(
+            keys, first, beyond, self._partials.of_rows(rows, delta.weight), self._cells
+        )
         start = (first - 1) * self._grid.hop + self._grid.offset + self._grid.size
-        end = np.where(beyond == FOREVER, INFINITY, np.where(beyond == FOREVER, 0, beyond) * self._grid.hop + self._grid.offset)
+        end = np.where(
+            beyond == FOREVER,
+            INFINITY,
+            np.where(beyond == FOREVER, 0, beyond) * self._grid.hop + self._grid.offset,
+        )
         return Batch(self._payload(cells), start, end, progress=progress)
 
     def needs(self, time: int) -> tuple[int, ...]:
@@ -78,17 +90,26 @@ class CombinePanesKernel(HoppingAggregateKernel):
     def __init__(self, node: CombinePanes, consistency: Consistency) -> None:
         super().__init__(node, consistency)
         which = range(len(node.aggregates)) if node.calls is None else node.calls
-        renamed = {f"{letter}{mine}": f"{letter}{theirs}" for mine, theirs in enumerate(which) for letter in "cs"}
+        renamed = {
+            f"{letter}{mine}": f"{letter}{theirs}"
+            for mine, theirs in enumerate(which)
+            for letter in "cs"
+        }
         self._columns = [renamed.get(name, name) for name in self._partials.names]
 
     def _contributions(self, delta: Delta) -> tuple[list[pa.Array], list[Numbers]]:
         keys = [delta.payload.column(name) for name in self._keys]
         sums: list[Numbers] = [delta.payload.column(name).to_numpy() for name in self._columns]
-        return keys, sums if (delta.weight == 1).all() else [column * delta.weight for column in sums]
+        return keys, sums if (delta.weight == 1).all() else [
+            column * delta.weight for column in sums
+        ]
 
 
-def _sum_alike(keys: list[pa.Array], first: Codes, beyond: Codes, partials: list[Numbers], schema: pa.Schema) -> tuple[Rows, Codes, Codes]:
-    """Rows of equal keys and windows become one cell (keys, `_k`, partial sums); and the windows of each cell."""
+def _sum_alike(
+    keys: list[pa.Array], first: Codes, beyond: Codes, partials: list[Numbers], schema: pa.Schema
+) -> tuple[Rows, Codes, Codes]:
+    """Rows of equal keys and windows become one cell (keys, `_k`, partial sums); and the windows of
+    each cell."""
     length = beyond - first
     even = bool(len(length)) and bool((length == length[0]).all())
     cell, cells = encode([*keys, first, *([] if even else [beyond])], len(first))

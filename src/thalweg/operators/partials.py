@@ -1,8 +1,8 @@
 """Partial results that add up: what a hopping count, sum or average keeps instead of rows.
 
-`n` counts the rows, so that an empty window is known to be empty. Call i has `c{i}`, how many values it counts, and for
-sums and averages `s{i}`, their sum. All are integers, so adding and taking away is exact in any order. A change of a row
-adds its values times its weight.
+`n` counts the rows, so that an empty window is known to be empty. Call i has `c{i}`, how many
+values it counts, and for sums and averages `s{i}`, their sum. All are integers, so adding and
+taking away is exact in any order. A change of a row adds its values times its weight.
 """
 
 from __future__ import annotations
@@ -56,15 +56,21 @@ class Partials:
             columns.append(counted)
             if call.function in ("sum", "avg"):
                 whole = values.cast(pa.int64())
-                numbers: Numbers = (whole.fill_null(0) if whole.null_count else whole).to_numpy(zero_copy_only=False)
+                numbers: Numbers = (whole.fill_null(0) if whole.null_count else whole).to_numpy(
+                    zero_copy_only=False
+                )
                 if len(numbers) and max(int(numbers.max()), -int(numbers.min())) >= _SAFE:
                     self._watch(call, numbers)
-                columns.append(numbers if counted is weight and (weight == 1).all() else numbers * counted)
+                columns.append(
+                    numbers if counted is weight and (weight == 1).all() else numbers * counted
+                )
         return columns
 
     def _watch(self, call: AggregateCall, numbers: Numbers) -> None:
         if float(np.abs(numbers.astype(np.float64)).sum()) >= 2.0**62:
-            raise EvaluationError(f"{call}: a sum of these values does not fit 64 bits; cast the column to double first.")
+            raise EvaluationError(
+                f"{call}: a sum of these values does not fit 64 bits; cast the column to double first."
+            )
 
     def results(self, sums: Numbers) -> list[pa.Array]:
         """The aggregates of some cells; `sums` has a row for each of `names`."""
@@ -73,11 +79,15 @@ class Partials:
     def differ(self, before: Numbers, after: Numbers) -> Bools:
         """Where two rows of cells have other aggregates."""
         differ = np.zeros(before.shape[1], np.bool_)
-        for (old, old_missing), (new, new_missing) in zip(self._values(before), self._values(after), strict=True):
+        for (old, old_missing), (new, new_missing) in zip(
+            self._values(before), self._values(after), strict=True
+        ):
             changed = old != new
             if old_missing is not None or new_missing is not None:
                 none = np.zeros(len(changed), np.bool_)
-                old_missing, new_missing = (none if mask is None else mask for mask in (old_missing, new_missing))
+                old_missing, new_missing = (
+                    none if mask is None else mask for mask in (old_missing, new_missing)
+                )
                 changed = (old_missing != new_missing) | (changed & ~old_missing)
             differ |= changed
         return differ

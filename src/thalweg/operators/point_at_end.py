@@ -1,7 +1,7 @@
 """Point at end: R' = {(e, e + 1, p) | e finite}.
 
-A row that never ends gives nothing yet. A change of the end moves the point. No state. Progress passes; where every
-row lasts the same and comes and goes whole, the promise is that much later.
+A row that never ends gives nothing yet. A change of the end moves the point. No state. Progress
+passes; where every row lasts the same and comes and goes whole, the promise is that much later.
 """
 
 from __future__ import annotations

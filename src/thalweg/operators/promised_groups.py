@@ -1,11 +1,14 @@
-"""Hopping windows whose groups close one by one: a promise for one group makes the answers of that group final.
+"""Hopping windows whose groups close one by one: a promise for one group makes the answers of that
+group final.
 
-The kernel of the windows knows only the common promise. Here it is made to answer as far as the group that is furthest ahead; a gate
-keeps the answers of the others back until their own promises, or the watermark, let them leave. The promise for a group is the start of
-its earliest window that is not closed, as it is for all.
+The kernel of the windows knows only the common promise. Here it is made to answer as far as the
+group that is furthest ahead; a gate keeps the answers of the others back until their own promises,
+or the watermark, let them leave. The promise for a group is the start of its earliest window that
+is not closed, as it is for all.
 
-A row without an end has windows as far as the largest finite time that was seen: where there is one, no group is promised beyond
-that. State: that of the kernel, the answers that are held back, and the promises.
+A row without an end has windows as far as the largest finite time that was seen: where there is
+one, no group is promised beyond that. State: that of the kernel, the answers that are held back,
+and the promises.
 """
 
 from __future__ import annotations
@@ -20,7 +23,14 @@ from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MIN_TIME
-from thalweg.operators.base import Operator, Slices, StateSize, map_progress, progress_of_slice, slice_of_progress
+from thalweg.operators.base import (
+    Operator,
+    Slices,
+    StateSize,
+    map_progress,
+    progress_of_slice,
+    slice_of_progress,
+)
 from thalweg.operators.consistency import Consistency, Gate
 from thalweg.operators.hopping_grid import GridOperator
 
@@ -42,7 +52,9 @@ class PromisedGroupsKernel(Operator):
     Insert(payload={'sensor': 'a', 'n': 1}, start=0, end=10)
     """
 
-    def __init__(self, inner: GridOperator, keys: tuple[str, ...], consistency: Consistency) -> None:
+    def __init__(
+        self, inner: GridOperator, keys: tuple[str, ...], consistency: Consistency
+    ) -> None:
         self.schema = inner.schema
         self._inner = inner
         self._release = inner.release
@@ -61,7 +73,9 @@ class PromisedGroupsKernel(Operator):
         progress = self._bounded(batch)
         self._look_ahead(progress, batch)
         answer = self._inner.process(port, batch.with_progress(Progress(progress.cti)))
-        leaving, promise = self._gate.release(Delta.of_batch(answer), self._watermark, progress, map_progress(progress, self._promise))
+        leaving, promise = self._gate.release(
+            Delta.of_batch(answer), self._watermark, progress, map_progress(progress, self._promise)
+        )
         return leaving.to_batch(promise)
 
     def needs(self, time: int) -> tuple[int, ...]:
@@ -76,27 +90,39 @@ class PromisedGroupsKernel(Operator):
     def _horizon(self, batch: Batch) -> int:
         """The largest finite time seen."""
         finite = batch.end[batch.end != INFINITY]
-        return max(self._release.horizon, self._watermark if self._watermark != INFINITY else MIN_TIME, int(finite.max(initial=MIN_TIME)))
+        return max(
+            self._release.horizon,
+            self._watermark if self._watermark != INFINITY else MIN_TIME,
+            int(finite.max(initial=MIN_TIME)),
+        )
 
     def _bounded(self, batch: Batch) -> Progress:
         progress = self._progress
         if not self._endless or not progress.scoped:
             return progress
         horizon = max(self._horizon(batch), progress.cti)
-        return replace(progress, scoped={scope: min(time, horizon) for scope, time in progress.scoped.items()})
+        return replace(
+            progress, scoped={scope: min(time, horizon) for scope, time in progress.scoped.items()}
+        )
 
     def _look_ahead(self, progress: Progress, batch: Batch) -> None:
         """Let the kernel answer as far as the group that is furthest ahead."""
         if progress.scoped:
-            latest = self._horizon(batch) + self._release.grid.size  # beyond that no window has rows
-            self._release.watermark = max(self._release.watermark, min(max(progress.scoped.values()), latest))
+            latest = (
+                self._horizon(batch) + self._release.grid.size
+            )  # beyond that no window has rows
+            self._release.watermark = max(
+                self._release.watermark, min(max(progress.scoped.values()), latest)
+            )
 
     def _promise(self, time: int) -> int:
         grid = self._release.grid
         return (grid.last_ending_by(time) + 1) * grid.hop + grid.offset
 
     def snapshot(self) -> Slices:
-        marks = pa.RecordBatch.from_arrays([pa.array([self._watermark, int(self._endless)])], names=["marks"])
+        marks = pa.RecordBatch.from_arrays(
+            [pa.array([self._watermark, int(self._endless)])], names=["marks"]
+        )
         return {
             **self._inner.snapshot(),
             **self._gate.snapshot(),

@@ -1,6 +1,8 @@
-"""Quantize (Trill's): (s, e, p) -> (floor(s, g), max(ceil(e, hop), floor(s + size, hop)), p), g being `progress` or hop.
+"""Quantize (Trill's): (s, e, p) -> (floor(s, g), max(ceil(e, hop), floor(s + size, hop)), p), g
+being `progress` or hop.
 
-With size == hop it stretches a lifetime over every tumbling window it touches. A promise is rounded down. No state.
+With size == hop it stretches a lifetime over every tumbling window it touches. A promise is rounded
+down. No state.
 """
 
 from __future__ import annotations
@@ -30,7 +32,10 @@ class QuantizeKernel(LifetimeKernel):
 
     def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
         first = floor_to_grid(start, self._grid, self._offset)
-        last = np.maximum(ceil_to_grid(end, self._hop, self._offset), floor_to_grid(start + self._size, self._hop, self._offset))
+        last = np.maximum(
+            ceil_to_grid(end, self._hop, self._offset),
+            floor_to_grid(start + self._size, self._hop, self._offset),
+        )
         return first, last
 
     def promise(self, cti: int) -> int:

@@ -1,9 +1,11 @@
-"""Many range queries at once over a row of values, by any operation that can be put together from parts.
+"""Many range queries at once over a row of values, by any operation that can be put together from
+parts.
 
     query(lo, hi)[j] = values[lo[j]] * ... * values[hi[j] - 1]          * associative and commutative, with an identity
 
-A value may have several columns. Building takes n steps, all queries together log n passes over their columns, and no value
-is ever subtracted: sums of floats stay as good as they are, and minima work like sums.
+A value may have several columns. Building takes n steps, all queries together log n passes over
+their columns, and no value is ever subtracted: sums of floats stay as good as they are, and minima
+work like sums.
 """
 
 from __future__ import annotations
@@ -53,16 +55,25 @@ def range_query(columns: Sequence[Column], lo: Codes, hi: Codes, monoid: Monoid)
     [3, 3]
     """
     size = 1 << max(len(columns[0]) - 1, 0).bit_length()
-    tree = [np.full(2 * size, one, column.dtype) for one, column in zip(monoid.identity, columns, strict=True)]
+    tree = [
+        np.full(2 * size, one, column.dtype)
+        for one, column in zip(monoid.identity, columns, strict=True)
+    ]
     for node, column in zip(tree, columns, strict=True):
         node[size : size + len(column)] = column
     level = size
     while level > 1:
-        pairs = monoid.combine([node[level : 2 * level : 2] for node in tree], [node[level + 1 : 2 * level : 2] for node in tree])
+        pairs = monoid.combine(
+            [node[level : 2 * level : 2] for node in tree],
+            [node[level + 1 : 2 * level : 2] for node in tree],
+        )
         for node, joined in zip(tree, pairs, strict=True):
             node[level // 2 : level] = joined
         level //= 2
-    result = [np.full(len(lo), one, column.dtype) for one, column in zip(monoid.identity, columns, strict=True)]
+    result = [
+        np.full(len(lo), one, column.dtype)
+        for one, column in zip(monoid.identity, columns, strict=True)
+    ]
     left, right = lo + size, hi + size
     left, right = np.where(lo < hi, left, size), np.where(lo < hi, right, size)
     while (left < right).any():

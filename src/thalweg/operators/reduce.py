@@ -1,7 +1,8 @@
 """Reducing cells: one aggregate over many small sets of rows at once, by sorting and segment sums.
 
-A cell is a window of a group. `member[i]` is a row that belongs to `cell[i]`; a row may belong to many cells. The result
-has one value per cell. Values of any type are ordered through dense ranks, so that text and times work like numbers.
+A cell is a window of a group. `member[i]` is a row that belongs to `cell[i]`; a row may belong to
+many cells. The result has one value per cell. Values of any type are ordered through dense ranks,
+so that text and times work like numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +24,14 @@ Floats = npt.NDArray[np.float64]
 
 
 def reduce_cells(
-    arguments: ArgumentProjection, index: int, rows: Rows, start: Times, member: Codes, cell: Codes, cells: int, kind: pa.DataType
+    arguments: ArgumentProjection,
+    index: int,
+    rows: Rows,
+    start: Times,
+    member: Codes,
+    cell: Codes,
+    cells: int,
+    kind: pa.DataType,
 ) -> pa.Array:
     """The value of call `index` for each cell, of type `kind`."""
     call = arguments.calls[index]
@@ -36,7 +44,14 @@ def reduce_cells(
     values = rows.column(f"_of{index}")
     if call.function in ("arg_max", "arg_min"):
         order = rows.column(f"_by{index}")
-        chosen, found = _extreme(_present(order), [order, values], member, cell, cells, largest=call.function == "arg_max")
+        chosen, found = _extreme(
+            _present(order),
+            [order, values],
+            member,
+            cell,
+            cells,
+            largest=call.function == "arg_max",
+        )
         return _pick(values, chosen, found, kind)
     present = _present(values)
     if present is not None:
@@ -45,7 +60,9 @@ def reduce_cells(
     if call.function == "count":
         return pa.array(np.bincount(cell, minlength=cells).astype(np.int64))
     if call.function in ("min", "max"):
-        chosen, found = _extreme(None, [values], member, cell, cells, largest=call.function == "max")
+        chosen, found = _extreme(
+            None, [values], member, cell, cells, largest=call.function == "max"
+        )
         return _pick(values, chosen, found, kind)
     if call.function in ("first", "last"):
         chosen, found = _by_time(values, start, member, cell, cells, last=call.function == "last")
@@ -66,17 +83,29 @@ def _ranks(values: pa.Array) -> Codes:
     """Dense ranks; nulls rank after all values."""
     if pa.types.is_boolean(values.type):
         values = values.cast(pa.int8())
-    ranks: Codes = pc.rank(values, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+    ranks: Codes = (
+        pc.rank(values, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+    )
     return ranks
 
 
 def _segments(cell: Codes, cells: int) -> tuple[Codes, Codes]:
     """Of sorted cells: where each begins, and how many members it has."""
     counts = np.bincount(cell, minlength=cells).astype(np.int64)
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)[:-1]]) if cells else counts, counts
+    return np.concatenate(
+        [np.zeros(1, np.int64), np.cumsum(counts)[:-1]]
+    ) if cells else counts, counts
 
 
-def _extreme(present: Bools | None, keys: list[pa.Array], member: Codes, cell: Codes, cells: int, *, largest: bool) -> tuple[Codes, Bools]:
+def _extreme(
+    present: Bools | None,
+    keys: list[pa.Array],
+    member: Codes,
+    cell: Codes,
+    cells: int,
+    *,
+    largest: bool,
+) -> tuple[Codes, Bools]:
     """Per cell the row that is best by the first key; ties go to the smallest of the second."""
     if present is not None:
         keep = present[member]
@@ -93,7 +122,9 @@ def _extreme(present: Bools | None, keys: list[pa.Array], member: Codes, cell: C
     return chosen, found
 
 
-def _by_time(values: pa.Array, start: Times, member: Codes, cell: Codes, cells: int, *, last: bool) -> tuple[Codes, Bools]:
+def _by_time(
+    values: pa.Array, start: Times, member: Codes, cell: Codes, cells: int, *, last: bool
+) -> tuple[Codes, Bools]:
     sorted_ = np.lexsort((_ranks(values)[member], start[member], cell))
     begins, counts = _segments(cell, cells)
     found = counts > 0
@@ -104,17 +135,27 @@ def _by_time(values: pa.Array, start: Times, member: Codes, cell: Codes, cells: 
 
 
 def _pick(values: pa.Array, chosen: Codes, found: Bools, kind: pa.DataType) -> pa.Array:
-    picked = values.take(pa.array(chosen, mask=~found)) if len(values) else pa.nulls(len(chosen), values.type)
+    picked = (
+        values.take(pa.array(chosen, mask=~found))
+        if len(values)
+        else pa.nulls(len(chosen), values.type)
+    )
     return picked if picked.type == kind else picked.cast(kind)
 
 
 def _numbers(values: pa.Array, *, integers: bool) -> Any:
     target = pa.int64() if integers else pa.float64()
     filled = values.cast(target)
-    return filled.fill_null(0).to_numpy(zero_copy_only=False) if filled.null_count else filled.to_numpy(zero_copy_only=False)
+    return (
+        filled.fill_null(0).to_numpy(zero_copy_only=False)
+        if filled.null_count
+        else filled.to_numpy(zero_copy_only=False)
+    )
 
 
-def _moments(function: str, values: pa.Array, member: Codes, cell: Codes, cells: int, kind: pa.DataType) -> pa.Array:
+def _moments(
+    function: str, values: pa.Array, member: Codes, cell: Codes, cells: int, kind: pa.DataType
+) -> pa.Array:
     counts = np.bincount(cell, minlength=cells).astype(np.int64)
     integers = not pa.types.is_floating(values.type)
     numbers = _numbers(values, integers=integers)[member]
@@ -141,12 +182,21 @@ def _moments(function: str, values: pa.Array, member: Codes, cell: Codes, cells:
 
 
 def _float_sums(numbers: Floats, cell: Codes, cells: int) -> Floats:
-    """Sums that do not depend on the order of the rows: each cell adds its values in sorted order."""
+    """Sums that do not depend on the order of the rows: each cell adds its values in sorted
+    order."""
     order = np.lexsort((numbers, cell))
     return np.asarray(np.bincount(cell[order], weights=numbers[order], minlength=cells), np.float64)
 
 
-def _percentile(function: str, p: float, values: pa.Array, member: Codes, cell: Codes, cells: int, kind: pa.DataType) -> pa.Array:
+def _percentile(
+    function: str,
+    p: float,
+    values: pa.Array,
+    member: Codes,
+    cell: Codes,
+    cells: int,
+    kind: pa.DataType,
+) -> pa.Array:
     sorted_ = member[np.lexsort((_ranks(values)[member], cell))]
     begins, counts = _segments(cell, cells)
     found = counts > 0

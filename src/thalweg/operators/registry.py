@@ -51,7 +51,14 @@ from thalweg.operators.wid_aggregate import WidAggregateKernel
 from thalweg.operators.window_apply import WindowApplyKernel
 from thalweg.plan import nodes
 from thalweg.plan.nodes import Join, Node, TopK, WindowAggregate
-from thalweg.windows import HoppingWindow, LandmarkTime, SlideByTuple, SlidingRows, SlidingTime, SnapshotWindow
+from thalweg.windows import (
+    HoppingWindow,
+    LandmarkTime,
+    SlideByTuple,
+    SlidingRows,
+    SlidingTime,
+    SnapshotWindow,
+)
 
 __all__ = ["kernel_for"]
 
@@ -93,8 +100,16 @@ def kernel_for(node: Node, consistency: Consistency) -> Operator:
     if isinstance(node, nodes.WindowApply):
         if node.in_panes:
             return PanedApplyKernel(node, consistency)
-        on_a_grid = isinstance(node.window, HoppingWindow) and not node.ends_matter and node.stamp != "time-bound"
-        return GridApplyKernel(node, consistency) if on_a_grid else WindowApplyKernel(node, consistency)
+        on_a_grid = (
+            isinstance(node.window, HoppingWindow)
+            and not node.ends_matter
+            and node.stamp != "time-bound"
+        )
+        return (
+            GridApplyKernel(node, consistency)
+            if on_a_grid
+            else WindowApplyKernel(node, consistency)
+        )
     if isinstance(node, TopK):
         return _top_k(node, consistency)
     if isinstance(node, Join) and node.how == "inner":
@@ -112,7 +127,9 @@ def _wid_aggregate(node: nodes.WidAggregate, consistency: Consistency) -> Operat
         return LandmarkAggregateKernel(node, consistency)
     if node.strategy == "bins":
         return BinsAggregateKernel(node, consistency)
-    if isinstance(node.kind, SlideByTuple | SlidingRows) or (isinstance(node.kind, SlidingTime) and node.kind.origin is None):
+    if isinstance(node.kind, SlideByTuple | SlidingRows) or (
+        isinstance(node.kind, SlidingTime) and node.kind.origin is None
+    ):
         return WidAggregateKernel(node, consistency)
     return KindAggregateKernel(node, consistency)
 
@@ -123,7 +140,9 @@ def _aggregate(node: WindowAggregate, consistency: Consistency) -> Operator:
     if not isinstance(node.window, HoppingWindow):
         return SessionAggregateKernel(node, consistency)
     if node.properties.group_ctis:
-        return PromisedGroupsKernel(_on_a_grid(node, inner_consistency(consistency)), node.keys, consistency)
+        return PromisedGroupsKernel(
+            _on_a_grid(node, inner_consistency(consistency)), node.keys, consistency
+        )
     return _on_a_grid(node, consistency)
 
 
@@ -133,12 +152,16 @@ def _on_a_grid(node: WindowAggregate, consistency: Consistency) -> GridOperator:
         return HoppingAggregateKernel(node, consistency)
     if strategy == "rows":
         return HoppingRowsAggregateKernel(node, consistency)
-    return BucketAggregateKernel(node, consistency, by_pane="panes" in strategy, adaptive="adaptive" in strategy)
+    return BucketAggregateKernel(
+        node, consistency, by_pane="panes" in strategy, adaptive="adaptive" in strategy
+    )
 
 
 def _top_k(node: TopK, consistency: Consistency) -> Operator:
     if not isinstance(node.window, HoppingWindow):
         return TopKKernel(node, consistency)
     if node.properties.group_ctis:
-        return PromisedGroupsKernel(HoppingTopKKernel(node, inner_consistency(consistency)), node.keys, consistency)
+        return PromisedGroupsKernel(
+            HoppingTopKKernel(node, inner_consistency(consistency)), node.keys, consistency
+        )
     return HoppingTopKKernel(node, consistency)

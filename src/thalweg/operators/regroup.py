@@ -1,8 +1,9 @@
-"""Kernels that re-evaluate whole groups: the groups a batch touches, before and after; the difference is the answer.
+"""Kernels that re-evaluate whole groups: the groups a batch touches, before and after; the
+difference is the answer.
 
-The shared part of stitch and sessions, whose results depend on chains of rows rather than on single instants. A
-subclass says what the rows of some groups give, and which rows a CTI lets go of. Held rows carry one mark, a time that
-remembers what was let go of.
+The shared part of stitch and sessions, whose results depend on chains of rows rather than on single
+instants. A subclass says what the rows of some groups give, and which rows a CTI lets go of. Held
+rows carry one mark, a time that remembers what was let go of.
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
-from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, progress_of_slice, slice_of_delta, slice_of_progress
+from thalweg.operators.base import (
+    Operator,
+    Slices,
+    StateSize,
+    delta_of_slice,
+    progress_of_slice,
+    slice_of_delta,
+    slice_of_progress,
+)
 from thalweg.operators.consistency import Gate
 from thalweg.operators.groups import append_column, keyed_in, refuse_negative, replace_column
 
@@ -28,7 +37,9 @@ __all__ = ["RegroupKernel"]
 class RegroupKernel(Operator):
     """Holds rows of `held` plus a column `_mark` (at first the row's start)."""
 
-    def __init__(self, schema: pa.Schema, held: pa.Schema, keys: tuple[str, ...], gate: Gate | None) -> None:
+    def __init__(
+        self, schema: pa.Schema, held: pa.Schema, keys: tuple[str, ...], gate: Gate | None
+    ) -> None:
         self.schema = schema
         self._keys = keys
         self._gate = gate
@@ -46,7 +57,8 @@ class RegroupKernel(Operator):
 
     @abstractmethod
     def keep(self, rows: Delta, cti: int) -> tuple[Delta, int]:
-        """The rows that later changes may need, with their new marks; and the promise that can be made."""
+        """The rows that later changes may need, with their new marks; and the promise that can be
+        made."""
 
     def process(self, port: int, batch: Batch) -> Batch:
         changes = Delta.empty(self.schema)
@@ -74,7 +86,8 @@ class RegroupKernel(Operator):
         ends = time if self._gate is None else self._gate.needs(time)
         if self._gate is None or ends == time:
             return (own,)
-        # Answers that are held leave by the promise of this operator, or earlier by the watermark, which follows the input.
+        # Answers that are held leave by the promise of this operator, or earlier by the watermark,
+        # which follows the input.
         passed = INFINITY if ends == INFINITY else self.least(ends)
         return (max(own, min(passed, self._gate.leaves_by(ends))),)
 
@@ -85,7 +98,9 @@ class RegroupKernel(Operator):
     def _apply(self, delta: Delta) -> Delta:
         if not len(delta):
             return Delta.empty(self.schema)
-        delta = Delta(append_column(delta.payload, "_mark", delta.start), delta.start, delta.end, delta.weight)
+        delta = Delta(
+            append_column(delta.payload, "_mark", delta.start), delta.start, delta.end, delta.weight
+        )
         touched = keyed_in(self._held.payload, delta.payload, self._keys)
         before = self._held.filter(touched)
         after = Delta.concat([before, delta], self._held.schema).consolidate()
@@ -98,7 +113,12 @@ class RegroupKernel(Operator):
     def snapshot(self) -> Slices:
         marks = pa.RecordBatch.from_arrays([pa.array([self._watermark])], names=["watermark"])
         gate = self._gate.snapshot() if self._gate else {}
-        return {"rows": slice_of_delta(self._held), "progress": slice_of_progress([self._progress]), "marks": marks, **gate}
+        return {
+            "rows": slice_of_delta(self._held),
+            "progress": slice_of_progress([self._progress]),
+            "marks": marks,
+            **gate,
+        }
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._held = delta_of_slice(slices["rows"])

@@ -1,7 +1,7 @@
 """Retime: R' = {(f(s, p), g(s, p), p) | f < g}.
 
-The end of the input is forgotten, so that an adjust matters only when it removes its row. A row with a null end is left out.
-Promises pass through f as in `alter_lifetime`. No state.
+The end of the input is forgotten, so that an adjust matters only when it removes its row. A row
+with a null end is left out. Promises pass through f as in `alter_lifetime`. No state.
 """
 
 from __future__ import annotations
@@ -44,10 +44,13 @@ class RetimeKernel(LifetimeKernel):
         return move_progress(self._start, before)
 
     def needs(self, time: int) -> tuple[int, ...]:
-        """A start that is a column has promises of its own, which come as far as the times it was made of."""
+        """A start that is a column has promises of its own, which come as far as the times it was
+        made of."""
         return super().needs(time) if self._start.columns() <= {"_start"} else (time,)
 
 
 def _ticks(expr: Expr, frame: Frame) -> Times:
-    ticks: Times = expr.evaluate(frame).cast(pa.int64()).fill_null(MIN_TIME).to_numpy(zero_copy_only=False)
+    ticks: Times = (
+        expr.evaluate(frame).cast(pa.int64()).fill_null(MIN_TIME).to_numpy(zero_copy_only=False)
+    )
     return ticks

@@ -1,7 +1,8 @@
 """Select: R' = {(s, e, f(p, s))}.
 
-Lifetimes stay, so adjusts stay adjusts. A promise for one group, or over columns, passes when its columns do. Where ends do
-not move, a column that rises with the start has a promise of its own: rows below it are settled. No state.
+Lifetimes stay, so adjusts stay adjusts. A promise for one group, or over columns, passes when its
+columns do. Where ends do not move, a column that rises with the start has a promise of its own:
+rows below it are settled. No state.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ class SelectKernel(Operator):
         self._columns = node.columns
         self._names = plain_renames(node.columns)
         firm = node.input.properties.firm_ends
-        self._rising = [(name, expr) for name, expr in node.columns if firm and "_start" in expr.columns() and is_monotone_in_start(expr)]
+        self._rising = [
+            (name, expr)
+            for name, expr in node.columns
+            if firm and "_start" in expr.columns() and is_monotone_in_start(expr)
+        ]
 
     def process(self, port: int, batch: Batch) -> Batch:
         progress = rename_scopes(batch.progress, self._names)

@@ -1,7 +1,8 @@
 """Select many: each row becomes several with the same lifetime.
 
-`repeat(p, s)` copies of (s, e, f(p, s)) (null and negative counts give none), or one row per item of a list column (null
-and empty lists give none). An adjust becomes as many adjusts as its insert became inserts. No state.
+`repeat(p, s)` copies of (s, e, f(p, s)) (null and negative counts give none), or one row per item
+of a list column (null and empty lists give none). An adjust becomes as many adjusts as its insert
+became inserts. No state.
 """
 
 from __future__ import annotations
@@ -35,17 +36,27 @@ class SelectManyKernel(Operator):
         progress = batch.progress.without_scopes()
         if not len(batch):
             return Batch.empty(self.schema, progress)
-        which, payload = self._repeated(batch) if self._node.repeat is not None else self._unnested(batch)
+        which, payload = (
+            self._repeated(batch) if self._node.repeat is not None else self._unnested(batch)
+        )
         if not len(which):
             return Batch.empty(self.schema, progress)
         many = batch.take(which)
         frame = frame_of(many.payload if payload is None else payload, many.start)
-        return many.with_payload(evaluate_columns(self._node.columns, frame, self.schema)).with_progress(progress)
+        return many.with_payload(
+            evaluate_columns(self._node.columns, frame, self.schema)
+        ).with_progress(progress)
 
     def _repeated(self, batch: Batch) -> tuple[Codes, None]:
         assert self._node.repeat is not None
-        counts = self._node.repeat.evaluate(frame_of(batch.payload, batch.start)).cast(pa.int64()).fill_null(0)
-        return np.repeat(np.arange(len(batch)), np.maximum(counts.to_numpy(zero_copy_only=False), 0)), None
+        counts = (
+            self._node.repeat.evaluate(frame_of(batch.payload, batch.start))
+            .cast(pa.int64())
+            .fill_null(0)
+        )
+        return np.repeat(
+            np.arange(len(batch)), np.maximum(counts.to_numpy(zero_copy_only=False), 0)
+        ), None
 
     def _unnested(self, batch: Batch) -> tuple[Codes, Rows]:
         lists = batch.payload.column(self._node.unnest)

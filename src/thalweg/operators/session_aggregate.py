@@ -1,10 +1,13 @@
-"""Session windows: one row per group and closed session: (first start, last start + gap, keys + aggregates).
+"""Session windows: one row per group and closed session: (first start, last start + gap, keys +
+aggregates).
 
-A session is a maximal chain of starts less than `gap` apart (see `sessions`); a row belongs to the session of its start,
-its end does not matter. The answer leaves when the watermark passes the session's end; a late row may then extend,
-merge or (when retracted) split sessions, and the old answers are taken back.
+A session is a maximal chain of starts less than `gap` apart (see `sessions`); a row belongs to the
+session of its start, its end does not matter. The answer leaves when the watermark passes the
+session's end; a late row may then extend, merge or (when retracted) split sessions, and the old
+answers are taken back.
 
-State: the rows of sessions that the CTI has not closed. The promise is the first start of the earliest open session.
+State: the rows of sessions that the CTI has not closed. The promise is the first start of the
+earliest open session.
 """
 
 from __future__ import annotations
@@ -38,11 +41,21 @@ class SessionAggregateKernel(RegroupKernel):
         assert isinstance(node.window, SessionWindow)
         self._arguments = ArgumentProjection(node.aggregates, node.keys, node.input.schema)
         self._gap = node.window.gap
-        super().__init__(node.schema, self._arguments.schema, node.keys, Gate(node.schema, consistency, settled="end"))
+        super().__init__(
+            node.schema,
+            self._arguments.schema,
+            node.keys,
+            Gate(node.schema, consistency, settled="end"),
+        )
 
     def project(self, batch: Batch) -> Delta:
         delta = Delta.of_batch(batch)
-        rows = Delta(self._arguments.project(delta.payload, delta.start), delta.start, delta.end, delta.weight)
+        rows = Delta(
+            self._arguments.project(delta.payload, delta.start),
+            delta.start,
+            delta.end,
+            delta.weight,
+        )
         return only_starts(rows)
 
     def answer(self, rows: Delta) -> Delta:
@@ -56,7 +69,18 @@ class SessionAggregateKernel(RegroupKernel):
         columns = [keys.column(name) for name in self._keys]
         for index in range(len(self._arguments.calls)):
             kind = self.schema.field(len(self._keys) + index).type
-            columns.append(reduce_cells(self._arguments, index, rows.payload, rows.start, np.arange(len(rows)), chains.of_row, cells, kind))
+            columns.append(
+                reduce_cells(
+                    self._arguments,
+                    index,
+                    rows.payload,
+                    rows.start,
+                    np.arange(len(rows)),
+                    chains.of_row,
+                    cells,
+                    kind,
+                )
+            )
         payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         return Delta(payload, chains.first, chains.last + self._gap, np.ones(cells, np.int64))
 

@@ -1,11 +1,13 @@
-"""Session lifetime (Trill's session): (s, e, p) -> (s, session end, p); the running form of a session.
+"""Session lifetime (Trill's session): (s, e, p) -> (s, session end, p); the running form of a
+session.
 
-A row ends `timeout` after the last start of its chain (see `sessions`). With `max_duration` m the chain is also cut at
-L, L + m, L + 2m, ..., L being the first multiple of m after the chain's first start if that is itself a multiple, and
-the second if it is not. Ends of the input do not matter.
+A row ends `timeout` after the last start of its chain (see `sessions`). With `max_duration` m the
+chain is also cut at L, L + m, L + 2m, ..., L being the first multiple of m after the chain's first
+start if that is itself a multiple, and the second if it is not. Ends of the input do not matter.
 
-State: rows whose session end has not been passed by the CTI, and the last settled row of each open chain, marked with
-the chain's first start. Progress passes: a later start moves only ends that lie after it.
+State: rows whose session end has not been passed by the CTI, and the last settled row of each open
+chain, marked with the chain's first start. Progress passes: a later start moves only ends that lie
+after it.
 """
 
 from __future__ import annotations

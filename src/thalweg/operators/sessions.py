@@ -1,7 +1,8 @@
 """Chains of starts: the shared part of session lifetimes and session windows.
 
-The starts of a group, in order, form chains: the next start belongs to the chain while it is less than `gap` after the
-previous one. A chain is closed once the CTI has reached its last start plus the gap.
+The starts of a group, in order, form chains: the next start belongs to the chain while it is less
+than `gap` after the previous one. A chain is closed once the CTI has reached its last start plus
+the gap.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class Chains:
 
 
 def chains_of(group: Codes, start: Times, mark: Times, gap: int) -> Chains:
-    """Cut the starts of each group into chains. `mark` is the first start of a row's chain, if earlier rows are gone."""
+    """Cut the starts of each group into chains. `mark` is the first start of a row's chain, if
+    earlier rows are gone."""
     order = np.lexsort((start, group))
     times, groups = start[order], group[order]
     new = np.ones(len(order), np.bool_)

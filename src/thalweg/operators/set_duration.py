@@ -1,6 +1,7 @@
 """Set duration: R' = {(s, s + ticks, p)}; without a duration, [s, infinity).
 
-The end of the input is forgotten, so an adjust matters only when it removes its row. No state; progress passes.
+The end of the input is forgotten, so an adjust matters only when it removes its row. No state;
+progress passes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ class SetDurationKernel(LifetimeKernel):
         self._ticks = node.ticks
 
     def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
-        return start, np.full(len(start), INFINITY) if self._ticks == INFINITY else start + self._ticks
+        return start, np.full(
+            len(start), INFINITY
+        ) if self._ticks == INFINITY else start + self._ticks
 
     def promise(self, cti: int) -> int:
         return cti

@@ -1,7 +1,7 @@
 """Shift: R' = {(s + by, e + by, p)}.
 
-A constant shift moves promises too. A shift that depends on the row could move a future change to any time, so then
-only the end of the stream is a promise. Infinite ends stay infinite. No state.
+A constant shift moves promises too. A shift that depends on the row could move a future change to
+any time, so then only the end of the stream is a promise. Infinite ends stay infinite. No state.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ class ShiftKernel(LifetimeKernel):
 
     def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
         if isinstance(self._by, Expr):
-            by = self._by.evaluate(frame_of(payload, start)).cast(pa.int64()).to_numpy(zero_copy_only=False)
+            by = (
+                self._by.evaluate(frame_of(payload, start))
+                .cast(pa.int64())
+                .to_numpy(zero_copy_only=False)
+            )
             return start + by, add_saturating(end, by)
         return start + self._by, add_saturating(end, self._by)
 

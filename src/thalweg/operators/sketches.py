@@ -1,12 +1,14 @@
-"""Sketches: partial results of holistic aggregates, of a size that does not grow with the rows (Apache DataSketches).
+"""Sketches: partial results of holistic aggregates, of a size that does not grow with the rows
+(Apache DataSketches).
 
     approx_percentile(x, p)    a KLL sketch of the values
     heavy_hitters(x, share)    a frequent-items sketch of the values as text
 
-A part is a single value, or a sketch of several; putting parts together makes one sketch of them all. As long as a sketch holds
-few values it is exact; beyond that its error is the library's (about 1.3 % of the rank for quantiles). Sketches choose at
-random what they forget, so that the same rows may give another answer when they are summed up again: who takes an answer back
-must remember what it was.
+A part is a single value, or a sketch of several; putting parts together makes one sketch of them
+all. As long as a sketch holds few values it is exact; beyond that its error is the library's (about
+1.3 % of the rank for quantiles). Sketches choose at random what they forget, so that the same rows
+may give another answer when they are summed up again: who takes an answer back must remember what
+it was.
 """
 
 from __future__ import annotations
@@ -61,7 +63,9 @@ def _adder(call: AggregateCall, values: pa.Array) -> Callable[[Any, Codes], None
     return add_texts
 
 
-def merge_ranges(call: AggregateCall, values: pa.Array, sketches: pa.Array, lo: Codes, hi: Codes) -> tuple[pa.Array, pa.Array]:
+def merge_ranges(
+    call: AggregateCall, values: pa.Array, sketches: pa.Array, lo: Codes, hi: Codes
+) -> tuple[pa.Array, pa.Array]:
     """Of each range of parts one part: a value where there is just one, else a sketch."""
     valued = values.is_valid().to_numpy(zero_copy_only=False)
     sketched = sketches.is_valid().to_numpy(zero_copy_only=False)
@@ -88,14 +92,20 @@ def merge_ranges(call: AggregateCall, values: pa.Array, sketches: pa.Array, lo: 
     return kept, pa.array(blobs, pa.binary())
 
 
-def sketch_results(call: AggregateCall, values: pa.Array, sketches: pa.Array, kind: pa.DataType) -> pa.Array:
+def sketch_results(
+    call: AggregateCall, values: pa.Array, sketches: pa.Array, kind: pa.DataType
+) -> pa.Array:
     """The answer of each part."""
     answers: list[float | list[dict[str, object]] | None] = []
     for value, blob in zip(values.to_pylist(), sketches.to_pylist(), strict=True):
         if blob is None and value is None:
             answers.append(None)
         elif call.function == "approx_percentile":
-            answers.append(float(value) if blob is None else float(_read(call, blob).get_quantile(call.p, True)))
+            answers.append(
+                float(value)
+                if blob is None
+                else float(_read(call, blob).get_quantile(call.p, True))
+            )
         else:
             answers.append(_hitters(call, value, blob))
     return pa.array(answers, kind)

@@ -1,7 +1,8 @@
-"""Aggregates over snapshot windows: per group and snapshot (a, b, keys + aggregates of the rows alive on [a, b)).
+"""Aggregates over snapshot windows: per group and snapshot (a, b, keys + aggregates of the rows
+alive on [a, b)).
 
-Counts and sums of integers come from running sums over the endpoints; other aggregates look at each window's rows.
-Nulls, late, duplicate and empty input, and state: see `snapshots`.
+Counts and sums of integers come from running sums over the endpoints; other aggregates look at each
+window's rows. Nulls, late, duplicate and empty input, and state: see `snapshots`.
 """
 
 from __future__ import annotations
@@ -31,11 +32,18 @@ class SnapshotAggregateKernel(SnapshotKernel):
 
     def __init__(self, node: WindowAggregate, consistency: Consistency) -> None:
         self._arguments = ArgumentProjection(node.aggregates, node.keys, node.input.schema)
-        super().__init__(node.schema, self._arguments.schema, node.keys, make_gate(node.schema, consistency))
+        super().__init__(
+            node.schema, self._arguments.schema, node.keys, make_gate(node.schema, consistency)
+        )
 
     def project(self, batch: Batch) -> Delta:
         delta = Delta.of_batch(batch)
-        return Delta(self._arguments.project(delta.payload, delta.start), delta.start, delta.end, delta.weight)
+        return Delta(
+            self._arguments.project(delta.payload, delta.start),
+            delta.start,
+            delta.end,
+            delta.weight,
+        )
 
     def answer(self, rows: Delta, snapshots: Snapshots, alive: Codes) -> Delta:
         cells = len(snapshots.start)
@@ -50,12 +58,16 @@ class SnapshotAggregateKernel(SnapshotKernel):
             quick = self._running(index, rows, snapshots)
             if quick is None:
                 members = members or snapshots.members()
-                quick = reduce_cells(self._arguments, index, rows.payload, rows.start, *members, cells, kind)
+                quick = reduce_cells(
+                    self._arguments, index, rows.payload, rows.start, *members, cells, kind
+                )
             elif call.function == "avg":
                 kind = pa.float64()
             columns.append(quick.take(pa.array(alive)))
         payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-        return Delta(payload, snapshots.start[alive], snapshots.end[alive], np.ones(len(alive), np.int64))
+        return Delta(
+            payload, snapshots.start[alive], snapshots.end[alive], np.ones(len(alive), np.int64)
+        )
 
     def _running(self, index: int, rows: Delta, snapshots: Snapshots) -> pa.Array | None:
         """Counts and integer sums by running sums; None where that does not work."""
@@ -69,14 +81,18 @@ class SnapshotAggregateKernel(SnapshotKernel):
         if call.of is None:
             return pa.array(_run(counted, snapshots))
         values = rows.payload.column(f"_of{index}")
-        if call.function != "count" and not (pa.types.is_integer(values.type) or pa.types.is_boolean(values.type)):
+        if call.function != "count" and not (
+            pa.types.is_integer(values.type) or pa.types.is_boolean(values.type)
+        ):
             return None
         if values.null_count:
             counted = counted * values.is_valid().to_numpy(zero_copy_only=False)
         counts = _run(counted, snapshots)
         if call.function == "count":
             return pa.array(counts)
-        numbers = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False) * (counted > 0)
+        numbers = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False) * (
+            counted > 0
+        )
         sums = _run(numbers, snapshots)
         if call.function == "sum":
             return pa.array(sums, mask=counts == 0)
@@ -85,7 +101,8 @@ class SnapshotAggregateKernel(SnapshotKernel):
 
 
 def _run(values: Codes, snapshots: Snapshots) -> Codes:
-    """Per window the sum over the rows alive in it: what starts minus what has ended (wrap-around cancels out)."""
+    """Per window the sum over the rows alive in it: what starts minus what has ended (wrap-around
+    cancels out)."""
     change = np.zeros(len(snapshots.start) + 1, np.int64)
     np.add.at(change, snapshots.first, values)
     np.subtract.at(change, snapshots.first + snapshots.length, values)

@@ -1,14 +1,18 @@
-"""Snapshot operators: aggregate, top-k and distinct over the maximal intervals in which nothing changes.
+"""Snapshot operators: aggregate, top-k and distinct over the maximal intervals in which nothing
+changes.
 
-Meaning. For each group let T be the set of all endpoints of its rows. For consecutive a < b in T with at least one row
-alive on [a, b), the rows alive there are one window. Equal neighbours are not merged; where nothing is alive there is
-no row. Null keys are a group of their own; duplicates count as often as they are there.
+Meaning. For each group let T be the set of all endpoints of its rows. For consecutive a < b in T
+with at least one row alive on [a, b), the rows alive there are one window. Equal neighbours are not
+merged; where nothing is alive there is no row. Null keys are a group of their own; duplicates count
+as often as they are there.
 
-State. Rows that end at or after the CTI, of which nothing before the last settled boundary is kept: `_since` is the
-start of a row or, if later, the group's last endpoint before the CTI. That is enough, because a legal change touches
-nothing before the CTI, and the window that straddles it starts at that boundary.
+State. Rows that end at or after the CTI, of which nothing before the last settled boundary is kept:
+`_since` is the start of a row or, if later, the group's last endpoint before the CTI. That is
+enough, because a legal change touches nothing before the CTI, and the window that straddles it
+starts at that boundary.
 
-A batch re-evaluates only the groups it touches, and of those only the time from the earliest change on.
+A batch re-evaluates only the groups it touches, and of those only the time from the earliest change
+on.
 """
 
 from __future__ import annotations
@@ -26,9 +30,25 @@ from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Codes, Rows, encode
 from thalweg.model.time import INFINITY, MIN_TIME, Times
-from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, progress_of_slice, slice_of_delta, slice_of_progress
+from thalweg.operators.base import (
+    Operator,
+    Slices,
+    StateSize,
+    delta_of_slice,
+    progress_of_slice,
+    slice_of_delta,
+    slice_of_progress,
+)
 from thalweg.operators.consistency import Consistency, Gate
-from thalweg.operators.groups import append_column, group_codes, keyed_in, ranges, refuse_negative, replace_column, units
+from thalweg.operators.groups import (
+    append_column,
+    group_codes,
+    keyed_in,
+    ranges,
+    refuse_negative,
+    replace_column,
+    units,
+)
 
 __all__ = ["SnapshotKernel", "Snapshots", "snapshots_of"]
 
@@ -72,7 +92,9 @@ def snapshots_of(group: Codes, since: Times, end: Times) -> Snapshots:
 class SnapshotKernel(Operator):
     """The shared part. A subclass says which rows to keep and what a window's rows give."""
 
-    def __init__(self, schema: pa.Schema, held: pa.Schema, keys: tuple[str, ...], gate: Gate) -> None:
+    def __init__(
+        self, schema: pa.Schema, held: pa.Schema, keys: tuple[str, ...], gate: Gate
+    ) -> None:
         self.schema = schema
         self._keys = keys
         self._gate = gate
@@ -86,7 +108,8 @@ class SnapshotKernel(Operator):
 
     @abstractmethod
     def answer(self, rows: Delta, snapshots: Snapshots, alive: Codes) -> Delta:
-        """What the windows (positions `alive`) give; `rows` have weight one and start at their `_since`."""
+        """What the windows (positions `alive`) give; `rows` have weight one and start at their
+        `_since`."""
 
     def process(self, port: int, batch: Batch) -> Batch:
         changes = Delta.empty(self.schema)
@@ -106,7 +129,8 @@ class SnapshotKernel(Operator):
         return (self._gate.needs(time),)
 
     def _scoped(self, progress: Progress) -> Progress:
-        """What a promise says about groups: its scopes and boxes, where they are made of the keys."""
+        """What a promise says about groups: its scopes and boxes, where they are made of the
+        keys."""
         boxes = rename_boxes(progress.boxes, {key: key for key in self._keys})
         if set(progress.scope_columns) <= set(self._keys):
             return progress if boxes == progress.boxes else replace(progress, boxes=boxes)
@@ -119,13 +143,20 @@ class SnapshotKernel(Operator):
         before_group, delta_group = group[: len(before)], group[len(before) :]
         base = _bases(before, before_group, groups)
         since = np.maximum(delta.start, base[delta_group])
-        delta = Delta(append_column(delta.payload, "_since", since), delta.start, delta.end, delta.weight)
+        delta = Delta(
+            append_column(delta.payload, "_since", since), delta.start, delta.end, delta.weight
+        )
         after = _with_group(Delta.concat([before, delta], self._held.schema), group).consolidate()
         refuse_negative(after, type(self).__name__.removesuffix("Kernel"))
         after, after_group = _without_group(after)
-        # A row that started before the CTI can only have changed its end; any other may be new or gone as a whole.
+        # A row that started before the CTI can only have changed its end; any other may be new or
+        # gone as a whole.
         earliest = np.full(groups, INFINITY)
-        np.minimum.at(earliest, delta_group, np.where(delta.start >= self._progress.cti, delta.start, delta.end))
+        np.minimum.at(
+            earliest,
+            delta_group,
+            np.where(delta.start >= self._progress.cti, delta.start, delta.end),
+        )
         boundary = _last_boundaries(before, before_group, earliest, groups)
         new = self._evaluate(after, after_group, earliest, boundary)
         old = self._evaluate(before, before_group, earliest, boundary)
@@ -133,7 +164,10 @@ class SnapshotKernel(Operator):
         return Delta.concat([new, old.negate()], self.schema)
 
     def _groups(self, before: Delta, delta: Delta) -> tuple[Codes, int]:
-        columns = [pa.concat_arrays([before.payload.column(k), delta.payload.column(k)]) for k in self._keys]
+        columns = [
+            pa.concat_arrays([before.payload.column(k), delta.payload.column(k)])
+            for k in self._keys
+        ]
         return encode(columns, len(before) + len(delta))
 
     def _evaluate(self, rows: Delta, group: Codes, frontier: Times, boundary: Times) -> Delta:
@@ -163,7 +197,9 @@ class SnapshotKernel(Operator):
         group, groups = group_codes(held.payload, self._keys)
         boundary = _last_boundaries(held, group, np.full(groups, cti), groups)
         since = np.maximum(_since(held), boundary[group])
-        kept = Delta(replace_column(held.payload, "_since", since), held.start, held.end, held.weight)
+        kept = Delta(
+            replace_column(held.payload, "_since", since), held.start, held.end, held.weight
+        )
         self._held = kept.filter(~old)
 
     def snapshot(self) -> Slices:

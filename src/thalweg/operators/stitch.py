@@ -1,10 +1,11 @@
 """Stitch: rows of equal payload where one ends exactly when another starts become one row.
 
-At each time t the rows that end at t, ordered by (start, end), are joined one to one with the rows that start at t,
-ordered by end. A chain of joined rows becomes [start of its first, end of its last).
+At each time t the rows that end at t, ordered by (start, end), are joined one to one with the rows
+that start at t, ordered by end. A chain of joined rows becomes [start of its first, end of its
+last).
 
-State: rows that end at or after the CTI, and the rows they continue (one step back, marked with the start of their
-chain). Progress passes: a change at or after the CTI moves only ends at or after it.
+State: rows that end at or after the CTI, and the rows they continue (one step back, marked with the
+start of their chain). Progress passes: a change at or after the CTI moves only ends at or after it.
 """
 
 from __future__ import annotations
@@ -47,13 +48,16 @@ class StitchKernel(RegroupKernel):
     def _before(self, rows: Delta) -> Codes:
         """For each row the one it continues, or -1.
 
-        A row that ended before the CTI is only here for the one that continues it: what it continued itself is in its mark.
+        A row that ended before the CTI is only here for the one that continues it: what it
+        continued itself is in its mark.
         """
         size = len(rows)
         payload, _ = encode(list(rows.payload.columns[:-1]), size)
         open_ = np.flatnonzero(rows.end >= self._progress.cti)
         ended = _rank_within(payload, rows.end, (rows.end, rows.start))
-        started = _rank_within(payload[open_], rows.start[open_], (rows.start[open_], rows.end[open_]))
+        started = _rank_within(
+            payload[open_], rows.start[open_], (rows.start[open_], rows.end[open_])
+        )
         columns = [(payload, payload[open_]), (rows.end, rows.start[open_]), (ended, started)]
         links, count = encode([np.concatenate(pair) for pair in columns], size + len(open_))
         ends_here = np.full(count, -1)
@@ -94,7 +98,9 @@ def _rank_within(payload: Codes, time: Times, order: tuple[Times, Times]) -> Cod
     """The rank of each row among those of equal payload and time."""
     sorted_ = np.lexsort((order[1], order[0], time, payload))
     new = np.ones(len(payload), np.bool_)
-    new[1:] = (payload[sorted_][1:] != payload[sorted_][:-1]) | (time[sorted_][1:] != time[sorted_][:-1])
+    new[1:] = (payload[sorted_][1:] != payload[sorted_][:-1]) | (
+        time[sorted_][1:] != time[sorted_][:-1]
+    )
     position = np.arange(len(payload))
     rank = np.empty(len(payload), np.int64)
     rank[sorted_] = position - np.maximum.accumulate(np.where(new, position, 0))

@@ -1,15 +1,17 @@
 """Panes from a table of fixed size: the low level of a two-level aggregation, as in Gigascope.
 
-Meaning: that of `Panes`; the sums go across batches. A group has one place in the table, by its hash; a sum that finds another one in
-its place sends it off and takes the place. What is sent is a partial sum like any other, so that the high level (`CombinePanes`)
-does not care when it comes.
+Meaning: that of `Panes`; the sums go across batches. A group has one place in the table, by its
+hash; a sum that finds another one in its place sends it off and takes the place. What is sent is a
+partial sum like any other, so that the high level (`CombinePanes`) does not care when it comes.
 
-When a window ends, its sums have to leave. All at once (`at end`) they make a surge of work; one for every so many rows (`slow`), or
-only when their places are needed (`lazy`), they do not. That is possible because nobody asks for order. A sum is sent at the latest
-when `late` windows have ended after its own; the promise waits for the oldest sum that is still there.
+When a window ends, its sums have to leave. All at once (`at end`) they make a surge of work; one
+for every so many rows (`slow`), or only when their places are needed (`lazy`), they do not. That is
+possible because nobody asks for order. A sum is sent at the latest when `late` windows have ended
+after its own; the promise waits for the oldest sum that is still there.
 
-State: the table, keys in columns of their own. It does not grow: keys of whole numbers are their own identity; of other types,
-and where there are nulls, a key book gives the groups in the table their numbers.
+State: the table, keys in columns of their own. It does not grow: keys of whole numbers are their
+own identity; of other types, and where there are nulls, a key book gives the groups in the table
+their numbers.
 """
 
 from __future__ import annotations
@@ -71,7 +73,8 @@ class TablePanesKernel(Operator):
         self._swept = NEVER
         """For a promise in this pane, nothing in the table is overdue."""
 
-    # -------------------------------------------------------------------------------------------------------- flow
+    # --------------------------------------------------------------------------------------------------------
+    # flow
 
     def process(self, port: int, batch: Batch) -> Batch:
         sent: list[Sent] = []
@@ -89,7 +92,9 @@ class TablePanesKernel(Operator):
         rows = self._arguments.project(delta.payload, delta.start)
         keys = [rows.column(name) for name in self._keys]
         sent: list[Sent] = []
-        if self._whole and any(key.null_count for key in keys):  # null is no number: from now on groups have numbers of their own
+        if self._whole and any(
+            key.null_count for key in keys
+        ):  # null is no number: from now on groups have numbers of their own
             sent.append(self._send(self._taken()))
             self._whole = False
         identity = self._identify(keys, len(delta))
@@ -106,7 +111,12 @@ class TablePanesKernel(Operator):
         """What tells a group from others, in rows of whole numbers."""
         if self._whole and keys:
             return np.array([key.to_numpy() for key in keys], np.int64)
-        return np.concatenate([self._book.numbers(keys, length)[None], np.zeros((len(self._identity) - 1, length), np.int64)])
+        return np.concatenate(
+            [
+                self._book.numbers(keys, length)[None],
+                np.zeros((len(self._identity) - 1, length), np.int64),
+            ]
+        )
 
     def _slots(self, identity: Numbers) -> Codes:
         mixed = np.zeros(identity.shape[1], np.uint64)
@@ -118,7 +128,9 @@ class TablePanesKernel(Operator):
     def _put(self, identity: Numbers, first: Codes, beyond: Codes, sums: Numbers) -> list[Sent]:
         """Into the table; what has no place there any more is sent."""
         slot = self._slots(identity)
-        self._swept = min(self._swept, int(first.min()) + self._table.late)  # an adjust may change what is long over
+        self._swept = min(
+            self._swept, int(first.min()) + self._table.late
+        )  # an adjust may change what is long over
         order = np.lexsort((first, slot))  # the newest of a place stays
         last = np.ones(len(order), np.bool_)
         last[:-1] = slot[order][1:] != slot[order][:-1]
@@ -130,16 +142,24 @@ class TablePanesKernel(Operator):
         self._sums[:, at[same]] += sums[:, stays[same]]
         other, takes = at[~same], stays[~same]
         evicted = self._send(other[self._first[other] != _FREE])
-        self._identity[:, other], self._first[other], self._beyond[other] = identity[:, takes], first[takes], beyond[takes]
+        self._identity[:, other], self._first[other], self._beyond[other] = (
+            identity[:, takes],
+            first[takes],
+            beyond[takes],
+        )
         self._sums[:, other] = sums[:, takes]
         return [evicted, (self._named(identity[:, goes]), first[goes], beyond[goes], sums[:, goes])]
 
     def _named(self, identity: Numbers) -> list[pa.Array]:
         if self._whole:
-            return [pa.array(row, field.type) for row, field in zip(identity, self._fields, strict=False)]
+            return [
+                pa.array(row, field.type)
+                for row, field in zip(identity, self._fields, strict=False)
+            ]
         return self._book.columns(identity[0])
 
-    # ----------------------------------------------------------------------------------------------------- flushing
+    # -----------------------------------------------------------------------------------------------------
+    # flushing
 
     def _taken(self) -> Codes:
         """The places that are taken."""
@@ -153,8 +173,15 @@ class TablePanesKernel(Operator):
         """So many of them at most, from where the last ones were found."""
         found, slots, step = [np.empty(0, np.int64)], self._table.slots, max(8 * many, 4_096)
         while many and self._position < slots:
-            at = np.flatnonzero(self._first[self._position : self._position + step] < self._newest)[:many] + self._position
-            self._position = int(at[-1]) + 1 if len(at) == many else min(self._position + step, slots)
+            at = (
+                np.flatnonzero(self._first[self._position : self._position + step] < self._newest)[
+                    :many
+                ]
+                + self._position
+            )
+            self._position = (
+                int(at[-1]) + 1 if len(at) == many else min(self._position + step, slots)
+            )
             many -= len(at)
             found.append(at)
         return np.concatenate(found)
@@ -187,7 +214,12 @@ class TablePanesKernel(Operator):
         return int(self._grid.first(np.array([time]))[0])
 
     def _send(self, at: Codes) -> Sent:
-        out = self._named(self._identity[:, at]), self._first[at].copy(), self._beyond[at].copy(), self._sums[:, at]
+        out = (
+            self._named(self._identity[:, at]),
+            self._first[at].copy(),
+            self._beyond[at].copy(),
+            self._sums[:, at],
+        )
         self._first[at] = _FREE
         return out
 
@@ -201,7 +233,11 @@ class TablePanesKernel(Operator):
             return (time,)
         pane = self._pane(time) if self._start(self._pane(time)) >= time else self._pane(time) + 1
         waiting = self._first[self._first < pane]
-        return (self._start(max(pane, int(waiting.max()) + self._table.late + 1) if len(waiting) else pane),)
+        return (
+            self._start(
+                max(pane, int(waiting.max()) + self._table.late + 1) if len(waiting) else pane
+            ),
+        )
 
     def _start(self, first: int) -> int:
         return (first - 1) * self._grid.hop + self._grid.offset + self._grid.size
@@ -215,23 +251,35 @@ class TablePanesKernel(Operator):
         sums = np.concatenate([part[3] for part in sent], axis=1)
         payload = pa.RecordBatch.from_arrays([*keys, *map(pa.array, sums)], schema=self.schema)
         start = (first - 1) * self._grid.hop + self._grid.offset + self._grid.size
-        end = np.where(beyond == FOREVER, INFINITY, np.where(beyond == FOREVER, 0, beyond) * self._grid.hop + self._grid.offset)
+        end = np.where(
+            beyond == FOREVER,
+            INFINITY,
+            np.where(beyond == FOREVER, 0, beyond) * self._grid.hop + self._grid.offset,
+        )
         return Batch(payload, start, end, progress=Progress(promise))
 
-    # ------------------------------------------------------------------------------------------------------- state
+    # -------------------------------------------------------------------------------------------------------
+    # state
 
     def _tidy(self) -> None:
-        """Numbers for the groups in the table only. A place follows from the number, so that all are placed anew."""
+        """Numbers for the groups in the table only. A place follows from the number, so that all
+        are placed anew."""
         at = self._taken()
         moved = self._book.keep(np.unique(self._identity[0, at]))
         identity = self._identity[:, at].copy()
         identity[0] = moved[identity[0]]
-        entries = identity, self._first[at].copy(), self._beyond[at].copy(), self._sums[:, at].copy()
+        entries = (
+            identity,
+            self._first[at].copy(),
+            self._beyond[at].copy(),
+            self._sums[:, at].copy(),
+        )
         self._first[:] = _FREE
         self._place(*entries)
 
     def _place(self, identity: Numbers, first: Codes, beyond: Codes, sums: Numbers) -> None:
-        """Put back what was in the table. Of two that want one place one goes to a free one, where only time finds it."""
+        """Put back what was in the table. Of two that want one place one goes to a free one, where
+        only time finds it."""
         wanted = self._slots(identity)
         order = np.argsort(wanted, kind="stable")
         alone = np.ones(len(order), np.bool_)
@@ -245,22 +293,35 @@ class TablePanesKernel(Operator):
     def snapshot(self) -> Slices:
         at = self._taken()
         keys = self._named(self._identity[:, at])
-        columns = [*keys, pa.array(self._first[at]), pa.array(self._beyond[at]), *(pa.array(column[at]) for column in self._sums)]
+        columns = [
+            *keys,
+            pa.array(self._first[at]),
+            pa.array(self._beyond[at]),
+            *(pa.array(column[at]) for column in self._sums),
+        ]
         marks = [self._cti, self._newest, self._position, self._credit, int(self._whole)]
         return {
-            "table": pa.RecordBatch.from_arrays(columns, names=[*self._keys, "_first", "_beyond", *self._partials.names]),
+            "table": pa.RecordBatch.from_arrays(
+                columns, names=[*self._keys, "_first", "_beyond", *self._partials.names]
+            ),
             "marks": pa.RecordBatch.from_arrays([pa.array(marks, pa.int64())], names=["marks"]),
         }
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         rows = slices["table"]
-        self._cti, self._newest, self._position, self._credit, whole = slices["marks"].column(0).to_pylist()
+        self._cti, self._newest, self._position, self._credit, whole = (
+            slices["marks"].column(0).to_pylist()
+        )
         self._whole, self._swept = bool(whole), NEVER
         self._book.clear()
         self._first[:] = _FREE
         identity = self._identify([rows.column(name) for name in self._keys], rows.num_rows)
-        sums = np.array([rows.column(name).to_numpy() for name in self._partials.names], np.int64).reshape(len(self._partials.names), -1)
-        self._place(identity, rows.column("_first").to_numpy(), rows.column("_beyond").to_numpy(), sums)
+        sums = np.array(
+            [rows.column(name).to_numpy() for name in self._partials.names], np.int64
+        ).reshape(len(self._partials.names), -1)
+        self._place(
+            identity, rows.column("_first").to_numpy(), rows.column("_beyond").to_numpy(), sums
+        )
 
     def state_size(self) -> StateSize:
         fixed = self._identity.nbytes + self._first.nbytes + self._beyond.nbytes + self._sums.nbytes
@@ -269,4 +330,9 @@ class TablePanesKernel(Operator):
 
 def _part(delta: Delta, begin: int) -> Delta:
     piece = slice(begin, begin + _CHUNK)
-    return Delta(delta.payload.slice(begin, _CHUNK), delta.start[piece], delta.end[piece], delta.weight[piece])
+    return Delta(
+        delta.payload.slice(begin, _CHUNK),
+        delta.start[piece],
+        delta.end[piece],
+        delta.weight[piece],
+    )

@@ -1,7 +1,8 @@
 """Taking back what windows have answered: from what was kept, or by computing it again.
 
-Kept are the answers of aggregates, of modules that are not deterministic, and those that are no longer than the rows of their
-window; of the others only a checksum. Of deterministic modules some kept answers are computed again too, and compared.
+Kept are the answers of aggregates, of modules that are not deterministic, and those that are no
+longer than the rows of their window; of the others only a checksum. Of deterministic modules some
+kept answers are computed again too, and compared.
 """
 
 from __future__ import annotations
@@ -36,7 +37,12 @@ class TakingBack:
     def choose(self, answered: Answered, entries: Entries) -> tuple[Answered, Entries]:
         """Which answers are kept, and which only leave a checksum."""
         module, node = self._module.module, self._module.node
-        if module.kind == "aggregate" or not module.properties.deterministic or node.stamp == "time-bound" or module.incremental:
+        if (
+            module.kind == "aggregate"
+            or not module.properties.deterministic
+            or node.stamp == "time-bound"
+            or module.incremental
+        ):
             return answered, entries
         order = np.argsort(entries.id)
         at = order[np.searchsorted(entries.id[order], answered.window)]
@@ -46,7 +52,15 @@ class TakingBack:
             sums[one] = checksum(answered.rows.filter(at == one))
         return answered, entries.but(recomputed=long, checksum=sums)
 
-    def rows(self, leaving: Entries, windows: WindowIndex, before: Delta, code: Codes, window_code: Codes, frame: Frame) -> Delta:
+    def rows(
+        self,
+        leaving: Entries,
+        windows: WindowIndex,
+        before: Delta,
+        code: Codes,
+        window_code: Codes,
+        frame: Frame,
+    ) -> Delta:
         """The rows that these windows have out, as rows that go."""
         schema = self._module.node.schema
         kept = windows.answers_of(leaving.id)
@@ -62,7 +76,11 @@ class TakingBack:
             lost = bool(leaving.recomputed[position])
             if lost:
                 parts.append(own)
-            before_sum = leaving.checksum[position] if lost else checksum(kept.rows.filter(kept.window == leaving.id[position]))
+            before_sum = (
+                leaving.checksum[position]
+                if lost
+                else checksum(kept.rows.filter(kept.window == leaving.id[position]))
+            )
             if checksum(own) != before_sum:
                 # What was not kept cannot be taken back any more: no policy goes on from there.
                 self._module.fail(leaving, position, _DICE, None, always=lost)
@@ -79,11 +97,15 @@ class TakingBack:
         again[answered[(number < _CHECKS) | (number % _EVERY == 0)]] = True
         return again
 
-    def _computed(self, entries: Entries, rows: Delta, code: Codes, window_code: Codes, frame: Frame) -> Answered:
+    def _computed(
+        self, entries: Entries, rows: Delta, code: Codes, window_code: Codes, frame: Frame
+    ) -> Answered:
         from thalweg.operators.window_frames import Spans
 
         order = np.lexsort((entries.start, window_code))
         spans = Spans(window_code[order], entries.start[order], entries.end[order])
         row, window = frame.members(code, rows.start, rows.end, spans)
         cells = self._module.cells(rows, row, window, rows.weight[row], spans)
-        return self._module.answered(self._module.caller.compute(cells), entries.take(order), cells)[0]
+        return self._module.answered(
+            self._module.caller.compute(cells), entries.take(order), cells
+        )[0]

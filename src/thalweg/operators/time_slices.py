@@ -1,11 +1,12 @@
 """Rows in slices of time: held so that a batch touches, and a CTI drops, whole slices.
 
-Rows are told apart by how long they last, in classes of a factor of eight, and within a class by when they end. A slice is
-a power of two wide; where a class has come to spread over too many slices, neighbours are joined. So a class has a few
-dozen slices whatever the clock's unit, and a row that lasts for long does not widen the slices of those that do not.
+Rows are told apart by how long they last, in classes of a factor of eight, and within a class by
+when they end. A slice is a power of two wide; where a class has come to spread over too many
+slices, neighbours are joined. So a class has a few dozen slices whatever the clock's unit, and a
+row that lasts for long does not widen the slices of those that do not.
 
-State written down has one part for each slice, `<name>/<class>/<width>/<number>/<duration>`: the same object as long as the slice
-is not touched, so that only the others are written again.
+State written down has one part for each slice, `<name>/<class>/<width>/<number>/<duration>`: the
+same object as long as the slice is not touched, so that only the others are written again.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ _ENDLESS = 30
 
 @dataclass(slots=True)
 class Part:
-    """One slice. What all its rows have in common, a duration or the weight one, is not kept for each."""
+    """One slice. What all its rows have in common, a duration or the weight one, is not kept for
+    each."""
 
     payload: Rows
     start: Times
@@ -54,12 +56,26 @@ class Part:
         duration = soonest - int(rows.start[int(rows.end.argmin())])
         even = last != INFINITY and bool((rows.end - rows.start == duration).all())
         weight = None if (rows.weight == 1).all() else rows.weight
-        return cls(rows.payload, rows.start, None if even else rows.end, weight, duration, first, soonest, last)
+        return cls(
+            rows.payload,
+            rows.start,
+            None if even else rows.end,
+            weight,
+            duration,
+            first,
+            soonest,
+            last,
+        )
 
     @property
     def rows(self) -> Delta:
         end = self.start + self.duration if self.end is None else self.end
-        return Delta(self.payload, self.start, end, np.ones(len(self.start), np.int64) if self.weight is None else self.weight)
+        return Delta(
+            self.payload,
+            self.start,
+            end,
+            np.ones(len(self.start), np.int64) if self.weight is None else self.weight,
+        )
 
     def __len__(self) -> int:
         return len(self.start)
@@ -79,16 +95,26 @@ class Part:
             times = {"_start": self.start, "_end": self.end, "_weight": self.weight}
             kept = {name: pa.array(values) for name, values in times.items() if values is not None}
             names = [*kept, *self.payload.schema.names]
-            self.written = pa.RecordBatch.from_arrays([*kept.values(), *self.payload.columns], names=names)
+            self.written = pa.RecordBatch.from_arrays(
+                [*kept.values(), *self.payload.columns], names=names
+            )
         return self.written
 
     @classmethod
     def read(cls, written: Rows, mark: str) -> Part:
-        times = {name: written.column(name).to_numpy() for name in ("_start", "_end", "_weight") if name in written.schema.names}
-        payload = pa.RecordBatch.from_arrays(written.columns[len(times) :], names=written.schema.names[len(times) :])
+        times = {
+            name: written.column(name).to_numpy()
+            for name in ("_start", "_end", "_weight")
+            if name in written.schema.names
+        }
+        payload = pa.RecordBatch.from_arrays(
+            written.columns[len(times) :], names=written.schema.names[len(times) :]
+        )
         start = times["_start"]
         end = times["_end"] if mark == "-" else start + int(mark)
-        part = cls.of(Delta(payload, start, end, times.get("_weight", np.ones(len(start), np.int64))))
+        part = cls.of(
+            Delta(payload, start, end, times.get("_weight", np.ones(len(start), np.int64)))
+        )
         part.written = written
         return part
 
@@ -216,7 +242,12 @@ def _class_of(start: Times, end: Times) -> Codes:
 
 
 def _cut(delta: Delta, begin: int, end: int) -> Delta:
-    return Delta(delta.payload.slice(begin, end - begin), delta.start[begin:end], delta.end[begin:end], delta.weight[begin:end])
+    return Delta(
+        delta.payload.slice(begin, end - begin),
+        delta.start[begin:end],
+        delta.end[begin:end],
+        delta.weight[begin:end],
+    )
 
 
 def _least(column: pa.Array) -> int:

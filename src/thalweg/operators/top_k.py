@@ -1,7 +1,8 @@
-"""Top-k over snapshots: per group and snapshot the rows whose rank is at most k, each living as long as the snapshot.
+"""Top-k over snapshots: per group and snapshot the rows whose rank is at most k, each living as
+long as the snapshot.
 
-rank = 1 + the number of rows of the window that are strictly better by `by`: ties are kept whole. A null `by` is worse
-than any value. State: see `snapshots`.
+rank = 1 + the number of rows of the window that are strictly better by `by`: ties are kept whole. A
+null `by` is worse than any value. State: see `snapshots`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def rank_members(order: pa.Array, member: Codes, cell: Codes, *, descending: boo
     if pa.types.is_boolean(order.type):
         order = order.cast(pa.int8())
     direction = "descending" if descending else "ascending"
-    ranks = pc.rank(order, sort_keys=direction, tiebreaker="dense").to_numpy().astype(np.int64)[member]
+    ranks = (
+        pc.rank(order, sort_keys=direction, tiebreaker="dense").to_numpy().astype(np.int64)[member]
+    )
     sorted_ = np.lexsort((ranks, cell))
     cells, values = cell[sorted_], ranks[sorted_]
     position = np.arange(len(cell))
@@ -69,11 +72,15 @@ class TopKKernel(SnapshotKernel):
 
     def answer(self, rows: Delta, snapshots: Snapshots, alive: Codes) -> Delta:
         member, window = snapshots.members()
-        rank = rank_members(rows.payload.column("_order"), member, window, descending=self._node.descending)
+        rank = rank_members(
+            rows.payload.column("_order"), member, window, descending=self._node.descending
+        )
         best = rank <= self._node.k
         member, window, rank = member[best], window[best], rank[best]
         payload = self._output(rows.payload.take(pa.array(member)), rank)
-        return Delta(payload, snapshots.start[window], snapshots.end[window], np.ones(len(window), np.int64))
+        return Delta(
+            payload, snapshots.start[window], snapshots.end[window], np.ones(len(window), np.int64)
+        )
 
     def _output(self, rows: Rows, rank: Codes) -> Rows:
         names = self._node.input.schema.names

@@ -1,7 +1,7 @@
 """Where: R' = {(s, e, p) in R | predicate(p, s)}.
 
-Null conditions count as false. An adjust has the payload and start of its insert, so both pass or neither does. Late,
-duplicate and empty input need no care. No state; progress passes unchanged.
+Null conditions count as false. An adjust has the payload and start of its insert, so both pass or
+neither does. Late, duplicate and empty input need no care. No state; progress passes unchanged.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
 """Aggregates over windows of the WID framework, from rows or partial results that are held.
 
-Meaning: see `plan.nodes.WidAggregate`. Each batch touches some partitions; the windows of theirs that are out and that the change
-can reach are evaluated before and after it, and the difference is the answer. Then the windows answer that have become due.
+Meaning: see `plan.nodes.WidAggregate`. Each batch touches some partitions; the windows of theirs
+that are out and that the change can reach are evaluated before and after it, and the difference is
+the answer. Then the windows answer that have become due.
 
-Nulls are a partition or group of their own. A late row is a row like any other. Duplicates count. An empty window has no row.
+Nulls are a partition or group of their own. A late row is a row like any other. Duplicates count.
+An empty window has no row.
 
-State: the rows that windows which are not settled need (see `wid_framing`), as partial results where all aggregates are
-bounded; how many rows of a partition are gone, where rows are ranked; for windows over all rows, one partial result a group. A CTI
-drops what no later window needs.
+State: the rows that windows which are not settled need (see `wid_framing`), as partial results
+where all aggregates are bounded; how many rows of a partition are gone, where rows are ranked; for
+windows over all rows, one partial result a group. A CTI drops what no later window needs.
 """
 
 from __future__ import annotations
@@ -60,20 +62,45 @@ class WidAggregateKernel(Operator):
         bounded = all(call.bounded for _, call in node.aggregates)
         self._sums = Accumulators(self._arguments, node.schema) if bounded else None
         fields = [node.input.schema.field(name) for name in node.columns]
-        values = list(self._sums.schema) if self._sums else [f for f in self._arguments.schema if f.name not in node.columns]
+        values = (
+            list(self._sums.schema)
+            if self._sums
+            else [f for f in self._arguments.schema if f.name not in node.columns]
+        )
         self._numbered = node.by_number
-        self._ranked = isinstance(node.kind, SlidingRows | SlideByTuple) and (node.kind.ranked or getattr(node.kind, "partitioned", False))
-        self._ties = tuple(node.input.schema.names) if isinstance(node.kind, SlidingRows) and node.kind.ranked else ()
-        order = [pa.field(name, pa.int64()) for name in (ROW_NUMBER, ARRIVED_AT)] if self._numbered else []
-        order += [pa.field(f"_tie{i}", node.input.schema.field(name).type) for i, name in enumerate(self._ties)]
+        self._ranked = isinstance(node.kind, SlidingRows | SlideByTuple) and (
+            node.kind.ranked or getattr(node.kind, "partitioned", False)
+        )
+        self._ties = (
+            tuple(node.input.schema.names)
+            if isinstance(node.kind, SlidingRows) and node.kind.ranked
+            else ()
+        )
+        order = (
+            [pa.field(name, pa.int64()) for name in (ROW_NUMBER, ARRIVED_AT)]
+            if self._numbered
+            else []
+        )
+        order += [
+            pa.field(f"_tie{i}", node.input.schema.field(name).type)
+            for i, name in enumerate(self._ties)
+        ]
         self._part_schema = pa.schema([*fields, *values])
         self._held = Delta.empty(pa.schema([*self._part_schema, *order]))
-        self._gone = empty_rows(pa.schema([*(node.input.schema.field(n) for n in node.partition), pa.field("_count", pa.int64())]))
+        self._gone = empty_rows(
+            pa.schema(
+                [
+                    *(node.input.schema.field(n) for n in node.partition),
+                    pa.field("_count", pa.int64()),
+                ]
+            )
+        )
         self._base = empty_rows(self._part_schema)
         self._anchor = _UNKNOWN
         self._due = Due(consistency)
 
-    # -------------------------------------------------------------------------------------------------------- flow
+    # --------------------------------------------------------------------------------------------------------
+    # flow
 
     def process(self, port: int, batch: Batch) -> Batch:
         changes = []
@@ -81,7 +108,9 @@ class WidAggregateKernel(Operator):
             changes.append(self._apply(self._project(batch)))
         due = self._due.after(batch)
         if due > self._due.out:
-            changes.append(self._evaluate(self._held, self._base, self._due.out, due, self._first(self._held)))
+            changes.append(
+                self._evaluate(self._held, self._base, self._due.out, due, self._first(self._held))
+            )
             self._due.out = due
         return Delta.concat(changes, self.schema).to_batch(Progress(self._forget()))
 
@@ -90,7 +119,11 @@ class WidAggregateKernel(Operator):
         rows = self._arguments.project(delta.payload, delta.start)
         values = self._sums.of_rows(rows, delta.start) if self._sums else rows
         columns = [rows.column(name) for name in self._node.columns]
-        columns += [values.column(field.name) for field in self._part_schema if field.name not in self._node.columns]
+        columns += [
+            values.column(field.name)
+            for field in self._part_schema
+            if field.name not in self._node.columns
+        ]
         if self._numbered:
             columns += [delta.payload.column(name) for name in (ROW_NUMBER, ARRIVED_AT)]
         columns += [delta.payload.column(name) for name in self._ties]
@@ -116,9 +149,15 @@ class WidAggregateKernel(Operator):
             before, after, reach = Delta.concat([rest, before], rest.schema), self._held, MIN_TIME
         if self._due.out <= reach:
             return Delta.empty(self.schema)
-        base = self._base.filter(pa.array(keyed_in(self._base, delta.payload, self._node.partition))) if self._base.num_rows else self._base
+        base = (
+            self._base.filter(pa.array(keyed_in(self._base, delta.payload, self._node.partition)))
+            if self._base.num_rows
+            else self._base
+        )
         new = self._evaluate(after, base, reach, self._due.out, now)
-        return Delta.concat([new, self._evaluate(before, base, reach, self._due.out, first).negate()], self.schema)
+        return Delta.concat(
+            [new, self._evaluate(before, base, reach, self._due.out, first).negate()], self.schema
+        )
 
     def _first(self, rows: Delta) -> int:
         """Where windows that begin with the first row begin."""
@@ -127,7 +166,11 @@ class WidAggregateKernel(Operator):
         return int(rows.start.min())
 
     def needs(self, time: int) -> tuple[int, ...]:
-        return (time if time <= MIN_TIME or time == INFINITY else self._framing.needs(time, self._first(self._held)),)
+        return (
+            time
+            if time <= MIN_TIME or time == INFINITY
+            else self._framing.needs(time, self._first(self._held)),
+        )
 
     def _forget(self) -> int:
         if self._due.cti == INFINITY:
@@ -147,14 +190,18 @@ class WidAggregateKernel(Operator):
             self._count(gone)
         if isinstance(self._kind, SlidingRows) and self._kind.range is None:
             assert self._sums is not None
-            self._base = self._merged(concat_rows([self._base, self._parts(gone)], self._part_schema))
+            self._base = self._merged(
+                concat_rows([self._base, self._parts(gone)], self._part_schema)
+            )
         self._held = rows.filter(settled.keep)
         return settled.promise
 
     def _count(self, gone: Delta) -> None:
         names = self._node.partition
         columns = [gone.payload.column(name) for name in names]
-        more = pa.RecordBatch.from_arrays([*columns, pa.array(np.ones(len(gone), np.int64))], schema=self._gone.schema)
+        more = pa.RecordBatch.from_arrays(
+            [*columns, pa.array(np.ones(len(gone), np.int64))], schema=self._gone.schema
+        )
         both = concat_rows([self._gone, more], self._gone.schema)
         code, size = encode([both.column(name) for name in names], both.num_rows)
         counts = np.zeros(size, np.int64)
@@ -162,10 +209,14 @@ class WidAggregateKernel(Operator):
         someone = np.empty(size, np.int64)
         someone[code] = np.arange(both.num_rows)
         kept = both.take(pa.array(someone))
-        self._gone = pa.RecordBatch.from_arrays([*kept.columns[:-1], pa.array(counts)], schema=self._gone.schema)
+        self._gone = pa.RecordBatch.from_arrays(
+            [*kept.columns[:-1], pa.array(counts)], schema=self._gone.schema
+        )
 
     def _parts(self, rows: Delta) -> Rows:
-        return pa.RecordBatch.from_arrays(rows.payload.columns[: len(self._part_schema)], schema=self._part_schema)
+        return pa.RecordBatch.from_arrays(
+            rows.payload.columns[: len(self._part_schema)], schema=self._part_schema
+        )
 
     def _merged(self, parts: Rows) -> Rows:
         """Partial results of equal group become one."""
@@ -175,9 +226,13 @@ class WidAggregateKernel(Operator):
         someone[code] = np.arange(parts.num_rows)
         keys = parts.take(pa.array(someone))
         merged = self._sums.merge(parts, code, size)
-        return pa.RecordBatch.from_arrays([*(keys.column(name) for name in self._node.columns), *merged.columns], schema=self._part_schema)
+        return pa.RecordBatch.from_arrays(
+            [*(keys.column(name) for name in self._node.columns), *merged.columns],
+            schema=self._part_schema,
+        )
 
-    # --------------------------------------------------------------------------------------------------- answering
+    # ---------------------------------------------------------------------------------------------------
+    # answering
 
     def _ordered(self, rows: Delta) -> tuple[Ordered, Delta]:
         """Rows of weight one, sorted by partition and position."""
@@ -188,12 +243,16 @@ class WidAggregateKernel(Operator):
             order = np.lexsort((number, partition))
         else:
             number, at = np.zeros(len(rows), np.int64), rows.start
-            ties = [_ranks(rows.payload.column(f"_tie{i}")) for i in reversed(range(len(self._ties)))]
+            ties = [
+                _ranks(rows.payload.column(f"_tie{i}")) for i in reversed(range(len(self._ties)))
+            ]
             order = np.lexsort((*ties, rows.start, partition))
         rows, partition, number, at = rows.take(order), partition[order], number[order], at[order]
         if self._ranked:
             begins = np.searchsorted(partition, partition, side="left")
-            number = np.arange(len(partition)) - begins + 1 + self._gone_before(rows, partition, count)
+            number = (
+                np.arange(len(partition)) - begins + 1 + self._gone_before(rows, partition, count)
+            )
         return Ordered(partition, rows.start, number, at), rows
 
     def _gone_before(self, rows: Delta, partition: Codes, count: int) -> Codes:
@@ -205,7 +264,9 @@ class WidAggregateKernel(Operator):
         if not names:
             return np.full(len(rows), counts[0])
         held = [rows.payload.column(name) for name in names]
-        own, theirs, size = encode_together(held, [self._gone.column(name) for name in names], (len(rows), self._gone.num_rows))
+        own, theirs, size = encode_together(
+            held, [self._gone.column(name) for name in names], (len(rows), self._gone.num_rows)
+        )
         known = np.zeros(size, np.int64)
         known[theirs] = counts
         return known[own]
@@ -219,10 +280,16 @@ class WidAggregateKernel(Operator):
         if not len(frames):
             return Delta.empty(self.schema)
         parts, coordinate = self._parts(rows), self._framing.coordinate(ordered)
-        partition = np.zeros(len(rows), np.int64) if isinstance(self._kind, SlidingTime) else ordered.partition
+        partition = (
+            np.zeros(len(rows), np.int64)
+            if isinstance(self._kind, SlidingTime)
+            else ordered.partition
+        )
         if base.num_rows:
             own, more, _ = encode_together(
-                [parts.column(n) for n in self._node.partition], [base.column(n) for n in self._node.partition], (len(rows), base.num_rows)
+                [parts.column(n) for n in self._node.partition],
+                [base.column(n) for n in self._node.partition],
+                (len(rows), base.num_rows),
             )
             known = np.full(int(max(own.max(initial=0), more.max(initial=0))) + 1, -1)
             known[own] = partition
@@ -237,43 +304,76 @@ class WidAggregateKernel(Operator):
         return self._answers(parts, rows.start, frames, found)
 
     def _answers(self, parts: Rows, start: Times, frames: Frames, found: Occupied) -> Delta:
-        keys = parts.select(list(self._node.columns)).take(pa.array(found.someone)).columns if self._node.columns else []
+        keys = (
+            parts.select(list(self._node.columns)).take(pa.array(found.someone)).columns
+            if self._node.columns
+            else []
+        )
         columns = [*keys, *([] if self._node.wid is None else [pa.array(frames.wid[found.frame])])]
         if self._sums is not None:
-            columns += self._sums.results(self._sums.over_ranges(parts.take(pa.array(found.rows)), found.lo, found.hi))
+            columns += self._sums.results(
+                self._sums.over_ranges(parts.take(pa.array(found.rows)), found.lo, found.hi)
+            )
         else:
             cell, member = ranges(found.lo, found.hi - found.lo)
             width = len(columns)
             for index in range(len(self._arguments.calls)):
                 kind = self.schema.field(width + index).type
-                columns.append(reduce_cells(self._arguments, index, parts, start, found.rows[member], cell, len(found.lo), kind))
+                columns.append(
+                    reduce_cells(
+                        self._arguments,
+                        index,
+                        parts,
+                        start,
+                        found.rows[member],
+                        cell,
+                        len(found.lo),
+                        kind,
+                    )
+                )
         payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-        return Delta(payload, frames.start[found.frame], frames.end[found.frame], np.ones(len(found.frame), np.int64))
+        return Delta(
+            payload,
+            frames.start[found.frame],
+            frames.end[found.frame],
+            np.ones(len(found.frame), np.int64),
+        )
 
-    # ------------------------------------------------------------------------------------------------------- state
+    # -------------------------------------------------------------------------------------------------------
+    # state
 
     def snapshot(self) -> Slices:
         return {
             "rows": slice_of_delta(self._held),
             "gone": self._gone,
             "base": self._base,
-            "anchor": pa.RecordBatch.from_arrays([pa.array([self._anchor], pa.int64())], names=["anchor"]),
+            "anchor": pa.RecordBatch.from_arrays(
+                [pa.array([self._anchor], pa.int64())], names=["anchor"]
+            ),
             "marks": self._due.to_rows(),
         }
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        self._held, self._gone, self._base = delta_of_slice(slices["rows"]), slices["gone"], slices["base"]
+        self._held, self._gone, self._base = (
+            delta_of_slice(slices["rows"]),
+            slices["gone"],
+            slices["base"],
+        )
         self._anchor = slices["anchor"].column(0)[0].as_py()
         self._due.restore(slices["marks"])
 
     def state_size(self) -> StateSize:
         tables = (self._gone, self._base)
-        return StateSize(len(self._held), self._held.nbytes) + StateSize(sum(t.num_rows for t in tables), sum(t.nbytes for t in tables))
+        return StateSize(len(self._held), self._held.nbytes) + StateSize(
+            sum(t.num_rows for t in tables), sum(t.nbytes for t in tables)
+        )
 
 
 def _ranks(values: pa.Array) -> Codes:
     if pa.types.is_nested(values.type):
         values = pa.array([repr(value) for value in values.to_pylist()], pa.string())
     plain = values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values
-    ranks: Codes = pc.rank(plain, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+    ranks: Codes = (
+        pc.rank(plain, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+    )
     return ranks

@@ -1,12 +1,15 @@
-"""How each kind of window frames the rows a kernel holds: the windows there are, and what a CTI lets go of.
+"""How each kind of window frames the rows a kernel holds: the windows there are, and what a CTI
+lets go of.
 
-A row is settled when the CTI has passed its start: it cannot be taken back, and no earlier one can come. `frames` gives the windows
-of the rows that are held, `settle` the rows that later windows still need and the promise that can be made.
+A row is settled when the CTI has passed its start: it cannot be taken back, and no earlier one can
+come. `frames` gives the windows of the rows that are held, `settle` the rows that later windows
+still need and the promise that can be made.
 
     slide by tuple       a window that ends at w is settled with the rows at w; it needs rows after w - range.
                          By rank, the rows that are gone are counted, in each partition
     sliding over rows    a window is settled when its last row is, and all rows in front of it. A change among unsettled rows, which
-                         start at or after the CTI, moves only windows that are complete after them: their answers start there too
+                         start at or after the CTI, moves only windows that are complete after them:
+                         their answers start there too
     first origin         windows begin with the smallest start of all rows, which is settled like any other
 """
 
@@ -46,7 +49,8 @@ class Settled:
 
 
 class Framing:
-    """What a kernel asks a kind. `coordinate` orders the rows in a window. A change at t touches only windows that end after t."""
+    """What a kernel asks a kind. `coordinate` orders the rows in a window. A change at t touches
+    only windows that end after t."""
 
     def coordinate(self, rows: Ordered) -> Codes:
         return rows.start
@@ -67,14 +71,25 @@ class TupleFraming(Framing):
         self._range, self._every = kind.range, kind.every
 
     def frames(self, rows: Ordered, anchor: int) -> Frames:
-        chosen = np.flatnonzero(rows.number % self._every == 0) if self._every > 1 else np.arange(len(rows.start))
+        chosen = (
+            np.flatnonzero(rows.number % self._every == 0)
+            if self._every > 1
+            else np.arange(len(rows.start))
+        )
         partition, window = rows.partition[chosen], rows.start[chosen]
         order = np.lexsort((window, partition))
         partition, window = partition[order], window[order]
         new = np.ones(len(order), np.bool_)
         new[1:] = (partition[1:] != partition[:-1]) | (window[1:] != window[:-1])
         partition, window = partition[new], window[new]
-        return Frames(partition, window - self._range + 1, window + 1, window - self._range + 1, window + 1, window)
+        return Frames(
+            partition,
+            window - self._range + 1,
+            window + 1,
+            window - self._range + 1,
+            window + 1,
+            window,
+        )
 
     def settle(self, rows: Ordered, cti: int, anchor: int) -> Settled:
         return Settled(rows.start > cti - self._range, max(cti - self._range + 1, MIN_TIME))
@@ -98,7 +113,11 @@ class RowFraming(Framing):
         which, window = ranges(first, np.maximum(rows.number[ends - 1] // self._slide - first, 0))
         last = (window + 1) * self._slide
         span = int(rows.number.max()) + 1
-        complete = np.searchsorted(rows.partition * span + rows.number, rows.partition[begins][which] * span + last, side="left")
+        complete = np.searchsorted(
+            rows.partition * span + rows.number,
+            rows.partition[begins][which] * span + last,
+            side="left",
+        )
         at = rows.at[complete]
         lo = np.zeros(len(last), np.int64) if self._range is None else last + 1 - self._range
         return Frames(rows.partition[begins][which], lo, last + 1, at, at + 1, window)
@@ -110,7 +129,9 @@ class RowFraming(Framing):
             return np.empty(0, np.int64)
         unsettled = np.where(rows.start >= cti, np.arange(len(rows.start)), len(rows.start))
         first = np.minimum(np.minimum.reduceat(unsettled, begins), ends)
-        upto = np.where(first > begins, rows.number[np.maximum(first - 1, 0)], rows.number[begins] - 1)
+        upto = np.where(
+            first > begins, rows.number[np.maximum(first - 1, 0)], rows.number[begins] - 1
+        )
         return np.repeat(upto, ends - begins)
 
     def settle(self, rows: Ordered, cti: int, anchor: int) -> Settled:
@@ -134,13 +155,22 @@ class TimeFraming(Framing):
         new[1:] = first[1:] > beyond[:-1]
         begins = np.flatnonzero(new)
         ends = np.append(begins[1:], len(since)) - 1
-        _, window = ranges(first[begins], np.maximum(beyond[ends] - first[begins], 0)) if len(since) else (None, np.empty(0, np.int64))
+        _, window = (
+            ranges(first[begins], np.maximum(beyond[ends] - first[begins], 0))
+            if len(since)
+            else (None, np.empty(0, np.int64))
+        )
         end = anchor + (window + 1) * self._slide
-        return Frames(np.zeros(len(window), np.int64), end - self._range, end, end - self._range, end, window)
+        return Frames(
+            np.zeros(len(window), np.int64), end - self._range, end, end - self._range, end, window
+        )
 
     def settle(self, rows: Ordered, cti: int, anchor: int) -> Settled:
         if anchor >= cti:
-            return Settled(np.ones(len(rows.start), np.bool_), max(min(cti + self._slide - self._range, cti), MIN_TIME))
+            return Settled(
+                np.ones(len(rows.start), np.bool_),
+                max(min(cti + self._slide - self._range, cti), MIN_TIME),
+            )
         needed = anchor + ((cti - anchor) // self._slide + 1) * self._slide - self._range
         return Settled(rows.start >= needed, min(needed, cti))
 

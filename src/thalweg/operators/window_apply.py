@@ -1,23 +1,28 @@
 """Modules over windows of any kind: user-defined aggregates and operators.
 
-Meaning. Per group and window with at least one row: what the module makes of the window's rows, clipped and stamped (see
-`plan.nodes.WindowApply`). A window answers when it may (see `consistency`); an empty window gives nothing. Null keys are a
-group of their own; duplicates are rows like others.
+Meaning. Per group and window with at least one row: what the module makes of the window's rows,
+clipped and stamped (see `plan.nodes.WindowApply`). A window answers when it may (see
+`consistency`); an empty window gives nothing. Null keys are a group of their own; duplicates are
+rows like others.
 
-A batch is taken in in four phases: the windows it affects are found (their rows, or what the module can tell of their
-lifetimes, change); what they have answered is taken back; the two indices are updated, which may split, merge, make and
-remove windows; the affected windows answer again. Which windows may answer is looked at after that, with the new CTI.
+A batch is taken in in four phases: the windows it affects are found (their rows, or what the module
+can tell of their lifetimes, change); what they have answered is taken back; the two indices are
+updated, which may split, merge, make and remove windows; the affected windows answer again. Which
+windows may answer is looked at after that, with the new CTI.
 
-Taking back. What a window has answered is kept, or, when that is more than its own rows and the module is deterministic,
-computed again from the old rows and compared with a checksum. Now and then what was kept is computed again too: where the
-two differ the module is not deterministic, and that is a failure.
+Taking back. What a window has answered is kept, or, when that is more than its own rows and the
+module is deterministic, computed again from the old rows and compared with a checksum. Now and then
+what was kept is computed again too: where the two differ the module is not deterministic, and that
+is a failure.
 
-State. The window index: windows that are not closed. The event index: rows of those windows, rows that count windows
-to come may need, and rows whose end may still move. A window is closed when the CTI has reached its end (passed it, where
-the end itself is an event's) and, if the module sees ends beyond the window, has passed the ends of all its rows.
+State. The window index: windows that are not closed. The event index: rows of those windows, rows
+that count windows to come may need, and rows whose end may still move. A window is closed when the
+CTI has reached its end (passed it, where the end itself is an event's) and, if the module sees ends
+beyond the window, has passed the ends of all its rows.
 
-Promise. No output comes before the start of the earliest window that is not closed, nor of one that may still come to be:
-that start is the CTI. It is the input's own where output is time-bound; with unrestricted stamps there is none.
+Promise. No output comes before the start of the earliest window that is not closed, nor of one that
+may still come to be: that start is the CTI. It is the input's own where output is time-bound; with
+unrestricted stamps there is none.
 """
 
 from __future__ import annotations
@@ -76,7 +81,8 @@ class WindowApplyKernel(ModuleKernel):
         limit = INFINITY if self._watermark == INFINITY else self._watermark + 1
         return Reach(self._closed_cti, limit, self._horizon)
 
-    # -------------------------------------------------------------------------------------------- taking rows in
+    # --------------------------------------------------------------------------------------------
+    # taking rows in
 
     def _take(self, delta: Delta) -> Delta:
         """Phases one to three; what is taken back."""
@@ -93,7 +99,8 @@ class WindowApplyKernel(ModuleKernel):
         return gone
 
     def _extend(self, reached: int) -> Delta:
-        """Time has moved on: rows that go on beyond the old limit are in new windows of the grid."""
+        """Time has moved on: rows that go on beyond the old limit are in new windows of the
+        grid."""
         going_on = self._events.ending_from(reached + 1)
         if not len(going_on):
             return Delta.empty(self.schema)
@@ -101,16 +108,22 @@ class WindowApplyKernel(ModuleKernel):
         return self._reframe(hashes, self._events.of_groups(hashes), Delta.empty(self._module.held))
 
     def _reframe(self, hashes: Hashes, before: Delta, delta: Delta) -> Delta:
-        """The windows of some groups after a change of their rows: entries exchanged, old answers taken back."""
+        """The windows of some groups after a change of their rows: entries exchanged, old answers
+        taken back."""
         at = self._windows.of_groups(hashes)
         old = self._windows.entries.take(at)
         code, groups = self._codes([before.payload, delta.payload], old.keys)
         after, after_code = merged(before, delta, code, self._module.held)
         refuse_negative(after, f"apply({self._node.module.name!r})")
-        old_code, delta_code = code[len(before) + len(delta) :], code[len(before) : len(before) + len(delta)]
+        old_code, delta_code = (
+            code[len(before) + len(delta) :],
+            code[len(before) : len(before) + len(delta)],
+        )
         base = np.full(groups, INFINITY)
         np.minimum.at(base, old_code, old.start)
-        base[base >= self._closed_cti] = MIN_TIME  # nothing of such a group is closed: a row may still come before its windows
+        base[base >= self._closed_cti] = (
+            MIN_TIME  # nothing of such a group is closed: a row may still come before its windows
+        )
         spans = self._frame.spans(after_code, after.start, after.end, base, self._reach())
         match = matches(old_code, old, spans)
         known = match >= 0
@@ -121,15 +134,25 @@ class WindowApplyKernel(ModuleKernel):
         stays[window] = False
         leaving = np.ones(len(old), np.bool_)
         leaving[match[stays]] = False
-        gone = self._taking_back.rows(old.take(leaving), self._windows, before, code[: len(before)], old_code[leaving], self._frame)
+        gone = self._taking_back.rows(
+            old.take(leaving),
+            self._windows,
+            before,
+            code[: len(before)],
+            old_code[leaving],
+            self._frame,
+        )
         new = spans.take(~stays)
-        arriving = self._make_entries(after, *self._frame.members(after_code, after.start, after.end, new), new)
+        arriving = self._make_entries(
+            after, *self._frame.members(after_code, after.start, after.end, new), new
+        )
         self._carry(arriving, old, match[~stays], delta, (row, window, times), spans, stays)
         self._windows.exchange(at[leaving], arriving)
         return gone
 
     def _changes(self, delta: Delta, code: Codes, spans: Spans) -> tuple[Codes, Codes, Codes]:
-        """Pairs (changed row, window) that the module can tell, and how often the row came or went."""
+        """Pairs (changed row, window) that the module can tell, and how often the row came or
+        went."""
         none = np.empty(0, np.int64)
         if not len(delta) or not len(spans):
             return none, none, none
@@ -137,9 +160,17 @@ class WindowApplyKernel(ModuleKernel):
         return self._module.net(delta, row, window, spans) if len(row) else (none, none, none)
 
     def _carry(
-        self, arriving: Entries, old: Entries, match: Codes, delta: Delta, pairs: tuple[Codes, Codes, Codes], spans: Spans, stays: Bools
+        self,
+        arriving: Entries,
+        old: Entries,
+        match: Codes,
+        delta: Delta,
+        pairs: tuple[Codes, Codes, Codes],
+        spans: Spans,
+        stays: Bools,
     ) -> None:
-        """A window that is only changed goes on from its state: it is told what came and what went."""
+        """A window that is only changed goes on from its state: it is told what came and what
+        went."""
         if not self._in_steps or not len(arriving):
             return
         number = np.full(len(spans), -1)
@@ -151,7 +182,8 @@ class WindowApplyKernel(ModuleKernel):
             has[number[window[times < 0]]] = False
         self._module.carry(arriving, old, match, has, delta, row, number[window], times)
 
-    # -------------------------------------------------------------------------------------------------- answering
+    # --------------------------------------------------------------------------------------------------
+    # answering
 
     def _advance(self, *, moved: bool) -> list[Delta]:
         """Phase four, for all windows that may answer now; then forget what is closed."""
@@ -168,7 +200,9 @@ class WindowApplyKernel(ModuleKernel):
             if self._node.stamp == "time-bound":
                 changes.append(self._let_out(closed))
             if closed.any():
-                self._windows.exchange(np.flatnonzero(closed), self._windows.entries.take(np.empty(0, np.int64)))
+                self._windows.exchange(
+                    np.flatnonzero(closed), self._windows.entries.take(np.empty(0, np.int64))
+                )
         self._closed_cti = self._cti
         if moved:
             self._forget()
@@ -196,7 +230,9 @@ class WindowApplyKernel(ModuleKernel):
         if self._node.stamp == "time-bound":
             due |= entries.start < self._cti
         elif self._node.passes_cti:
-            due |= entries.start < self._promised  # it is known already, and may only get another end
+            due |= (
+                entries.start < self._promised
+            )  # it is known already, and may only get another end
         return (due | closed) & ~entries.answered
 
     def _answer(self, which: Codes) -> Delta:
@@ -215,7 +251,8 @@ class WindowApplyKernel(ModuleKernel):
         return leaving
 
     def _may_leave(self, answered: Answered, entries: Entries) -> Bools:
-        """Time-bound: what lies before the CTI leaves though its window is open; nothing later can change it."""
+        """Time-bound: what lies before the CTI leaves though its window is open; nothing later can
+        change it."""
         ends = dict(zip(entries.id.tolist(), entries.end.tolist(), strict=True))
         end = np.array([ends[window] for window in answered.window.tolist()], np.int64)
         return self._settled(answered.rows.start, answered.rows.end, end)
@@ -225,7 +262,9 @@ class WindowApplyKernel(ModuleKernel):
             return np.ones(len(start), np.bool_)
         if self._consistency.is_final:
             return end < self._cti
-        return (window_end <= self._consistency.threshold(self._watermark, self._cti)) | (start < self._cti)
+        return (window_end <= self._consistency.threshold(self._watermark, self._cti)) | (
+            start < self._cti
+        )
 
     def _let_out(self, closed: Bools) -> Delta:
         """Time-bound rows that waited and may leave now."""
@@ -234,11 +273,14 @@ class WindowApplyKernel(ModuleKernel):
             return Delta.empty(self.schema)
         order = np.argsort(entries.id)
         at = order[np.searchsorted(entries.id[order], kept.window)]
-        now = ~kept.out & (self._settled(kept.rows.start, kept.rows.end, entries.end[at]) | closed[at])
+        now = ~kept.out & (
+            self._settled(kept.rows.start, kept.rows.end, entries.end[at]) | closed[at]
+        )
         self._windows.kept = Answered(kept.rows, kept.window, kept.out | now)
         return kept.rows.filter(now)
 
-    # ----------------------------------------------------------------------------------------------- cleaning up
+    # -----------------------------------------------------------------------------------------------
+    # cleaning up
 
     def _forget(self) -> None:
         """Drop the rows that belong to closed windows only."""
@@ -272,7 +314,9 @@ class WindowApplyKernel(ModuleKernel):
         promise = cti
         if self._node.passes_cti:
             bound = (
-                entries.start[~entries.answered] if self._node.stamp == "align" else self._windows.kept.rows.start[~self._windows.kept.out]
+                entries.start[~entries.answered]
+                if self._node.stamp == "align"
+                else self._windows.kept.rows.start[~self._windows.kept.out]
             )
             return min([promise, *([int(bound.min())] if len(bound) else [])])
         if len(entries):
@@ -300,11 +344,17 @@ class WindowApplyKernel(ModuleKernel):
         if self._node.ends_matter and len(entries):
             order, spans = sorted_spans(code[len(rows) :], entries)
             row, window = self._frame.members(code[: len(rows)], rows.start, rows.end, spans)
-            np.maximum.at(closing, order[window], np.where(rows.end[row] == INFINITY, INFINITY, rows.end[row] + 1))
+            np.maximum.at(
+                closing,
+                order[window],
+                np.where(rows.end[row] == INFINITY, INFINITY, rows.end[row] + 1),
+            )
         least = max([time, *closing[entries.start < time].tolist()])
         if isinstance(self._frame, GridFrame):
             return (max(least, Release(self._frame.grid, self._consistency).needs(time)),)
-        waits = self._frame.waiting(code[: len(rows)], rows.start, rows.end, max(time, self._cti))[1]
+        waits = self._frame.waiting(code[: len(rows)], rows.start, rows.end, max(time, self._cti))[
+            1
+        ]
         return (INFINITY if waits < time else least,)
 
     def _refuse_broken_promise(self, out: Batch) -> None:
@@ -318,10 +368,14 @@ class WindowApplyKernel(ModuleKernel):
                 f"{out.payload.slice(at, 1).to_pylist()[0]} over [{out.start[at]}, {out.end[at]}). Say stamp='keep', or mend it."
             )
 
-    # ------------------------------------------------------------------------------------------------------ state
+    # ------------------------------------------------------------------------------------------------------
+    # state
 
     def snapshot(self) -> Slices:
-        marks = pa.RecordBatch.from_arrays([pa.array([getattr(self, f"_{name}")], pa.int64()) for name in _MARKS], names=list(_MARKS))
+        marks = pa.RecordBatch.from_arrays(
+            [pa.array([getattr(self, f"_{name}")], pa.int64()) for name in _MARKS],
+            names=list(_MARKS),
+        )
         letters = self._module.letters.slices()
         return {"marks": marks, **dict(self._events.slices()), **self._windows.slices(), **letters}
 

@@ -1,7 +1,7 @@
 """How rows of groups make windows, and which rows are in which: one class for each kind of window.
 
-All work on many groups at once. Rows have a group code, a start and an end; windows (`Spans`) are sorted by group and
-start. The definitions are those of `thalweg.windows`.
+All work on many groups at once. Rows have a group code, a start and an end; windows (`Spans`) are
+sorted by group and start. The definitions are those of `thalweg.windows`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class Frame(ABC):
 
     @abstractmethod
     def spans(self, code: Codes, start: Times, end: Times, base: Times, reach: Reach) -> Spans:
-        """The windows that these rows make; `base` is, by group, where its earliest window that is not closed begins."""
+        """The windows that these rows make; `base` is, by group, where its earliest window that is
+        not closed begins."""
 
     @abstractmethod
     def members(self, code: Codes, start: Times, end: Times, spans: Spans) -> tuple[Codes, Codes]:
@@ -68,7 +69,8 @@ class Frame(ABC):
         return past
 
     def waiting(self, code: Codes, start: Times, end: Times, cti: int) -> tuple[Bools, int]:
-        """Which rows may be in windows that do not exist yet but begin before the CTI; and the earliest such begin."""
+        """Which rows may be in windows that do not exist yet but begin before the CTI; and the
+        earliest such begin."""
         return np.zeros(len(code), np.bool_), cti
 
 
@@ -123,7 +125,8 @@ def _inside(code: Codes, time: Times, spans: Spans, *, after_start: bool) -> tup
 
 
 class SnapshotFrame(Frame):
-    """Between neighbouring endpoints. What lies before the base is settled, and its rows may be gone."""
+    """Between neighbouring endpoints. What lies before the base is settled, and its rows may be
+    gone."""
 
     strict = True
 
@@ -148,9 +151,15 @@ class GridFrame(Frame):
 
     def spans(self, code: Codes, start: Times, end: Times, base: Times, reach: Reach) -> Spans:
         limit = reach.limit
-        until = np.minimum(end, limit) if limit != INFINITY else np.where(end == INFINITY, reach.horizon, end)
+        until = (
+            np.minimum(end, limit)
+            if limit != INFINITY
+            else np.where(end == INFINITY, reach.horizon, end)
+        )
         closed = self.grid.last_ending_by(reach.closed)
-        lowest = np.where(base > MIN_TIME, np.minimum(self.grid.beyond(base), closed + 1), closed + 1)
+        lowest = np.where(
+            base > MIN_TIME, np.minimum(self.grid.beyond(base), closed + 1), closed + 1
+        )
         first = np.maximum(self.grid.first(start), lowest[code])
         length = np.maximum(self.grid.beyond(until) - first, 0)
         which, window = ranges(first, length)
@@ -205,7 +214,8 @@ class CountFrame(Frame):
         return self._last(code, start, cti)
 
     def _last(self, code: Codes, time: Times, cti: int) -> tuple[Bools, int]:
-        """The rows at the last N - 1 times of each group before the CTI, and the earliest of those times."""
+        """The rows at the last N - 1 times of each group before the CTI, and the earliest of those
+        times."""
         group, times = _distinct(code, time)
         settled = times < cti
         group, times = group[settled], times[settled]

@@ -1,7 +1,8 @@
-"""Cells by window index, in slices of neighbouring windows, so that closing windows drops whole slices.
+"""Cells by window index, in slices of neighbouring windows, so that closing windows drops whole
+slices.
 
-A slice is a list of cells that are summed together now and then: adding is cheap, and the number of cells kept is that
-of the distinct (group, window) pairs plus what came since the last sum.
+A slice is a list of cells that are summed together now and then: adding is cheap, and the number of
+cells kept is that of the distinct (group, window) pairs plus what came since the last sum.
 """
 
 from __future__ import annotations

@@ -69,13 +69,17 @@ class AggregateCall:
         if self.where is not None:
             condition = self.where.type_in(schema)
             if not pa.types.is_boolean(condition):
-                raise TypeMismatchError(f"{self}: the filter must be a condition; it is {condition}.")
+                raise TypeMismatchError(
+                    f"{self}: the filter must be a condition; it is {condition}."
+                )
         if self.by is not None:
             self.by.type_in(schema)
         if self.of is None:
             return pa.int64()
         of = self.of.type_in(schema)
-        if self.function in _NUMERIC_ONLY and not (pa.types.is_integer(of) or pa.types.is_floating(of) or pa.types.is_boolean(of)):
+        if self.function in _NUMERIC_ONLY and not (
+            pa.types.is_integer(of) or pa.types.is_floating(of) or pa.types.is_boolean(of)
+        ):
             raise TypeMismatchError(f"{self} needs a number; {self.of} is {of}.")
         if self.function == "count":
             return pa.int64()
@@ -98,15 +102,24 @@ class AggregateCall:
 
     @property
     def bounded(self) -> bool:
-        """Whether partial results have a fixed size, however many rows there are; the others are holistic."""
+        """Whether partial results have a fixed size, however many rows there are; the others are
+        holistic."""
         return not self.function.startswith("percentile")
 
     def __str__(self) -> str:
         inside = ", ".join(str(part) for part in (self.of, self.by, self.p) if part is not None)
-        return f"{self.function}({inside})" + (f" where {self.where}" if self.where is not None else "")
+        return f"{self.function}({inside})" + (
+            f" where {self.where}" if self.where is not None else ""
+        )
 
 
-def _call(function: str, of: ExprLike | None, where: ExprLike | None, by: ExprLike | None = None, p: float | None = None) -> AggregateCall:
+def _call(
+    function: str,
+    of: ExprLike | None,
+    where: ExprLike | None,
+    by: ExprLike | None = None,
+    p: float | None = None,
+) -> AggregateCall:
     def optional(value: ExprLike | None) -> Expr | None:
         return None if value is None else as_expr(value)
 
@@ -144,7 +157,9 @@ def stddev(of: ExprLike, *, where: ExprLike | None = None) -> AggregateCall:
     return _call("stddev", of, where)
 
 
-def percentile(of: ExprLike, p: float, *, discrete: bool = False, where: ExprLike | None = None) -> AggregateCall:
+def percentile(
+    of: ExprLike, p: float, *, discrete: bool = False, where: ExprLike | None = None
+) -> AggregateCall:
     """The exact percentile `0 <= p <= 1`."""
     if not 0 <= p <= 1:
         raise ExpressionError(f"a percentile lies between 0 and 1; got {p}.")
@@ -159,7 +174,8 @@ def approx_percentile(of: ExprLike, p: float, *, where: ExprLike | None = None) 
 
 
 def heavy_hitters(of: ExprLike, share: float, *, where: ExprLike | None = None) -> AggregateCall:
-    """The values that make up at least this share of the rows, each with about how often it came, from a sketch of fixed size."""
+    """The values that make up at least this share of the rows, each with about how often it came,
+    from a sketch of fixed size."""
     if not 0 < share <= 1:
         raise ExpressionError(f"heavy_hitters: a share lies above 0 and is at most 1; got {share}.")
     return _call("heavy_hitters", of, where, p=float(share))

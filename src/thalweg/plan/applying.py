@@ -1,4 +1,5 @@
-"""From what a query writer says about a module to a node: the module by its name, its inputs by position or by name."""
+"""From what a query writer says about a module to a node: the module by its name, its inputs by
+position or by name."""
 
 from __future__ import annotations
 
@@ -32,9 +33,13 @@ def apply_node(
 ) -> WindowApply:
     """The node for `window.apply(name, ...)`."""
     if not isinstance(name, str):
-        raise PlanError(f"apply: a module is used by its name; got {name!r}. Register it with udm.aggregate or udm.operator.")
+        raise PlanError(
+            f"apply: a module is used by its name; got {name!r}. Register it with udm.aggregate or udm.operator."
+        )
     if not isinstance(window, Window):
-        raise PlanError(f"apply: modules run over snapshot, hopping, tumbling, session and count windows; this one is {window}.")
+        raise PlanError(
+            f"apply: modules run over snapshot, hopping, tumbling, session and count windows; this one is {window}."
+        )
     module = DEFAULT.find(name)
     limit = None if time_limit is None else duration_us(time_limit, what="time_limit") / 1_000_000
     return WindowApply(
@@ -52,17 +57,34 @@ def apply_node(
     )
 
 
-def _arguments(module: Module, node: Node, keys: tuple[str, ...], columns: Sequence[ExprLike], named: Mapping[str, ExprLike]) -> Named:
+def _arguments(
+    module: Module,
+    node: Node,
+    keys: tuple[str, ...],
+    columns: Sequence[ExprLike],
+    named: Mapping[str, ExprLike],
+) -> Named:
     where = f"apply({module.name!r})"
     if module.inputs is None:
-        if columns and not all(isinstance(column, str) and column in node.schema.names for column in columns):
-            raise PlanError(f"{where}: it takes columns as they are; name columns of the stream, or name what is computed (x='a + b').")
+        if columns and not all(
+            isinstance(column, str) and column in node.schema.names for column in columns
+        ):
+            raise PlanError(
+                f"{where}: it takes columns as they are; name columns of the stream, or name what is computed (x='a + b')."
+            )
         plain = [str(column) for column in columns]
-        chosen = plain or ([] if named else [column for column in node.schema.names if column not in keys])
-        return (*((column, Column(column)) for column in chosen), *((given, as_expr(expr)) for given, expr in named.items()))
+        chosen = plain or (
+            [] if named else [column for column in node.schema.names if column not in keys]
+        )
+        return (
+            *((column, Column(column)) for column in chosen),
+            *((given, as_expr(expr)) for given, expr in named.items()),
+        )
     wanted = [given for given, _ in module.inputs]
     if len(columns) > len(wanted):
-        raise PlanError(f"{where}: it takes {len(wanted)} inputs ({', '.join(wanted)}); got {len(columns)}.")
+        raise PlanError(
+            f"{where}: it takes {len(wanted)} inputs ({', '.join(wanted)}); got {len(columns)}."
+        )
     found = dict(zip(wanted, columns, strict=False))
     for given, expr in named.items():
         if given not in wanted:
@@ -74,6 +96,8 @@ def _arguments(module: Module, node: Node, keys: tuple[str, ...], columns: Seque
         found[given] = expr
     for missing in [given for given in wanted if given not in found]:
         if missing not in node.schema.names:
-            raise UnknownColumnError(missing, node.schema.names, f"{where}: say which column is its input {missing!r}")
+            raise UnknownColumnError(
+                missing, node.schema.names, f"{where}: say which column is its input {missing!r}"
+            )
         found[missing] = Column(missing)
     return tuple((given, as_expr(found[given])) for given in wanted)

@@ -1,4 +1,5 @@
-"""`explain()`: a plan as text. What was asked, what is known about every stream in it, and what the rules made of it.
+"""`explain()`: a plan as text. What was asked, what is known about every stream in it, and what the
+rules made of it.
 
     logical plan
       window_aggregate-1  tumbling(10) by src: n = count()
@@ -7,8 +8,9 @@
         where-1  (len > 40)
           ...
 
-An operator's id is its name and its number among the operators of that name, counted from the sources up: the same plan
-always has the same ids. A stream that is read twice is drawn once and mentioned by its id afterwards.
+An operator's id is its name and its number among the operators of that name, counted from the
+sources up: the same plan always has the same ids. A stream that is read twice is drawn once and
+mentioned by its id afterwards.
 """
 
 from __future__ import annotations
@@ -46,9 +48,12 @@ _ANSWERS = {
 
 
 def explain(root: Node, *, consistency: str | None = None) -> str:
-    """The logical plan, the rewrites, and the rewritten plan; with a consistency, when answers come and what that costs."""
+    """The logical plan, the rewrites, and the rewritten plan; with a consistency, when answers come
+    and what that costs."""
     rewritten, applied = optimize(root)
-    parts = [] if consistency is None else [f"answers: {consistency}", f"  {_answers(consistency)}", ""]
+    parts = (
+        [] if consistency is None else [f"answers: {consistency}", f"  {_answers(consistency)}", ""]
+    )
     parts += ["logical plan", *_indent(_tree(root, facts=True))]
     if not applied:
         return "\n".join([*parts, "", "no rule applies"])
@@ -60,7 +65,9 @@ def explain(root: Node, *, consistency: str | None = None) -> str:
 
 def _answers(consistency: str) -> str:
     if consistency not in _ANSWERS:
-        raise PlanError(f"explain: consistency must be one of {', '.join(_ANSWERS)}{did_you_mean(consistency, _ANSWERS)}")
+        raise PlanError(
+            f"explain: consistency must be one of {', '.join(_ANSWERS)}{did_you_mean(consistency, _ANSWERS)}"
+        )
     return _ANSWERS[consistency]
 
 
@@ -165,7 +172,9 @@ def describe(node: Node) -> str:
         case nodes.Panes(window=window, keys=keys, table=table):
             return f"{window}{_by(keys)}{'' if table is None else f', {table}'}"
         case nodes.CombinePanes(window=window, keys=keys, aggregates=aggregates):
-            return f"{window}{_by(keys)}: {', '.join(f'{name} = {call}' for name, call in aggregates)}"
+            return (
+                f"{window}{_by(keys)}: {', '.join(f'{name} = {call}' for name, call in aggregates)}"
+            )
         case nodes.GroupApply(keys=columns, result=result):
             return f"by {_columns(columns)}{f': {_columns(result)}' if result is not None else ''}"
     return _lifetime(node)
@@ -192,7 +201,9 @@ def _lifetime(node: Node) -> str:
             return f"to {limit}"
         case nodes.Describe(period=every, offset=offset, groups=groups):
             grid = "" if every is None else f"every {every}{_offset(offset)}"
-            return " ".join([grid, *([] if groups is None else [f"for {', '.join(groups)}"])]).strip()
+            return " ".join(
+                [grid, *([] if groups is None else [f"for {', '.join(groups)}"])]
+            ).strip()
         case nodes.Chop(period=period, offset=offset):
             return f"every {period}{_offset(offset)}"
         case nodes.HoppingLifetime(size=size, hop=hop, offset=offset):
@@ -214,7 +225,9 @@ def _source(node: nodes.Source) -> str:
     if entry.partition is not None:
         facts.append(f"partitions {entry.partition}")
     if entry.low_watermark is not None:
-        facts.append(f"low watermark every {entry.low_watermark[0]} lagging {entry.low_watermark[1]}")
+        facts.append(
+            f"low watermark every {entry.low_watermark[0]} lagging {entry.low_watermark[1]}"
+        )
     facts += map(str, entry.progress)
     if entry.quarantine is not None:
         facts.append(f"quarantine: {entry.quarantine}")
@@ -224,8 +237,11 @@ def _source(node: nodes.Source) -> str:
 
 
 def _apply(node: nodes.WindowApply) -> str:
-    """Everything that decides what state means: a snapshot fits only the same module with the same choices."""
-    args = ", ".join(str(expr) if str(expr) == name else f"{name} = {expr}" for name, expr in node.arguments)
+    """Everything that decides what state means: a snapshot fits only the same module with the same
+    choices."""
+    args = ", ".join(
+        str(expr) if str(expr) == name else f"{name} = {expr}" for name, expr in node.arguments
+    )
     params = "".join(f"; {name} = {value!r}" for name, value in node.params)
     text = f"{node.window}{_by(node.keys)}: {node.module.label}({args}{params})"
     text += f", clip {node.clip}" if node.clip != "none" else ""
@@ -234,7 +250,10 @@ def _apply(node: nodes.WindowApply) -> str:
 
 
 def _equal(left: tuple[object, ...], right: tuple[object, ...]) -> str:
-    pairs = [str(one) if str(one) == str(two) else f"{one} = {two}" for one, two in zip(left, right, strict=True)]
+    pairs = [
+        str(one) if str(one) == str(two) else f"{one} = {two}"
+        for one, two in zip(left, right, strict=True)
+    ]
     return f"on {', '.join(pairs)}" if pairs else "on any"
 
 

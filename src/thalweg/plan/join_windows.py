@@ -1,7 +1,8 @@
 """Windows for joins: which rows of two streams may meet, by the times of both.
 
-Every kind gives the rows of each side a lifetime, such that two rows may meet exactly when these overlap. Of windows it is
-their ids that overlap; they are counted in hops of the right side, so that lifetimes stay close to the time they are about.
+Every kind gives the rows of each side a lifetime, such that two rows may meet exactly when these
+overlap. Of windows it is their ids that overlap; they are counted in hops of the right side, so
+that lifetimes stay close to the time they are about.
 
     band(before, after)   l - before <= r < l + after                 left [l - before, l + after), right [r, r + 1)
     ranges(left, right)   l - right < r < l + left                    each row lives as long as its window is
@@ -29,7 +30,9 @@ __all__ = ["Band", "JoinWindow", "WindowPairs", "band", "ranges", "same_window",
 Lifetime: TypeAlias = tuple[Expr, Expr]
 """Start and end of a row's lifetime in the join, as expressions over its time `_start`."""
 
-Grid: TypeAlias = "HoppingWindow | Duration | tuple[Duration, Duration] | tuple[Duration, Duration, Duration]"
+Grid: TypeAlias = (
+    "HoppingWindow | Duration | tuple[Duration, Duration] | tuple[Duration, Duration, Duration]"
+)
 """Windows of one stream: their size, or size and hop, or size, hop and offset."""
 
 _TIME = col(START)
@@ -60,7 +63,8 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class WindowPairs:
-    """Windows on both sides, and for each window of the left those of the right whose rows it meets: `first` to `last`."""
+    """Windows on both sides, and for each window of the left those of the right whose rows it
+    meets: `first` to `last`."""
 
     left_windows: HoppingWindow
     right_windows: HoppingWindow
@@ -69,7 +73,9 @@ class WindowPairs:
 
     def left(self) -> Lifetime:
         first, last = wids(self.left_windows)
-        return self._hops(substitute(self.first, {"i": first})), self._hops(substitute(self.last, {"i": last}) + lit(1))
+        return self._hops(substitute(self.first, {"i": first})), self._hops(
+            substitute(self.last, {"i": last}) + lit(1)
+        )
 
     def right(self) -> Lifetime:
         first, last = wids(self.right_windows)
@@ -96,9 +102,11 @@ JoinWindow: TypeAlias = Band | WindowPairs
 
 
 def wids(window: HoppingWindow) -> tuple[Expr, Expr]:
-    """The first and the last window that a row is in; window k is [offset + k * hop, offset + k * hop + size).
+    """The first and the last window that a row is in; window k is [offset + k * hop, offset + k *
+    hop + size).
 
-    A row between two windows is given the second of them, so that it is there; `condition` says that it is in none.
+    A row between two windows is given the second of them, so that it is there; `condition` says
+    that it is in none.
     """
     since = _plus(_TIME, -window.offset)
     first, last = (since - lit(window.size)) // lit(window.hop) + lit(1), since // lit(window.hop)
@@ -106,19 +114,23 @@ def wids(window: HoppingWindow) -> tuple[Expr, Expr]:
 
 
 def band(*, before: Duration, after: Duration) -> Band:
-    """Right rows at most `before` earlier and less than `after` later than the left row; a negative bound is on the other side.
+    """Right rows at most `before` earlier and less than `after` later than the left row; a negative
+    bound is on the other side.
 
     >>> band(before="2 min", after="3 min")
     Band(before=120000000, after=180000000)
     """
     bounds = Band(_ticks(before, "band, before"), _ticks(after, "band, after"))
     if bounds.before + bounds.after <= 0:
-        raise WindowError(f"band: nothing lies between {before!r} before and {after!r} after; the two together must be positive.")
+        raise WindowError(
+            f"band: nothing lies between {before!r} before and {after!r} after; the two together must be positive."
+        )
     return bounds
 
 
 def ranges(*, left: Duration, right: Duration) -> Band:
-    """A window of its own length on each stream: two rows meet when the windows that begin with them overlap.
+    """A window of its own length on each stream: two rows meet when the windows that begin with
+    them overlap.
 
     >>> ranges(left=3, right=2)
     Band(before=1, after=3)
@@ -132,34 +144,52 @@ def same_window(size: Duration, *, offset: Duration = 0) -> WindowPairs:
     return WindowPairs(window, window, col("i"), col("i"))
 
 
-def widjoin(*, left: Grid, right: Grid, match: tuple[ExprLike, ExprLike] | ExprLike = "i") -> WindowPairs:
-    """Any relation of windows: the rows of window `i` of the left meet those of the windows `match` of the right.
+def widjoin(
+    *, left: Grid, right: Grid, match: tuple[ExprLike, ExprLike] | ExprLike = "i"
+) -> WindowPairs:
+    """Any relation of windows: the rows of window `i` of the left meet those of the windows `match`
+    of the right.
 
-    `match` is one expression over `i`, or the first and the last window as two. Both must rise with `i`: as time goes on
-    on one side, it goes on on the other.
+    `match` is one expression over `i`, or the first and the last window as two. Both must rise with
+    `i`: as time goes on on one side, it goes on on the other.
 
     >>> str(widjoin(left="1 h", right="1 h", match="i - 24"))  # the same hour of the day before
     'tumbling(3600000000) i with tumbling(3600000000) i - 24 to i - 24'
     """
-    first, last = (as_expr(match[0]), as_expr(match[1])) if isinstance(match, tuple) else (as_expr(match), as_expr(match))
+    first, last = (
+        (as_expr(match[0]), as_expr(match[1]))
+        if isinstance(match, tuple)
+        else (as_expr(match), as_expr(match))
+    )
     for name, expr in (("first", first), ("last", last)):
-        if expr.columns() - {"i"} or not pa.types.is_integer(expr.type_in(pa.schema([("i", pa.int64())]))):
-            raise WindowError(f"widjoin: the {name} window must be a whole number computed from i; got {expr}.")
+        if expr.columns() - {"i"} or not pa.types.is_integer(
+            expr.type_in(pa.schema([("i", pa.int64())]))
+        ):
+            raise WindowError(
+                f"widjoin: the {name} window must be a whole number computed from i; got {expr}."
+            )
         if not is_monotone_in(expr, {"i"}):
-            raise WindowError(f"widjoin: the {name} window {expr} must not fall while i rises; else no row could ever be forgotten.")
+            raise WindowError(
+                f"widjoin: the {name} window {expr} must not fall while i rises; else no row could ever be forgotten."
+            )
     pairs = WindowPairs(_grid(left), _grid(right), first, last)
     _check(pairs)
     return pairs
 
 
 def _check(pairs: WindowPairs) -> None:
-    """A left row meets the windows from the first of its first to the last of its last: there must be none between to leave out."""
+    """A left row meets the windows from the first of its first to the last of its last: there must
+    be none between to leave out."""
     frame = Frame({"i": pa.array(_SAMPLE)}, len(_SAMPLE))
-    first, last = (expr.evaluate(frame).to_numpy(zero_copy_only=False) for expr in (pairs.first, pairs.last))
+    first, last = (
+        expr.evaluate(frame).to_numpy(zero_copy_only=False) for expr in (pairs.first, pairs.last)
+    )
     empty = np.flatnonzero(first > last)
     if len(empty):
         at = int(_SAMPLE[empty[0]])
-        raise WindowError(f"widjoin: window i = {at} meets {first[empty[0]]} to {last[empty[0]]}, which is nothing.")
+        raise WindowError(
+            f"widjoin: window i = {at} meets {first[empty[0]]} to {last[empty[0]]}, which is nothing."
+        )
     gaps = np.flatnonzero(first[1:] > last[:-1] + 1)
     if len(gaps) and pairs.left_windows.size > pairs.left_windows.hop:
         at = int(gaps[0])
@@ -174,7 +204,9 @@ def _grid(given: Grid) -> HoppingWindow:
     if isinstance(given, HoppingWindow):
         return given
     parts = given if isinstance(given, tuple) else (given,)
-    return hopping(parts[0], parts[1] if len(parts) > 1 else parts[0], parts[2] if len(parts) > 2 else 0)
+    return hopping(
+        parts[0], parts[1] if len(parts) > 1 else parts[0], parts[2] if len(parts) > 2 else 0
+    )
 
 
 def _plus(expr: Expr, ticks: int) -> Expr:

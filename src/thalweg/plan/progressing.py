@@ -1,7 +1,9 @@
-"""Which columns of a stream progress: those over which its operators make promises of their own (see `boxes`).
+"""Which columns of a stream progress: those over which its operators make promises of their own
+(see `boxes`).
 
-A column that is the start of rows whose ends do not move progresses with the CTI; a window join carries the times of both
-its sides on, with promises for each. Only such a column, or the start itself, can be the time of a join or a window.
+A column that is the start of rows whose ends do not move progresses with the CTI; a window join
+carries the times of both its sides on, with promises for each. Only such a column, or the start
+itself, can be the time of a join or a window.
 """
 
 from __future__ import annotations
@@ -53,7 +55,11 @@ def _selected(node: nodes.Select) -> frozenset[str]:
     below = progressing_columns(node.input)
     kept = {name for name, expr in node.columns if isinstance(expr, Column) and expr.name in below}
     if node.input.properties.firm_ends:
-        kept |= {name for name, expr in node.columns if "_start" in expr.columns() and is_monotone_in_start(expr)}
+        kept |= {
+            name
+            for name, expr in node.columns
+            if "_start" in expr.columns() and is_monotone_in_start(expr)
+        }
     return frozenset(kept)
 
 
@@ -67,4 +73,8 @@ def _joined(node: nodes.Join) -> frozenset[str]:
 
 
 def _carried(result: Named, prefix: str, columns: frozenset[str]) -> frozenset[str]:
-    return frozenset(name for name, expr in result if isinstance(expr, Column) and expr.name in {prefix + c for c in columns})
+    return frozenset(
+        name
+        for name, expr in result
+        if isinstance(expr, Column) and expr.name in {prefix + c for c in columns}
+    )

@@ -1,7 +1,7 @@
 """Facts about a stream that hold for every physical form of it, inferred node by node.
 
-They pick kernels, tell LMerge which algorithm is enough, and let rules move operators. A fact that cannot be shown is
-false: the inference is conservative.
+They pick kernels, tell LMerge which algorithm is enough, and let rules move operators. A fact that
+cannot be shown is false: the inference is conservative.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What `explain()` adds about windows: what a module's properties bought; the category of a kind, the panes, the evaluation that
-was chosen and what each would cost.
+"""What `explain()` adds about windows: what a module's properties bought; the category of a kind,
+the panes, the evaluation that was chosen and what each would cost.
 """
 
 from __future__ import annotations
@@ -43,5 +43,7 @@ def _costs(decision: Decision) -> Iterator[str]:
     if costs is None:
         return
     shown = {"differential": costs.differential, "panes": costs.panes, "wid": costs.wid}
-    numbers = ", ".join(f"{name} {nanoseconds / 1000:,.1f} us" for name, nanoseconds in shown.items())
+    numbers = ", ".join(
+        f"{name} {nanoseconds / 1000:,.1f} us" for name, nanoseconds in shown.items()
+    )
     yield f"cost of a window for {decision.volume}: {numbers}; buffering, one row added and taken at a time, {costs.rows / 1000:,.1f} us"

@@ -6,15 +6,17 @@
     rows           rows are kept, and each window is computed from its own                                         everything
     adaptive       per group wid or rows, whichever takes less memory now; with panes instead of windows, changing over is cheap
 
-With a the cost of a tuple in the sub-query, b of a result of it, c of a step of the super-query, a' of a tuple in one window; T tuples and
-P panes a window, G groups a pane, the cost of one window is (Eq. 6.1 to 6.4 of Li, Window Queries over Data Streams):
+With a the cost of a tuple in the sub-query, b of a result of it, c of a step of the super-query, a'
+of a tuple in one window; T tuples and P panes a window, G groups a pane, the cost of one window is
+(Eq. 6.1 to 6.4 of Li, Window Queries over Data Streams):
 
     panes          a T / P + b G + c P G
     differential   a T / P + b G + 2 c' G slide / pane        c': a step that adds or subtracts
     wid            a' T
     rows           2 a' slide T / range          when rows can be taken away one by one; else as wid
 
-The costs are those of this engine, in nanoseconds, measured by `thalweg bench windows`; what matters is their ratio.
+The costs are those of this engine, in nanoseconds, measured by `thalweg bench windows`; what
+matters is their ratio.
 """
 
 from __future__ import annotations
@@ -24,15 +26,24 @@ from dataclasses import dataclass
 from thalweg.errors import WindowError, did_you_mean
 from thalweg.windows import HoppingWindow
 
-__all__ = ["STRATEGIES", "UNIT_COSTS", "Costs", "Decision", "UnitCosts", "Volume", "choose", "window_costs"]
+__all__ = [
+    "STRATEGIES",
+    "UNIT_COSTS",
+    "Costs",
+    "Decision",
+    "UnitCosts",
+    "Volume",
+    "choose",
+    "window_costs",
+]
 
 STRATEGIES = ("differential", "panes", "wid", "rows", "adaptive", "adaptive panes")
 
 
 @dataclass(frozen=True, slots=True)
 class UnitCosts:
-    """Nanoseconds: a tuple into a pane, into a pane's sum, a pane's result, a pane put to a window, a pane added to or taken from a
-    sum, a tuple into a window."""
+    """Nanoseconds: a tuple into a pane, into a pane's sum, a pane's result, a pane put to a window,
+    a pane added to or taken from a sum, a tuple into a window."""
 
     tuple_in: float = 30.0
     tuple_summed: float = 12.0
@@ -45,7 +56,8 @@ class UnitCosts:
 UNIT_COSTS = UnitCosts()
 
 _ROWS_AGAIN = 6.0
-"""How many times more a kept row costs in each of its windows than one that goes into a partial result."""
+"""How many times more a kept row costs in each of its windows than one that goes into a partial
+result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +92,9 @@ def window_costs(window: HoppingWindow, volume: Volume, unit: UnitCosts = UNIT_C
     below = unit.tuple_in * t / panes + unit.pane_out * g
     return Costs(
         panes=below + unit.pane_in * panes * g,
-        differential=unit.tuple_summed * t / panes + unit.pane_out * g + 2 * unit.pane_change * g * window.hop / window.pane,
+        differential=unit.tuple_summed * t / panes
+        + unit.pane_out * g
+        + 2 * unit.pane_change * g * window.hop / window.pane,
         wid=unit.tuple_in_window * t,
         rows=2 * unit.tuple_in_window * window.hop * t / window.size,
     )
@@ -109,8 +123,9 @@ def choose(
 ) -> Decision:
     """The strategy for a window.
 
-    `differential`: the aggregates can be taken away exactly. `bounded`: partial results have a fixed size. `mergeable`: rows are points
-    and none is taken back, so that partial results may replace them at once. `sketched`: an aggregate whose partial results are sketches.
+    `differential`: the aggregates can be taken away exactly. `bounded`: partial results have a
+    fixed size. `mergeable`: rows are points and none is taken back, so that partial results may
+    replace them at once. `sketched`: an aggregate whose partial results are sketches.
     """
     if sketched is not None and not (bounded and mergeable):
         raise WindowError(
@@ -126,25 +141,45 @@ def choose(
         return _as_wanted(wanted, tuple(possible), window, volume)
     if volume is None:
         guess = Volume(tuples=window.size / window.pane * 100, groups=1)
-        return _cheapest(window, possible, guess, "no volume was given, so 100 tuples a pane of one group were assumed")
+        return _cheapest(
+            window,
+            possible,
+            guess,
+            "no volume was given, so 100 tuples a pane of one group were assumed",
+        )
     return _cheapest(window, possible, volume, "the cheapest for the volume given")
 
 
-def _as_wanted(wanted: str, possible: tuple[str, ...], window: HoppingWindow, volume: Volume | None) -> Decision:
+def _as_wanted(
+    wanted: str, possible: tuple[str, ...], window: HoppingWindow, volume: Volume | None
+) -> Decision:
     if wanted not in STRATEGIES:
-        raise WindowError(f"strategy must be one of {', '.join(STRATEGIES)}{did_you_mean(wanted, STRATEGIES)} Got {wanted!r}.")
+        raise WindowError(
+            f"strategy must be one of {', '.join(STRATEGIES)}{did_you_mean(wanted, STRATEGIES)} Got {wanted!r}."
+        )
     if wanted not in possible:
         raise WindowError(
             f"strategy={wanted!r} cannot evaluate this window; possible: {', '.join(possible)}. Partial results need bounded "
             "aggregates over points (sliding(...), or points()) of a source that is declared insert_only; differential ones need "
             "counts and integer sums."
         )
-    return Decision(wanted, possible, "asked for", None if volume is None else window_costs(window, volume), volume)
+    return Decision(
+        wanted,
+        possible,
+        "asked for",
+        None if volume is None else window_costs(window, volume),
+        volume,
+    )
 
 
 def _cheapest(window: HoppingWindow, possible: list[str], volume: Volume, reason: str) -> Decision:
     costs = window_costs(window, volume)
-    by_name = {"differential": costs.differential, "panes": costs.panes, "wid": costs.wid, "rows": costs.wid * _ROWS_AGAIN}
+    by_name = {
+        "differential": costs.differential,
+        "panes": costs.panes,
+        "wid": costs.wid,
+        "rows": costs.wid * _ROWS_AGAIN,
+    }
     offered = [name for name in possible if name in by_name]
     best = min(offered, key=lambda name: by_name[name])
     return Decision(best, tuple(possible), reason, costs, volume)

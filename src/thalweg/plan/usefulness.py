@@ -1,8 +1,10 @@
-"""Which promises are of use: for each source, the grid of times at which some operator above it can do something with one.
+"""Which promises are of use: for each source, the grid of times at which some operator above it can
+do something with one.
 
-A hopping or tumbling window closes at its end, so below it only promises at `offset + size + k * hop` matter. Operators that work
-row by row pass the question on, a shift moves the grid, and where two readers ask, the answer is the coarsest grid that has the
-times of both. Everything else (joins, snapshots, sessions, the end of the query) can use any promise.
+A hopping or tumbling window closes at its end, so below it only promises at `offset + size + k *
+hop` matter. Operators that work row by row pass the question on, a shift moves the grid, and where
+two readers ask, the answer is the coarsest grid that has the times of both. Everything else (joins,
+snapshots, sessions, the end of the query) can use any promise.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ _AS_IT_IS = (
 
 
 def useful_grids(root: Node) -> dict[str, Grid]:
-    """By name of a source: the grid of the promises that are of use. Sources where any promise is are left out.
+    """By name of a source: the grid of the promises that are of use. Sources where any promise is
+    are left out.
 
     >>> import thalweg as tw
     >>> packets = tw.source("packets", {"len": "int64"})
@@ -44,17 +47,25 @@ def useful_grids(root: Node) -> dict[str, Grid]:
     for node in reversed(list(walk(root))):
         asked = _all_of(wanted.get(node, [None]))
         if isinstance(node, Source):
-            found[node.name] = asked if node.name not in found else _all_of([found[node.name], asked])
+            found[node.name] = (
+                asked if node.name not in found else _all_of([found[node.name], asked])
+            )
             continue
         for child in (*node.inputs, *node.contained):
-            wanted.setdefault(child, []).append(_below(node, asked) if child in node.inputs else None)
+            wanted.setdefault(child, []).append(
+                _below(node, asked) if child in node.inputs else None
+            )
     return {name: grid for name, grid in found.items() if grid is not None}
 
 
 def _below(node: Node, asked: Grid | None) -> Grid | None:
     """The grid that a node can use, when its own promises are of use on the grid `asked`."""
     whole = not isinstance(node, WindowApply) or not (node.ends_matter or node.passes_cti)
-    if isinstance(node, (WindowAggregate, WindowApply, CombinePanes, TopK)) and isinstance(node.window, HoppingWindow) and whole:
+    if (
+        isinstance(node, (WindowAggregate, WindowApply, CombinePanes, TopK))
+        and isinstance(node.window, HoppingWindow)
+        and whole
+    ):
         window = node.window
         return window.hop, (window.offset + window.size) % window.hop
     if asked is None:

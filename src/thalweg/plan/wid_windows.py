@@ -1,7 +1,9 @@
-"""Windows of the WID framework as plans: which kind a query's words mean, and what has to stand below it.
+"""Windows of the WID framework as plans: which kind a query's words mean, and what has to stand
+below it.
 
-Windows over time with a known origin are hopping windows over points, and are evaluated as such. Windows over arriving
-rows stand on `NumberRows`: at the operator right below it, at the system right above the source.
+Windows over time with a known origin are hopping windows over points, and are evaluated as such.
+Windows over arriving rows stand on `NumberRows`: at the operator right below it, at the system
+right above the source.
 """
 
 from __future__ import annotations
@@ -14,8 +16,25 @@ from thalweg.model.time import Duration, duration_us
 from thalweg.plan.nodes import Node, NumberRows, Select, SetDuration, Source, Union, Where
 from thalweg.plan.nodes.base import require_known
 from thalweg.plan.nodes.wid import ARRIVED_AT, ROW_NUMBER
-from thalweg.windows import HoppingWindow, LandmarkTime, SlideByTuple, SlidingRows, SlidingTime, Window, WindowKind
-from thalweg.windows.specification import TIME_NAMES, Rank, Rows, Size, check_slide, row_count, ticks, warn_about_panes
+from thalweg.windows import (
+    HoppingWindow,
+    LandmarkTime,
+    SlideByTuple,
+    SlidingRows,
+    SlidingTime,
+    Window,
+    WindowKind,
+)
+from thalweg.windows.specification import (
+    TIME_NAMES,
+    Rank,
+    Rows,
+    Size,
+    check_slide,
+    row_count,
+    ticks,
+    warn_about_panes,
+)
 
 __all__ = ["by_tuple_windows", "kind_windows", "landmark_windows", "sliding_windows"]
 
@@ -23,7 +42,14 @@ Over = str | Rows | Rank
 Built = tuple[Node, Window | WindowKind]
 
 
-def sliding_windows(node: Node, range_: Size, slide: Size, over: Over, partition: tuple[str, ...], origin: Duration | None) -> Built:
+def sliding_windows(
+    node: Node,
+    range_: Size,
+    slide: Size,
+    over: Over,
+    partition: tuple[str, ...],
+    origin: Duration | None,
+) -> Built:
     """The plan below a sliding window, and its kind."""
     require_known(partition, node.schema, "sliding, partition_by")
     if isinstance(over, str):
@@ -39,32 +65,46 @@ def sliding_windows(node: Node, range_: Size, slide: Size, over: Over, partition
     count = row_count(range_, "sliding range")
     step = count if slide is None else row_count(slide, "sliding slide")
     check_slide(count, step, "sliding")
-    return _numbered(node, over, partition), SlidingRows(count, step, isinstance(over, Rank), bool(partition))
+    return _numbered(node, over, partition), SlidingRows(
+        count, step, isinstance(over, Rank), bool(partition)
+    )
 
 
-def landmark_windows(node: Node, slide: Size, over: Over, partition: tuple[str, ...], origin: Duration) -> Built:
+def landmark_windows(
+    node: Node, slide: Size, over: Over, partition: tuple[str, ...], origin: Duration
+) -> Built:
     require_known(partition, node.schema, "landmark, partition_by")
     if isinstance(over, str):
         _require_time(over, node, "landmark")
-        return node, LandmarkTime(ticks(slide, "landmark slide"), duration_us(origin, what="landmark origin"))
+        return node, LandmarkTime(
+            ticks(slide, "landmark slide"), duration_us(origin, what="landmark origin")
+        )
     step = row_count(slide, "landmark slide")
-    return _numbered(node, over, partition), SlidingRows(None, step, isinstance(over, Rank), bool(partition))
+    return _numbered(node, over, partition), SlidingRows(
+        None, step, isinstance(over, Rank), bool(partition)
+    )
 
 
-def by_tuple_windows(node: Node, range_: Duration, every: int, order: Rows | Rank | None, partition: tuple[str, ...]) -> Built:
+def by_tuple_windows(
+    node: Node, range_: Duration, every: int, order: Rows | Rank | None, partition: tuple[str, ...]
+) -> Built:
     require_known(partition, node.schema, "slide_by_tuple, partition_by")
     size = ticks(range_, "slide_by_tuple range")
     step = row_count(every, "slide_by_tuple every")
     if step == 1:  # every tuple, in whatever order
         return node, SlideByTuple(size)
     if order is None:
-        raise WindowError(f"slide_by_tuple: every {step} tuples in which order? Write order=rows() for arrival, order=rank('ts') for time.")
+        raise WindowError(
+            f"slide_by_tuple: every {step} tuples in which order? Write order=rows() for arrival, order=rank('ts') for time."
+        )
     return _numbered(node, order, partition), SlideByTuple(size, step, isinstance(order, Rank))
 
 
 def kind_windows(node: Node, kind: WindowKind) -> Built:
     if not isinstance(kind, WindowKind):
-        raise WindowError(f"windows: give a WindowKind with windows(), extent(), wids() and time_range(); got {kind!r}.")
+        raise WindowError(
+            f"windows: give a WindowKind with windows(), extent(), wids() and time_range(); got {kind!r}."
+        )
     if kind.context:
         raise WindowError(
             f"windows: {kind} is {kind.category}; a kind of your own must tell the windows of a tuple from the tuple alone (context free)."
@@ -100,7 +140,11 @@ def _numbered_at_system(node: Node) -> Node:
         return replace(node, input=_numbered_at_system(node.input))
     if isinstance(node, Select):
         below = _numbered_at_system(node.input)
-        return replace(node, input=below, columns=(*node.columns, (ROW_NUMBER, col(ROW_NUMBER)), (ARRIVED_AT, col(ARRIVED_AT))))
+        return replace(
+            node,
+            input=below,
+            columns=(*node.columns, (ROW_NUMBER, col(ROW_NUMBER)), (ARRIVED_AT, col(ARRIVED_AT))),
+        )
     raise WindowError(
         f"rows(at='system'): {node.label} stands between the source and the window; write number_rows() on the stream "
         "where rows are to be numbered."

@@ -1,8 +1,9 @@
 """Window joins as plans: lifetimes as windows.
 
-A window join is made of operators that are there. Each side's time becomes a column and its lifetime what the window says
-(`join_windows`); the rows are joined where lifetimes overlap; and the result starts at one of the two times, or at the
-later or earlier of both. The promises for that start follow from the promises on both columns (`boxes`).
+A window join is made of operators that are there. Each side's time becomes a column and its
+lifetime what the window says (`join_windows`); the rows are joined where lifetimes overlap; and the
+result starts at one of the two times, or at the later or earlier of both. The promises for that
+start follow from the promises on both columns (`boxes`).
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ def window_join(
 ) -> Node:
     """The plan of a window join; `result` says the columns of a pair, without its times."""
     _refuse_stamp(at, how)
-    left, right = (timed(side, time, name, which) for side, time, name, which in zip(sides, times, names, ("left", "right"), strict=True))
+    left, right = (
+        timed(side, time, name, which)
+        for side, time, name, which in zip(sides, times, names, ("left", "right"), strict=True)
+    )
     known = _times_of_pairs(names)
     left_keys = tuple(substitute(key, {START: Column(names[0])}) for key in keys[0])
     right_keys = tuple(substitute(key, {START: Column(names[1])}) for key in keys[1])
@@ -54,18 +58,36 @@ def window_join(
         matched = Join(left, right, left_keys, right_keys, where, how, whole=True)
         stamped = AlterLifetime(matched, Column(names[0]), 1)
         return Select(stamped, tuple((name, Column(name)) for name in sides[0].schema.names))
-    carried: Named = tuple((name, Column(f"{side}.{name}")) for side, name in zip("lr", names, strict=True))
+    carried: Named = tuple(
+        (name, Column(f"{side}.{name}")) for side, name in zip("lr", names, strict=True)
+    )
     columns: Named = (*((name, substitute(expr, known)) for name, expr in result), *carried)
-    mine = one_side(columns, left.schema, right.schema, "l", shared) if how in ("left", "full") else ()
-    theirs = one_side(columns, right.schema, left.schema, "r", shared) if how in ("right", "full") else ()
-    joined = Join(left, right, left_keys, right_keys, where, how, columns, mine, theirs, whole=how != "inner")
+    mine = (
+        one_side(columns, left.schema, right.schema, "l", shared) if how in ("left", "full") else ()
+    )
+    theirs = (
+        one_side(columns, right.schema, left.schema, "r", shared)
+        if how in ("right", "full")
+        else ()
+    )
+    joined = Join(
+        left, right, left_keys, right_keys, where, how, columns, mine, theirs, whole=how != "inner"
+    )
     return AlterLifetime(joined, _stamp(at, [Column(name) for name in names]), 1)
 
 
 def asof_join(
-    sides: tuple[Node, Node], keys: Keys, *, within: int | None, exact: bool, names: tuple[str, str], how: str, result: Named
+    sides: tuple[Node, Node],
+    keys: Keys,
+    *,
+    within: int | None,
+    exact: bool,
+    names: tuple[str, str],
+    how: str,
+    result: Named,
 ) -> Node:
-    """Each left row with the latest right row before it: a right row lasts until the next one of its key starts.
+    """Each left row with the latest right row before it: a right row lasts until the next one of
+    its key starts.
 
     Right rows of one key and time are equally good, and all of them match.
     """
@@ -75,18 +97,27 @@ def asof_join(
         right = AlterLifetime(right, Column(START) + lit(1), 1)
     lasting = SetDuration(right, INFINITY if within is None else within + (1 if exact else 0))
     signal = ClipBy(lasting, right, keys[1], keys[1])
-    carried: Named = tuple((name, Column(f"{side}.{name}")) for side, name in zip("lr", names, strict=True))
+    carried: Named = tuple(
+        (name, Column(f"{side}.{name}")) for side, name in zip("lr", names, strict=True)
+    )
     columns = (*result, *carried)
     mine = one_side(columns, left.schema, signal.schema, "l") if how == "left" else ()
     return Join(left, signal, *keys, how=how, result=columns, left_only=mine)
 
 
 def multi_join(
-    streams: Mapping[str, Node], keys: Mapping[str, tuple[Expr, ...]], sizes: Mapping[str, int], *, predicate: Expr | None, result: Named
+    streams: Mapping[str, Node],
+    keys: Mapping[str, tuple[Expr, ...]],
+    sizes: Mapping[str, int],
+    *,
+    predicate: Expr | None,
+    result: Named,
 ) -> Node:
-    """Rows of three or more streams whose windows, each as long as its stream's size, have an instant in common.
+    """Rows of three or more streams whose windows, each as long as its stream's size, have an
+    instant in common.
 
-    One join after the other; what has been joined carries its lifetime on, so that no order is needed in between.
+    One join after the other; what has been joined carries its lifetime on, so that no order is
+    needed in between.
     """
     names = list(streams)
     joined = _windowed(names[0], streams[names[0]], sizes[names[0]])
@@ -94,17 +125,32 @@ def multi_join(
         other = _windowed(name, streams[name], sizes[name])
         mine: Named = tuple((column, Column(f"l.{column}")) for column in joined.schema.names)
         theirs: Named = tuple((column, Column(f"r.{column}")) for column in other.schema.names)
-        last = None if predicate is None or name != names[-1] else predicate.rename({c: e.name for c, e in _columns((*mine, *theirs))})
+        last = (
+            None
+            if predicate is None or name != names[-1]
+            else predicate.rename({c: e.name for c, e in _columns((*mine, *theirs))})
+        )
         ours = tuple(_prefixed(key, names[0]) for key in keys[names[0]])
-        joined = Join(joined, other, ours, tuple(_prefixed(key, name) for key in keys[name]), last, result=(*mine, *theirs))
-    stamped = AlterLifetime(joined, call("greatest", *(Column(_time_of(name)) for name in names)), 1)
+        joined = Join(
+            joined,
+            other,
+            ours,
+            tuple(_prefixed(key, name) for key in keys[name]),
+            last,
+            result=(*mine, *theirs),
+        )
+    stamped = AlterLifetime(
+        joined, call("greatest", *(Column(_time_of(name)) for name in names)), 1
+    )
     return Select(stamped, (*result, *((f"{name}_time", Column(_time_of(name))) for name in names)))
 
 
 def timed(node: Node, time: Expr, name: str, side: str) -> Node:
     """Points at a row's time, which becomes a column."""
     if name in node.schema.names:
-        raise PlanError(f"window_join: the {side} stream has a column {name!r} already; name the times otherwise with times=(..., ...).")
+        raise PlanError(
+            f"window_join: the {side} stream has a column {name!r} already; name the times otherwise with times=(..., ...)."
+        )
     if not progresses(time, node):
         other = "right" if side == "left" else "left"
         known = ", ".join(["_start", *sorted(progressing_columns(node))])
@@ -112,17 +158,28 @@ def timed(node: Node, time: Expr, name: str, side: str) -> Node:
             f"window_join: the time of the {side} stream, {time}, makes no promises, so that rows of the {other} input could never be "
             f"dropped and its state would grow for ever. Times that do: {known}, or what rises with them."
         )
-    points: Node = SetDuration(node, 1) if isinstance(time, Column) and time.name == START else AlterLifetime(node, time, 1)
-    return Select(points, (*((column, Column(column)) for column in node.schema.names), (name, Column(START))))
+    points: Node = (
+        SetDuration(node, 1)
+        if isinstance(time, Column) and time.name == START
+        else AlterLifetime(node, time, 1)
+    )
+    return Select(
+        points, (*((column, Column(column)) for column in node.schema.names), (name, Column(START)))
+    )
 
 
-def one_side(result: Named, present: pa.Schema, missing: pa.Schema, side: str, shared: set[str] | None = None) -> Named:
-    """The result columns for a row whose partner is missing: the other side's columns are null, equal keys are known."""
+def one_side(
+    result: Named, present: pa.Schema, missing: pa.Schema, side: str, shared: set[str] | None = None
+) -> Named:
+    """The result columns for a row whose partner is missing: the other side's columns are null,
+    equal keys are known."""
     other = "r" if side == "l" else "l"
     known: dict[str, Expr] = {f"{side}.{name}": Column(name) for name in (*present.names, START)}
     known[f"{other}.{START}"] = Literal(None, pa.int64())
     for field in missing:
-        null: Expr = Column(field.name) if shared and field.name in shared else Literal(None, field.type)
+        null: Expr = (
+            Column(field.name) if shared and field.name in shared else Literal(None, field.type)
+        )
         known[f"{other}.{field.name}"] = null
         if field.name not in present.names:
             known[field.name] = null
@@ -148,7 +205,9 @@ def _columns(named: Named) -> list[tuple[str, Column]]:
 
 
 def _times_of_pairs(names: tuple[str, str]) -> dict[str, Expr]:
-    return {f"{side}.{START}": Column(f"{side}.{name}") for side, name in zip("lr", names, strict=True)}
+    return {
+        f"{side}.{START}": Column(f"{side}.{name}") for side, name in zip("lr", names, strict=True)
+    }
 
 
 def _stamp(at: str, times: list[Column]) -> Expr:
@@ -159,7 +218,9 @@ def _stamp(at: str, times: list[Column]) -> Expr:
 
 def _refuse_stamp(at: str, how: str) -> None:
     if at not in STAMPS:
-        raise PlanError(f"window_join: at must be one of {', '.join(STAMPS)}{did_you_mean(at, STAMPS)} Got {at!r}.")
+        raise PlanError(
+            f"window_join: at must be one of {', '.join(STAMPS)}{did_you_mean(at, STAMPS)} Got {at!r}."
+        )
     fits = {
         "left": ("later", "left"),
         "right": ("later", "right"),
@@ -168,4 +229,6 @@ def _refuse_stamp(at: str, how: str) -> None:
         "anti": ("later", "left"),
     }
     if at not in fits.get(how, STAMPS):
-        raise PlanError(f"window_join: rows of a {how} join may lack the other time; at must be {' or '.join(fits[how])}, not {at!r}.")
+        raise PlanError(
+            f"window_join: rows of a {how} join may lack the other time; at must be {' or '.join(fits[how])}, not {at!r}."
+        )

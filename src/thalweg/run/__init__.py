@@ -1,7 +1,18 @@
 """The in-process runner: the same graph as everywhere, without Spark."""
 
+from thalweg.io.events import Feed, Input, events
+from thalweg.io.records import Records, records
 from thalweg.run.engine import Engine, Status, changes, run, table
-from thalweg.run.inputs import Feed, Input, events
-from thalweg.run.records import Records, records
 
-__all__ = ["Engine", "Feed", "Input", "Records", "Status", "changes", "events", "records", "run", "table"]
+__all__ = [
+    "Engine",
+    "Feed",
+    "Input",
+    "Records",
+    "Status",
+    "changes",
+    "events",
+    "records",
+    "run",
+    "table",
+]

@@ -1,7 +1,7 @@
 """The in-process engine: a query graph driven by pushing batches, or pulled through `run`.
 
-It is the reference for every other runner and useful by itself in notebooks and tests. One engine runs one query; it is
-not shared between threads.
+It is the reference for every other runner and useful by itself in notebooks and tests. One engine
+runs one query; it is not shared between threads.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from thalweg.errors import InputError, PlanError, StateError
 from thalweg.graph.build import build_graph
 from thalweg.graph.stations import OperatorFigures
 from thalweg.graph.why import Why, explain_wait
+from thalweg.io.events import Feed, batches_from
+from thalweg.io.records import LETTERS, Records
 from thalweg.model.batch import Batch, elements_of
 from thalweg.model.cht import Row, rows_of_table, table_of_batches
 from thalweg.model.elements import Element
@@ -29,11 +31,17 @@ from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.dead_letters import DEAD_LETTERS, WritesLetters
 from thalweg.operators.ingress import IngressKernel
-from thalweg.operators.punctuation.quarantine import Case
 from thalweg.plan.nodes import Node, Source, walk
-from thalweg.run.inputs import Feed, batches_from
-from thalweg.run.records import LETTERS, Records
-from thalweg.run.snapshots import fingerprint, pack, progress_of_rows, progress_rows, text_of_rows, text_rows, unpack
+from thalweg.progress.quarantine import Case
+from thalweg.run.snapshots import (
+    fingerprint,
+    pack,
+    progress_of_rows,
+    progress_rows,
+    text_of_rows,
+    text_rows,
+    unpack,
+)
 from thalweg.stream import Stream
 
 __all__ = ["Engine", "Status", "changes", "run", "table"]
@@ -64,7 +72,8 @@ class Status:
     operators: Mapping[str, OperatorFigures] = field(default_factory=dict)
     """By operator: rows in and out, retractions, time, state."""
     quarantined: int = 0
-    """Rows that were set aside because their clock was impossible; those that wait are in `Engine.quarantine`."""
+    """Rows that were set aside because their clock was impossible; those that wait are in
+    `Engine.quarantine`."""
     warnings: tuple[str, ...] = ()
     dead: int = 0
     """Records that could not be read and were passed over."""
@@ -92,7 +101,9 @@ class Engine:
         now: Callable[[], int] = wall_clock,
     ) -> None:
         self.query = query.node if isinstance(query, Stream) else query
-        self._consistency = Consistency(consistency, 0 if hold is None else duration_us(hold, what="hold"))
+        self._consistency = Consistency(
+            consistency, 0 if hold is None else duration_us(hold, what="hold")
+        )
         self._graph, self._plan = build_graph(self.query, self._consistency)
         self._clock = clock
         self._now = now
@@ -115,9 +126,11 @@ class Engine:
         return {name: station.operator.schema for name, station in self._graph.sources.items()}
 
     def push(self, source: str, feed: Feed) -> list[Batch]:
-        """Take input of one source; what came out. Input that is wrong is refused whole, and the query goes on.
+        """Take input of one source; what came out. Input that is wrong is refused whole, and the
+        query goes on.
 
-        All of the feed is read and checked before any of it is worked on; a long stream is pushed in parts (or pulled by `run`).
+        All of the feed is read and checked before any of it is worked on; a long stream is pushed
+        in parts (or pulled by `run`).
         """
         self._refuse_if_broken()
         if isinstance(feed, Records) and feed not in self._records.setdefault(source, []):
@@ -126,7 +139,8 @@ class Engine:
         return out + self._clocks() if self._has_clocks else out
 
     def tick(self) -> list[Batch]:
-        """Let the timers of the sources go off that are due; what came out. `push` does this too: only a lull needs it."""
+        """Let the timers of the sources go off that are due; what came out. `push` does this too:
+        only a lull needs it."""
         self._refuse_if_broken()
         return self._clocks()
 
@@ -165,7 +179,9 @@ class Engine:
 
     def _refuse_if_broken(self) -> None:
         if self._broken is not None:
-            raise StateError("the query failed earlier and its state is not whole; go on from its last snapshot.") from self._broken
+            raise StateError(
+                "the query failed earlier and its state is not whole; go on from its last snapshot."
+            ) from self._broken
 
     def _push(self, source: str, batches: list[Batch]) -> list[Batch]:
         begin = self._clock()
@@ -206,25 +222,32 @@ class Engine:
         return out
 
     def why(self, start: int | datetime | None = None, **group: Any) -> Why:
-        """Why the answer that starts at `start` is not final (without one: the first that is not), for all rows or for one group.
+        """Why the answer that starts at `start` is not final (without one: the first that is not),
+        for all rows or for one group.
 
-        Says which operator waits for which source's promise, since when, and what would release it; print it, or look into it.
+        Says which operator waits for which source's promise, since when, and what would release it;
+        print it, or look into it.
         """
-        return explain_wait(self._graph, self._progress, None if start is None else time_us(start), group or None)
+        return explain_wait(
+            self._graph, self._progress, None if start is None else time_us(start), group or None
+        )
 
     def quarantine(self, source: str) -> list[Case]:
-        """The keys of a source whose clock is impossible at the moment: why, since when, how many rows."""
+        """The keys of a source whose clock is impossible at the moment: why, since when, how many
+        rows."""
         self._schema_of(source)
         return self._ingress(source).cases
 
     def quarantined(self, source: str) -> pa.Table:
-        """The rows of a source, since the last call, that were set aside because of their clock, and the time they were held against."""
+        """The rows of a source, since the last call, that were set aside because of their clock,
+        and the time they were held against."""
         return self._ingress(source).quarantined.take(self._schema_of(source))
 
     def punctuate(self, source: str, pattern: Punctuation) -> list[Batch]:
         """No row of a source that matches a pattern will come any more; what came out.
 
-        A linear or group-wise linear pattern is a CTI. Any other is kept at the input: a row that matches it is late.
+        A linear or group-wise linear pattern is a CTI. Any other is kept at the input: a row that
+        matches it is late.
         """
         promise = pattern.to_cti()
         if promise is not None:
@@ -234,12 +257,19 @@ class Engine:
         return []
 
     def dead(self, source: str) -> pa.Table:
-        """The records of a source, since the last call, that could not be read, each with its line and the reason (see `records`)."""
+        """The records of a source, since the last call, that could not be read, each with its line
+        and the reason (see `records`)."""
         self._schema_of(source)
-        return pa.concat_tables([LETTERS.empty_table(), *(feed.letters.take() for feed in self._records.get(source, ()))])
+        return pa.concat_tables(
+            [
+                LETTERS.empty_table(),
+                *(feed.letters.take() for feed in self._records.get(source, ())),
+            ]
+        )
 
     def late(self, source: str) -> pa.Table:
-        """The ledger of a source: its late elements since the last call, the promise each broke, and what became of it."""
+        """The ledger of a source: its late elements since the last call, the promise each broke,
+        and what became of it."""
         return self._ingress(source).ledger.take(self._schema_of(source))
 
     def late_count(self, source: str) -> int:
@@ -247,9 +277,15 @@ class Engine:
         return self._ingress(source).ledger.count
 
     def dead_letters(self) -> pa.Table:
-        """The windows, since the last call, that modules failed on and the query went on without (`on_error="skip"`)."""
+        """The windows, since the last call, that modules failed on and the query went on without
+        (`on_error="skip"`)."""
         kernels = [station.operator for station in self._graph.stations]
-        return pa.concat_tables([DEAD_LETTERS.empty_table(), *(k.dead_letters.take() for k in kernels if isinstance(k, WritesLetters))])
+        return pa.concat_tables(
+            [
+                DEAD_LETTERS.empty_table(),
+                *(k.dead_letters.take() for k in kernels if isinstance(k, WritesLetters)),
+            ]
+        )
 
     def _ingress(self, source: str) -> IngressKernel:
         self._schema_of(source)
@@ -270,12 +306,29 @@ class Engine:
         counts = self._counts
         dead = sum(feed.dead for several in self._records.values() for feed in several)
         done = self._graph.figures()
-        return Status(counts[0], counts[1], counts[2], counts[3], late, self._progress, total, self._busy, done, aside, warned, dead)
+        return Status(
+            counts[0],
+            counts[1],
+            counts[2],
+            counts[3],
+            late,
+            self._progress,
+            total,
+            self._busy,
+            done,
+            aside,
+            warned,
+            dead,
+        )
 
     def snapshot(self) -> bytes:
-        """All state, between two pushes; entries of the ledgers that were not taken yet are part of it."""
+        """All state, between two pushes; entries of the ledgers that were not taken yet are part of
+        it."""
         self._refuse_if_broken()
-        itself = {"progress": progress_rows(self._progress), "arcs": text_rows(json.dumps(self._graph.arcs()))}
+        itself = {
+            "progress": progress_rows(self._progress),
+            "arcs": text_rows(json.dumps(self._graph.arcs())),
+        }
         return pack({**self._graph.snapshot(), _ITSELF: itself}, self._mark())
 
     @classmethod
@@ -312,17 +365,21 @@ def run(
     finish: bool = True,
     now: Callable[[], int] = wall_clock,
 ) -> Iterator[Batch]:
-    """Pull a query: its output batches as they come. Sources take turns, one batch each; at the end they all finish.
+    """Pull a query: its output batches as they come. Sources take turns, one batch each; at the end
+    they all finish.
 
-    Elements are gathered up to `batch_size`. A timer that is due does not wait for that: the batch leaves half-full, and the
-    promise after it.
+    Elements are gathered up to `batch_size`. A timer that is due does not wait for that: the batch
+    leaves half-full, and the promise after it.
     """
     engine = Engine(query, consistency=consistency, hold=hold, now=now)
     missing = set(engine.sources) - set(inputs)
     if missing:
         raise PlanError(f"no input for the source {min(missing)!r}.")
     due = engine._is_due if engine._has_clocks else None
-    feeds = {name: batches_from(feed, engine._schema_of(name), name, size=batch_size, due=due) for name, feed in inputs.items()}
+    feeds = {
+        name: batches_from(feed, engine._schema_of(name), name, size=batch_size, due=due)
+        for name, feed in inputs.items()
+    }
     while feeds:
         for name in list(feeds):
             batch = next(feeds[name], None)
@@ -334,12 +391,29 @@ def run(
         yield from engine.finish()
 
 
-def changes(query: Query, inputs: Mapping[str, Feed], *, consistency: str = "speculative", hold: Duration | None = None) -> list[Element]:
-    """All output elements, the final CTI left out when the inputs end: for small examples and tests."""
-    return [e for e in elements_of(run(query, inputs, consistency=consistency, hold=hold)) if getattr(e, "time", 0) != INFINITY]
+def changes(
+    query: Query,
+    inputs: Mapping[str, Feed],
+    *,
+    consistency: str = "speculative",
+    hold: Duration | None = None,
+) -> list[Element]:
+    """All output elements, the final CTI left out when the inputs end: for small examples and
+    tests."""
+    return [
+        e
+        for e in elements_of(run(query, inputs, consistency=consistency, hold=hold))
+        if getattr(e, "time", 0) != INFINITY
+    ]
 
 
-def table(query: Query, inputs: Mapping[str, Feed], *, consistency: str = "speculative", hold: Duration | None = None) -> list[Row]:
+def table(
+    query: Query,
+    inputs: Mapping[str, Feed],
+    *,
+    consistency: str = "speculative",
+    hold: Duration | None = None,
+) -> list[Row]:
     """The final table as rows (start, end, payload): for small examples and tests."""
     batches = list(run(query, inputs, consistency=consistency, hold=hold))
     node = query.node if isinstance(query, Stream) else query

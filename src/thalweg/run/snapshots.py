@@ -1,4 +1,5 @@
-"""A snapshot of a running query as bytes: an Arrow stream of (operator, slice, Arrow bytes), with the plan it belongs to.
+"""A snapshot of a running query as bytes: an Arrow stream of (operator, slice, Arrow bytes), with
+the plan it belongs to.
 
 No pickle: reading a snapshot from elsewhere can fail, but it cannot run code.
 """
@@ -16,15 +17,28 @@ from thalweg.operators.base import Slices
 from thalweg.plan.explain import plan_text
 from thalweg.plan.nodes import Node, Source, walk
 
-__all__ = ["fingerprint", "pack", "progress_of_rows", "progress_rows", "text_of_rows", "text_rows", "unpack"]
+__all__ = [
+    "fingerprint",
+    "pack",
+    "progress_of_rows",
+    "progress_rows",
+    "text_of_rows",
+    "text_rows",
+    "unpack",
+]
 
 _FORMAT = b"thalweg-snapshot-1"
 _SCHEMA = pa.schema([("operator", pa.string()), ("slice", pa.string()), ("rows", pa.binary())])
 
 
 def fingerprint(plan: Node, consistency: str) -> str:
-    """What a snapshot must agree on with the query it is restored into: the plan, and what its sources declare."""
-    sources = "\n".join(f"{n.name}: {n.columns} {n.ingress} {n.declared}" for n in walk(plan) if isinstance(n, Source))
+    """What a snapshot must agree on with the query it is restored into: the plan, and what its
+    sources declare."""
+    sources = "\n".join(
+        f"{n.name}: {n.columns} {n.ingress} {n.declared}"
+        for n in walk(plan)
+        if isinstance(n, Source)
+    )
     return hashlib.sha256(f"{plan_text(plan)}\n{sources}\n{consistency}".encode()).hexdigest()
 
 
@@ -43,7 +57,9 @@ def _rows(blob: bytes) -> Rows:
 
 def progress_rows(progress: Progress) -> Rows:
     """Progress as a slice of a snapshot."""
-    return pa.RecordBatch.from_arrays([pa.array([progress_text(progress)], pa.string())], names=["progress"])
+    return pa.RecordBatch.from_arrays(
+        [pa.array([progress_text(progress)], pa.string())], names=["progress"]
+    )
 
 
 def progress_of_rows(rows: Rows) -> Progress:
@@ -63,11 +79,17 @@ def text_of_rows(rows: Rows) -> str:
 
 def pack(state: dict[str, Slices], mark: str) -> bytes:
     """State as bytes."""
-    entries = [(operator, name, _blob(rows)) for operator, slices in state.items() for name, rows in slices.items()]
+    entries = [
+        (operator, name, _blob(rows))
+        for operator, slices in state.items()
+        for name, rows in slices.items()
+    ]
     entries += [(operator, "", b"") for operator, slices in state.items() if not slices]
     columns = [list(column) for column in zip(*entries, strict=True)]
     schema = _SCHEMA.with_metadata({b"format": _FORMAT, b"plan": mark.encode()})
-    batch = pa.RecordBatch.from_arrays([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
+    )
     return _blob(batch)
 
 

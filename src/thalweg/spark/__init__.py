@@ -10,4 +10,14 @@ from thalweg.spark.running import QueryStatus, RunningQuery, explain, frame, sta
 from thalweg.spark.session import session
 from thalweg.spark.streams import from_files, from_spark
 
-__all__ = ["QueryStatus", "RunningQuery", "explain", "frame", "from_files", "from_generator", "from_spark", "session", "start"]
+__all__ = [
+    "QueryStatus",
+    "RunningQuery",
+    "explain",
+    "frame",
+    "from_files",
+    "from_generator",
+    "from_spark",
+    "session",
+    "start",
+]

@@ -17,19 +17,24 @@ import pyarrow.compute as pc
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
 
 from thalweg.errors import PlanError, SchemaChangeError, StateError, TimeRangeError
 from thalweg.expr import Expr
 from thalweg.expr import Frame as Frame_
+from thalweg.io.events import batches_from, events
+from thalweg.io.files import FORMATS, FileLog, read_file
+from thalweg.io.records import DeadLetters, timed_events
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.time import INFINITY
-from thalweg.run.inputs import batches_from, events
-from thalweg.run.records import DeadLetters, timed_events
-from thalweg.spark.files import FORMATS, FileLog, read_file
-from thalweg.spark.ingest import Ingest, exchange_rows
-from thalweg.spark.wire import EXCHANGE_COLUMNS, UNORDERED, Header
+from thalweg.shards.exchange import EXCHANGE_COLUMNS, UNORDERED, Header
+from thalweg.shards.ingest import Ingest, exchange_rows
 
 __all__ = ["Feed", "Files", "Frame", "Times", "load_reader"]
 
@@ -41,8 +46,8 @@ _FILE = 1_000_000
 class Times:
     """Which columns of the rows say when: `end` None makes them points that last `duration` ticks.
 
-    Rows for which `punctuation` is true are no events: each promises that nothing before its time will come any more, of its own
-    values of the columns `per` if there are any.
+    Rows for which `punctuation` is true are no events: each promises that nothing before its time
+    will come any more, of its own values of the columns `per` if there are any.
     """
 
     start: str
@@ -60,8 +65,11 @@ class Times:
         ]
         return list(dict.fromkeys([*needed, *schema.names]))
 
-    def chunk(self, table: pa.Table, schema: pa.Schema, where: str, letters: DeadLetters | None = None) -> tuple[Batch, Header]:
-        """Rows as a batch of inserts, and what they say about progress. With `letters`, rows whose times are no times are noted there."""
+    def chunk(
+        self, table: pa.Table, schema: pa.Schema, where: str, letters: DeadLetters | None = None
+    ) -> tuple[Batch, Header]:
+        """Rows as a batch of inserts, and what they say about progress. With `letters`, rows whose
+        times are no times are noted there."""
         if letters is not None:
             needed = [name for name in (self.start, self.end) if name is not None]
             kept = timed_events(table, lambda rows: self._with_times(rows, needed), letters, where)
@@ -84,13 +92,23 @@ class Times:
         if not self.per:
             return Progress(int(said.to_numpy().max()))
         values = [marks.column(name).cast(schema.field(name).type) for name in self.per]
-        latest = pa.table([*values, said], names=[*self.per, "_said"]).group_by(list(self.per)).aggregate([("_said", "max")])
+        latest = (
+            pa.table([*values, said], names=[*self.per, "_said"])
+            .group_by(list(self.per))
+            .aggregate([("_said", "max")])
+        )
         groups = zip(*(latest.column(name).to_pylist() for name in self.per), strict=True)
-        return Progress(NO_PROGRESS.cti, self.per, dict(zip(groups, latest.column("_said_max").to_pylist(), strict=True)))
+        return Progress(
+            NO_PROGRESS.cti,
+            self.per,
+            dict(zip(groups, latest.column("_said_max").to_pylist(), strict=True)),
+        )
 
     def _with_times(self, table: pa.Table, needed: list[str]) -> pa.Table:
         """The rows, if all of their times are times."""
-        if all(name in table.schema.names for name in needed):  # a column that is not there is told of by `batch`
+        if all(
+            name in table.schema.names for name in needed
+        ):  # a column that is not there is told of by `batch`
             events(table.select(needed), self.start, self.end, duration=self.duration)
         return table
 
@@ -100,15 +118,21 @@ class Times:
         wanted = [*needed, *(name for name in schema.names if name not in needed)]
         missing = [name for name in wanted if name not in table.schema.names]
         if missing:
-            raise SchemaChangeError(f"{where}: there is no column {missing[0]!r}; the columns are {', '.join(table.schema.names)}.")
+            raise SchemaChangeError(
+                f"{where}: there is no column {missing[0]!r}; the columns are {', '.join(table.schema.names)}."
+            )
         try:
-            timed = events(table.select(wanted), self.start, self.end, duration=self.duration, keep_times=True)
+            timed = events(
+                table.select(wanted), self.start, self.end, duration=self.duration, keep_times=True
+            )
         except TimeRangeError as reason:
             raise TimeRangeError(f"{where}: {reason}") from reason
         kept = timed.select(["_start", "_end", *schema.names])
         casts = [kept.column(name) for name in ("_start", "_end")]
         casts += [_as_declared(kept.column(entry.name), entry, where) for entry in schema]
-        (batch,) = batches_from(pa.Table.from_arrays(casts, names=["_start", "_end", *schema.names]), schema, where)
+        (batch,) = batches_from(
+            pa.Table.from_arrays(casts, names=["_start", "_end", *schema.names]), schema, where
+        )
         return batch
 
 
@@ -129,7 +153,10 @@ def _as_declared(column: pa.ChunkedArray, declared: pa.Field, where: str) -> pa.
 def _is_text(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         return _is_text(kind.value_type)
-    return any(is_kind(kind) for is_kind in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
+    return any(
+        is_kind(kind)
+        for is_kind in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    )
 
 
 @dataclass(frozen=True)
@@ -139,7 +166,9 @@ class Frame:
     df: DataFrame
     times: Times
 
-    def exchange(self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, where: str, log: str) -> DataFrame:
+    def exchange(
+        self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, where: str, log: str
+    ) -> DataFrame:
         times = self.times
 
         def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -152,24 +181,31 @@ class Frame:
             if held:
                 yield _packed(pa.Table.from_batches(held), times, schema, where, ingest)
 
-        rows = self.df.select(*(f"`{name}`" for name in times.columns(schema))).mapInArrow(pack, EXCHANGE_COLUMNS)
+        rows = self.df.select(*(f"`{name}`" for name in times.columns(schema))).mapInArrow(
+            pack, EXCHANGE_COLUMNS
+        )
         if self.df.isStreaming:
             return rows
 
         def end(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield exchange_rows(ingest.rows(Batch.empty(schema), Header(cti=INFINITY), UNORDERED))
 
-        return rows.union(spark.range(0, 1, 1, 1).mapInArrow(end, EXCHANGE_COLUMNS))  # what is all there has an end
+        return rows.union(
+            spark.range(0, 1, 1, 1).mapInArrow(end, EXCHANGE_COLUMNS)
+        )  # what is all there has an end
 
 
-def _packed(table: pa.Table, times: Times, schema: pa.Schema, where: str, ingest: Ingest) -> pa.RecordBatch:
+def _packed(
+    table: pa.Table, times: Times, schema: pa.Schema, where: str, ingest: Ingest
+) -> pa.RecordBatch:
     batch, header = times.chunk(table, schema, where)
     return exchange_rows(ingest.rows(batch, header, UNORDERED))
 
 
 @dataclass(frozen=True)
 class Files:
-    """Files in a folder. `finish` says that what is there when the query starts is all there is (with `availableNow`)."""
+    """Files in a folder. `finish` says that what is there when the query starts is all there is
+    (with `availableNow`)."""
 
     folder: str
     format: str
@@ -179,14 +215,19 @@ class Files:
     finish: bool = False
     columns: pa.Schema | None = field(default=None, repr=False)
     bad: str = "fail"
-    """What becomes of a record that cannot be read: `fail`, or `skip`, which makes a dead letter of it."""
+    """What becomes of a record that cannot be read: `fail`, or `skip`, which makes a dead letter of
+    it."""
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
             raise PlanError(f"the format must be one of {', '.join(FORMATS)}; got {self.format!r}.")
 
-    def exchange(self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, where: str, log: str) -> DataFrame:
-        FileLog.open(Path(self.folder), self.format, Path(log))  # one that is damaged is refused before a process is started for it
+    def exchange(
+        self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, where: str, log: str
+    ) -> DataFrame:
+        FileLog.open(
+            Path(self.folder), self.format, Path(log)
+        )  # one that is damaged is refused before a process is started for it
         name = Path(log).stem
         return load_reader(spark, _FileReader(_FileJob(self, ingest, schema, where, log, name)))
 
@@ -195,7 +236,9 @@ def load_reader(spark: SparkSession, reader: DataSourceStreamReader) -> DataFram
     """A stream of exchange rows from a reader, which travels to the workers as it is."""
     name = f"thalweg_{uuid.uuid4().hex}"
     columns = EXCHANGE_COLUMNS
-    packed = cast(Any, cloudpickle).dumps(reader)  # processes that only ask for name and schema need not import what the reader needs
+    packed = cast(Any, cloudpickle).dumps(
+        reader
+    )  # processes that only ask for name and schema need not import what the reader needs
 
     class Source(DataSource):
         @classmethod
@@ -219,8 +262,11 @@ def load_reader(spark: SparkSession, reader: DataSourceStreamReader) -> DataFram
 class Feed(Protocol):
     """Where the rows of a source come from."""
 
-    def exchange(self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, where: str, log: str) -> DataFrame:
-        """The rows as chunks of the exchange. `log` is a file in the checkpoint that the feed may keep."""
+    def exchange(
+        self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, where: str, log: str
+    ) -> DataFrame:
+        """The rows as chunks of the exchange. `log` is a file in the checkpoint that the feed may
+        keep."""
 
 
 @dataclass(frozen=True)
@@ -259,7 +305,8 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._log
 
     def _refuse_unknown(self, start: int, end: int) -> None:
-        """Offsets are of files that were in the log when it was opened, or were handed out since. Others found now may stand elsewhere."""
+        """Offsets are of files that were in the log when it was opened, or were handed out since.
+        Others found now may stand elsewhere."""
         if not start <= end <= self._vouched:
             raise StateError(
                 f"{self._job.where}: the checkpoint asks for files {start} to {end}, the log knew {self._vouched}. "
@@ -293,7 +340,9 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._refuse_unknown(start["n"], end["n"])
         entries = list(enumerate(log.names))[start["n"] : end["n"]]
         tasks = max(1, min(self._job.files.tasks, len(entries)))
-        parts: list[InputPartition] = [_Part(entries[i::tasks]) for i in range(tasks) if entries[i::tasks]]
+        parts: list[InputPartition] = [
+            _Part(entries[i::tasks]) for i in range(tasks) if entries[i::tasks]
+        ]
         if end["ended"] > start["ended"]:
             parts.append(_Part([(end["n"], "")], end=True))
         return parts
@@ -303,7 +352,9 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         job = self._job
         if partition.end:
             header = Header(cti=INFINITY)
-            yield exchange_rows(job.ingest.rows(Batch.empty(job.schema), header, partition.entries[0][0] * _FILE))
+            yield exchange_rows(
+                job.ingest.rows(Batch.empty(job.schema), header, partition.entries[0][0] * _FILE)
+            )
             return
         for number, name in partition.entries:
             yield from self._read_file(number, name)
@@ -311,11 +362,17 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _read_file(self, number: int, name: str) -> Iterator[pa.RecordBatch]:
         job = self._job
         letters = DeadLetters() if job.files.bad == "skip" else None
-        pieces = read_file(Path(job.files.folder) / name, job.files.format, None, job.files.columns, letters)
+        pieces = read_file(
+            Path(job.files.folder) / name, job.files.format, None, job.files.columns, letters
+        )
         position, last = number * _FILE, (number + 1) * _FILE
         piece = next(pieces, None)
-        if piece is None:  # set aside: it is passed over, not left out, so that the next one still follows
-            yield exchange_rows(job.ingest.rows(Batch.empty(job.schema), Header(begin=position, end=last), position))
+        if (
+            piece is None
+        ):  # set aside: it is passed over, not left out, so that the next one still follows
+            yield exchange_rows(
+                job.ingest.rows(Batch.empty(job.schema), Header(begin=position, end=last), position)
+            )
         while piece is not None:
             following = next(pieces, None)
             end = last if following is None else position + 1
@@ -325,7 +382,9 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             dead = letters.take().combine_chunks().to_batches()[0]
             yield exchange_rows(iter([job.ingest.dead(job.name, dead)]))
 
-    def _chunk(self, piece: pa.Table, name: str, begin: int, end: int, letters: DeadLetters | None) -> Iterator[Any]:
+    def _chunk(
+        self, piece: pa.Table, name: str, begin: int, end: int, letters: DeadLetters | None
+    ) -> Iterator[Any]:
         job = self._job
         where = f"{job.where}, file {name}"
         if job.files.times is None:  # a file of elements: its promise is in its metadata

@@ -1,8 +1,10 @@
-"""A source that makes events up, the same ones for the same seed, wherever and whenever they are read.
+"""A source that makes events up, the same ones for the same seed, wherever and whenever they are
+read.
 
-Time goes in ticks of a tenth of a second. In each tick every partition makes `rate / 10` events; their keys are skewed, a share
-of them is late, and a partition can fall silent now and then. The events of a tick depend on the seed, the partition and
-the tick alone, so a micro-batch that is read again is the same.
+Time goes in ticks of a tenth of a second. In each tick every partition makes `rate / 10` events;
+their keys are skewed, a share of them is late, and a partition can fall silent now and then. The
+events of a tick depend on the seed, the partition and the tick alone, so a micro-batch that is read
+again is the same.
 """
 
 from __future__ import annotations
@@ -15,15 +17,19 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    SupportsTriggerAvailableNow,
+)
 
 from thalweg.errors import PlanError
 from thalweg.model.batch import Batch
 from thalweg.model.time import INFINITY, Duration, duration_us
 from thalweg.plan.nodes import Source
+from thalweg.shards.exchange import Header
+from thalweg.shards.ingest import Ingest, exchange_rows
 from thalweg.spark.feeds import load_reader
-from thalweg.spark.ingest import Ingest, exchange_rows
-from thalweg.spark.wire import Header
 from thalweg.stream import Stream, source
 
 __all__ = ["Generator", "from_generator", "make_tick"]
@@ -48,12 +54,18 @@ class Generator:
     ticks: int | None
     ticks_per_batch: int | None
 
-    def exchange(self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, where: str, log: str) -> DataFrame:
+    def exchange(
+        self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, where: str, log: str
+    ) -> DataFrame:
         return load_reader(spark, _GeneratorReader(self, ingest))
 
     def silent(self, partition: int, tick: int) -> bool:
         """Partitions take turns at being silent."""
-        return bool(self.lull_every) and (tick + partition * self.lull_every // max(self.partitions, 1)) % self.lull_every < self.lull_ticks
+        return (
+            bool(self.lull_every)
+            and (tick + partition * self.lull_every // max(self.partitions, 1)) % self.lull_every
+            < self.lull_ticks
+        )
 
 
 def from_generator(
@@ -74,14 +86,29 @@ def from_generator(
 ) -> Stream:
     """Made-up events with the columns `partition`, `key` and `value`.
 
-    `rate` is in events a second and partition; the n-th key has a share in proportion to n ** -skew; `late_share` of the
-    events come up to `latest` late. Every `lull_every` ticks a partition is silent for `lull_ticks`. `ticks` is when the
-    stream ends. With `ticks_per_batch` time goes as fast as micro-batches do, otherwise as it does.
+    `rate` is in events a second and partition; the n-th key has a share in proportion to n **
+    -skew; `late_share` of the events come up to `latest` late. Every `lull_every` ticks a partition
+    is silent for `lull_ticks`. `ticks` is when the stream ends. With `ticks_per_batch` time goes as
+    fast as micro-batches do, otherwise as it does.
     """
     if min(rate, keys, partitions) < 1 or not 0 <= late_share <= 1:
-        raise PlanError("from_generator: rate, keys and partitions must be at least 1, late_share between 0 and 1.")
+        raise PlanError(
+            "from_generator: rate, keys and partitions must be at least 1, late_share between 0 and 1."
+        )
     spread = duration_us(latest)
-    made = Generator(rate, keys, skew, late_share, spread, lull_every, lull_ticks, partitions, seed, ticks, ticks_per_batch)
+    made = Generator(
+        rate,
+        keys,
+        skew,
+        late_share,
+        spread,
+        lull_every,
+        lull_ticks,
+        partitions,
+        seed,
+        ticks,
+        ticks_per_batch,
+    )
     node = source(name, SCHEMA, disorder=spread + TICK_US, late=late, insert_only=True).node
     assert isinstance(node, Source)
     return Stream(Source(node.name, node.columns, node.ingress, node.declared, made))
@@ -97,11 +124,15 @@ def make_tick(what: Generator, partition: int, tick: int) -> Batch:
     size = 0 if what.silent(partition, tick) else max(1, what.rate * TICK_US // 1_000_000)
     rng = np.random.default_rng([what.seed, partition, tick])
     start = tick * TICK_US + np.sort(rng.integers(0, TICK_US, size))
-    start = start - np.where(rng.random(size) < what.late_share, rng.integers(0, max(what.latest_us, 1), size), 0)
+    start = start - np.where(
+        rng.random(size) < what.late_share, rng.integers(0, max(what.latest_us, 1), size), 0
+    )
     share = np.arange(1, what.keys + 1) ** -what.skew
     key = np.searchsorted(np.cumsum(share / share.sum()), rng.random(size)).clip(max=what.keys - 1)
     columns = [np.full(size, partition), key, rng.integers(0, 1_000, size)]
-    payload = pa.RecordBatch.from_arrays([pa.array(column.astype(np.int64)) for column in columns], schema=SCHEMA)
+    payload = pa.RecordBatch.from_arrays(
+        [pa.array(column.astype(np.int64)) for column in columns], schema=SCHEMA
+    )
     return Batch(payload, start.astype(np.int64), start.astype(np.int64) + 1)
 
 
@@ -117,7 +148,8 @@ class _Ticks(InputPartition):
 
 
 class _GeneratorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets are {"tick": next tick, "since": when the query first started, in milliseconds, "ended": 0 or 1}."""
+    """Offsets are {"tick": next tick, "since": when the query first started, in milliseconds,
+    "ended": 0 or 1}."""
 
     def __init__(self, what: Generator, ingest: Ingest) -> None:
         self._what = what
@@ -147,15 +179,30 @@ class _GeneratorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if end["tick"] == start["tick"] and end["ended"] == start["ended"]:
             return []
         ends = end["ended"] > start["ended"]
-        return [_Ticks(partition, start["tick"], end["tick"], ends) for partition in range(self._what.partitions)]
+        return [
+            _Ticks(partition, start["tick"], end["tick"], ends)
+            for partition in range(self._what.partitions)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Ticks)
         name = str(partition.partition)
-        made = [make_tick(self._what, partition.partition, tick) for tick in range(partition.begin, partition.end)]
+        made = [
+            make_tick(self._what, partition.partition, tick)
+            for tick in range(partition.begin, partition.end)
+        ]
         batch = Batch.concat(made, SCHEMA)
         newest = int(batch.start.max()) if len(batch) else None
-        header = Header(partition=name, newest=newest, begin=partition.begin, end=partition.end, rows=len(batch))
+        header = Header(
+            partition=name, newest=newest, begin=partition.begin, end=partition.end, rows=len(batch)
+        )
         if partition.ends:
-            header = Header(partition=name, newest=newest, cti=INFINITY, begin=partition.begin, end=partition.end, rows=len(batch))
+            header = Header(
+                partition=name,
+                newest=newest,
+                cti=INFINITY,
+                begin=partition.begin,
+                end=partition.end,
+                rows=len(batch),
+            )
         yield exchange_rows(self._ingest.rows(batch, header, partition.begin))

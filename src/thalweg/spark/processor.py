@@ -1,7 +1,7 @@
 """The stateful stage: one `transformWithState` per fragment, one call per bucket and micro-batch.
 
-What comes out are rows of the next exchange, or of the output. The runner of each bucket is kept in the worker between
-micro-batches (see `state`).
+What comes out are rows of the next exchange, or of the output. The runner of each bucket is kept in
+the worker between micro-batches (see `state`).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS
 from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
-from thalweg.spark.fragments import Exchange, Fragment
-from thalweg.spark.ingest import divide
-from thalweg.spark.runner import SKIPPED, Answer, FragmentRunner
-from thalweg.spark.state import Memory, SliceStore
-from thalweg.spark.wire import EXCHANGE_COLUMNS, Chunk, Header, blob_of_batch, write_rows
+from thalweg.shards.exchange import EXCHANGE_COLUMNS, Chunk, Header, blob_of_batch, write_rows
+from thalweg.shards.fragments import Exchange, Fragment
+from thalweg.shards.ingest import divide
+from thalweg.shards.state import Memory, SliceStore
+from thalweg.shards.worker import SKIPPED, Answer, FragmentRunner
 
 __all__ = ["OUTPUT_COLUMNS", "STATE", "FragmentProcessor", "FragmentSpec"]
 
@@ -36,7 +36,8 @@ _exchange_row = cast(Any, Row(*(column.split()[0] for column in EXCHANGE_COLUMNS
 _output_row = cast(Any, Row(*(column.split()[0] for column in OUTPUT_COLUMNS.split(", "))))
 
 REPORT, DEAD = "~#", "~!"
-"""The origins of chunks that pass through: what an earlier fragment has to report, and records that could not be read."""
+"""The origins of chunks that pass through: what an earlier fragment has to report, and records that
+could not be read."""
 
 STATE = ("state", "name string", "blob binary")
 """The one state variable of a fragment: its name, and the types of its keys and values."""
@@ -71,7 +72,8 @@ class FragmentSpec:
     first: int
     """The id of the first bucket."""
     targets: list[tuple[int, Exchange, list[int]]] = field(default_factory=list)
-    """The inputs of other fragments that read this one, with their bucket ids; none: this is the last."""
+    """The inputs of other fragments that read this one, with their bucket ids; none: this is the
+    last."""
 
 
 class FragmentProcessor(StatefulProcessor):
@@ -101,8 +103,19 @@ class FragmentProcessor(StatefulProcessor):
             for name, ledger in answer.ledgers.items():
                 rows_ = ledger.combine_chunks().to_batches()[0]
                 for fragment, _, ids in spec.targets[:1]:
-                    yield _exchange_row(ids[0], fragment, f"~{name}", 0, Header(rows=len(ledger)).to_json(), write_rows(rows_))
-            listed = sum(len(ledger) for name, ledger in answer.ledgers.items() if not name.startswith(SKIPPED))
+                    yield _exchange_row(
+                        ids[0],
+                        fragment,
+                        f"~{name}",
+                        0,
+                        Header(rows=len(ledger)).to_json(),
+                        write_rows(rows_),
+                    )
+            listed = sum(
+                len(ledger)
+                for name, ledger in answer.ledgers.items()
+                if not name.startswith(SKIPPED)
+            )
             summed = answer.late_rows - listed  # late partial sums have no rows for a ledger
             if summed:
                 fragment, _, ids = spec.targets[0]
@@ -111,22 +124,37 @@ class FragmentProcessor(StatefulProcessor):
             told = Header(partition=json.dumps(runner.report())).to_json()
             yield _exchange_row(ids[0], fragment, REPORT, 0, told, None)
             for chunk in forwarded:
-                yield _exchange_row(ids[0], fragment, chunk.origin, 0, chunk.header.to_json(), chunk.blob)
+                yield _exchange_row(
+                    ids[0], fragment, chunk.origin, 0, chunk.header.to_json(), chunk.blob
+                )
             return
         size = sum(runner.state_size().values(), StateSize())
-        yield from _to_output(bucket, answer, read, size, store.written, json.dumps(runner.report()))
+        yield from _to_output(
+            bucket, answer, read, size, store.written, json.dumps(runner.report())
+        )
         for name, ledger in answer.ledgers.items():
-            yield _output(bucket, "late", name, blob=write_rows(ledger.combine_chunks().to_batches()[0]))
+            yield _output(
+                bucket, "late", name, blob=write_rows(ledger.combine_chunks().to_batches()[0])
+            )
         for chunk in forwarded:
             if chunk.origin == REPORT:
                 yield _output(bucket, "report", "", report=chunk.header.partition)
             elif chunk.origin.startswith(DEAD):
-                yield _output(bucket, "dead", chunk.origin[len(DEAD) :], dead=chunk.header.rows, blob=chunk.blob)
+                yield _output(
+                    bucket,
+                    "dead",
+                    chunk.origin[len(DEAD) :],
+                    dead=chunk.header.rows,
+                    blob=chunk.blob,
+                )
             else:
-                yield _output(bucket, "late", chunk.origin[1:], late=chunk.header.rows, blob=chunk.blob)
+                yield _output(
+                    bucket, "late", chunk.origin[1:], late=chunk.header.rows, blob=chunk.blob
+                )
 
     def _runner(self, memory: Memory, store: SliceStore) -> FragmentRunner:
-        """The runner of the last micro-batch if it is this worker's and its state is the store's, else a new one."""
+        """The runner of the last micro-batch if it is this worker's and its state is the store's,
+        else a new one."""
         spec = self._spec
         kept, memory.runner = memory.runner, None  # whatever fails now, it is not used again
         if kept is not None and kept[1] == memory.token and store.is_current():
@@ -140,9 +168,18 @@ class FragmentProcessor(StatefulProcessor):
 
     def _to_fragments(self, bucket: int, batch: Batch, read: int) -> Iterator[Row]:
         for fragment, entry, ids in self._spec.targets:
-            header = Header.of_progress(batch.progress.without_groups(), partition=str(bucket), rows=read).to_json()
+            header = Header.of_progress(
+                batch.progress.without_groups(), partition=str(bucket), rows=read
+            ).to_json()
             for target, part in divide(batch, entry.keys, ids):
-                yield _exchange_row(target, fragment, entry.leaf.name, 0, header, blob_of_batch(part) if len(part) else None)
+                yield _exchange_row(
+                    target,
+                    fragment,
+                    entry.leaf.name,
+                    0,
+                    header,
+                    blob_of_batch(part) if len(part) else None,
+                )
 
     def close(self) -> None:
         pass
@@ -153,20 +190,41 @@ def _chunks(rows: Iterable[Any]) -> tuple[list[Chunk], list[Chunk]]:
     chunks: list[Chunk] = []
     forwarded: list[Chunk] = []
     for row in rows:
-        chunk = Chunk(row["origin"], row["seq"], Header.from_json(row["header"]), None if row["blob"] is None else bytes(row["blob"]))
+        chunk = Chunk(
+            row["origin"],
+            row["seq"],
+            Header.from_json(row["header"]),
+            None if row["blob"] is None else bytes(row["blob"]),
+        )
         (forwarded if chunk.origin.startswith("~") else chunks).append(chunk)
     return chunks, forwarded
 
 
-def _to_output(bucket: int, answer: Answer, read: int, size: StateSize, written: int, report: str) -> Iterator[Row]:
+def _to_output(
+    bucket: int, answer: Answer, read: int, size: StateSize, written: int, report: str
+) -> Iterator[Row]:
     """The answer in pieces of a few MiB, and one row with the figures of the micro-batch."""
     batch = answer.batch
     for begin in range(0, len(batch), _CHUNK_ROWS):
-        piece = batch if len(batch) <= _CHUNK_ROWS else batch.take(np.arange(begin, min(begin + _CHUNK_ROWS, len(batch))))
+        piece = (
+            batch
+            if len(batch) <= _CHUNK_ROWS
+            else batch.take(np.arange(begin, min(begin + _CHUNK_ROWS, len(batch))))
+        )
         yield _output(bucket, "changes", "", blob=blob_of_batch(piece))
     cti = None if batch.progress.cti == NO_PROGRESS.cti else batch.progress.cti
     adjusts = 0 if batch.is_adjust is None else int(batch.is_adjust.sum())
-    figures = (read, answer.elements_in, len(batch), adjusts, answer.late_rows, None, size.rows, size.bytes, written)
+    figures = (
+        read,
+        answer.elements_in,
+        len(batch),
+        adjusts,
+        answer.late_rows,
+        None,
+        size.rows,
+        size.bytes,
+        written,
+    )
     yield _output_row(bucket, "figures", "", cti, *figures, report, None)
 
 
@@ -180,4 +238,20 @@ def _output(
     report: str | None = None,
     blob: bytes | None = None,
 ) -> Any:
-    return _output_row(bucket, kind, origin, None, None, None, None, None, late, dead, None, None, None, report, blob)
+    return _output_row(
+        bucket,
+        kind,
+        origin,
+        None,
+        None,
+        None,
+        None,
+        None,
+        late,
+        dead,
+        None,
+        None,
+        None,
+        report,
+        blob,
+    )

@@ -13,8 +13,8 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
 from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.shards.reports import write_reports
 from thalweg.spark.query import FIGURES
-from thalweg.spark.reports import write_reports
 
 __all__ = ["keep_reports", "progress_line", "show_progress"]
 
@@ -22,12 +22,15 @@ __all__ = ["keep_reports", "progress_line", "show_progress"]
 def progress_line(batch: int, seconds: float, figures: dict[str, Any]) -> str:
     """
     >>> progress_line(3, 0.5, {"read": 1000, "cti": 60_000_000, "changes": 7, "adjusts": 2, "late": 1, "state_rows": 9, "state_bytes": 72})
-    'batch 3  1,000 rows  2,000 rows/s  final up to 1970-01-01 00:01:00  7 changes, 2 retractions  1 late  state 9 rows, 72 bytes'
+    'batch 3  1,000 rows  2,000 rows/s  final up to 1970-01-01 00:01:00  7 changes, 2 retractions  1
+    late  state 9 rows, 72 bytes'
     """
     rows = figures.get("read") or 0
     speed = rows / seconds if seconds else 0.0
     changes, adjusts, late = (figures.get(name) or 0 for name in ("changes", "adjusts", "late"))
-    state = f"state {figures.get('state_rows') or 0:,} rows, {figures.get('state_bytes') or 0:,} bytes"
+    state = (
+        f"state {figures.get('state_rows') or 0:,} rows, {figures.get('state_bytes') or 0:,} bytes"
+    )
     settled = f"final up to {_when(figures.get('cti'))}"
     answers = f"{changes:,} changes, {adjusts:,} retractions  {late:,} late"
     return f"batch {batch}  {rows:,} rows  {speed:,.0f} rows/s  {settled}  {answers}  {state}"
@@ -44,7 +47,9 @@ def _when(cti: int | None) -> str:
         return str(cti)
 
 
-def show_progress(spark: SparkSession, query: StreamingQuery, write: Callable[[str], object] | None = None) -> None:
+def show_progress(
+    spark: SparkSession, query: StreamingQuery, write: Callable[[str], object] | None = None
+) -> None:
     """Print a line for each micro-batch of a query until it ends."""
     spark.streams.addListener(_Printer(spark, query.id, write or _to_stderr))
 

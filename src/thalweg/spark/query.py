@@ -1,4 +1,5 @@
-"""From a plan and its feeds to a Structured Streaming query: fragments joined by packed exchanges."""
+"""From a plan and its feeds to a Structured Streaming query: fragments joined by packed
+exchanges."""
 
 from __future__ import annotations
 
@@ -22,17 +23,31 @@ from thalweg.model.time import MIN_TIME, Duration, duration_us
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.dead_letters import DEAD_LETTERS
 from thalweg.plan.nodes import Node, Source, walk
-from thalweg.spark.buckets import bucket_ids
-from thalweg.spark.egress import DEAD_RECORDS, ledger_schema, unpack_dead, unpack_ledger, unpack_skipped, unpacker
+from thalweg.shards.buckets import bucket_ids
+from thalweg.shards.egress import (
+    DEAD_RECORDS,
+    ledger_schema,
+    unpack_dead,
+    unpack_ledger,
+    unpack_skipped,
+    unpacker,
+)
+from thalweg.shards.exchange import EXCHANGE_COLUMNS
+from thalweg.shards.fragments import (
+    Fragment,
+    FragmentPlan,
+    fragments_of,
+    parts_of,
+    sources_of,
+    targets_of,
+)
+from thalweg.shards.ingest import Ingest
+from thalweg.shards.record import ProgressRecord
 from thalweg.spark.feeds import Feed, Frame
-from thalweg.spark.fragments import Fragment, FragmentPlan, fragments_of, parts_of, sources_of, targets_of
-from thalweg.spark.ingest import Ingest
 from thalweg.spark.processor import OUTPUT_COLUMNS, FragmentSpec
-from thalweg.spark.record import ProgressRecord
 from thalweg.spark.session import UNWEIGHED, applied, check_session, session
 from thalweg.spark.shipping import ship
 from thalweg.spark.ticker import with_ticker
-from thalweg.spark.wire import EXCHANGE_COLUMNS
 from thalweg.stream import Stream
 
 __all__ = ["FIGURES", "Prepared", "prepare"]
@@ -63,18 +78,31 @@ class Prepared:
         """The answers as typed rows: `changelog`, `final` or `upserts`."""
         root = self.plan.root
         if form == "final" and not self.consistency.is_final:
-            raise PlanError("output='final' needs consistency='final': other answers may still be revised.")
+            raise PlanError(
+                "output='final' needs consistency='final': other answers may still be revised."
+            )
         if form == "upserts" and not root.properties.payload_start_key:
-            raise PlanError("output='upserts' needs rows that are known by their group and start, such as the answers of a window.")
+            raise PlanError(
+                "output='upserts' needs rows that are known by their group and start, such as the answers of a window."
+            )
         unpack, schema = unpacker(form, root.schema, root.properties.group_keys)
-        return (self.output if packed is None else packed).mapInArrow(unpack, from_arrow_schema(schema))
+        return (self.output if packed is None else packed).mapInArrow(
+            unpack, from_arrow_schema(schema)
+        )
 
     def ledger(self, source: str, packed: DataFrame) -> DataFrame:
         """The late rows of a source in one micro-batch."""
-        known = {entry.leaf.name: entry.leaf for fragment in self.plan.fragments for entry in fragment.inputs if entry.source is not None}
+        known = {
+            entry.leaf.name: entry.leaf
+            for fragment in self.plan.fragments
+            for entry in fragment.inputs
+            if entry.source is not None
+        }
         if source not in known:
             raise PlanError(f"the query has no source {source!r}{did_you_mean(source, known)}")
-        return packed.mapInArrow(unpack_ledger(source), from_arrow_schema(ledger_schema(known[source].schema)))
+        return packed.mapInArrow(
+            unpack_ledger(source), from_arrow_schema(ledger_schema(known[source].schema))
+        )
 
     def dead_letters(self, packed: DataFrame) -> DataFrame:
         """The records of one micro-batch that could not be read."""
@@ -96,11 +124,19 @@ def prepare(
     idle: Mapping[str, float] | None = None,
     spark: SparkSession | None = None,
 ) -> Prepared:
-    """Cut the query into fragments and join them by exchanges; the feeds of its sources are taken where none is given."""
+    """Cut the query into fragments and join them by exchanges; the feeds of its sources are taken
+    where none is given."""
     spark = spark or session()
     check_session(spark)
     root = query.node if isinstance(query, Stream) else query
-    feeds = {**{node.name: node.feed for node in walk(root) if isinstance(node, Source) and node.feed is not None}, **(feeds or {})}
+    feeds = {
+        **{
+            node.name: node.feed
+            for node in walk(root)
+            if isinstance(node, Source) and node.feed is not None
+        },
+        **(feeds or {}),
+    }
     plan = fragments_of(_without_feeds(root))
     answers = Consistency(consistency, 0 if hold is None else duration_us(hold))
     count = buckets or spark.sparkContext.defaultParallelism
@@ -110,7 +146,9 @@ def prepare(
     sources = sources_of(plan)
     unknown = set(sources) - set(feeds)
     if unknown:
-        raise PlanError(f"no feed for the source {min(unknown)!r}{did_you_mean(min(unknown), feeds)} Feeds: {', '.join(feeds) or 'none'}.")
+        raise PlanError(
+            f"no feed for the source {min(unknown)!r}{did_you_mean(min(unknown), feeds)} Feeds: {', '.join(feeds) or 'none'}."
+        )
     read = {}
     for name, source in sources.items():
         ingest = Ingest(targets_of(plan, ids, source=name))
@@ -124,18 +162,33 @@ def prepare(
         if len(plan.fragments) > 1:
             rows = rows.where(col("fragment") == fragment.number)
         targets = targets_of(plan, ids, upstream=fragment.number)
-        spec = FragmentSpec(run, fragment, answers, parts_of(plan, fragment, ids), _idle(fragment, idle or {}), ids[0], targets)
+        spec = FragmentSpec(
+            run,
+            fragment,
+            answers,
+            parts_of(plan, fragment, ids),
+            _idle(fragment, idle or {}),
+            ids[0],
+            targets,
+        )
         shape = EXCHANGE_COLUMNS if targets else OUTPUT_COLUMNS
-        outputs[fragment.number] = rows.groupBy("bucket").transformWithState(ship(spec), shape, "Append", "None")
+        outputs[fragment.number] = rows.groupBy("bucket").transformWithState(
+            ship(spec), shape, "Append", "None"
+        )
     record = ProgressRecord(checkpoint, _identity(plan, count, consistency))
-    return Prepared(spark, plan, _observed(outputs[plan.fragments[-1].number]), count, record, answers, settings)
+    return Prepared(
+        spark, plan, _observed(outputs[plan.fragments[-1].number]), count, record, answers, settings
+    )
 
 
 def _sums_only(plan: FragmentPlan, frames: set[str]) -> bool:
-    """Whether rows of DataFrames come in, and nothing is packed but sums of panes, which are few."""
+    """Whether rows of DataFrames come in, and nothing is packed but sums of panes, which are
+    few."""
     inputs = [entry for fragment in plan.fragments for entry in fragment.inputs]
     sources = {entry.source.name for entry in inputs if entry.source is not None}
-    return bool(sources & frames) and all(entry.panes is not None for entry in inputs if entry.source is not None)
+    return bool(sources & frames) and all(
+        entry.panes is not None for entry in inputs if entry.source is not None
+    )
 
 
 def _without_feeds(root: Node) -> Node:
@@ -143,7 +196,9 @@ def _without_feeds(root: Node) -> Node:
     done: dict[Node, Node] = {}
     for node in walk(root):
         held = {name: value for name, value in vars(node).items() if isinstance(value, Node)}
-        changes: dict[str, Any] = {name: done[value] for name, value in held.items() if done[value] is not value}
+        changes: dict[str, Any] = {
+            name: done[value] for name, value in held.items() if done[value] is not value
+        }
         if isinstance(node, Source) and node.feed is not None:
             changes["feed"] = None
         done[node] = replace(node, **changes) if changes else node
@@ -151,9 +206,13 @@ def _without_feeds(root: Node) -> Node:
 
 
 def _identity(plan: FragmentPlan, buckets: int, consistency: str) -> dict[str, Any]:
-    """What must not change between two starts from one checkpoint; operators are compared with their own state."""
+    """What must not change between two starts from one checkpoint; operators are compared with
+    their own state."""
     inputs = {
-        str(fragment.number): [[entry.leaf.name, entry.upstream, [str(key) for key in entry.keys]] for entry in fragment.inputs]
+        str(fragment.number): [
+            [entry.leaf.name, entry.upstream, [str(key) for key in entry.keys]]
+            for entry in fragment.inputs
+        ]
         for fragment in plan.fragments
     }
     identity = {"fragments": inputs, "buckets": buckets, "consistency": consistency}
@@ -162,18 +221,36 @@ def _identity(plan: FragmentPlan, buckets: int, consistency: str) -> dict[str, A
 
 
 def _observed(output: DataFrame) -> DataFrame:
-    """Figures of each micro-batch, for progress reports; the promise of a query is that of its slowest bucket."""
+    """Figures of each micro-batch, for progress reports; the promise of a query is that of its
+    slowest bucket."""
     figures = [
-        sum_(name).alias(name) for name in ("read", "taken", "changes", "adjusts", "late", "dead", "state_rows", "state_bytes", "written")
+        sum_(name).alias(name)
+        for name in (
+            "read",
+            "taken",
+            "changes",
+            "adjusts",
+            "late",
+            "dead",
+            "state_rows",
+            "state_bytes",
+            "written",
+        )
     ]
     cti = min_(when(col("kind") == "figures", coalesce(col("cti"), lit(MIN_TIME)))).alias("cti")
     reports = collect_list(col("report")).alias("reports")
     return output.observe(FIGURES, cti, *figures, reports)
 
 
-def _read_by(fragment: Fragment, read: Mapping[str, DataFrame], outputs: Mapping[int, DataFrame]) -> list[DataFrame]:
-    names = dict.fromkeys(entry.source.name for entry in fragment.inputs if entry.source is not None)
-    numbers = dict.fromkeys(entry.upstream for entry in fragment.inputs if entry.upstream is not None)
+def _read_by(
+    fragment: Fragment, read: Mapping[str, DataFrame], outputs: Mapping[int, DataFrame]
+) -> list[DataFrame]:
+    names = dict.fromkeys(
+        entry.source.name for entry in fragment.inputs if entry.source is not None
+    )
+    numbers = dict.fromkeys(
+        entry.upstream for entry in fragment.inputs if entry.upstream is not None
+    )
     return [*(read[name] for name in names), *(outputs[number] for number in numbers)]
 
 
@@ -185,4 +262,8 @@ def _union(frames: list[DataFrame]) -> DataFrame:
 
 
 def _idle(fragment: Fragment, idle: Mapping[str, float]) -> dict[str, float]:
-    return {e.leaf.name: idle[e.source.name] for e in fragment.inputs if e.source is not None and e.source.name in idle}
+    return {
+        e.leaf.name: idle[e.source.name]
+        for e in fragment.inputs
+        if e.source is not None and e.source.name in idle
+    }

@@ -26,13 +26,13 @@ from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS
 from thalweg.model.time import MIN_TIME, Duration, time_us
 from thalweg.plan.nodes import Node
+from thalweg.shards.exchange import batch_of_blob
+from thalweg.shards.fragments import fragments_of
+from thalweg.shards.reports import combined_figures, combined_why, write_reports
 from thalweg.spark.feeds import Feed
-from thalweg.spark.fragments import fragments_of
 from thalweg.spark.progress import keep_reports, show_progress
 from thalweg.spark.query import FIGURES, Prepared, prepare
-from thalweg.spark.reports import combined_figures, combined_why, write_reports
 from thalweg.spark.session import UNWEIGHED
-from thalweg.spark.wire import batch_of_blob
 from thalweg.stream import Stream
 
 __all__ = ["QueryStatus", "RunningQuery", "explain", "frame", "start"]
@@ -69,7 +69,12 @@ class RunningQuery:
     """A query on Spark. It goes on until it is stopped, its sources end, or it fails."""
 
     def __init__(
-        self, query: StreamingQuery, ready: Prepared, table: _Table | None, temporary: str | None, checkpoint: Path | None = None
+        self,
+        query: StreamingQuery,
+        ready: Prepared,
+        table: _Table | None,
+        temporary: str | None,
+        checkpoint: Path | None = None,
     ) -> None:
         self.query = query
         self._checkpoint = checkpoint
@@ -83,7 +88,11 @@ class RunningQuery:
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the query ends; raises what ended it."""
         try:
-            ended = self.query.awaitTermination() if timeout is None else self.query.awaitTermination(timeout)  # type: ignore[arg-type]
+            ended = (
+                self.query.awaitTermination()
+                if timeout is None
+                else self.query.awaitTermination(timeout)  # type: ignore[arg-type]
+            )
         except Exception as reason:
             raise _plain(reason) from reason
         return True if ended is None else bool(ended)
@@ -95,9 +104,12 @@ class RunningQuery:
             shutil.rmtree(self._temporary, ignore_errors=True)
 
     def table(self) -> list[Row]:
-        """What the answers say now, as rows (start, end, payload); for a query that is kept in memory."""
+        """What the answers say now, as rows (start, end, payload); for a query that is kept in
+        memory."""
         if self._table is None:
-            raise PlanError("this query is written elsewhere; start it with to='memory' to read its table here.")
+            raise PlanError(
+                "this query is written elsewhere; start it with to='memory' to read its table here."
+            )
         return self._table.rows()
 
     def status(self) -> QueryStatus:
@@ -128,11 +140,14 @@ class RunningQuery:
             active=self.query.isActive,
             operators=dict(self._operators),
             dead=total("dead"),
-            warnings=tuple(dict.fromkeys(note for report in self._reports for note in report["notes"])),
+            warnings=tuple(
+                dict.fromkeys(note for report in self._reports for note in report["notes"])
+            ),
         )
 
     def why(self, start: int | datetime | None = None) -> Why:
-        """Why the answer that starts at `start` is not final (without one: the first that is not), as of the last micro-batch.
+        """Why the answer that starts at `start` is not final (without one: the first that is not),
+        as of the last micro-batch.
 
         Says which operator waits for which source's promise, since when, and what would release it.
         """
@@ -140,12 +155,15 @@ class RunningQuery:
         return combined_why(self._reports, None if start is None else time_us(start))
 
     def _note(self, batch: int, figures: dict[str, Any]) -> None:
-        """The figures of one more micro-batch; of the reports only the newest are kept, and what adds up."""
+        """The figures of one more micro-batch; of the reports only the newest are kept, and what
+        adds up."""
         texts = figures.pop("reports", None) or []
         told = [json.loads(text) for text in texts]
         self._totals[batch] = figures
         for name, done in combined_figures(told).items():
-            before = replace(self._operators.get(name, OperatorFigures()), state_rows=0, state_bytes=0)
+            before = replace(
+                self._operators.get(name, OperatorFigures()), state_rows=0, state_bytes=0
+            )
             self._operators[name] = before + done
         if batch == max(self._totals):
             self._reports = told
@@ -178,15 +196,21 @@ class _Table:
 
 
 def explain(query: Stream | Node) -> str:
-    """How a query would run on Spark: its fragments, their exchanges, what runs before each, and what they keep."""
+    """How a query would run on Spark: its fragments, their exchanges, what runs before each, and
+    what they keep."""
     return fragments_of(query.node if isinstance(query, Stream) else query).describe()
 
 
-def frame(query: Stream | Node, *, checkpoint: str, output: str = "changelog", **options: Any) -> DataFrame:
-    """The answers as a streaming DataFrame, for any Spark sink. Give the sink the same checkpoint location."""
+def frame(
+    query: Stream | Node, *, checkpoint: str, output: str = "changelog", **options: Any
+) -> DataFrame:
+    """The answers as a streaming DataFrame, for any Spark sink. Give the sink the same checkpoint
+    location."""
     ready = prepare(query, checkpoint=str(_absolute(checkpoint)), **options)
     ready.record.check()
-    for key in ready.settings.keys() - UNWEIGHED.keys():  # Spark reads it when it makes an answer, whenever that is
+    for key in (
+        ready.settings.keys() - UNWEIGHED.keys()
+    ):  # Spark reads it when it makes an answer, whenever that is
         ready.output.sparkSession.conf.set(key, ready.settings[key])
     return ready.typed(output)
 
@@ -213,24 +237,38 @@ def start(
 ) -> RunningQuery:
     """Start a query.
 
-    `to`: `"memory"` (see `RunningQuery.table`), `"noop"`, a file format such as `"parquet"` with `path`, where each
-    micro-batch becomes a folder `batch=N` that is written again if the batch is, or a function of (DataFrame, batch number)
-    called once per micro-batch, which should do nothing twice for one number. `late` is such a function for late rows, `dead` one
-    for records that could not be read (see `from_files`), `skipped` one for the windows that modules failed on (`on_error="skip"`).
-    `trigger`: `"at once"` (one micro-batch after the other), `"available now"`, or Spark's own arguments.
-    `progress` prints a line for each micro-batch; by default where standard error is a terminal.
-    Without a checkpoint the query cannot be started again.
+    `to`: `"memory"` (see `RunningQuery.table`), `"noop"`, a file format such as `"parquet"` with
+    `path`, where each micro-batch becomes a folder `batch=N` that is written again if the batch is,
+    or a function of (DataFrame, batch number) called once per micro-batch, which should do nothing
+    twice for one number. `late` is such a function for late rows, `dead` one for records that could
+    not be read (see `from_files`), `skipped` one for the windows that modules failed on
+    (`on_error="skip"`). `trigger`: `"at once"` (one micro-batch after the other), `"available
+    now"`, or Spark's own arguments. `progress` prints a line for each micro-batch; by default where
+    standard error is a terminal. Without a checkpoint the query cannot be started again.
     """
     temporary = None if checkpoint is not None else _temporary_folder()
     place = _absolute(checkpoint or temporary)
     assert place is not None
-    ready = prepare(query, feeds, checkpoint=place, consistency=consistency, hold=hold, buckets=buckets, idle=idle, spark=spark)
+    ready = prepare(
+        query,
+        feeds,
+        checkpoint=place,
+        consistency=consistency,
+        hold=hold,
+        buckets=buckets,
+        idle=idle,
+        spark=spark,
+    )
     if not ready.output.isStreaming:
-        raise PlanError("the sources of this query are static DataFrames, which nothing can be started on; frame() gives all its answers.")
+        raise PlanError(
+            "the sources of this query are static DataFrames, which nothing can be started on; frame() gives all its answers."
+        )
     ready.record.check()
     table = _Table(ready) if to == "memory" else None
     if output != "packed":
-        ready.typed(output)  # a form that does not fit the query is refused now, not in the first micro-batch
+        ready.typed(
+            output
+        )  # a form that does not fit the query is refused now, not in the first micro-batch
     deliver = _sink(to, _absolute(path), output, ready, table)
 
     def each(packed: DataFrame, batch: int) -> None:
@@ -251,7 +289,11 @@ def start(
         finally:
             packed.unpersist()
 
-    writer = ready.output.writeStream.foreachBatch(each).option("checkpointLocation", place).trigger(**_trigger(trigger))
+    writer = (
+        ready.output.writeStream.foreachBatch(each)
+        .option("checkpointLocation", place)
+        .trigger(**_trigger(trigger))
+    )
     try:
         running = ready.begin(writer if name is None else writer.queryName(name))
     except Exception as reason:
@@ -260,7 +302,9 @@ def start(
         show_progress(ready.spark, running)
     if checkpoint is not None:
         keep_reports(ready.spark, running, Path(place))
-    return RunningQuery(running, ready, table, temporary, None if checkpoint is None else Path(place))
+    return RunningQuery(
+        running, ready, table, temporary, None if checkpoint is None else Path(place)
+    )
 
 
 def _temporary_folder() -> str:
@@ -271,16 +315,24 @@ def _temporary_folder() -> str:
 
 
 def _absolute(path: str | None) -> str | None:
-    """A path of this machine as seen from here: Spark's process may have been started in another folder."""
+    """A path of this machine as seen from here: Spark's process may have been started in another
+    folder."""
     return path if path is None or "://" in path else str(Path(path).absolute())
 
 
 def _leaves(ready: Prepared) -> list[str]:
-    names = (entry.leaf.name for fragment in ready.plan.fragments for entry in fragment.inputs if entry.source is not None)
+    names = (
+        entry.leaf.name
+        for fragment in ready.plan.fragments
+        for entry in fragment.inputs
+        if entry.source is not None
+    )
     return list(dict.fromkeys(names))
 
 
-def _sink(to: str | Each, path: str | None, output: str, ready: Prepared, table: _Table | None) -> Each:
+def _sink(
+    to: str | Each, path: str | None, output: str, ready: Prepared, table: _Table | None
+) -> Each:
     if table is not None:
         return table.take
     if callable(to) and output == "packed":
@@ -289,10 +341,14 @@ def _sink(to: str | Each, path: str | None, output: str, ready: Prepared, table:
         function = to
         return lambda packed, batch: function(ready.typed(output, packed), batch)
     if to == "noop":
-        return lambda packed, _: ready.typed(output, packed).write.format("noop").mode("append").save()
+        return lambda packed, _: (
+            ready.typed(output, packed).write.format("noop").mode("append").save()
+        )
     if path is None:
         raise PlanError(f"to={to!r} needs a path.")
-    return lambda packed, batch: ready.typed(output, packed).write.format(to).mode("overwrite").save(f"{path}/batch={batch}")
+    return lambda packed, batch: (
+        ready.typed(output, packed).write.format(to).mode("overwrite").save(f"{path}/batch={batch}")
+    )
 
 
 def _trigger(trigger: str | Mapping[str, Any]) -> dict[str, Any]:
@@ -309,22 +365,36 @@ def _plain(reason: Exception) -> ThalwegError:
     """What went wrong, without the way through the JVM."""
     text = str(reason).partition("=== Streaming Query ===")[0]
     lines = [line.strip() for line in text.splitlines()]
-    own = [line.removeprefix("thalweg.errors.").partition(": ") for line in lines if line.startswith("thalweg.errors.")]
+    own = [
+        line.removeprefix("thalweg.errors.").partition(": ")
+        for line in lines
+        if line.startswith("thalweg.errors.")
+    ]
     if own:
         name, _, message = own[-1]
         kind = getattr(errors, name, ThalwegError)
-        error: ThalwegError = kind.__new__(kind)  # the message is whole already; some kinds would add to it
+        error: ThalwegError = kind.__new__(
+            kind
+        )  # the message is whole already; some kinds would add to it
         error.args = (message,)
         if isinstance(error, PlanError):
             error.file = error.line = None
         return error
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     failures = [line.removeprefix(": ") for line in lines if _FAILURE.match(line)]
-    found = list(dict.fromkeys([*failures[-1:], *causes[-1:]])) or [_STREAM.sub("", line) for line in lines[:1]]
+    found = list(dict.fromkeys([*failures[-1:], *causes[-1:]])) or [
+        _STREAM.sub("", line) for line in lines[:1]
+    ]
     message = f"the query ended: {' | '.join(found) or type(reason).__name__}"
-    return StateError(f"{message} | Restore the checkpoint.") if "STATE_STORE" in message else ThalwegError(message)
+    return (
+        StateError(f"{message} | Restore the checkpoint.")
+        if "STATE_STORE" in message
+        else ThalwegError(message)
+    )
 
 
-_FAILURE = re.compile(r"(: )?[A-Za-z_][\w.$]*(Error|Exception|Invalid|Interrupt|Exit|NotImplemented)\b(?!.* while calling )(: |$)")
+_FAILURE = re.compile(
+    r"(: )?[A-Za-z_][\w.$]*(Error|Exception|Invalid|Interrupt|Exit|NotImplemented)\b(?!.* while calling )(: |$)"
+)
 """The line of a traceback, of Python or of the JVM, that says what was raised."""
 _STREAM = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")

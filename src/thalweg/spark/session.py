@@ -1,4 +1,5 @@
-"""A Spark session with the settings that this system needs from the first run on (most are fixed for a checkpoint).
+"""A Spark session with the settings that this system needs from the first run on (most are fixed
+for a checkpoint).
 
 Everything stays on loopback; a dead Python worker is tried again; workers run this interpreter.
 """
@@ -30,8 +31,8 @@ SETTINGS: dict[str, str] = {
     "spark.sql.streaming.stopTimeout": "10s",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
-    # Spark keeps one daemon for each environment of its Python workers, and these two are part of it: alike for every kind of
-    # worker, so that one daemon, imported once, serves all.
+    # Spark keeps one daemon for each environment of its Python workers, and these two are part of
+    # it: alike for every kind of worker, so that one daemon, imported once, serves all.
     "spark.python.worker.faulthandler.enabled": "true",
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
@@ -46,8 +47,9 @@ SETTINGS: dict[str, str] = {
 }
 
 UNWEIGHED = {"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}
-"""Spark ends a batch of rows for Python by its bytes too, unless the limit is this. It then computes the size of the whole batch anew
-for every row, which takes half of the time of handing rows over. Rows that are packed must be weighed: few of them are many bytes."""
+"""Spark ends a batch of rows for Python by its bytes too, unless the limit is this. It then
+computes the size of the whole batch anew for every row, which takes half of the time of handing
+rows over. Rows that are packed must be weighed: few of them are many bytes."""
 
 _NEEDED = {
     "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
@@ -56,7 +58,8 @@ _NEEDED = {
 
 
 def session(master: str | None = None, *, name: str = "thalweg", **settings: Any) -> SparkSession:
-    """The running session, or a new one: on `master`, on that of `spark-submit`, else `local[*]` with retries.
+    """The running session, or a new one: on `master`, on that of `spark-submit`, else `local[*]`
+    with retries.
 
     What `spark-submit` was told with `--conf` stays as it is.
     More settings are given with their dots as underscores' doubles: `spark__driver__memory="4g"`.
@@ -80,12 +83,15 @@ def session(master: str | None = None, *, name: str = "thalweg", **settings: Any
 
 
 def _warm_up(spark: SparkSession) -> None:
-    """Do beside the first query's planning what it would otherwise wait for: Python workers, Python sources, the state store's library."""
+    """Do beside the first query's planning what it would otherwise wait for: Python workers, Python
+    sources, the state store's library."""
     try:
         spark.range(1).mapInArrow(_same, "id long").collect()
         jvm: Any = spark.sparkContext._jvm
         jvm.org.rocksdb.RocksDB.loadLibrary()
-    except Exception as reason:  # whatever is wrong, the query itself will say where it can be acted upon
+    except (
+        Exception
+    ) as reason:  # whatever is wrong, the query itself will say where it can be acted upon
         logging.getLogger(__name__).debug("nothing was warmed up: %s", reason)
 
 
@@ -97,12 +103,14 @@ def _submitted() -> dict[str, str]:
     """What was given to `spark-submit`, which starts the JVM before the script."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}
-    SparkContext._ensure_initialized()  # before it is connected to the JVM, a configuration knows nothing
+    # before it is connected to the JVM, a configuration knows nothing
+    SparkContext._ensure_initialized()
     return dict(SparkConf().getAll())
 
 
 def _with_retries(master: str) -> str:
-    """Spark gives tasks of a plain local master one attempt: one dead Python worker would end the query.
+    """Spark gives tasks of a plain local master one attempt: one dead Python worker would end the
+    query.
 
     >>> [_with_retries(master) for master in ("local", "local[2]", "local[*,8]", "spark://host:7077")]
     ['local[1,4]', 'local[2,4]', 'local[*,8]', 'spark://host:7077']
@@ -113,7 +121,8 @@ def _with_retries(master: str) -> str:
 
 @contextmanager
 def applied(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Settings for one query: it takes those that hold when it starts, and the session has its own again afterwards."""
+    """Settings for one query: it takes those that hold when it starts, and the session has its own
+    again afterwards."""
     before = {key: spark.conf.get(key) for key in settings}
     for key, value in settings.items():
         spark.conf.set(key, value)

@@ -1,7 +1,8 @@
 """What travels to other processes travels packed, and is unpacked where it is used.
 
-Spark starts Python processes of its own to ask a source for its name or a processor for its state variables. They only
-need the outside; unpacking the inside would make each of them import all of this system first.
+Spark starts Python processes of its own to ask a source for its name or a processor for its state
+variables. They only need the outside; unpacking the inside would make each of them import all of
+this system first.
 """
 
 from __future__ import annotations

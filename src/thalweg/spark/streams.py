@@ -12,11 +12,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from thalweg.errors import InputError, PlanError, TypeMismatchError, UnknownColumnError
 from thalweg.expr import ExprLike, as_expr
+from thalweg.io.files import read_file, whole_files
+from thalweg.io.records import require_bad
 from thalweg.model.time import Duration, duration_us
 from thalweg.plan.nodes import Source
-from thalweg.run.records import require_bad
 from thalweg.spark.feeds import Files, Frame, Times
-from thalweg.spark.files import read_file, whole_files
 from thalweg.stream import Stream, source
 
 __all__ = ["from_files", "from_spark"]
@@ -36,13 +36,16 @@ def from_spark(
 ) -> Stream:
     """A Spark DataFrame, streaming or static, as a stream of events.
 
-    `time` is the column with the start, `end` the one with the end; without it events last `duration`. What is late is
-    judged by `disorder=` as for `thalweg.source`, whose other arguments can be given too. Rows for which `punctuation`
-    is true are no events but promises: nothing before their time will come any more, with `per` nothing that has the same values as
-    they in these columns.
+    `time` is the column with the start, `end` the one with the end; without it events last
+    `duration`. What is late is judged by `disorder=` as for `thalweg.source`, whose other arguments
+    can be given too. Rows for which `punctuation` is true are no events but promises: nothing
+    before their time will come any more, with `per` nothing that has the same values as they in
+    these columns.
     """
     schema = to_arrow_schema(df.schema, timezone="UTC")
-    return _bound(name, schema, Frame(df, _times(schema, time, end, duration, punctuation, per)), late, facts)
+    return _bound(
+        name, schema, Frame(df, _times(schema, time, end, duration, punctuation, per)), late, facts
+    )
 
 
 def from_files(
@@ -63,22 +66,33 @@ def from_files(
     late: str = "error",
     **facts: Any,
 ) -> Stream:
-    """Files of events in a folder (`parquet`, `arrow`, `csv`, `json`), new ones as they arrive, each read once.
+    """Files of events in a folder (`parquet`, `arrow`, `csv`, `json`), new ones as they arrive,
+    each read once.
 
-    `columns` is the schema of the files; by default that of a file that is already there. `finish` says that the
-    stream ends with the files that are there when a query with the trigger `"available now"` starts. `bad="skip"` passes over
-    records of CSV and JSON lines that cannot be read, and rows without a time; they are counted, and go to `start(dead=...)`.
+    `columns` is the schema of the files; by default that of a file that is already there. `finish`
+    says that the stream ends with the files that are there when a query with the trigger
+    `"available now"` starts. `bad="skip"` passes over records of CSV and JSON lines that cannot be
+    read, and rows without a time; they are counted, and go to `start(dead=...)`.
     """
     require_bad(bad, "from_files")
     schema = columns if columns is not None else _schema_of(Path(folder), format)
-    known = schema if bad == "skip" else columns  # one line is read like another only if all know the columns
+    known = (
+        schema if bad == "skip" else columns
+    )  # one line is read like another only if all know the columns
     times = _times(schema, time, end, duration, punctuation, per)
-    feed = Files(str(Path(folder).absolute()), format, times, files_per_batch, tasks, finish, known, bad)
+    feed = Files(
+        str(Path(folder).absolute()), format, times, files_per_batch, tasks, finish, known, bad
+    )
     return _bound(name or Path(folder).name, schema, feed, late, facts)
 
 
 def _times(
-    schema: pa.Schema, time: str, end: str | None, duration: Duration, punctuation: ExprLike | None, per: str | Sequence[str]
+    schema: pa.Schema,
+    time: str,
+    end: str | None,
+    duration: Duration,
+    punctuation: ExprLike | None,
+    per: str | Sequence[str],
 ) -> Times:
     for name in (time, end):
         if name is not None and name not in schema.names:
@@ -89,18 +103,26 @@ def _times(
         if name not in payload:
             raise UnknownColumnError(name, payload, "per")
     if groups and punctuation is None:
-        raise PlanError("per= says which rows a row of punctuation= speaks of; give punctuation= too.")
+        raise PlanError(
+            "per= says which rows a row of punctuation= speaks of; give punctuation= too."
+        )
     condition = None if punctuation is None else as_expr(punctuation)
     if condition is not None and not pa.types.is_boolean(condition.type_in(schema)):
-        raise TypeMismatchError(f"punctuation must be a condition; {condition} is {condition.type_in(schema)}.")
+        raise TypeMismatchError(
+            f"punctuation must be a condition; {condition} is {condition.type_in(schema)}."
+        )
     return Times(time, end, duration_us(duration), condition, groups)
 
 
-def _bound(name: str, schema: pa.Schema, feed: Files | Frame, late: str, facts: dict[str, Any]) -> Stream:
+def _bound(
+    name: str, schema: pa.Schema, feed: Files | Frame, late: str, facts: dict[str, Any]
+) -> Stream:
     times = feed.times
     assert times is not None
     payload = pa.schema([entry for entry in schema if entry.name not in (times.start, times.end)])
-    if times.end is None and (late != "adjust" or times.duration == 1):  # an event that is moved keeps its end
+    if times.end is None and (
+        late != "adjust" or times.duration == 1
+    ):  # an event that is moved keeps its end
         facts = {"constant_duration": times.duration, **facts}
     if times.per:
         facts = {"group_ctis": times.per, **facts}
@@ -112,5 +134,7 @@ def _bound(name: str, schema: pa.Schema, feed: Files | Frame, late: str, facts: 
 def _schema_of(folder: Path, format_: str) -> pa.Schema:
     files = whole_files(folder, format_) if folder.is_dir() else []
     if not files:
-        raise InputError(f"there is no whole {format_} file in {folder.name} to take the columns from; give columns=.")
+        raise InputError(
+            f"there is no whole {format_} file in {folder.name} to take the columns from; give columns=."
+        )
     return next(iter(read_file(min(files), format_, None, None))).schema

@@ -1,8 +1,10 @@
-"""A ticker: what tells the fragments the time, for sources whose promises follow a clock during lulls.
+"""A ticker: what tells the fragments the time, for sources whose promises follow a clock during
+lulls.
 
-A stream of its own beside the rows of such a source: one chunk without rows for each micro-batch in which the clock has passed
-another multiple of the timer's period. What was told is in Spark's offset log, so that a micro-batch that runs again reads the same
-clock. While every source is silent, these are the micro-batches in which results still become final.
+A stream of its own beside the rows of such a source: one chunk without rows for each micro-batch in
+which the clock has passed another multiple of the timer's period. What was told is in Spark's
+offset log, so that a micro-batch that runs again reads the same clock. While every source is
+silent, these are the micro-batches in which results still become final.
 """
 
 from __future__ import annotations
@@ -14,13 +16,17 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    SupportsTriggerAvailableNow,
+)
 
 from thalweg.model.batch import Batch
 from thalweg.plan.nodes import Ingress
+from thalweg.shards.exchange import UNORDERED, Header
+from thalweg.shards.ingest import Ingest, exchange_rows
 from thalweg.spark.feeds import load_reader
-from thalweg.spark.ingest import Ingest, exchange_rows
-from thalweg.spark.wire import UNORDERED, Header
 
 __all__ = ["period_of", "with_ticker"]
 
@@ -35,11 +41,15 @@ def period_of(policy: Ingress) -> int | None:
     """How often a source must be told the time; None: never."""
     periods = [policy.timer.every] if policy.timer is not None else []
     periods += [_ASKED_US] if policy.on_demand is not None else []
-    periods += [_JUDGED_US] if policy.quarantine is not None and policy.quarantine.key is None else []
+    periods += (
+        [_JUDGED_US] if policy.quarantine is not None and policy.quarantine.key is None else []
+    )
     return min(periods, default=None)
 
 
-def with_ticker(spark: SparkSession, rows: DataFrame, ingest: Ingest, schema: pa.Schema, policy: Ingress) -> DataFrame:
+def with_ticker(
+    spark: SparkSession, rows: DataFrame, ingest: Ingest, schema: pa.Schema, policy: Ingress
+) -> DataFrame:
     """The chunks of a source and those of its ticker, if its policies follow a clock."""
     period = period_of(policy)
     if period is None or not rows.isStreaming:

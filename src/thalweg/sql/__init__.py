@@ -5,13 +5,15 @@
 >>> tw.sql("SELECT srcIP, count(*) AS n [RANGE 10 minutes, SLIDE 1 minute, WA ts] FROM Main GROUP BY srcIP", Main=packets)
 <Stream window_aggregate (srcIP string, n int64)>
 
-A query becomes the same plan that the fluent API would build. What cannot work is refused at its place in the text:
+A query becomes the same plan that the fluent API would build. What cannot work is refused at its
+place in the text:
 
 >>> lenn = "SELECT srcIP, sum(lenn) [RANGE 10 minutes, SLIDE 1 minute, WA ts] FROM Main GROUP BY srcIP"
 >>> tw.sql(lenn, Main=packets)  # doctest: +ELLIPSIS
 Traceback (most recent call last):
     ...
-thalweg.errors.SqlError: SQL, line 1, column 19: unknown column 'lenn'. Did you mean 'len'? Columns here: srcIP, len, ts.
+thalweg.errors.SqlError: SQL, line 1, column 19: unknown column 'lenn'. Did you mean 'len'? Columns
+here: srcIP, len, ts.
   SELECT srcIP, sum(lenn) [RANGE 10 minutes, SLIDE 1 minute, WA ts] FROM Main GROUP BY srcIP
                     ^^^^
   at ...
@@ -37,8 +39,9 @@ def sql(
 ) -> Stream:
     """The stream that a query in SQL says, over streams by name.
 
-    `time` is what the query calls the time of a row, for all streams or by stream; a stream that was read from a time column
-    has its name already. `parameters` are values for `:name` (and for a name where a window takes an amount).
+    `time` is what the query calls the time of a row, for all streams or by stream; a stream that
+    was read from a time column has its name already. `parameters` are values for `:name` (and for a
+    name where a window takes an amount).
     """
     given = {**(streams or {}), **named}
     for name, stream in given.items():

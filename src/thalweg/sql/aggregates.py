@@ -23,7 +23,11 @@ def _fraction(make: Builder) -> Builder:
     """An aggregate whose second argument is a number between 0 and 1."""
 
     def build(of: Expr, p: Expr, *, where: Expr | None = None) -> AggregateCall:
-        if not isinstance(p, Literal) or isinstance(p.value, bool) or not isinstance(p.value, (int, float)):
+        if (
+            not isinstance(p, Literal)
+            or isinstance(p.value, bool)
+            or not isinstance(p.value, (int, float))
+        ):
             raise PlanError("the second argument is a number between 0 and 1: percentile(x, 0.95).")
         return make(of, float(p.value), where=where)
 
@@ -80,10 +84,16 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def _is_registered(name: str) -> bool:
-    """Whether somebody registered an aggregate under a name; functions of single events are not meant."""
+    """Whether somebody registered an aggregate under a name; functions of single events are not
+    meant."""
     if ALIASES.get(name.lower(), name.lower()) in FUNCTIONS:
         return False
-    return any(isinstance(entry, Module) and entry.kind == "aggregate" and f".{entry.name}".endswith(f".{name}") for entry in DEFAULT.all())
+    return any(
+        isinstance(entry, Module)
+        and entry.kind == "aggregate"
+        and f".{entry.name}".endswith(f".{name}")
+        for entry in DEFAULT.all()
+    )
 
 
 def module_named(name: str) -> Module:

@@ -1,7 +1,8 @@
 """A window as a query says it, before it is applied to a stream: one function for each kind.
 
-`apply` makes the windows of the rows of a stream (in groups). Membership of a window over time goes by the time stamp of a
-row, of a snapshot by its lifetime; kinds that go by the start of a row themselves need no help.
+`apply` makes the windows of the rows of a stream (in groups). Membership of a window over time goes
+by the time stamp of a row, of a snapshot by its lifetime; kinds that go by the start of a row
+themselves need no help.
 """
 
 from __future__ import annotations
@@ -15,7 +16,16 @@ from thalweg.plan.rules.substitution import START
 from thalweg.stream import GroupedStream, WindowedStream
 from thalweg.windows.specification import Rank, Rows
 
-__all__ = ["AssignedWindow", "by_tuple", "hop", "landmark", "row_landmark", "rows", "session", "snapshot"]
+__all__ = [
+    "AssignedWindow",
+    "by_tuple",
+    "hop",
+    "landmark",
+    "row_landmark",
+    "rows",
+    "session",
+    "snapshot",
+]
 
 _LAST_START = "_last_start"
 
@@ -37,7 +47,8 @@ class AssignedWindow:
     helper: tuple[str, AggregateCall] | None = None
     """An aggregate that `end` needs."""
     time: Column | None = None
-    """The column by which the window goes, where that is not the start of the rows but progresses too."""
+    """The column by which the window goes, where that is not the start of the rows but progresses
+    too."""
     size: int | None = None
     hop: int | None = None
     offset: int = 0
@@ -68,7 +79,12 @@ def hop(size: int, step: int, offset: int = 0) -> AssignedWindow:
 def session(gap: int) -> AssignedWindow:
     """Windows of activity, closed by a pause of `gap`. A session ends `gap` after its last row."""
     helper = (_LAST_START, max_(Column(START)))
-    return AssignedWindow("SESSION", lambda stream: stream.session(gap), end=Column(_LAST_START) + lit(gap), helper=helper)
+    return AssignedWindow(
+        "SESSION",
+        lambda stream: stream.session(gap),
+        end=Column(_LAST_START) + lit(gap),
+        helper=helper,
+    )
 
 
 def snapshot() -> AssignedWindow:
@@ -81,8 +97,11 @@ def landmark(slide: int) -> AssignedWindow:
     return AssignedWindow("landmark", lambda stream: stream.landmark(slide), has_start=False)
 
 
-def rows(size: int, step: int, order: Rows | Rank, partition: tuple[str, ...] = ()) -> AssignedWindow:
-    """The last `size` rows, every `step` rows. An answer stands at the instant at which its window was complete."""
+def rows(
+    size: int, step: int, order: Rows | Rank, partition: tuple[str, ...] = ()
+) -> AssignedWindow:
+    """The last `size` rows, every `step` rows. An answer stands at the instant at which its window
+    was complete."""
     return AssignedWindow(
         "rows",
         lambda stream: stream.sliding(size, step, over=order, partition_by=partition),
@@ -94,15 +113,22 @@ def rows(size: int, step: int, order: Rows | Rank, partition: tuple[str, ...] = 
 def row_landmark(step: int, order: Rows | Rank, partition: tuple[str, ...] = ()) -> AssignedWindow:
     """All rows so far, every `step` rows."""
     return AssignedWindow(
-        "rows", lambda stream: stream.landmark(step, over=order, partition_by=partition), partition=partition, has_start=False
+        "rows",
+        lambda stream: stream.landmark(step, over=order, partition_by=partition),
+        partition=partition,
+        has_start=False,
     )
 
 
-def by_tuple(size: int, every: int, order: Rows | Rank, partition: tuple[str, ...] = ()) -> AssignedWindow:
+def by_tuple(
+    size: int, every: int, order: Rows | Rank, partition: tuple[str, ...] = ()
+) -> AssignedWindow:
     """The last `size` of time at every n-th row."""
     return AssignedWindow(
         "slide by tuple",
-        lambda stream: stream.slide_by_tuple(size, every=every, order=order, partition_by=partition),
+        lambda stream: stream.slide_by_tuple(
+            size, every=every, order=order, partition_by=partition
+        ),
         partition=partition,
         end=_after_start(size),
     )

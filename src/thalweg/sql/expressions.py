@@ -1,7 +1,7 @@
 """Expressions of a query over the rows of a relation.
 
-They are read by the reader of the expression language; what a query adds is columns by the names of its relation, the
-parameters of the query, and INTERVAL as a number of ticks.
+They are read by the reader of the expression language; what a query adds is columns by the names of
+its relation, the parameters of the query, and INTERVAL as a number of ticks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ class Context:
         if name not in self.parameters:
             known = ", ".join(self.parameters) or "none"
             hint = did_you_mean(name, self.parameters)
-            self.text.refuse_place(place, f"unknown parameter {name!r}{hint} Give it a value in parameters=. Known: {known}.")
+            self.text.refuse_place(
+                place,
+                f"unknown parameter {name!r}{hint} Give it a value in parameters=. Known: {known}.",
+            )
         return self.parameters[name]
 
 
@@ -50,12 +53,18 @@ def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
     if isinstance(node, exp.Paren):
         inner = conjuncts(node.this)
         return inner if len(inner) > 1 else [node]
-    return [*conjuncts(node.this), *conjuncts(node.expression)] if isinstance(node, exp.And) else [node]
+    return (
+        [*conjuncts(node.this), *conjuncts(node.expression)]
+        if isinstance(node, exp.And)
+        else [node]
+    )
 
 
 def ticks(context: Context, amount: Amount) -> int:
     """A duration in ticks; a number without a unit is taken as it is."""
-    value: object = context.parameter(amount.parameter, amount.place) if amount.parameter else str(amount)
+    value: object = (
+        context.parameter(amount.parameter, amount.place) if amount.parameter else str(amount)
+    )
     with context.text.at(amount.place):
         if isinstance(value, str) and value.isdigit():
             value = int(value)
@@ -79,13 +88,21 @@ class RowReader(ExpressionReader):
         if isinstance(node, exp.Interval):
             return self.interval(node)
         if isinstance(node, exp.Window):
-            self.source.refuse_node(node, "OVER is not part of this dialect; a window stands in brackets: [RANGE ..., SLIDE ..., WA ts].")
+            self.source.refuse_node(
+                node,
+                "OVER is not part of this dialect; a window stands in brackets: [RANGE ..., SLIDE ..., WA ts].",
+            )
         if isinstance(node, (Windowed, exp.Select, exp.Subquery)):
-            self.source.refuse_node(node, "a window or a query has no place inside this expression.")
+            self.source.refuse_node(
+                node, "a window or a query has no place inside this expression."
+            )
         if isinstance(node, exp.Anonymous) and str(node.this).lower() == "ticks":
             return self.moment(node)
         if is_aggregate(node):
-            self.source.refuse_node(node, f"{self.source.said(node)}: an aggregate has no place here; it stands in SELECT or HAVING.")
+            self.source.refuse_node(
+                node,
+                f"{self.source.said(node)}: an aggregate has no place here; it stands in SELECT or HAVING.",
+            )
         with self.source.at(node):
             return super().convert(node)
 
@@ -94,12 +111,17 @@ class RowReader(ExpressionReader):
         return Literal(text) if text is not None else self.relation.resolve(self.source, node).value
 
     def quoted_text(self, node: exp.Expr) -> str | None:
-        """Text between double quotes, as the literature writes constants: where it cannot be the name of a column."""
+        """Text between double quotes, as the literature writes constants: where it cannot be the
+        name of a column."""
         if node.args.get("table") or not node.this.args.get("quoted"):
             return None
         name = node.this.this
         names = self.relation.names()
-        if self.relation.find(name) or _PLAIN_NAME.fullmatch(name) or did_you_mean(name, names) != ".":
+        if (
+            self.relation.find(name)
+            or _PLAIN_NAME.fullmatch(name)
+            or did_you_mean(name, names) != "."
+        ):
             return None
         return str(name)
 
@@ -119,7 +141,10 @@ class RowReader(ExpressionReader):
         try:
             return Literal(time_us(datetime.fromisoformat(said.name)))
         except ValueError:
-            self.source.refuse_node(said, f"{said.name!r} is no date; write it as '2026-01-31 12:00:00', with a zone if it is not UTC.")
+            self.source.refuse_node(
+                said,
+                f"{said.name!r} is no date; write it as '2026-01-31 12:00:00', with a zone if it is not UTC.",
+            )
 
     def interval(self, node: exp.Expr) -> Expr:
         return Literal(self.interval_ticks(node))

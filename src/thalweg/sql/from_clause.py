@@ -8,7 +8,16 @@ from sqlglot import exp
 
 from thalweg.expr import Column
 from thalweg.sql.expressions import Context, RowReader, conjuncts
-from thalweg.sql.joins import Input, JoinKind, Stay, asof_join, at_the_latest, join, stay_of, staying
+from thalweg.sql.joins import (
+    Input,
+    JoinKind,
+    Stay,
+    asof_join,
+    at_the_latest,
+    join,
+    stay_of,
+    staying,
+)
 from thalweg.sql.pairs import on_conditions, using_conditions
 from thalweg.sql.relations import Relation
 from thalweg.sql.streams import Query, read_stream
@@ -33,8 +42,11 @@ _JOINS: dict[tuple[str, str], JoinKind] = {
 }
 
 
-def read_from(context: Context, select: exp.Expr, query: Query, clause: WindowClause | None) -> Relation:
-    """The relation that SELECT works on: everything in FROM, with WHERE applied. `clause` is the window of the aggregates."""
+def read_from(
+    context: Context, select: exp.Expr, query: Query, clause: WindowClause | None
+) -> Relation:
+    """The relation that SELECT works on: everything in FROM, with WHERE applied. `clause` is the
+    window of the aggregates."""
     first = select.args.get("from_")
     if first is None:
         context.text.refuse_node(select, "a query reads streams; FROM is missing.")
@@ -44,7 +56,8 @@ def read_from(context: Context, select: exp.Expr, query: Query, clause: WindowCl
         relation, behind = read_stream(context, first.this, query)
         if behind is not None:
             context.text.refuse_place(
-                behind.place, "a window behind a stream is for a join; that of an aggregate stands behind the aggregate."
+                behind.place,
+                "a window behind a stream is for a join; that of an aggregate stands behind the aggregate.",
             )
         return _where(context, relation, conditions, query)
     return _joined(context, first.this, joins, conditions, query, _used(select, clause))
@@ -55,11 +68,16 @@ def _used(select: exp.Expr, clause: WindowClause | None) -> frozenset[str] | Non
     stars = [
         item
         for item in select.expressions
-        if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
+        if isinstance(item, exp.Star)
+        or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
     ]
     parts = () if clause is None else (clause.wa, clause.rattr, clause.sattr, *clause.pa)
     attributes = [part.name for part in parts if part is not None]
-    return None if stars else frozenset({*attributes, *(column.name for column in select.find_all(exp.Column))})
+    return (
+        None
+        if stars
+        else frozenset({*attributes, *(column.name for column in select.find_all(exp.Column))})
+    )
 
 
 def _joined(
@@ -76,8 +94,12 @@ def _joined(
     for item in inputs[1:]:
         twice = [table for table in item.relation.tables if tables.count(table) > 1]
         if twice:
-            context.text.refuse_node(item.node, f"two streams are called {twice[0]!r}; name them with AS.")
-    pooled = all(kind == "inner" and not _is_asof(node) for kind, node in zip(kinds, joins, strict=True))
+            context.text.refuse_node(
+                item.node, f"two streams are called {twice[0]!r}; name them with AS."
+            )
+    pooled = all(
+        kind == "inner" and not _is_asof(node) for kind, node in zip(kinds, joins, strict=True)
+    )
     waiting = conditions if pooled else []
     if pooled:
         for node in joins:
@@ -87,7 +109,10 @@ def _joined(
     times: list[str] = []
     if len(inputs) > 2 and any(item.stay is not None for item in inputs):
         if not pooled:
-            context.text.refuse_node(joins[1], "outer joins with windows take two streams at a time; join the others in a subquery.")
+            context.text.refuse_node(
+                joins[1],
+                "outer joins with windows take two streams at a time; join the others in a subquery.",
+            )
         made = [staying(item, number) for number, item in enumerate(inputs, 1)]
         inputs, times = [item for item, _ in made], [name for _, name in made]
         used = None if used is None else used | set(times)
@@ -96,8 +121,14 @@ def _joined(
         there = [result, item]
         ready = using_conditions(context, node, result.relation, item.relation)
         if pooled:
-            ready += [condition for condition in waiting if _tables(condition, inputs) <= _tables_of(there)]
-            waiting = [condition for condition in waiting if not any(condition is one for one in ready)]
+            ready += [
+                condition
+                for condition in waiting
+                if _tables(condition, inputs) <= _tables_of(there)
+            ]
+            waiting = [
+                condition for condition in waiting if not any(condition is one for one in ready)
+            ]
         else:
             ready += on_conditions(node)
         if _is_asof(node):
@@ -111,34 +142,60 @@ def _joined(
 
 def _inputs(context: Context, nodes: list[exp.Expr], query: Query) -> list[Input]:
     read = [(*read_stream(context, node, query), node) for node in nodes]
-    common = next((clause for _, clause, _ in reversed(read) if clause is not None and clause.tumbling), None)
+    common = next(
+        (clause for _, clause, _ in reversed(read) if clause is not None and clause.tumbling), None
+    )
     inputs = []
     for relation, clause, node in read:
-        chosen = clause if common is None else common  # the tumbling window of a join is one for all its inputs
+        chosen = (
+            clause if common is None else common
+        )  # the tumbling window of a join is one for all its inputs
         if common is not None and clause is not None and clause.key() != common.key():
-            context.text.refuse_place(clause.place, "the windows of a tumbling join must be the same on all its streams.")
-        inputs.append(Input(relation, None if chosen is None else stay_of(context, relation, chosen), node))
+            context.text.refuse_place(
+                clause.place, "the windows of a tumbling join must be the same on all its streams."
+            )
+        inputs.append(
+            Input(relation, None if chosen is None else stay_of(context, relation, chosen), node)
+        )
     return [_with_function_window(context, item, inputs) for item in inputs]
 
 
 def _with_function_window(context: Context, item: Input, inputs: list[Input]) -> Input:
     """Streams that went through TUMBLE meet in the windows that it gave them."""
-    sizes = {None if one.relation.window is None else (one.relation.window.size, one.relation.window.offset) for one in inputs}
+    sizes = {
+        None
+        if one.relation.window is None
+        else (one.relation.window.size, one.relation.window.offset)
+        for one in inputs
+    }
     if sizes == {None}:
         return item
     window = item.relation.window
-    if len(sizes) > 1 or window is None or not window.is_tumbling or window.size is None or window.offset or item.stay is not None:
+    if (
+        len(sizes) > 1
+        or window is None
+        or not window.is_tumbling
+        or window.size is None
+        or window.offset
+        or item.stay is not None
+    ):
         context.text.refuse_node(
-            item.node, "streams with windows of functions are joined when all of them have the same TUMBLE, without offset."
+            item.node,
+            "streams with windows of functions are joined when all of them have the same TUMBLE, without offset.",
         )
     return replace(item, stay=Stay(window.size, tumbling=True))
 
 
 def _kind(context: Context, node: exp.Expr) -> JoinKind:
     side, kind = str(node.args.get("side") or "").upper(), str(node.args.get("kind") or "").upper()
-    if (side, kind) not in _JOINS or (_is_asof(node) and _JOINS[side, kind] not in ("inner", "left")):
+    if (side, kind) not in _JOINS or (
+        _is_asof(node) and _JOINS[side, kind] not in ("inner", "left")
+    ):
         said = " ".join(word for word in (str(node.args.get("method") or ""), side, kind) if word)
-        context.text.refuse_node(node, f"{said} JOIN is not known here; there are JOIN, LEFT, RIGHT, FULL, SEMI, ANTI and ASOF JOIN.")
+        context.text.refuse_node(
+            node,
+            f"{said} JOIN is not known here; there are JOIN, LEFT, RIGHT, FULL, SEMI, ANTI and ASOF JOIN.",
+        )
     return _JOINS[side, kind]
 
 
@@ -167,16 +224,23 @@ def _tables_of(inputs: list[Input]) -> frozenset[str]:
 
 def _filtered(context: Context, item: Input, conditions: list[exp.Expr], query: Query) -> Input:
     mine = [
-        condition for condition in conditions if len(found := _tables(condition, [item])) == 1 and _only(condition, item.relation, found)
+        condition
+        for condition in conditions
+        if len(found := _tables(condition, [item])) == 1 and _only(condition, item.relation, found)
     ]
     return replace(item, relation=_where(context, item.relation, mine, query))
 
 
 def _only(condition: exp.Expr, relation: Relation, tables: frozenset[str]) -> bool:
-    return bool(tables) and all(relation.find(column.this.this, column.text("table")) for column in _outer(condition).find_all(exp.Column))
+    return bool(tables) and all(
+        relation.find(column.this.this, column.text("table"))
+        for column in _outer(condition).find_all(exp.Column)
+    )
 
 
-def _where(context: Context, relation: Relation, conditions: list[exp.Expr], query: Query) -> Relation:
+def _where(
+    context: Context, relation: Relation, conditions: list[exp.Expr], query: Query
+) -> Relation:
     for condition in conditions:
         if isinstance(condition, exp.In) and condition.args.get("query") is not None:
             relation = _among(context, relation, condition, query)
@@ -193,6 +257,11 @@ def _among(context: Context, relation: Relation, condition: exp.Expr, query: Que
     found = query(context, condition.args["query"])
     names = found.stream.schema.names
     if len(names) != 1:
-        context.text.refuse_node(condition, f"IN takes a query of one column; this one has {', '.join(names)}.")
+        context.text.refuse_node(
+            condition, f"IN takes a query of one column; this one has {', '.join(names)}."
+        )
     with context.text.at(condition):
-        return replace(relation, stream=relation.stream.join(found.stream, {str(value): Column(names[0])}, how="semi"))
+        return replace(
+            relation,
+            stream=relation.stream.join(found.stream, {str(value): Column(names[0])}, how="semi"),
+        )

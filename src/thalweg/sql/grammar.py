@@ -1,7 +1,9 @@
-"""The dialect: SQL's SELECT as sqlglot reads it, with windows in brackets, unions of streams, and table functions.
+"""The dialect: SQL's SELECT as sqlglot reads it, with windows in brackets, unions of streams, and
+table functions.
 
-The tokenizer knows few words, so that columns may be called `range`, `rows` or `rank`; what has no token cannot slip
-through. Functions parse as plain calls by name. Loaded when the first query is parsed.
+The tokenizer knows few words, so that columns may be called `range`, `rows` or `rank`; what has no
+token cannot slip through. Functions parse as plain calls by name. Loaded when the first query is
+parsed.
 """
 
 from __future__ import annotations
@@ -55,8 +57,21 @@ _WORDS = {
     "PARTITION BY": TokenType.PARTITION_BY,
     "=>": TokenType.FARROW,
 }
-STATEMENT_TOKENS = ALLOWED_TOKENS | frozenset(_WORDS.values()) | {TokenType.L_BRACKET, TokenType.R_BRACKET, TokenType.COLON}
-_FROM_ENDS = frozenset({TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.R_PAREN})
+STATEMENT_TOKENS = (
+    ALLOWED_TOKENS
+    | frozenset(_WORDS.values())
+    | {TokenType.L_BRACKET, TokenType.R_BRACKET, TokenType.COLON}
+)
+_FROM_ENDS = frozenset(
+    {
+        TokenType.WHERE,
+        TokenType.GROUP_BY,
+        TokenType.HAVING,
+        TokenType.ORDER_BY,
+        TokenType.LIMIT,
+        TokenType.R_PAREN,
+    }
+)
 
 
 class _Streams(WindowParser):
@@ -92,7 +107,10 @@ class _Streams(WindowParser):
         skipped = (TokenType.ALL, TokenType.DISTINCT, TokenType.L_PAREN)
         while ahead < len(self._tokens) and self._tokens[ahead].token_type in skipped:
             ahead += 1
-        return ahead < len(self._tokens) and self._tokens[ahead].token_type not in (TokenType.SELECT, TokenType.WITH)
+        return ahead < len(self._tokens) and self._tokens[ahead].token_type not in (
+            TokenType.SELECT,
+            TokenType.WITH,
+        )
 
     def _parse_join(self, *args: Any, **options: Any) -> exp.Join | None:
         if self._curr.token_type != TokenType.COMMA:
@@ -104,7 +122,9 @@ class _Streams(WindowParser):
 
     def _table_function(self) -> exp.Expr | None:
         wrapped = self._curr.text.upper() == "TABLE" and self._next.token_type == TokenType.L_PAREN
-        ahead = self._tokens[self._index + 2 : self._index + 4] if wrapped else [self._curr, self._next]
+        ahead = (
+            self._tokens[self._index + 2 : self._index + 4] if wrapped else [self._curr, self._next]
+        )
         if len(ahead) < 2:
             return None
         name, after = ahead
@@ -134,7 +154,12 @@ class _Streams(WindowParser):
             call.set("table", self._parse_table())
             if self._match(TokenType.PARTITION_BY):
                 several = self._curr.token_type == TokenType.L_PAREN
-                call.set("partition", self._parse_wrapped_csv(self._some_column) if several else [self._some_column()])
+                call.set(
+                    "partition",
+                    self._parse_wrapped_csv(self._some_column)
+                    if several
+                    else [self._some_column()],
+                )
             return
         described = self._match_text_seq("DESCRIPTOR")
         argument = self._parse_wrapped(self._some_column) if described else self._parse_assignment()
@@ -146,11 +171,16 @@ class _Streams(WindowParser):
     def _some_column(self) -> exp.Column:
         found = self._parse_column()
         if not isinstance(found, exp.Column):
-            self.raise_error(f"the name of a column is expected; {self._shown()} is none", self._curr)
+            self.raise_error(
+                f"the name of a column is expected; {self._shown()} is none", self._curr
+            )
         return found  # type: ignore[return-value]  # anything else was refused
 
     def _names_a_stream(self) -> bool:
-        plain = self._curr.token_type in (TokenType.VAR, TokenType.IDENTIFIER) and self._next.token_type in (
+        plain = self._curr.token_type in (
+            TokenType.VAR,
+            TokenType.IDENTIFIER,
+        ) and self._next.token_type in (
             TokenType.COMMA,
             TokenType.R_PAREN,
         )

@@ -1,8 +1,8 @@
 """GROUP BY: what the rows are grouped by, and over which window.
 
-The window comes from brackets behind an aggregate, from a table function in FROM or from one in GROUP BY. Without any of them
-a group must have the time, or a column that progresses, among its keys: it is complete when time has passed it, and so is
-the window of one tick.
+The window comes from brackets behind an aggregate, from a table function in FROM or from one in
+GROUP BY. Without any of them a group must have the time, or a column that progresses, among its
+keys: it is complete when time has passed it, and so is the window of one tick.
 """
 
 from __future__ import annotations
@@ -35,11 +35,15 @@ class Grouping:
     window: AssignedWindow
 
 
-def grouping_of(context: Context, select: exp.Expr, relation: Relation, clause: WindowClause | None) -> Grouping:
+def grouping_of(
+    context: Context, select: exp.Expr, relation: Relation, clause: WindowClause | None
+) -> Grouping:
     group = select.args.get("group")
     if group is not None and {key for key, value in group.args.items() if value} - {"expressions"}:
         context.text.refuse_node(group, "GROUP BY takes columns and expressions.")
-    nodes = [_meant(select, node, relation) for node in (group.expressions if group is not None else [])]
+    nodes = [
+        _meant(select, node, relation) for node in (group.expressions if group is not None else [])
+    ]
     window = _window(context, select, relation, clause, nodes)
     keys: list[Key] = []
     columns: list[str] = []
@@ -55,14 +59,26 @@ def grouping_of(context: Context, select: exp.Expr, relation: Relation, clause: 
             keys.append(Key(node, field, value))
             columns.append(value.name)
         else:
-            name = unique_names([*(("", taken) for taken in relation.stream.schema.names), ("", _key_name(select, node))])[-1]
+            name = unique_names(
+                [
+                    *(("", taken) for taken in relation.stream.schema.names),
+                    ("", _key_name(select, node)),
+                ]
+            )[-1]
             with context.text.at(node):
                 relation = replace(relation, stream=relation.stream.with_columns(**{name: value}))
             keys.append(Key(node, None, Column(name)))
             columns.append(name)
     for name in window.partition:
         if name not in columns:
-            field = next((field for field in relation.fields if isinstance(field.value, Column) and field.value.name == name), None)
+            field = next(
+                (
+                    field
+                    for field in relation.fields
+                    if isinstance(field.value, Column) and field.value.name == name
+                ),
+                None,
+            )
             keys.append(Key(exp.column(name), field, Column(name)))
             columns.append(name)
     return Grouping(relation, keys, tuple(dict.fromkeys(columns)), window)
@@ -88,15 +104,27 @@ def _names_window(node: exp.Expr, relation: Relation) -> bool:
 
 
 def _key_name(select: exp.Expr, node: exp.Expr) -> str:
-    named = [item.alias for item in select.expressions if isinstance(item, exp.Alias) and item.this == node]
+    named = [
+        item.alias
+        for item in select.expressions
+        if isinstance(item, exp.Alias) and item.this == node
+    ]
     return str(named[0]) if named else "key"
 
 
-def _window(context: Context, select: exp.Expr, relation: Relation, clause: WindowClause | None, nodes: list[exp.Expr]) -> AssignedWindow:
+def _window(
+    context: Context,
+    select: exp.Expr,
+    relation: Relation,
+    clause: WindowClause | None,
+    nodes: list[exp.Expr],
+) -> AssignedWindow:
     called = [node for node in nodes if is_window_function(node)]
     if clause is not None:
         if called or relation.window is not None:
-            context.text.refuse_place(clause.place, "this query has two windows; one of them is enough.")
+            context.text.refuse_place(
+                clause.place, "this query has two windows; one of them is enough."
+            )
         return assign(context, relation, clause)
     if len(called) > 1 or (called and relation.window is not None):
         context.text.refuse_node(called[-1], "this query has two windows; one of them is enough.")
@@ -104,11 +132,19 @@ def _window(context: Context, select: exp.Expr, relation: Relation, clause: Wind
         return window_of_call(context, relation, called[0])
     if relation.window is not None:
         return relation.window
-    fields = [relation.resolve(context.text, node) for node in nodes if isinstance(node, exp.Column)]
+    fields = [
+        relation.resolve(context.text, node) for node in nodes if isinstance(node, exp.Column)
+    ]
     grouped = {field.value.name for field in fields if isinstance(field.value, Column)}
-    if any(field.is_time for field in fields) or (relation.determine_start and set(relation.determine_start) <= grouped):
+    if any(field.is_time for field in fields) or (
+        relation.determine_start and set(relation.determine_start) <= grouped
+    ):
         return hop(1, 1)
-    progressing = [field.value for field in fields if relation.progresses(field) and isinstance(field.value, Column)]
+    progressing = [
+        field.value
+        for field in fields
+        if relation.progresses(field) and isinstance(field.value, Column)
+    ]
     if not progressing:
         found = (node for item in select.expressions for node in item.walk() if is_aggregate(node))
         context.text.refuse_node(

@@ -21,7 +21,8 @@ __all__ = ["GroupReader", "Key"]
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a query groups by: its place in the tree, the column it is (if it is one), and what it is called in the result."""
+    """What a query groups by: its place in the tree, the column it is (if it is one), and what it
+    is called in the result."""
 
     node: exp.Expr
     field: Field | None
@@ -31,7 +32,9 @@ class Key:
 class GroupReader(RowReader):
     """Expressions over groups: keys, aggregates, and what is computed from them."""
 
-    def __init__(self, context: Context, relation: Relation, keys: list[Key], names: Mapping[str, Expr]) -> None:
+    def __init__(
+        self, context: Context, relation: Relation, keys: list[Key], names: Mapping[str, Expr]
+    ) -> None:
         super().__init__(context, relation)
         self.keys = keys
         self.names = names
@@ -57,11 +60,18 @@ class GroupReader(RowReader):
         if text is not None:
             return Literal(text)
         found = self.relation.resolve(self.source, node)
-        grouped = [key.result for key in self.keys if key.field is not None and key.field.value.same(found.value)]
+        grouped = [
+            key.result
+            for key in self.keys
+            if key.field is not None and key.field.value.same(found.value)
+        ]
         if not node.args.get("table") and name in self.names:
             grouped.append(self.names[name])
         if not grouped:
-            self.source.refuse_node(node, f"{name!r} is neither grouped nor aggregated; put it into GROUP BY, or say last({name}).")
+            self.source.refuse_node(
+                node,
+                f"{name!r} is neither grouped nor aggregated; put it into GROUP BY, or say last({name}).",
+            )
         return grouped[0]
 
     def aggregate(self, node: exp.Expr) -> Expr:
@@ -78,9 +88,14 @@ class GroupReader(RowReader):
         if name == "count" and (not args or isinstance(args[0], exp.Star)) and len(args) <= 1:
             return self.named(name, aggregates.count(where=condition))
         if args and isinstance(args[0], exp.Distinct):
-            self.source.refuse_node(call, f"{name}(DISTINCT ...) is not an aggregate here; use SELECT DISTINCT in a subquery.")
+            self.source.refuse_node(
+                call,
+                f"{name}(DISTINCT ...) is not an aggregate here; use SELECT DISTINCT in a subquery.",
+            )
         if len(args) != arity:
-            self.source.refuse_node(call, f"{name} takes {arity} argument{'s' if arity > 1 else ''}; got {len(args)}.")
+            self.source.refuse_node(
+                call, f"{name} takes {arity} argument{'s' if arity > 1 else ''}; got {len(args)}."
+            )
         values = [rows.convert(arg) for arg in args]
         with self.source.at(call):
             made = build(*values, where=condition)
@@ -92,7 +107,10 @@ class GroupReader(RowReader):
         with self.source.at(node):
             found = module_named(node.this)
         if filtered:
-            self.source.refuse_node(node, f"{node.this} takes no FILTER; say which rows in WHERE, or null for the others in its argument.")
+            self.source.refuse_node(
+                node,
+                f"{node.this} takes no FILTER; say which rows in WHERE, or null for the others in its argument.",
+            )
         return self.named(found.short_name, read_module(rows, found, node))
 
     def named(self, name: str, call: AggregateCall | ModuleCall) -> Expr:
@@ -101,7 +119,13 @@ class GroupReader(RowReader):
         for column, other in known.items():
             if str(other) == str(call):
                 return Column(column)
-        taken = {"self", "fill", "wid", *(str(key.result) for key in self.keys), *known}  # arguments of aggregate
+        taken = {
+            "self",
+            "fill",
+            "wid",
+            *(str(key.result) for key in self.keys),
+            *known,
+        }  # arguments of aggregate
         base = self.wanted if self.wanted and self.wanted not in taken else name
         number, candidate = 1, base
         while candidate in taken:

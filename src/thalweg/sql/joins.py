@@ -5,8 +5,9 @@
     A, B                                       rows whose lifetimes overlap, for as long as both last
     A ASOF JOIN B ON ... AND A.ts >= B.ts      each row of A with the latest row of B before it; a window on B limits how long before
 
-A pair of a window join is a point at the later of its two times, and carries both; a following window may go by either, since
-each makes promises of its own. A stream without a window, joined to one that has one, counts at its time stamp.
+A pair of a window join is a point at the later of its two times, and carries both; a following
+window may go by either, since each makes promises of its own. A stream without a window, joined to
+one that has one, counts at its time stamp.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ JoinKind = Choice["inner", "left", "right", "full", "semi", "anti"]
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """The window of an input: `ticks` from each row on, or the tumbling window of that length in which it is."""
+    """The window of an input: `ticks` from each row on, or the tumbling window of that length in
+    which it is."""
 
     ticks: int
     tumbling: bool = False
@@ -52,23 +54,47 @@ class Input:
 def stay_of(context: Context, relation: Relation, clause: WindowClause) -> Stay:
     """The window on an input of a join."""
     if not isinstance(clause.range, Amount) or is_rows(clause.range):
-        context.text.refuse_place(clause.place, "the window of a joined stream is a RANGE of time, such as [RANGE 3 minutes, WA ts].")
-    for given, word in ((clause.slide, "SLIDE"), (clause.sattr, "SATTR"), (clause.rattr, "RATTR"), (clause.pa, "PA")):
+        context.text.refuse_place(
+            clause.place,
+            "the window of a joined stream is a RANGE of time, such as [RANGE 3 minutes, WA ts].",
+        )
+    for given, word in (
+        (clause.slide, "SLIDE"),
+        (clause.sattr, "SATTR"),
+        (clause.rattr, "RATTR"),
+        (clause.pa, "PA"),
+    ):
         if given:
-            context.text.refuse_place(clause.place, f"{word} has no meaning for a joined stream; it takes RANGE and WA.")
+            context.text.refuse_place(
+                clause.place, f"{word} has no meaning for a joined stream; it takes RANGE and WA."
+            )
     if clause.wa is not None and require_time(context, relation, clause.wa, clause) is not None:
-        context.text.refuse_place(clause.wa.place, f"{clause.wa} is not the time of these rows; make it so in a subquery with a window.")
+        context.text.refuse_place(
+            clause.wa.place,
+            f"{clause.wa} is not the time of these rows; make it so in a subquery with a window.",
+        )
     length = ticks(context, clause.range)
     if length <= 0:
-        context.text.refuse_place(clause.range.place, f"RANGE must be positive; it is {clause.range}.")
+        context.text.refuse_place(
+            clause.range.place, f"RANGE must be positive; it is {clause.range}."
+        )
     return Stay(length, clause.tumbling)
 
 
-def join(context: Context, left: Input, right: Input, conditions: list[exp.Expr], how: JoinKind, used: frozenset[str] | None) -> Relation:
+def join(
+    context: Context,
+    left: Input,
+    right: Input,
+    conditions: list[exp.Expr],
+    how: JoinKind,
+    used: frozenset[str] | None,
+) -> Relation:
     """The pairs of two inputs; `used` names the columns that the query goes on with (None: all)."""
     window = _window(left.stay, right.stay)
     if window is None:
-        left, right = (replace(side, relation=_with_time(side.relation, used)) for side in (left, right))
+        left, right = (
+            replace(side, relation=_with_time(side.relation, used)) for side in (left, right)
+        )
     pair = Pair.of(left.relation, right.relation, used)
     on, where = pair.conditions(context, conditions)
     one, two = left.relation.stream, right.relation.stream
@@ -77,31 +103,60 @@ def join(context: Context, left: Input, right: Input, conditions: list[exp.Expr]
         if window is None:
             joined = one.join(two, on, where=where, how=how, select=select)
         else:
-            joined = one.window_join(two, on, window=window, where=where, how=how, select=select, times=pair.times)
+            joined = one.window_join(
+                two, on, window=window, where=where, how=how, select=select, times=pair.times
+            )
     if select is None:
         return replace(left.relation, stream=joined)
     return pair.joined(joined) if window is None else pair.timed(joined)
 
 
-def asof_join(context: Context, left: Input, right: Input, conditions: list[exp.Expr], how: str, used: frozenset[str] | None) -> Relation:
+def asof_join(
+    context: Context,
+    left: Input,
+    right: Input,
+    conditions: list[exp.Expr],
+    how: str,
+    used: frozenset[str] | None,
+) -> Relation:
     """Each left row with the latest right row that is not later, at the time of the left row."""
     if left.stay is not None or (right.stay is not None and right.stay.tumbling):
-        context.text.refuse_node(left.node, "in an ASOF JOIN only the right stream has a window: how long before a row may be.")
+        context.text.refuse_node(
+            left.node,
+            "in an ASOF JOIN only the right stream has a window: how long before a row may be.",
+        )
     pair = Pair.of(left.relation, right.relation, used)
     later = [condition for condition in conditions if _compares_times(pair, condition)]
     if len(later) != 1:
-        context.text.refuse_node(right.node, "ASOF JOIN compares the times once, and columns with =: ON a.key = b.key AND a.ts >= b.ts.")
-    on, where = pair.conditions(context, [condition for condition in conditions if condition is not later[0]])
+        context.text.refuse_node(
+            right.node,
+            "ASOF JOIN compares the times once, and columns with =: ON a.key = b.key AND a.ts >= b.ts.",
+        )
+    on, where = pair.conditions(
+        context, [condition for condition in conditions if condition is not later[0]]
+    )
     if where is not None:
-        context.text.refuse_node(right.node, "ASOF JOIN takes only equalities besides the times; filter the streams in subqueries.")
+        context.text.refuse_node(
+            right.node,
+            "ASOF JOIN takes only equalities besides the times; filter the streams in subqueries.",
+        )
     exact = isinstance(later[0], (exp.GTE, exp.LTE))
     within = None if right.stay is None else right.stay.ticks
     with context.text.at(right.node):
         joined = left.relation.stream.points().asof_join(
-            right.relation.stream.points(), on, within=within, exact=exact, how=how, select=pair.select, times=pair.times
+            right.relation.stream.points(),
+            on,
+            within=within,
+            exact=exact,
+            how=how,
+            select=pair.select,
+            times=pair.times,
         )
     made = pair.timed(joined)
-    starts = [replace(one, value=Column(START), is_time=True) if str(one.value) == pair.times[0] else one for one in made.fields]
+    starts = [
+        replace(one, value=Column(START), is_time=True) if str(one.value) == pair.times[0] else one
+        for one in made.fields
+    ]
     return Relation(joined, tuple(starts))
 
 
@@ -109,12 +164,18 @@ def _compares_times(pair: Pair, node: exp.Expr) -> bool:
     """Whether a condition says that the left time is not before (or after) the right one."""
     if not isinstance(node, (exp.GTE, exp.GT, exp.LTE, exp.LT)):
         return False
-    late, early = (node.this, node.expression) if isinstance(node, (exp.GTE, exp.GT)) else (node.expression, node.this)
+    late, early = (
+        (node.this, node.expression)
+        if isinstance(node, (exp.GTE, exp.GT))
+        else (node.expression, node.this)
+    )
     return _names_time(late, pair.one) and _names_time(early, pair.two)
 
 
 def _names_time(node: exp.Expr, relation: Relation) -> bool:
-    return isinstance(node, exp.Column) and any(field.is_time for field in relation.find(node.name, node.text("table")))
+    return isinstance(node, exp.Column) and any(
+        field.is_time for field in relation.find(node.name, node.text("table"))
+    )
 
 
 def _window(left: Stay | None, right: Stay | None) -> JoinWindow | None:
@@ -128,12 +189,20 @@ def _window(left: Stay | None, right: Stay | None) -> JoinWindow | None:
 
 def _with_time(relation: Relation, used: frozenset[str] | None) -> Relation:
     """The time stamp of a row as a column: a pair starts when both are there."""
-    times = [field for field in relation.fields if field.is_time and field.name != START and (used is None or field.name in used)]
+    times = [
+        field
+        for field in relation.fields
+        if field.is_time and field.name != START and (used is None or field.name in used)
+    ]
     if not times:
         return relation
     stream, name = _add_time(relation.stream, times[0].name)
     return replace(
-        relation, stream=stream, fields=tuple(replace(one, value=Column(name)) if one in times else one for one in relation.fields)
+        relation,
+        stream=stream,
+        fields=tuple(
+            replace(one, value=Column(name)) if one in times else one for one in relation.fields
+        ),
     )
 
 
@@ -143,13 +212,17 @@ def _add_time(stream: Stream, name: str) -> tuple[Stream, str]:
     return stream.with_columns(**{name: Column(START)}), name
 
 
-# ------------------------------------------------------------------------------------------- three streams and more
+# ------------------------------------------------------------------------------------------- three
+# streams and more
 
 
 def staying(item: Input, number: int) -> tuple[Input, str]:
-    """An input whose rows last as long as its window, and the column that keeps its time. Rows of several inputs are in each other's
-    windows exactly when these lifetimes have an instant in common."""
-    stream, name = _add_time(item.relation.stream.points(), f"{next(iter(item.relation.tables), 'stream')}_{number}_time")
+    """An input whose rows last as long as its window, and the column that keeps its time. Rows of
+    several inputs are in each other's windows exactly when these lifetimes have an instant in
+    common."""
+    stream, name = _add_time(
+        item.relation.stream.points(), f"{next(iter(item.relation.tables), 'stream')}_{number}_time"
+    )
     stay = item.stay or Stay(1)
     if stay.tumbling:
         window = Column(START) // lit(stay.ticks)
@@ -157,7 +230,9 @@ def staying(item: Input, number: int) -> tuple[Input, str]:
     else:
         stream = stream.set_duration(stay.ticks)
     shown = tuple(
-        replace(field, value=Column(name), is_time=False) if field.is_time and field.name != START else field
+        replace(field, value=Column(name), is_time=False)
+        if field.is_time and field.name != START
+        else field
         for field in item.relation.fields
     )
     kept = (*shown, Field(name, Column(name), shown=False))
@@ -167,6 +242,8 @@ def staying(item: Input, number: int) -> tuple[Input, str]:
 def at_the_latest(relation: Relation, times: list[str]) -> Relation:
     """What has been joined, as a point at the latest of its times."""
     columns = [str(field.value) for name in times for field in relation.find(name)]
-    stream = relation.stream.alter_lifetime(start=call("greatest", *(Column(column) for column in columns)), duration=1)
+    stream = relation.stream.alter_lifetime(
+        start=call("greatest", *(Column(column) for column in columns)), duration=1
+    )
     fields = tuple(field for field in relation.fields if field.name not in times)
     return Relation(stream, fields, determine_start=tuple(columns))

@@ -1,10 +1,11 @@
 """User-defined aggregates by their registered names, among the others of a SELECT.
 
-    SELECT srcIP, count(*) AS n, finance.vwap(price, qty) AS vwap [RANGE ...] FROM ... GROUP BY srcIP
+    SELECT srcIP, count(*) AS n, finance.vwap(price, qty) AS vwap [RANGE ...] FROM ... GROUP BY
+    srcIP
 
-Arguments are the inputs of the module, in order or by name (`price => p`); any other name is an initialisation parameter, whose
-value is a constant. A module makes its answers by itself; where a SELECT has several, the answers of one group and window
-are joined.
+Arguments are the inputs of the module, in order or by name (`price => p`); any other name is an
+initialisation parameter, whose value is a constant. A module makes its answers by itself; where a
+SELECT has several, the answers of one group and window are joined.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ class ModuleCall:
     params: Mapping[str, object]
 
     def __str__(self) -> str:
-        given = [*map(str, self.inputs), *(f"{name} => {value}" for name, value in (*self.named.items(), *self.params.items()))]
+        given = [
+            *map(str, self.inputs),
+            *(f"{name} => {value}" for name, value in (*self.named.items(), *self.params.items())),
+        ]
         return f"{self.module.label}({', '.join(given)})"
 
 
@@ -53,7 +57,9 @@ def read_module(rows: RowReader, module: Module, node: exp.Expr) -> ModuleCall:
         elif isinstance(value, Literal):
             params[name] = value.value
         else:
-            rows.source.refuse_node(argument, f"{name} is a parameter of {module.name}: its value is a constant.")
+            rows.source.refuse_node(
+                argument, f"{name} is a parameter of {module.name}: its value is a constant."
+            )
     return ModuleCall(module, tuple(inputs), named, params)
 
 
@@ -68,7 +74,9 @@ def together(parts: list[Stream], keys: tuple[str, ...]) -> Stream:
     made = parts[0].node
     for part in parts[1:]:
         mine = tuple((name, Column(f"l.{name}")) for name in made.schema.names)
-        theirs = tuple((name, Column(f"r.{name}")) for name in part.schema.names if name not in keys)
+        theirs = tuple(
+            (name, Column(f"r.{name}")) for name in part.schema.names if name not in keys
+        )
         start = (Column(START),)
         made = nodes.Join(made, part.node, start, start, result=(*mine, *theirs), same=keys)
     return Stream(made)

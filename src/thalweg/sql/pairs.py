@@ -1,4 +1,5 @@
-"""Two relations side by side, as a join sees them: keys and conditions of pairs, and what a pair keeps."""
+"""Two relations side by side, as a join sees them: keys and conditions of pairs, and what a pair
+keeps."""
 
 from __future__ import annotations
 
@@ -31,15 +32,23 @@ class Pair:
     @classmethod
     def of(cls, one: Relation, two: Relation, used: frozenset[str] | None) -> Pair:
         both = Relation(one.stream, (*_side_fields(one, "l"), *_side_fields(two, "r")))
-        copied = [field for field in both.fields if not _is_start(field.value) and (used is None or field.name in used)]
+        copied = [
+            field
+            for field in both.fields
+            if not _is_start(field.value) and (used is None or field.name in used)
+        ]
         names = unique_names((field.table, field.name) for field in copied)
         return cls(one, two, both, copied, names, _time_names(one, two, names))
 
     @property
     def select(self) -> dict[str, Expr]:
-        return {name: field.value for name, field in zip(self.names, self.copied, strict=True)} or {"one": lit(1)}
+        return {name: field.value for name, field in zip(self.names, self.copied, strict=True)} or {
+            "one": lit(1)
+        }
 
-    def conditions(self, context: Context, conditions: list[exp.Expr]) -> tuple[dict[str, Expr] | None, Expr | None]:
+    def conditions(
+        self, context: Context, conditions: list[exp.Expr]
+    ) -> tuple[dict[str, Expr] | None, Expr | None]:
         """Keys, and what else must hold."""
         keys, residual = _split(context, conditions, self.one, self.two, self.both)
         where = None
@@ -49,7 +58,8 @@ class Pair:
 
     def joined(self, stream: Stream) -> Relation:
         fields = [
-            Field(field.name, Column(name), field.table, shown=field.shown) for name, field in zip(self.names, self.copied, strict=True)
+            Field(field.name, Column(name), field.table, shown=field.shown)
+            for name, field in zip(self.names, self.copied, strict=True)
         ]
         return Relation(stream, (*fields, Field(START, Column(START), is_time=True, shown=False)))
 
@@ -101,7 +111,9 @@ def _split(
                 mine, theirs = condition.this, condition.expression
                 if sides[0] == "r":
                     mine, theirs = theirs, mine
-                keys.append((RowReader(context, one).convert(mine), RowReader(context, two).convert(theirs)))
+                keys.append(
+                    (RowReader(context, one).convert(mine), RowReader(context, two).convert(theirs))
+                )
                 continue
         residual.append(RowReader(context, pair).convert(condition))
     return keys, residual
@@ -119,7 +131,9 @@ def _belongs(node: exp.Expr, one: Relation, two: Relation) -> str:
     return sides.pop() if len(sides) == 1 else ""
 
 
-def using_conditions(context: Context, node: exp.Expr, left: Relation, right: Relation) -> list[exp.Expr]:
+def using_conditions(
+    context: Context, node: exp.Expr, left: Relation, right: Relation
+) -> list[exp.Expr]:
     """JOIN ... USING (a, b) as equalities."""
     made: list[exp.Expr] = []
     for name in node.args.get("using") or ():
@@ -128,7 +142,9 @@ def using_conditions(context: Context, node: exp.Expr, left: Relation, right: Re
             found = relation.find(name.name)
             if len(found) != 1:
                 hint = did_you_mean(name.name, relation.names())
-                context.text.refuse_node(name, f"USING: {name.name!r} is not one column of each side{hint}")
+                context.text.refuse_node(
+                    name, f"USING: {name.name!r} is not one column of each side{hint}"
+                )
             column = exp.Column(this=name.copy(), table=exp.to_identifier(found[0].table))
             column.meta.update(name.meta)
             sides.append(column)

@@ -16,11 +16,19 @@ from thalweg.stream import Stream
 __all__ = ["compile_query"]
 
 
-def compile_query(text: str, streams: Mapping[str, Stream], time: Mapping[str, str] | str, parameters: Mapping[str, object]) -> Stream:
+def compile_query(
+    text: str,
+    streams: Mapping[str, Stream],
+    time: Mapping[str, str] | str,
+    parameters: Mapping[str, object],
+) -> Stream:
     """The stream that a query says."""
     source = SqlText(text)
     names = {name: time if isinstance(time, str) else time.get(name, "ts") for name in streams}
-    relations = {name: base_relation(name, stream, time_name(stream, names[name])) for name, stream in streams.items()}
+    relations = {
+        name: base_relation(name, stream, time_name(stream, names[name]))
+        for name, stream in streams.items()
+    }
     return _query(Context(source, relations, parameters), source.tree()).stream
 
 
@@ -45,7 +53,9 @@ def _with(context: Context, node: exp.Expr) -> Context:
         alias = entry.args["alias"]
         if alias.args.get("columns"):
             context.text.refuse_node(alias, "name the columns inside the query: SELECT x AS y.")
-        relations[alias.name] = _query(replace(context, relations=relations), entry.this).called(alias.name)
+        relations[alias.name] = _query(replace(context, relations=relations), entry.this).called(
+            alias.name
+        )
     return replace(context, relations=relations)
 
 
@@ -53,12 +63,22 @@ def _union(context: Context, node: exp.Expr) -> Relation:
     sides = [_query(context, side) for side in (node.this, node.expression)]
     one, two = sides
     stream = two.stream
-    if stream.schema.names != one.stream.schema.names and len(stream.schema) == len(one.stream.schema):
-        stream = stream.rename(**dict(zip(stream.schema.names, one.stream.schema.names, strict=True)))
+    if stream.schema.names != one.stream.schema.names and len(stream.schema) == len(
+        one.stream.schema
+    ):
+        stream = stream.rename(
+            **dict(zip(stream.schema.names, one.stream.schema.names, strict=True))
+        )
     with context.text.at(node.expression):
         both = one.stream.union(stream)
     times = [[field.is_time for field in side.fields if field.shown] for side in sides]
     shown = [field for field in one.fields if field.shown]
-    fields = [replace(field, is_time=all(marks)) for field, *marks in zip(shown, *times, strict=False)]
-    hidden = [field for field in one.fields if not field.shown and any(field.name == other.name for other in two.fields)]
+    fields = [
+        replace(field, is_time=all(marks)) for field, *marks in zip(shown, *times, strict=False)
+    ]
+    hidden = [
+        field
+        for field in one.fields
+        if not field.shown and any(field.name == other.name for other in two.fields)
+    ]
     return Relation(both.distinct() if node.args.get("distinct") else both, (*fields, *hidden))

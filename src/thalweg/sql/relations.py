@@ -1,8 +1,9 @@
 """What a query sees of a stream: named columns, and among them its time.
 
-The time of a row (the start of its lifetime) is a column of a relation like any other. Its name is the one under which the
-source read it (`from_files(time="ts")`), or the one the query's author says; it is called `_start` too. A column that
-holds the time is marked, because only such a column can define a window: it is the one that progresses.
+The time of a row (the start of its lifetime) is a column of a relation like any other. Its name is
+the one under which the source read it (`from_files(time="ts")`), or the one the query's author
+says; it is called `_start` too. A column that holds the time is marked, because only such a column
+can define a window: it is the one that progresses.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class Relation:
     window: AssignedWindow | None = None
     """The window that a table function gave to its rows."""
     determine_start: tuple[str, ...] = ()
-    """Columns of the stream that together determine the start of a row: the times of the two sides of a join."""
+    """Columns of the stream that together determine the start of a row: the times of the two sides
+    of a join."""
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -56,33 +58,59 @@ class Relation:
         return replace(self, fields=tuple(replace(field, table=table) for field in self.fields))
 
     def find(self, name: str, table: str = "") -> list[Field]:
-        found = [field for field in self.fields if field.name == name and (not table or field.table == table)]
+        found = [
+            field
+            for field in self.fields
+            if field.name == name and (not table or field.table == table)
+        ]
         return found if len({field.value.key() for field in found}) > 1 else found[:1]
 
     def resolve(self, text: SqlText, node: exp.Expr) -> Field:
         """The column that a name stands for."""
         name, table = node.this.this, node.text("table")
         if not isinstance(name, str):
-            text.refuse_node(node, f"{text.said(node)} names several columns; it stands alone in SELECT.")
+            text.refuse_node(
+                node, f"{text.said(node)} names several columns; it stands alone in SELECT."
+            )
         if node.args.get("db"):
-            text.refuse_node(node, f"{text.said(node)}: a column has at most one name in front of it, that of its stream.")
+            text.refuse_node(
+                node,
+                f"{text.said(node)}: a column has at most one name in front of it, that of its stream.",
+            )
         if table and table not in self.tables:
-            text.refuse_node(node, f"unknown stream {table!r}{did_you_mean(table, self.tables)} Streams here: {_listed(self.tables)}.")
+            text.refuse_node(
+                node,
+                f"unknown stream {table!r}{did_you_mean(table, self.tables)} Streams here: {_listed(self.tables)}.",
+            )
         found = self.find(name, table)
         if len(found) > 1:
             choices = ", ".join(f"{field.table}.{name}" for field in found)
-            text.refuse_node(node, f"{name!r} is a column of several streams; write one of {choices}.")
+            text.refuse_node(
+                node, f"{name!r} is a column of several streams; write one of {choices}."
+            )
         if not found:
             known = self.names(table)
-            text.refuse_node(node, f"unknown column {name!r}{did_you_mean(name, known)} Columns here: {_listed(known)}.")
+            text.refuse_node(
+                node,
+                f"unknown column {name!r}{did_you_mean(name, known)} Columns here: {_listed(known)}.",
+            )
         return found[0]
 
     def progresses(self, field: Field) -> bool:
         """Whether a column is the time of the rows, or one over which the plan makes promises."""
-        return field.is_time or (isinstance(field.value, Column) and field.value.name in progressing_columns(self.stream.node))
+        return field.is_time or (
+            isinstance(field.value, Column)
+            and field.value.name in progressing_columns(self.stream.node)
+        )
 
     def names(self, table: str = "") -> list[str]:
-        return list(dict.fromkeys(field.name for field in self.fields if field.shown and (not table or field.table == table)))
+        return list(
+            dict.fromkeys(
+                field.name
+                for field in self.fields
+                if field.shown and (not table or field.table == table)
+            )
+        )
 
 
 def base_relation(name: str, stream: Stream, time: str) -> Relation:
@@ -96,13 +124,22 @@ def base_relation(name: str, stream: Stream, time: str) -> Relation:
 
 def time_name(stream: Stream, otherwise: str) -> str:
     """What the sources of a stream call their time, where they agree."""
-    feeds = [node.feed for node in walk(stream.node) if isinstance(node, Source) and node.feed is not None]
-    names = {times.start for times in (getattr(feed, "times", None) for feed in feeds) if times is not None}
+    feeds = [
+        node.feed
+        for node in walk(stream.node)
+        if isinstance(node, Source) and node.feed is not None
+    ]
+    names = {
+        times.start
+        for times in (getattr(feed, "times", None) for feed in feeds)
+        if times is not None
+    }
     return min(names) if len(names) == 1 else otherwise
 
 
 def unique_names(wanted: Iterable[tuple[str, str]]) -> list[str]:
-    """A name for each column of (table, name): its own, with its table where several are called alike, numbered if need be.
+    """A name for each column of (table, name): its own, with its table where several are called
+    alike, numbered if need be.
 
     >>> unique_names([("a", "src"), ("b", "src"), ("", "count"), ("", "count"), ("b", "len")])
     ['a_src', 'b_src', 'count', 'count_2', 'len']

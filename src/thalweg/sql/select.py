@@ -28,7 +28,18 @@ from thalweg.stream import GroupedStream, Stream
 
 __all__ = ["compile_select"]
 
-_UNDERSTOOD = {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_", "order", "limit"}
+_UNDERSTOOD = {
+    "expressions",
+    "from_",
+    "joins",
+    "where",
+    "group",
+    "having",
+    "distinct",
+    "with_",
+    "order",
+    "limit",
+}
 
 
 def compile_select(context: Context, select: exp.Expr, query: Query) -> Relation:
@@ -38,9 +49,16 @@ def compile_select(context: Context, select: exp.Expr, query: Query) -> Relation
         context.text.refuse_node(select, "SELECT names nothing; say which columns, or *.")
     clause = _take_clause(context, select)
     relation = read_from(context, select, query, clause)
-    grouped = bool(clause is not None or select.args.get("group") or select.args.get("having") or _has_aggregates(select))
+    grouped = bool(
+        clause is not None
+        or select.args.get("group")
+        or select.args.get("having")
+        or _has_aggregates(select)
+    )
     _refuse_order(context, select, grouped=grouped)
-    result = _groups(context, select, relation, clause) if grouped else _rows(context, select, relation)
+    result = (
+        _groups(context, select, relation, clause) if grouped else _rows(context, select, relation)
+    )
     if select.args.get("distinct"):
         if select.args["distinct"].args.get("on"):
             context.text.refuse_node(select.args["distinct"], "DISTINCT ON is not known here.")
@@ -53,7 +71,9 @@ def _refuse_unknown(context: Context, select: exp.Expr) -> None:
     for key in sorted(said - _UNDERSTOOD):
         part = select.args[key]
         node = part if isinstance(part, exp.Expr) else select
-        context.text.refuse_node(node, f"{key.rstrip('_').upper()} has no meaning for a stream here.")
+        context.text.refuse_node(
+            node, f"{key.rstrip('_').upper()} has no meaning for a stream here."
+        )
 
 
 def _refuse_order(context: Context, select: exp.Expr, *, grouped: bool) -> None:
@@ -65,7 +85,8 @@ def _refuse_order(context: Context, select: exp.Expr, *, grouped: bool) -> None:
         node = limit if order is None else order
         assert node is not None
         context.text.refuse_node(
-            node, "a stream has no end to be sorted. The best groups of each window are ORDER BY ... LIMIT n, with a window."
+            node,
+            "a stream has no end to be sorted. The best groups of each window are ORDER BY ... LIMIT n, with a window.",
         )
 
 
@@ -79,7 +100,10 @@ def _take_clause(context: Context, select: exp.Expr) -> WindowClause | None:
             node.replace(node.this)
     for clause in found[1:]:
         if clause.key() != found[0].key():
-            context.text.refuse_place(clause.place, "two different windows in one SELECT; write two queries and join them.")
+            context.text.refuse_place(
+                clause.place,
+                "two different windows in one SELECT; write two queries and join them.",
+            )
     return found[0] if found else None
 
 
@@ -87,17 +111,24 @@ def _has_aggregates(select: exp.Expr) -> bool:
     return any(is_aggregate(node) for item in select.expressions for node in item.walk())
 
 
-# ------------------------------------------------------------------------------------------------------------ rows
+# ------------------------------------------------------------------------------------------------------------
+# rows
 
 
 def _rows(context: Context, select: exp.Expr, relation: Relation) -> Relation:
     if relation.window is not None and not relation.window.is_tumbling:
-        context.text.refuse_node(select, f"the windows of {relation.window.name} belong to groups: aggregate them, or use TUMBLE.")
+        context.text.refuse_node(
+            select,
+            f"the windows of {relation.window.name} belong to groups: aggregate them, or use TUMBLE.",
+        )
     reader = RowReader(context, relation)
     wanted: list[tuple[str, str, Expr]] = []
     for number, item in enumerate(select.expressions, 1):
         if _star(item) is not None:
-            wanted += [(field.table, field.name, field.value) for field in _starred(context, relation, item)]
+            wanted += [
+                (field.table, field.name, field.value)
+                for field in _starred(context, relation, item)
+            ]
             continue
         node = item.this if isinstance(item, exp.Alias) else item
         table = node.text("table") if isinstance(node, exp.Column) and item is node else ""
@@ -109,14 +140,22 @@ def _star(item: exp.Expr) -> str | None:
     """The stream whose star this is; nothing for `*` alone; None for another column."""
     if isinstance(item, exp.Star):
         return ""
-    return item.text("table") if isinstance(item, exp.Column) and isinstance(item.this, exp.Star) else None
+    return (
+        item.text("table")
+        if isinstance(item, exp.Column) and isinstance(item.this, exp.Star)
+        else None
+    )
 
 
 def _starred(context: Context, relation: Relation, item: exp.Expr) -> list[Field]:
     table = _star(item)
     if table and table not in relation.tables:
-        context.text.refuse_node(item, f"unknown stream {table!r}. Streams here: {', '.join(relation.tables)}.")
-    return [field for field in relation.fields if field.shown and (not table or field.table == table)]
+        context.text.refuse_node(
+            item, f"unknown stream {table!r}. Streams here: {', '.join(relation.tables)}."
+        )
+    return [
+        field for field in relation.fields if field.shown and (not table or field.table == table)
+    ]
 
 
 def _name(item: exp.Expr, number: int) -> str:
@@ -130,7 +169,9 @@ def _name(item: exp.Expr, number: int) -> str:
     return f"column_{number}"
 
 
-def _project(context: Context, select: exp.Expr, relation: Relation, wanted: list[tuple[str, str, Expr]]) -> Relation:
+def _project(
+    context: Context, select: exp.Expr, relation: Relation, wanted: list[tuple[str, str, Expr]]
+) -> Relation:
     names = unique_names((table, name) for table, name, _ in wanted)
     columns = {name: value for name, (_, _, value) in zip(names, wanted, strict=True)}
     stream = relation.stream
@@ -138,7 +179,9 @@ def _project(context: Context, select: exp.Expr, relation: Relation, wanted: lis
     if plain != stream.schema.names or list(columns) != plain:
         with context.text.at(select.expressions[0]):
             stream = Stream(nodes.Select(stream.node, tuple(columns.items())))
-    fields = [Field(name, Column(name), is_time=_is(value, START)) for name, value in columns.items()]
+    fields = [
+        Field(name, Column(name), is_time=_is(value, START)) for name, value in columns.items()
+    ]
     return Relation(stream, (*fields, Field(START, Column(START), is_time=True, shown=False)))
 
 
@@ -146,10 +189,13 @@ def _is(value: Expr, name: str) -> bool:
     return isinstance(value, Column) and value.name == name
 
 
-# ---------------------------------------------------------------------------------------------------------- groups
+# ----------------------------------------------------------------------------------------------------------
+# groups
 
 
-def _groups(context: Context, select: exp.Expr, relation: Relation, clause: WindowClause | None) -> Relation:
+def _groups(
+    context: Context, select: exp.Expr, relation: Relation, clause: WindowClause | None
+) -> Relation:
     grouping = grouping_of(context, select, relation, clause)
     window = grouping.window
     names: dict[str, Expr] = {START: Column(START)}
@@ -161,20 +207,26 @@ def _groups(context: Context, select: exp.Expr, relation: Relation, clause: Wind
     wanted: list[tuple[str, str, Expr]] = []
     for number, item in enumerate(select.expressions, 1):
         if _star(item) is not None:
-            context.text.refuse_node(item, "* names single rows; name the groups and their aggregates.")
+            context.text.refuse_node(
+                item, "* names single rows; name the groups and their aggregates."
+            )
         node = item.this if isinstance(item, exp.Alias) else item
         name = _name(item, number)
         reader.wanted = name if is_aggregate(node) else ""
         table = node.text("table") if isinstance(node, exp.Column) and item is node else ""
         wanted.append((table, name, reader.convert(node)))
     reader.wanted = ""
-    reader.names = {name: value for _, name, value in wanted} | names  # HAVING may say what is selected
+    reader.names = {
+        name: value for _, name, value in wanted
+    } | names  # HAVING may say what is selected
     having = select.args.get("having")
     if select.args.get("order") is not None:
         for ranked in select.args["order"].expressions:
             reader.convert(ranked.this)
     kept = reader.convert(having.this) if having is not None else None
-    needed = frozenset[str]().union(*(value.columns() for _, _, value in wanted), kept.columns() if kept is not None else ())
+    needed = frozenset[str]().union(
+        *(value.columns() for _, _, value in wanted), kept.columns() if kept is not None else ()
+    )
     made = _aggregate(context, select, grouping, reader, needed)
     if having is not None and kept is not None:
         with context.text.at(having):
@@ -182,15 +234,29 @@ def _groups(context: Context, select: exp.Expr, relation: Relation, clause: Wind
     if select.args.get("order") is not None:
         made = _best(context, select, made, window, reader)
     result = _project(context, select, made, wanted)
-    hidden = [Field(name, value, is_time=name == WINDOW_START, shown=False) for name, value in names.items() if _over_start(value)]
-    return replace(result, fields=(*result.fields, *(field for field in hidden if field.name not in result.stream.schema.names)))
+    hidden = [
+        Field(name, value, is_time=name == WINDOW_START, shown=False)
+        for name, value in names.items()
+        if _over_start(value)
+    ]
+    return replace(
+        result,
+        fields=(
+            *result.fields,
+            *(field for field in hidden if field.name not in result.stream.schema.names),
+        ),
+    )
 
 
-def _best(context: Context, select: exp.Expr, made: Relation, window: AssignedWindow, reader: GroupReader) -> Relation:
+def _best(
+    context: Context, select: exp.Expr, made: Relation, window: AssignedWindow, reader: GroupReader
+) -> Relation:
     """The best groups of each window; ties are kept whole."""
     order, limit = select.args["order"], select.args["limit"]
     if window.end is None or window.helper is not None:
-        context.text.refuse_node(order, "groups are ranked in windows over time, which all of them share.")
+        context.text.refuse_node(
+            order, "groups are ranked in windows over time, which all of them share."
+        )
     if len(order.expressions) != 1:
         context.text.refuse_node(order, "ORDER BY ranks groups by one value here.")
     number = limit.expression
@@ -200,14 +266,25 @@ def _best(context: Context, select: exp.Expr, made: Relation, window: AssignedWi
     by = reader.convert(ranked.this)
     with context.text.at(order):
         together = made.stream.with_columns(_window=Column(START)).group_by("_window")
-        return replace(made, stream=together.top_k(int(number.name), by=by, descending=bool(ranked.args.get("desc"))))
+        return replace(
+            made,
+            stream=together.top_k(
+                int(number.name), by=by, descending=bool(ranked.args.get("desc"))
+            ),
+        )
 
 
 def _over_start(value: Expr) -> bool:
     return value.columns() <= {START}
 
 
-def _aggregate(context: Context, select: exp.Expr, grouping: Grouping, reader: GroupReader, needed: frozenset[str]) -> Relation:
+def _aggregate(
+    context: Context,
+    select: exp.Expr,
+    grouping: Grouping,
+    reader: GroupReader,
+    needed: frozenset[str],
+) -> Relation:
     window, stream = grouping.window, grouping.relation.stream
     if window.time is not None:
         stream = stream.alter_lifetime(start=window.time, duration=1)

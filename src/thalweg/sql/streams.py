@@ -20,10 +20,14 @@ Query = Callable[[Context, exp.Expr], Relation]
 """What compiles a query inside FROM."""
 
 
-def read_stream(context: Context, node: exp.Expr, query: Query) -> tuple[Relation, WindowClause | None]:
+def read_stream(
+    context: Context, node: exp.Expr, query: Query
+) -> tuple[Relation, WindowClause | None]:
     alias = node.args.get("alias")
     if alias is not None and alias.args.get("columns"):
-        context.text.refuse_node(alias, "a stream is named without a list of columns; rename them in a subquery.")
+        context.text.refuse_node(
+            alias, "a stream is named without a list of columns; rename them in a subquery."
+        )
     relation = _unnamed(context, node, query)
     if alias is not None:
         relation = relation.called(alias.name)
@@ -51,7 +55,9 @@ def _unnamed(context: Context, node: exp.Expr, query: Query) -> Relation:
         return _windowed(context, node, query)
     inner = node.this
     if inner is None:
-        context.text.refuse_node(node.parent or node, "a stream, or a query between parentheses, is expected in FROM.")
+        context.text.refuse_node(
+            node.parent or node, "a stream, or a query between parentheses, is expected in FROM."
+        )
     streams = isinstance(inner, (exp.Table, StreamUnion, TableFunction))
     return read_stream(context, inner, query)[0] if streams else query(context, inner)
 
@@ -62,7 +68,8 @@ def _named(context: Context, node: exp.Expr) -> Relation:
     if name not in known:
         listed = ", ".join(known) or "none"
         context.text.refuse_node(
-            node, f"unknown stream {name or context.text.said(node)!r}{did_you_mean(name, known)} Streams here: {listed}."
+            node,
+            f"unknown stream {name or context.text.said(node)!r}{did_you_mean(name, known)} Streams here: {listed}.",
         )
     return known[name].called(name)
 
@@ -81,6 +88,9 @@ def _union(context: Context, node: exp.Expr, query: Query) -> Relation:
 def _windowed(context: Context, node: TableFunction, query: Query) -> Relation:
     table = node.args.get("table")
     if table is None:
-        context.text.refuse_node(node, f"{node.this} in FROM takes a stream first: {node.this}(TABLE Main, DESCRIPTOR(ts), ...).")
+        context.text.refuse_node(
+            node,
+            f"{node.this} in FROM takes a stream first: {node.this}(TABLE Main, DESCRIPTOR(ts), ...).",
+        )
     relation, _ = read_stream(context, table, query)
     return window_of_function(context, relation, node)

@@ -1,8 +1,9 @@
 """What the dialect adds to SQL's syntax tree.
 
-`[RANGE 10 minutes, SLIDE 1 minute, WA ts]` becomes a `WindowClause`, which hangs at an aggregate (`Windowed`) or at a
-stream in FROM. `A UNION B` between streams is a `StreamUnion`, and `TUMBLE(TABLE a, DESCRIPTOR(ts), ...)` in FROM a
-`TableFunction`. All of them know where in the text they stand.
+`[RANGE 10 minutes, SLIDE 1 minute, WA ts]` becomes a `WindowClause`, which hangs at an aggregate
+(`Windowed`) or at a stream in FROM. `A UNION B` between streams is a `StreamUnion`, and
+`TUMBLE(TABLE a, DESCRIPTOR(ts), ...)` in FROM a `TableFunction`. All of them know where in the text
+they stand.
 """
 
 from __future__ import annotations
@@ -11,7 +12,16 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-__all__ = ["ALL", "Amount", "Attribute", "Place", "StreamUnion", "TableFunction", "WindowClause", "Windowed"]
+__all__ = [
+    "ALL",
+    "Amount",
+    "Attribute",
+    "Place",
+    "StreamUnion",
+    "TableFunction",
+    "WindowClause",
+    "Windowed",
+]
 
 ALL = "ALL"
 """RANGE ALL: a window that begins with the stream."""
@@ -45,7 +55,8 @@ class Amount:
 class Attribute:
     """What a window is defined on: a column, the number of a row as it arrived, or `rank(ts)`.
 
-    `row-num` is the number at the system, before anything is filtered; `local-row-num` the number at the window.
+    `row-num` is the number at the system, before anything is filtered; `local-row-num` the number
+    at the window.
     """
 
     place: Place
@@ -80,7 +91,18 @@ class WindowClause:
 
     def key(self) -> tuple[object, ...]:
         """Equal for clauses that say the same."""
-        return tuple(str(part) for part in (self.range, self.tumbling, self.slide, self.wa, self.pa, self.rattr, self.sattr))
+        return tuple(
+            str(part)
+            for part in (
+                self.range,
+                self.tumbling,
+                self.slide,
+                self.wa,
+                self.pa,
+                self.rattr,
+                self.sattr,
+            )
+        )
 
 
 class Windowed(exp.Expression):
@@ -96,7 +118,8 @@ class StreamUnion(exp.Expression):
 
 
 class TableFunction(exp.Expression):
-    """`TUMBLE(TABLE a, DESCRIPTOR(ts), INTERVAL '1' MINUTE)`: `table` is absent where the first argument is not one."""
+    """`TUMBLE(TABLE a, DESCRIPTOR(ts), INTERVAL '1' MINUTE)`: `table` is absent where the first
+    argument is not one."""
 
     arg_types = {  # noqa: RUF012
         "this": True,

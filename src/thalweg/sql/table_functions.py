@@ -8,9 +8,9 @@ In FROM, with the columns `window_start` and `window_end` added:
     SNAPSHOT(TABLE s [PARTITION BY key])
     COUNT(TABLE s [PARTITION BY key], rows [, slide])         windows of so many rows, in the order of their time
 
-In GROUP BY: TUMBLE(ts, size), HOP(ts, slide, size), SESSION(ts, gap), and Spark's window(ts, size [, slide [, offset]]) and
-session_window(ts, gap). Arguments may be named (`SIZE => INTERVAL '1' MINUTE`); a duration is an INTERVAL, text such as
-'10 minutes', or a number of ticks.
+In GROUP BY: TUMBLE(ts, size), HOP(ts, slide, size), SESSION(ts, gap), and Spark's window(ts, size
+[, slide [, offset]]) and session_window(ts, gap). Arguments may be named (`SIZE => INTERVAL '1'
+MINUTE`); a duration is an INTERVAL, text such as '10 minutes', or a number of ticks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,14 @@ from thalweg.sql.syntax import TableFunction
 from thalweg.sql.windows import goes_by_lifetime
 from thalweg.windows.specification import Rank
 
-__all__ = ["GROUP_FUNCTIONS", "WINDOW_END", "WINDOW_START", "is_window_function", "window_of_call", "window_of_function"]
+__all__ = [
+    "GROUP_FUNCTIONS",
+    "WINDOW_END",
+    "WINDOW_START",
+    "is_window_function",
+    "window_of_call",
+    "window_of_function",
+]
 
 WINDOW_START, WINDOW_END = "window_start", "window_end"
 
@@ -62,7 +69,11 @@ GROUP_FUNCTIONS = {
 
 def is_window_function(node: exp.Expr) -> bool:
     """Whether something in GROUP BY is a window."""
-    return isinstance(node, exp.Anonymous) and isinstance(node.this, str) and node.this.lower() in GROUP_FUNCTIONS
+    return (
+        isinstance(node, exp.Anonymous)
+        and isinstance(node.this, str)
+        and node.this.lower() in GROUP_FUNCTIONS
+    )
 
 
 def window_of_call(context: Context, relation: Relation, node: exp.Expr) -> AssignedWindow:
@@ -77,9 +88,15 @@ def window_of_function(context: Context, relation: Relation, node: TableFunction
     reader = _Reader(context, relation, node, node.this)
     partition = tuple(reader.column(column) for column in node.args.get("partition") or ())
     if partition and node.this in ("TUMBLE", "HOP"):
-        context.text.refuse_node(node, f"{node.this} needs no PARTITION BY; put the columns into GROUP BY.")
-    window = reader.window(node.this, _TABLE_SHAPES[node.this], node.expressions, node.args["names"], partition)
-    return replace(relation, window=window, fields=(*relation.fields, *_window_columns(window, relation)))
+        context.text.refuse_node(
+            node, f"{node.this} needs no PARTITION BY; put the columns into GROUP BY."
+        )
+    window = reader.window(
+        node.this, _TABLE_SHAPES[node.this], node.expressions, node.args["names"], partition
+    )
+    return replace(
+        relation, window=window, fields=(*relation.fields, *_window_columns(window, relation))
+    )
 
 
 def _window_columns(window: AssignedWindow, relation: Relation) -> list[Field]:
@@ -100,16 +117,25 @@ class _Reader:
         self.context, self.relation, self.node, self.name = context, relation, node, name
 
     def window(
-        self, kind: str, shape: _Shape, values: Sequence[exp.Expr], names: Sequence[str], partition: tuple[str, ...] = ()
+        self,
+        kind: str,
+        shape: _Shape,
+        values: Sequence[exp.Expr],
+        names: Sequence[str],
+        partition: tuple[str, ...] = (),
     ) -> AssignedWindow:
         given = self.named(shape, values, names)
         column = given.get("timecol")
         made = self.kind(kind, given, partition)
-        if isinstance(column, exp.Column) and goes_by_lifetime(self.relation, column.name, column.text("table")):
+        if isinstance(column, exp.Column) and goes_by_lifetime(
+            self.relation, column.name, column.text("table")
+        ):
             return replace(made, as_points=False, hop=None)
         return replace(made, time=None if column is None else self.time(column))
 
-    def kind(self, kind: str, given: dict[str, exp.Expr], partition: tuple[str, ...]) -> AssignedWindow:
+    def kind(
+        self, kind: str, given: dict[str, exp.Expr], partition: tuple[str, ...]
+    ) -> AssignedWindow:
         if kind == "SNAPSHOT":
             return replace(snapshot(), partition=partition)
         if kind == "COUNT":
@@ -120,49 +146,69 @@ class _Reader:
         step = self.duration(given["slide"]) if "slide" in given else size
         if step > size:
             self.context.text.refuse_node(
-                given["slide"], f"{self.name}: the slide is longer than the window: rows between two windows would not be counted."
+                given["slide"],
+                f"{self.name}: the slide is longer than the window: rows between two windows would not be counted.",
             )
-        return hop(size, step, self.duration(given["offset"], any_sign=True) if "offset" in given else 0)
+        return hop(
+            size, step, self.duration(given["offset"], any_sign=True) if "offset" in given else 0
+        )
 
     def count(self, given: dict[str, exp.Expr], partition: tuple[str, ...]) -> AssignedWindow:
         size = self.number(given["rows"])
         step = self.number(given["slide"]) if "slide" in given else size
         if step > size:
             self.context.text.refuse_node(
-                given["slide"], "COUNT: the slide is longer than the window: rows between two windows would be lost."
+                given["slide"],
+                "COUNT: the slide is longer than the window: rows between two windows would be lost.",
             )
         return rows(size, step, Rank(), partition)
 
     def number(self, node: exp.Expr) -> int:
-        value = RowReader(self.context, self.relation).convert(node) if isinstance(node, (exp.Literal, exp.Placeholder)) else None
+        value = (
+            RowReader(self.context, self.relation).convert(node)
+            if isinstance(node, (exp.Literal, exp.Placeholder))
+            else None
+        )
         if not isinstance(value, Literal) or not isinstance(value.value, int) or value.value < 1:
             self.context.text.refuse_node(node, "COUNT takes whole numbers of rows, at least one.")
         return value.value
 
-    def named(self, shape: _Shape, values: Sequence[exp.Expr], names: Sequence[str]) -> dict[str, exp.Expr]:
+    def named(
+        self, shape: _Shape, values: Sequence[exp.Expr], names: Sequence[str]
+    ) -> dict[str, exp.Expr]:
         given: dict[str, exp.Expr] = {}
         free = iter(shape.arguments)
         for value, said in zip(values, names, strict=True):
             name = said or next(free, "")
             if name not in shape.arguments:
                 reason = (
-                    f"has no argument {said!r}{did_you_mean(said, shape.arguments)}" if said else f"takes {len(shape.arguments)} at most."
+                    f"has no argument {said!r}{did_you_mean(said, shape.arguments)}"
+                    if said
+                    else f"takes {len(shape.arguments)} at most."
                 )
-                self.context.text.refuse_node(value, f"{self.name} {reason} Arguments: {', '.join(shape.arguments)}.")
+                self.context.text.refuse_node(
+                    value, f"{self.name} {reason} Arguments: {', '.join(shape.arguments)}."
+                )
             given[name] = value
         missing = [name for name in shape.arguments[: shape.least] if name not in given]
         if missing:
-            self.context.text.refuse_node(self.node, f"{self.name}: {missing[0]} is missing. Arguments: {', '.join(shape.arguments)}.")
+            self.context.text.refuse_node(
+                self.node,
+                f"{self.name}: {missing[0]} is missing. Arguments: {', '.join(shape.arguments)}.",
+            )
         return given
 
     def time(self, node: exp.Expr) -> Column | None:
         if not isinstance(node, exp.Column):
-            self.context.text.refuse_node(node, f"{self.name}: the column with the time is expected.")
+            self.context.text.refuse_node(
+                node, f"{self.name}: the column with the time is expected."
+            )
         field = self.relation.resolve(self.context.text, node)
         if not self.relation.progresses(field):
             times = dict.fromkeys(field.name for field in self.relation.fields if field.is_time)
             self.context.text.refuse_node(
-                node, f"{field.name} does not progress: it is an ordinary column. The time of the rows is called {' or '.join(times)} here."
+                node,
+                f"{field.name} does not progress: it is an ordinary column. The time of the rows is called {' or '.join(times)} here.",
             )
         return field.value if not field.is_time and isinstance(field.value, Column) else None
 
@@ -174,14 +220,23 @@ class _Reader:
 
     def duration(self, node: exp.Expr, *, any_sign: bool = False) -> int:
         reader = RowReader(self.context, self.relation)
-        value = reader.interval_ticks(node) if isinstance(node, exp.Interval) else self.constant(reader, node)
+        value = (
+            reader.interval_ticks(node)
+            if isinstance(node, exp.Interval)
+            else self.constant(reader, node)
+        )
         if value <= 0 and not any_sign:
-            self.context.text.refuse_node(self.node, f"{self.name}: a duration must be positive; got {value}.")
+            self.context.text.refuse_node(
+                self.node, f"{self.name}: a duration must be positive; got {value}."
+            )
         return value
 
     def constant(self, reader: RowReader, node: exp.Expr) -> int:
         if not isinstance(node, (exp.Literal, exp.Placeholder, exp.Neg)):
-            self.context.text.refuse_node(node, f"{self.name}: a duration is a constant, such as INTERVAL '10' MINUTES or '10 minutes'.")
+            self.context.text.refuse_node(
+                node,
+                f"{self.name}: a duration is a constant, such as INTERVAL '10' MINUTES or '10 minutes'.",
+            )
         expr = reader.convert(node)
         assert isinstance(expr, Literal)
         with self.context.text.at(node):

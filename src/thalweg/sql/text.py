@@ -1,4 +1,5 @@
-"""The text of a query: tokens are checked, the tree is made, and every mistake is shown at its place."""
+"""The text of a query: tokens are checked, the tree is made, and every mistake is shown at its
+place."""
 
 from __future__ import annotations
 
@@ -36,7 +37,11 @@ class SqlText(Source):
         row, column = self.text.count("\n", 0, start) + 1, start - begin + 1
         last = self._word_end(start) if end is None else end
         wide = max(1, min(last + 1 - start, len(line) - column + 1))
-        raise SqlError(f"SQL, line {row}, column {column}: {reason}\n  {line}\n  {' ' * (column - 1)}{'^' * wide}", row, column)
+        raise SqlError(
+            f"SQL, line {row}, column {column}: {reason}\n  {line}\n  {' ' * (column - 1)}{'^' * wide}",
+            row,
+            column,
+        )
 
     def _word_end(self, start: int) -> int:
         found = _WORD.match(self.text, start)
@@ -50,7 +55,8 @@ class SqlText(Source):
         self.refuse(reason, place.start, place.end)
 
     def place(self, node: exp.Expr) -> Place:
-        """From the first to the last token of a part of the tree that is known to stand in the text."""
+        """From the first to the last token of a part of the tree that is known to stand in the
+        text."""
         starts, ends = [], []
         for part in node.walk():
             clause = part.args.get("clause") or part.args.get("window")
@@ -102,19 +108,33 @@ class SqlText(Source):
     def _check(self, tokens: Sequence[Token]) -> None:
         first = tokens[0]
         if first.token_type not in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN):
-            self.refuse(f"a query begins with SELECT or WITH, not with {first.text!r}.", first.start, first.end)
+            self.refuse(
+                f"a query begins with SELECT or WITH, not with {first.text!r}.",
+                first.start,
+                first.end,
+            )
         for token in tokens:
             kind, text = token.token_type, token.text
             if kind == TokenType.SEMICOLON:
                 self.refuse("one query is expected; something follows the ';'.", token.start)
             if kind not in STATEMENT_TOKENS or (kind == TokenType.NOT and text == "!"):
                 self.refuse(
-                    f"{text!r} is not part of a query. A name with odd characters goes between double quotes.", token.start, token.end
+                    f"{text!r} is not part of a query. A name with odd characters goes between double quotes.",
+                    token.start,
+                    token.end,
                 )
             if kind == TokenType.VAR and not text.isidentifier():
-                self.refuse(f"{text!r} is not a name. A name with odd characters goes between double quotes.", token.start, token.end)
+                self.refuse(
+                    f"{text!r} is not a name. A name with odd characters goes between double quotes.",
+                    token.start,
+                    token.end,
+                )
             if (kind in WORD_TOKENS or kind == TokenType.NUMBER) and not text.isascii():
-                self.refuse(f"{text!r} only looks like a word of SQL; it contains other characters.", token.start, token.end)
+                self.refuse(
+                    f"{text!r} only looks like a word of SQL; it contains other characters.",
+                    token.start,
+                    token.end,
+                )
 
     def _refuse_syntax(self, error: ParseError, tokens: Sequence[Token]) -> NoReturn:
         found = error.errors[0] if error.errors else {}
@@ -132,7 +152,9 @@ class SqlText(Source):
 
 def _with_whole_names(tree: exp.Expr) -> exp.Expr:
     """Calls under a namespace, `finance.vwap(x)`, as calls of one name."""
-    for dot in [found for found in tree.find_all(exp.Dot) if isinstance(found.expression, exp.Anonymous)]:
+    for dot in [
+        found for found in tree.find_all(exp.Dot) if isinstance(found.expression, exp.Anonymous)
+    ]:
         call = dot.expression
         parts = list(dot.this.find_all(exp.Identifier, bfs=False))
         call.set("this", ".".join([*(part.name for part in parts), call.this]))
@@ -150,7 +172,12 @@ class _At:
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if not isinstance(error, PlanError) or isinstance(error, SqlError):
             return
         place = self.where if isinstance(self.where, Place) else self.text.place(self.where)

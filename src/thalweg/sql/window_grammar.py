@@ -33,7 +33,10 @@ class WindowParser(parser.Parser):
         if self._curr.token_type != TokenType.L_BRACKET:
             return this
         if this is None:
-            self.raise_error("a window in brackets stands after an aggregate, or after a stream in FROM", self._curr)
+            self.raise_error(
+                "a window in brackets stands after an aggregate, or after a stream in FROM",
+                self._curr,
+            )
         clause = self._window_clause()
         if isinstance(this, exp.Table):
             this.set("window", clause)
@@ -52,7 +55,10 @@ class WindowParser(parser.Parser):
             if not self._match(TokenType.COMMA):
                 break
         if not self._match(TokenType.R_BRACKET):
-            self.raise_error(f"a window goes on with ',' or ends with ']'; {self._shown()} is not expected", self._curr)
+            self.raise_error(
+                f"a window goes on with ',' or ends with ']'; {self._shown()} is not expected",
+                self._curr,
+            )
         return WindowClause(_place(first, self._prev), **parts)
 
     def _window_part(self, parts: dict[str, Any]) -> None:
@@ -60,7 +66,9 @@ class WindowParser(parser.Parser):
         word = token.text.upper()
         if word not in _PARTS:
             hint = did_you_mean(word, _PARTS)
-            self.raise_error(f"{self._shown()} is not a part of a window{hint} Parts: {', '.join(_PARTS)}", token)
+            self.raise_error(
+                f"{self._shown()} is not a part of a window{hint} Parts: {', '.join(_PARTS)}", token
+            )
         self._advance()
         name = "wa" if word == "WATTR" else word.lower()
         if name in parts:
@@ -93,7 +101,10 @@ class WindowParser(parser.Parser):
         self._match(TokenType.COLON)
         name = self._curr
         if name.token_type != TokenType.VAR:
-            self.raise_error(f"{word} takes an amount, such as 10 minutes or 1000 rows; {self._shown()} is none", name)
+            self.raise_error(
+                f"{word} takes an amount, such as 10 minutes or 1000 rows; {self._shown()} is none",
+                name,
+            )
         self._advance()
         return Amount(_place(first, name), parameter=name.text)
 

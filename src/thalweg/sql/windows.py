@@ -7,8 +7,8 @@
     ... , PA columns                                   for each value of the columns by itself
     RANGE r, RATTR ts, SLIDE n rows, SATTR row-num     the last r of time, at every n-th row; SATTR rank(ts): in the order of time
 
-A window over time goes by the time stamps of rows, so a row that lasts counts where it starts. WA lifetime goes by lifetimes: a
-row belongs to every window that it touches.
+A window over time goes by the time stamps of rows, so a row that lasts counts where it starts. WA
+lifetime goes by lifetimes: a row belongs to every window that it touches.
 """
 
 from __future__ import annotations
@@ -49,18 +49,28 @@ def assign(context: Context, relation: Relation, clause: WindowClause) -> Assign
         return _by_tuple(context, relation, clause, slide, partition)
     _refuse_attributes(context, clause)
     if clause.wa is not None and (clause.wa.counted_at or clause.wa.ranked):
-        context.text.refuse_place(slide.place, f"{clause.wa} counts rows; RANGE and SLIDE must too: {slide.number or 10} rows.")
+        context.text.refuse_place(
+            slide.place,
+            f"{clause.wa} counts rows; RANGE and SLIDE must too: {slide.number or 10} rows.",
+        )
     lasting = clause.wa is not None and goes_by_lifetime(relation, clause.wa.name, clause.wa.table)
     time = None if lasting else require_time(context, relation, clause.wa, clause)
     step = _positive(context, slide, "SLIDE")
     if not isinstance(clause.range, Amount):
         if lasting:
-            context.text.refuse_place(clause.place, "RANGE ALL goes by the time of rows, not by lifetimes; say WA ts.")
+            context.text.refuse_place(
+                clause.place, "RANGE ALL goes by the time of rows, not by lifetimes; say WA ts."
+            )
         return replace(assigned.landmark(step), partition=partition, time=time)
     size = _positive(context, clause.range, "RANGE")
     _refuse_gaps(context, clause.range, size, slide, step)
     warn_about_panes(size, step, "RANGE and SLIDE")
-    return replace(assigned.hop(size, step, (-size) % step), partition=partition, time=time, as_points=not lasting)
+    return replace(
+        assigned.hop(size, step, (-size) % step),
+        partition=partition,
+        time=time,
+        as_points=not lasting,
+    )
 
 
 def goes_by_lifetime(relation: Relation, name: str, table: str = "") -> bool:
@@ -68,14 +78,26 @@ def goes_by_lifetime(relation: Relation, name: str, table: str = "") -> bool:
     return name.lower() == "lifetime" and not table and not relation.find(name)
 
 
-def _over_rows(context: Context, relation: Relation, clause: WindowClause, slide: Amount, partition: tuple[str, ...]) -> AssignedWindow:
+def _over_rows(
+    context: Context,
+    relation: Relation,
+    clause: WindowClause,
+    slide: Amount,
+    partition: tuple[str, ...],
+) -> AssignedWindow:
     """Range and slide count rows."""
     _refuse_attributes(context, clause)
     if clause.wa is None:
-        context.text.refuse_place(clause.place, "a window over rows says how they are counted: WA row-num, or WA rank(ts).")
+        context.text.refuse_place(
+            clause.place,
+            "a window over rows says how they are counted: WA row-num, or WA rank(ts).",
+        )
     order = _order(context, relation, clause.wa)
     if not is_rows(slide):
-        context.text.refuse_place(slide.place, f"RANGE counts rows, and SLIDE time; for the last {clause.range} write SLIDE 1 rows.")
+        context.text.refuse_place(
+            slide.place,
+            f"RANGE counts rows, and SLIDE time; for the last {clause.range} write SLIDE 1 rows.",
+        )
     step = _count(context, slide)
     if not isinstance(clause.range, Amount):
         return assigned.row_landmark(step, order, partition)
@@ -84,27 +106,49 @@ def _over_rows(context: Context, relation: Relation, clause: WindowClause, slide
     return assigned.rows(size, step, order, partition)
 
 
-def _by_tuple(context: Context, relation: Relation, clause: WindowClause, slide: Amount, partition: tuple[str, ...]) -> AssignedWindow:
+def _by_tuple(
+    context: Context,
+    relation: Relation,
+    clause: WindowClause,
+    slide: Amount,
+    partition: tuple[str, ...],
+) -> AssignedWindow:
     """The range is time, the slide counts rows."""
     if not isinstance(clause.range, Amount):
-        context.text.refuse_place(clause.place, "RANGE ALL slides by time, or by rows over row-num.")
+        context.text.refuse_place(
+            clause.place, "RANGE ALL slides by time, or by rows over row-num."
+        )
     if clause.wa is not None:
-        context.text.refuse_place(clause.wa.place, "RANGE and SLIDE are of different kinds: say RATTR ts and SATTR row-num instead of WA.")
+        context.text.refuse_place(
+            clause.wa.place,
+            "RANGE and SLIDE are of different kinds: say RATTR ts and SATTR row-num instead of WA.",
+        )
     if clause.sattr is None:
-        context.text.refuse_place(clause.place, "SLIDE counts rows: say in which order, SATTR row-num or SATTR rank(ts).")
+        context.text.refuse_place(
+            clause.place, "SLIDE counts rows: say in which order, SATTR row-num or SATTR rank(ts)."
+        )
     time = require_time(context, relation, clause.rattr, clause, "RATTR")
     size, every = _positive(context, clause.range, "RANGE"), _count(context, slide)
-    return replace(assigned.by_tuple(size, every, _order(context, relation, clause.sattr), partition), time=time)
+    return replace(
+        assigned.by_tuple(size, every, _order(context, relation, clause.sattr), partition),
+        time=time,
+    )
 
 
 def _order(context: Context, relation: Relation, attribute: Attribute) -> Rows | Rank:
     if attribute.counted_at:
         return Rows(attribute.counted_at)
     if not attribute.ranked:
-        context.text.refuse_place(attribute.place, f"{attribute} does not number rows; write row-num, local-row-num or rank(ts).")
+        context.text.refuse_place(
+            attribute.place,
+            f"{attribute} does not number rows; write row-num, local-row-num or rank(ts).",
+        )
     field = attribute_field(context, relation, replace(attribute, ranked=False))
     if not relation.progresses(field):
-        context.text.refuse_place(attribute.place, f"{attribute}: rows are ranked by their time, which {attribute.name} is not.")
+        context.text.refuse_place(
+            attribute.place,
+            f"{attribute}: rows are ranked by their time, which {attribute.name} is not.",
+        )
     return Rank()
 
 
@@ -117,18 +161,27 @@ def _positive(context: Context, amount: Amount, word: str) -> int:
 
 def _count(context: Context, amount: Amount) -> int:
     if not amount.number.isdigit() or int(amount.number) == 0:
-        context.text.refuse_place(amount.place, f"a window has a whole number of rows, at least one; got {amount}.")
+        context.text.refuse_place(
+            amount.place, f"a window has a whole number of rows, at least one; got {amount}."
+        )
     return int(amount.number)
 
 
 def require_time(
-    context: Context, relation: Relation, attribute: Attribute | None, clause: WindowClause, word: str = "WA"
+    context: Context,
+    relation: Relation,
+    attribute: Attribute | None,
+    clause: WindowClause,
+    word: str = "WA",
 ) -> Column | None:
-    """The attribute of a window must progress: it is the time of the rows, or a column over which the plan makes promises, which
-    is then returned."""
+    """The attribute of a window must progress: it is the time of the rows, or a column over which
+    the plan makes promises, which is then returned."""
     times = list(dict.fromkeys(field.name for field in relation.fields if field.is_time))
     if attribute is None:
-        context.text.refuse_place(clause.place, f"a window over time says on which column it is defined: {word} {times[0]}.")
+        context.text.refuse_place(
+            clause.place,
+            f"a window over time says on which column it is defined: {word} {times[0]}.",
+        )
     field = attribute_field(context, relation, attribute)
     if not relation.progresses(field):
         context.text.refuse_place(
@@ -149,7 +202,10 @@ def attribute_field(context: Context, relation: Relation, attribute: Attribute) 
 def _column(context: Context, relation: Relation, attribute: Attribute) -> str:
     field = attribute_field(context, relation, attribute)
     if not isinstance(field.value, Column) or field.is_time:
-        context.text.refuse_place(attribute.place, f"PA takes ordinary columns; {attribute} is none. Compute it in a subquery.")
+        context.text.refuse_place(
+            attribute.place,
+            f"PA takes ordinary columns; {attribute} is none. Compute it in a subquery.",
+        )
     return field.value.name
 
 
@@ -157,19 +213,22 @@ def _refuse_attributes(context: Context, clause: WindowClause) -> None:
     for attribute, word in ((clause.rattr, "RATTR"), (clause.sattr, "SATTR")):
         if attribute is not None:
             context.text.refuse_place(
-                attribute.place, f"{word} is for windows whose RANGE is time and whose SLIDE counts rows; here one WA is enough."
+                attribute.place,
+                f"{word} is for windows whose RANGE is time and whose SLIDE counts rows; here one WA is enough.",
             )
 
 
 def _refuse_gaps(context: Context, range_: Amount, size: int, slide: Amount, step: int) -> None:
     if step > size:
         context.text.refuse_place(
-            slide.place, f"SLIDE {slide} is longer than RANGE {range_}: rows between two windows would not be counted. Make it shorter."
+            slide.place,
+            f"SLIDE {slide} is longer than RANGE {range_}: rows between two windows would not be counted. Make it shorter.",
         )
 
 
 def _refuse_without_slide(context: Context, clause: WindowClause) -> NoReturn:
     place: Place = clause.place
     context.text.refuse_place(
-        place, "a window of an aggregate needs a SLIDE: how far it moves. For windows that do not overlap write RANGE TUMBLING ..."
+        place,
+        "a window of an aggregate needs a SLIDE: how far it moves. For windows that do not overlap write RANGE TUMBLING ...",
     )

@@ -1,8 +1,10 @@
-"""The public test kit: check a query, an operator or a whole engine against the laws of the temporal model.
+"""The public test kit: check a query, an operator or a whole engine against the laws of the
+temporal model.
 
-The heart is `assert_physically_independent`. It takes a query and one logical input, makes many legal physical forms of
-that input (other orders, detours over other ends, rows that come and go, other batches, other CTIs, restarts), plays
-each of them, and compares the final table with the oracle's. In a test with pytest:
+The heart is `assert_physically_independent`. It takes a query and one logical input, makes many
+legal physical forms of that input (other orders, detours over other ends, rows that come and go,
+other batches, other CTIs, restarts), plays each of them, and compares the final table with the
+oracle's. In a test with pytest:
 
 >>> import pyarrow as pa
 >>> from thalweg.plan.aggregates import count
@@ -18,17 +20,28 @@ each of them, and compares the final table with the oracle's. In a test with pyt
 
 >>> test_visits_per_ten_minutes()
 
-When it fails, the message holds the smallest failing form as Python; `assert_form_right(query, form)` plays it again.
+When it fails, the message holds the smallest failing form as Python; `assert_form_right(query,
+form)` plays it again.
 
-The pieces: `oracle` (a naive second reading of every node), `Form`, `step`, `RESTART`, `logical_inputs` and `forms_of`
-(physical forms), `difference` and `assert_same_table` (tables as bags), `ReferenceEngine` (the oracle as an engine),
-`FakeClock`. Strategies for hypothesis are in `thalweg.testing.strategies`.
+The pieces: `oracle` (a naive second reading of every node), `Form`, `step`, `RESTART`,
+`logical_inputs` and `forms_of` (physical forms), `difference` and `assert_same_table` (tables as
+bags), `ReferenceEngine` (the oracle as an engine), `FakeClock`. Strategies for hypothesis are in
+`thalweg.testing.strategies`.
 """
 
 from thalweg.testing.checks import output_problem, output_table
 from thalweg.testing.clock import FakeClock
 from thalweg.testing.compare import assert_same_table, difference
-from thalweg.testing.forms import RESTART, Form, Inputs, Logical, Step, illegality, logical_inputs, step
+from thalweg.testing.forms import (
+    RESTART,
+    Form,
+    Inputs,
+    Logical,
+    Step,
+    illegality,
+    logical_inputs,
+    step,
+)
 from thalweg.testing.fuzzer import CONSISTENCIES, assert_form_right, assert_physically_independent
 from thalweg.testing.modules import Finding, assert_module_lawful, check_module
 from thalweg.testing.oracle import oracle

@@ -1,4 +1,5 @@
-"""The laws of modules, one function each: given a window of random rows they return, or raise `Broken`."""
+"""The laws of modules, one function each: given a window of random rows they return, or raise
+`Broken`."""
 
 from __future__ import annotations
 
@@ -42,12 +43,19 @@ class Trial:
         return replace(self, **changes)
 
     def inside(self) -> list[Row]:
-        """The rows that overlap the window, in canonical order, clipped as the module would have it."""
+        """The rows that overlap the window, in canonical order, clipped as the module would have
+        it."""
         clip, window = self.module.clip, self.window
         rows = [row for row in self.rows if row[0] < window.end and row[1] > window.start]
         rows.sort(key=lambda row: (row[0], [order(value) for value in row[2].values()], row[1]))
-        left, right = clip in ("left", "full"), clip in ("right", "full") or self.module.properties.ignores_ends
-        return [(max(s, window.start) if left else s, min(e, window.end) if right else e, p) for s, e, p in rows]
+        left, right = (
+            clip in ("left", "full"),
+            clip in ("right", "full") or self.module.properties.ignores_ends,
+        )
+        return [
+            (max(s, window.start) if left else s, min(e, window.end) if right else e, p)
+            for s, e, p in rows
+        ]
 
     def caller(self) -> Caller:
         return Caller(self.module, self.params, self.module.output_schema(self.schema), 10.0)
@@ -65,7 +73,9 @@ class Trial:
         if self.module.nulls == "skip":
             rows = [row for row in rows if None not in row[2].values()]
         cells = _cells(self, [rows])
-        times: tuple[Times | None, Times | None] = (cells.row_start, cells.row_end) if self.module.time_sensitive else (None, None)
+        times: tuple[Times | None, Times | None] = (
+            (cells.row_start, cells.row_end) if self.module.time_sensitive else (None, None)
+        )
         return slicer(self.module.takes, cells.rows, *times)(0, len(rows))
 
     def result(self, own: Any, state: Any) -> Any:
@@ -80,17 +90,28 @@ class Trial:
 
 def _cells(trial: Trial, windows: list[list[Row]]) -> Cells:
     rows = [row for window in windows for row in window]
-    columns = [pa.array([payload[field.name] for _, _, payload in rows], field.type) for field in trial.schema]
+    columns = [
+        pa.array([payload[field.name] for _, _, payload in rows], field.type)
+        for field in trial.schema
+    ]
     offsets = np.cumsum([0, *(len(window) for window in windows)]).astype(np.int64)
     start, end = (np.array([row[at] for row in rows], np.int64) for at in (0, 1))
     spans = [np.full(len(windows), time) for time in trial.window]
-    return Cells(pa.RecordBatch.from_arrays(columns, schema=trial.schema), start, end, offsets, *spans)
+    return Cells(
+        pa.RecordBatch.from_arrays(columns, schema=trial.schema), start, end, offsets, *spans
+    )
 
 
 def _found(answers: Any, cell: int = 0) -> list[Row]:
     if cell in answers.failures:
         raise Broken(answers.failures[cell])
-    rows = zip(answers.cell.tolist(), answers.start.tolist(), answers.end.tolist(), answers.payload.to_pylist(), strict=True)
+    rows = zip(
+        answers.cell.tolist(),
+        answers.start.tolist(),
+        answers.end.tolist(),
+        answers.payload.to_pylist(),
+        strict=True,
+    )
     return [(start, end, payload) for at, start, end, payload in rows if at == cell]
 
 
@@ -105,7 +126,9 @@ def _equal(trial: Trial, one: Any, two: Any, what: str) -> None:
     if trial.module.kind == "aggregate":
         wrap = [(0, 1, {name: one})], [(0, 1, {name: two})]
     else:
-        wrap = tuple([(0, 1, {"item": repr(item)}) for item in (given or ())] for given in (one, two))  # type: ignore[assignment]
+        wrap = tuple(
+            [(0, 1, {"item": repr(item)}) for item in (given or ())] for given in (one, two)
+        )  # type: ignore[assignment]
     if difference(*wrap) is not None:
         raise Broken(f"{what}: {one!r} against {two!r}")
 
@@ -115,7 +138,8 @@ def _rows(rows: list[Row]) -> str:
     return f"[{shown}{', ...' if len(rows) > 4 else ''}]"
 
 
-# ----------------------------------------------------------------------------------------------------------- the laws
+# -----------------------------------------------------------------------------------------------------------
+# the laws
 
 
 def types(trial: Trial) -> None:
@@ -142,7 +166,8 @@ def any_order(trial: Trial) -> None:
 
 
 def steps(trial: Trial) -> None:
-    """Adding rows in two steps is adding them at once; and it is what `compute` gives, where there is one."""
+    """Adding rows in two steps is adding them at once; and it is what `compute` gives, where there
+    is one."""
     one, two = trial.halves()
     own = trial.own()
     if not one:
@@ -152,7 +177,12 @@ def steps(trial: Trial) -> None:
     _equal(trial, parts, whole, "in two steps against at once")
     if "compute" in trial.module.methods:
         extra = (trial.window,) if trial.module.time_sensitive else ()
-        _equal(trial, whole, own.compute(trial.shaped(one + two), *extra), "add and result against compute")
+        _equal(
+            trial,
+            whole,
+            own.compute(trial.shaped(one + two), *extra),
+            "add and result against compute",
+        )
 
 
 def remove_undoes_add(trial: Trial) -> None:
@@ -162,12 +192,15 @@ def remove_undoes_add(trial: Trial) -> None:
     if not one:
         return
     before = trial.result(own, own.add(own.empty(), trial.shaped(one)))
-    after = own.remove(own.add(own.add(own.empty(), trial.shaped(one)), trial.shaped(two)), trial.shaped(two))
+    after = own.remove(
+        own.add(own.add(own.empty(), trial.shaped(one)), trial.shaped(two)), trial.shaped(two)
+    )
     _equal(trial, trial.result(own, after), before, "after adding and removing against before")
 
 
 def merging(trial: Trial) -> None:
-    """Merging is associative and agrees with adding; saved states are as good as the states themselves."""
+    """Merging is associative and agrees with adding; saved states are as good as the states
+    themselves."""
     one, two = trial.halves()
     own = trial.own()
     if not two:
@@ -182,7 +215,12 @@ def merging(trial: Trial) -> None:
     whole = trial.result(own, own.add(own.empty(), trial.shaped(one + two)))
     left = own.merge(own.merge(state(one), state(third)), state(rest))
     right = own.merge(state(one), own.merge(state(third), state(rest)))
-    _equal(trial, trial.result(own, left), trial.result(own, right), "merging from the left against from the right")
+    _equal(
+        trial,
+        trial.result(own, left),
+        trial.result(own, right),
+        "merging from the left against from the right",
+    )
     _equal(trial, trial.result(own, left), whole, "merged against added")
 
 
@@ -192,7 +230,11 @@ def in_columns(trial: Trial) -> None:
     windows = [rows for rows in (one, two, one + two) if rows]
     answers = trial.caller().compute(_cells(trial, windows))
     for at, rows in enumerate(windows):
-        _same(_found(answers, at), trial.answer(rows), f"window {at} of {len(windows)} in one call against alone")
+        _same(
+            _found(answers, at),
+            trial.answer(rows),
+            f"window {at} of {len(windows)} in one call against alone",
+        )
 
 
 def partials(trial: Trial) -> None:
@@ -205,7 +247,10 @@ def partials(trial: Trial) -> None:
     if trial.module.nulls == "skip":
         apart, whole = apart.without_nulls(), whole.without_nulls()
     merged = own.merge_groups(own.partials(apart.rows, apart.offsets), np.array([0, 2]))
-    first, second = (pa.array(own.results(states))[0].as_py() for states in (merged, own.partials(whole.rows, whole.offsets)))
+    first, second = (
+        pa.array(own.results(states))[0].as_py()
+        for states in (merged, own.partials(whole.rows, whole.offsets))
+    )
     _equal(trial, first, second, "merged partials against the whole")
 
 
@@ -214,7 +259,10 @@ def ignores_ends(trial: Trial) -> None:
     rows = trial.inside()
     if rows:
         random = Random(trial.seed)
-        other = [(start, max(start, trial.window.start) + random.randint(1, 9), payload) for start, _, payload in rows]
+        other = [
+            (start, max(start, trial.window.start) + random.randint(1, 9), payload)
+            for start, _, payload in rows
+        ]
         _same(trial.answer(rows), trial.answer(other), "other ends")
 
 
@@ -235,11 +283,14 @@ def time_bound(trial: Trial) -> None:
 def _unchanged_before(time: int, one: list[Row], two: list[Row]) -> None:
     early = [[(s, min(e, time), p) for s, e, p in rows if s < time] for rows in (one, two)]
     if difference(*early) is not None:
-        raise Broken(f"a change at {time} changed what lies before it: {_rows(early[0])} against {_rows(early[1])}")
+        raise Broken(
+            f"a change at {time} changed what lies before it: {_rows(early[0])} against {_rows(early[1])}"
+        )
 
 
 def filters(trial: Trial) -> None:
-    """Leaving rows out by the columns that commute, before or after the module, comes to the same."""
+    """Leaving rows out by the columns that commute, before or after the module, comes to the
+    same."""
     rows = trial.inside()
     for name in trial.module.properties.commutes_with_filter:
         values = {identity(row[2][name]) for row in rows}

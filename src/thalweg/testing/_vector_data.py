@@ -1,7 +1,9 @@
-"""One line of a vector file: a query, its inputs, what must come out. Inputs become elements, and get a schema.
+"""One line of a vector file: a query, its inputs, what must come out. Inputs become elements, and
+get a schema.
 
-The format names no types: whole numbers are int64, numbers with a fraction float64, and a column that is always null takes
-the type it has in another source, or int64. A source whose payloads are empty gets one column, `FILLER`, of nulls.
+The format names no types: whole numbers are int64, numbers with a fraction float64, and a column
+that is always null takes the type it has in another source, or int64. A source whose payloads are
+empty gets one column, `FILLER`, of nulls.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ class Vector:
     expected: list[Row] | None
     expected_error: str | None = None
     expected_ctis: tuple[tuple[int, Any], ...] = ()
-    """Finite promises that must have been made: the time, and the partition as a one-tuple or None for all."""
+    """Finite promises that must have been made: the time, and the partition as a one-tuple or None
+    for all."""
 
 
 def read_vector(line: str) -> Vector:
@@ -48,7 +51,9 @@ def read_vector(line: str) -> Vector:
         raise VectorError(f"{raw['name']}: op and inputs must be objects")
     if raw.get("expected_table") is None and not raw.get("expected_error"):
         raise VectorError(f"{raw['name']}: a case needs an expected_table or an expected_error")
-    inputs = {name: [_element(item, name) for item in items] for name, items in raw["inputs"].items()}
+    inputs = {
+        name: [_element(item, name) for item in items] for name, items in raw["inputs"].items()
+    }
     table = raw.get("expected_table")
     return Vector(
         name=str(raw["name"]),
@@ -57,7 +62,9 @@ def read_vector(line: str) -> Vector:
         schemas=_schemas(inputs),
         expected=None if table is None else [_row(item) for item in table],
         expected_error=raw.get("expected_error"),
-        expected_ctis=tuple(_promise(item) for item in raw.get("expected_ctis") or () if item is not None),
+        expected_ctis=tuple(
+            _promise(item) for item in raw.get("expected_ctis") or () if item is not None
+        ),
     )
 
 
@@ -109,8 +116,13 @@ def _schemas(inputs: Mapping[str, Sequence[Element]]) -> dict[str, pa.Schema]:
     for columns in seen.values():
         for name, kinds in columns.items():
             everywhere.setdefault(name, set()).update(kinds)
-    silent = [source for source, elements in inputs.items() if all(isinstance(e, Cti) for e in elements)]
-    return {source: _schema(everywhere if source in silent else columns, everywhere) for source, columns in seen.items()}
+    silent = [
+        source for source, elements in inputs.items() if all(isinstance(e, Cti) for e in elements)
+    ]
+    return {
+        source: _schema(everywhere if source in silent else columns, everywhere)
+        for source, columns in seen.items()
+    }
 
 
 def _schema(columns: Mapping[str, set[str]], everywhere: Mapping[str, set[str]]) -> pa.Schema:
@@ -132,12 +144,17 @@ def _kind(value: Any) -> str:
 
 def _type(kinds: set[str], elsewhere: set[str], name: str) -> pa.DataType:
     known = (kinds - {"null"}) or (elsewhere - {"null"}) or {"int"}
-    if known == {"int"} and elsewhere - {"null"} == {"int", "float"}:  # one column of numbers across the sources
+    if known == {"int"} and elsewhere - {"null"} == {
+        "int",
+        "float",
+    }:  # one column of numbers across the sources
         known = {"float"}
     if known == {"int", "float"}:
         known = {"float"}
     if len(known) > 1:
-        raise VectorError(f"the column {name!r} holds values of several kinds: {', '.join(sorted(known))}")
+        raise VectorError(
+            f"the column {name!r} holds values of several kinds: {', '.join(sorted(known))}"
+        )
     kind = next(iter(known))
     if kind.startswith("list of "):
         return pa.list_(_type({kind.removeprefix("list of ")}, set(), name))

@@ -1,7 +1,9 @@
-"""Expressions of the vector format: Python syntax, read as a tree and translated node by node. Nothing is ever executed.
+"""Expressions of the vector format: Python syntax, read as a tree and translated node by node.
+Nothing is ever executed.
 
-Names are columns, `l.x` and `r.x` the sides of a join, `(a, b)` several keys, `v[0]` a character, `{'a': 0}[v]` a lookup.
-Comparisons follow Python where SQL would answer null: `None == None` is true, and a comparison with `None` is false.
+Names are columns, `l.x` and `r.x` the sides of a join, `(a, b)` several keys, `v[0]` a character,
+`{'a': 0}[v]` a lookup. Comparisons follow Python where SQL would answer null: `None == None` is
+true, and a comparison with `None` is false.
 """
 
 from __future__ import annotations
@@ -31,7 +33,13 @@ _ARITHMETIC: dict[type[ast.operator], str] = {
 _ORDER: dict[type[ast.cmpop], str] = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}
 _FUNCTIONS = {"len": "length", "abs": "abs", "min": "least", "max": "greatest", "round": "round"}
 _CASTS = {"int": pa.int64(), "float": pa.float64(), "str": pa.string()}
-_METHODS = {"upper": "upper", "lower": "lower", "strip": "trim", "startswith": "starts_with", "endswith": "ends_with"}
+_METHODS = {
+    "upper": "upper",
+    "lower": "lower",
+    "strip": "trim",
+    "startswith": "starts_with",
+    "endswith": "ends_with",
+}
 _FALSE = Literal(value=False, type=pa.bool_())
 
 
@@ -66,7 +74,12 @@ def _parsed(text: str) -> ast.expr:
 def _literal(value: object) -> Expr:
     if value is None:
         return Literal(None, pa.null())
-    for kind, type_ in ((bool, pa.bool_()), (int, pa.int64()), (float, pa.float64()), (str, pa.string())):
+    for kind, type_ in (
+        (bool, pa.bool_()),
+        (int, pa.int64()),
+        (float, pa.float64()),
+        (str, pa.string()),
+    ):
         if isinstance(value, kind):
             return Literal(value, type_)
     raise VectorError(f"{value!r} is not a number, text, truth value or None")
@@ -79,7 +92,9 @@ class _Reader:
 
     def read(self, tree: ast.expr) -> Expr:
         """Dispatch on the kind of the tree: `Compare` is read by `_compare`, and so on."""
-        reader: Callable[[ast.expr], Expr] | None = getattr(self, f"_{type(tree).__name__.lower()}", None)
+        reader: Callable[[ast.expr], Expr] | None = getattr(
+            self, f"_{type(tree).__name__.lower()}", None
+        )
         if reader is None:
             raise self._strange(tree)
         return reader(tree)
@@ -102,7 +117,9 @@ class _Reader:
         if isinstance(tree.op, ast.Not):
             return call("not", self.read(tree.operand))
         if isinstance(tree.op, ast.USub):
-            if isinstance(tree.operand, ast.Constant) and isinstance(tree.operand.value, int | float):
+            if isinstance(tree.operand, ast.Constant) and isinstance(
+                tree.operand.value, int | float
+            ):
                 return _literal(-tree.operand.value)
             return call("negate", self.read(tree.operand))
         raise self._strange(tree.op)
@@ -123,13 +140,18 @@ class _Reader:
 
     def _compare(self, tree: ast.Compare) -> Expr:
         operands = [tree.left, *tree.comparators]
-        return _chain("and", [self._pair(*each) for each in zip(tree.ops, operands, operands[1:], strict=False)])
+        return _chain(
+            "and",
+            [self._pair(*each) for each in zip(tree.ops, operands, operands[1:], strict=False)],
+        )
 
     def _pair(self, operator: ast.cmpop, left: ast.expr, right: ast.expr) -> Expr:
         if isinstance(operator, ast.In | ast.NotIn):
             if not isinstance(right, ast.Tuple | ast.List | ast.Set):
                 raise self._strange(right)
-            found = _chain("or", [_same(self.read(left), self.read(item)) for item in right.elts] or [_FALSE])
+            found = _chain(
+                "or", [_same(self.read(left), self.read(item)) for item in right.elts] or [_FALSE]
+            )
             return found if isinstance(operator, ast.In) else call("not", found)
         one, two = self.read(left), self.read(right)
         if isinstance(operator, ast.Eq | ast.Is):
@@ -164,7 +186,11 @@ class _Reader:
 
     def _lookup(self, table: ast.Dict, key: Expr) -> Expr:
         pairs = zip(table.keys, table.values, strict=True)
-        branches = tuple((_same(key, self.read(name)), self.read(value)) for name, value in pairs if name is not None)
+        branches = tuple(
+            (_same(key, self.read(name)), self.read(value))
+            for name, value in pairs
+            if name is not None
+        )
         return Case(branches, None)
 
     def _call(self, tree: ast.Call) -> Expr:
@@ -176,11 +202,15 @@ class _Reader:
         if tree.func.id in _CASTS and len(arguments) == 1:
             return self._cast(arguments[0], _CASTS[tree.func.id])
         if tree.func.id not in _FUNCTIONS:
-            raise VectorError(f"{self._text!r}: the function {tree.func.id!r} is not part of the format")
+            raise VectorError(
+                f"{self._text!r}: the function {tree.func.id!r} is not part of the format"
+            )
         return call(_FUNCTIONS[tree.func.id], *arguments)
 
     def _cast(self, value: Expr, type_: pa.DataType) -> Expr:
-        if pa.types.is_integer(type_) and pa.types.is_floating(value.type_in(self._schema)):  # int() cuts towards zero
+        if pa.types.is_integer(type_) and pa.types.is_floating(
+            value.type_in(self._schema)
+        ):  # int() cuts towards zero
             whole = call("multiply", call("sign", value), call("floor", call("abs", value)))
             return Cast(whole, type_)
         return Cast(value, type_)

@@ -1,4 +1,5 @@
-"""The `op` tree of a vector as a plan. Equal subtrees become one node, as a user would write them."""
+"""The `op` tree of a vector as a plan. Equal subtrees become one node, as a user would write
+them."""
 
 from __future__ import annotations
 
@@ -40,7 +41,13 @@ _AGGREGATES = {
     "first": "first",
     "last": "last",
 }
-_JOINS = {"join": "inner", "left_anti_join": "anti", "left_semi_join": "semi", "left_outer_join": "left", "full_outer_join": "full"}
+_JOINS = {
+    "join": "inner",
+    "left_anti_join": "anti",
+    "left_semi_join": "semi",
+    "left_outer_join": "left",
+    "full_outer_join": "full",
+}
 
 
 def ops_of(op: Op) -> Iterator[Op]:
@@ -53,7 +60,14 @@ def ops_of(op: Op) -> Iterator[Op]:
 
 def unsupported(vector: Vector) -> str | None:
     """Why a case cannot be run at all, or None."""
-    return next((f"{op['op']}: {UNSUPPORTED[op['op']]}" for op in ops_of(vector.op) if op["op"] in UNSUPPORTED), None)
+    return next(
+        (
+            f"{op['op']}: {UNSUPPORTED[op['op']]}"
+            for op in ops_of(vector.op)
+            if op["op"] in UNSUPPORTED
+        ),
+        None,
+    )
 
 
 def order_matters(vector: Vector) -> bool:
@@ -108,12 +122,20 @@ class _Builder:
         if name not in self._sources:
             if name not in self._vector.schemas:
                 raise VectorError(f"there is no input for the source {name!r}")
-            entries = [op for op in ops_of(self._vector.op) if op["op"] == "ingress" and op["in"].get("name") == name]
+            entries = [
+                op
+                for op in ops_of(self._vector.op)
+                if op["op"] == "ingress" and op["in"].get("name") == name
+            ]
             schema = self._vector.schemas[name]
-            scoped = PARTITION in schema.names and any(isinstance(e, Cti) and e.scope is not None for e in self._vector.inputs[name])
+            scoped = PARTITION in schema.names and any(
+                isinstance(e, Cti) and e.scope is not None for e in self._vector.inputs[name]
+            )
             ingress = _ingress(entries[0]) if entries else Ingress()
             groups = (PARTITION,) if scoped or ingress.partition else ()
-            self._sources[name] = nodes.Source(name, schema, ingress, StreamProperties(group_ctis=bool(groups), group_keys=groups))
+            self._sources[name] = nodes.Source(
+                name, schema, ingress, StreamProperties(group_ctis=bool(groups), group_keys=groups)
+            )
         return self._sources[name]
 
     def _group_apply(self, op: Op, group: Node | None) -> Node:
@@ -124,7 +146,9 @@ class _Builder:
         whole = nodes.GroupApply(below, keys, inside, inner)
         if "result" not in op:
             return whole
-        return nodes.GroupApply(below, keys, inside, inner, _named(op["result"], lifetime_schema(whole.result_schema())))
+        return nodes.GroupApply(
+            below, keys, inside, inner, _named(op["result"], lifetime_schema(whole.result_schema()))
+        )
 
 
 def _ingress(op: Op) -> Ingress:
@@ -162,7 +186,9 @@ def _join(op: Op, left: Node, right: Node) -> Node:
     result = _named(op["result"], both) if how in ("inner", "left", "full") else ()
     left_only = _one_side(op, "left_only", both, "l.") if how in ("left", "full") else ()
     right_only = _one_side(op, "right_only", both, "r.") if how == "full" else ()
-    return nodes.Join(left, right, *_keys(op, left, right), predicate, how, result, left_only, right_only)
+    return nodes.Join(
+        left, right, *_keys(op, left, right), predicate, how, result, left_only, right_only
+    )
 
 
 def _one_side(op: Op, which: str, both: pa.Schema, prefix: str) -> Named:
@@ -176,16 +202,22 @@ def _lasting(duration: int | None) -> int:
 
 def _select_many(op: Op, below: Node) -> Node:
     repeat = None if "unnest" in op else _expr(op["repeat"], below)
-    return nodes.SelectMany(below, _named(op["fields"], lifetime_schema(below.schema)), repeat, op.get("unnest"))
+    return nodes.SelectMany(
+        below, _named(op["fields"], lifetime_schema(below.schema)), repeat, op.get("unnest")
+    )
 
 
 def _aggregate(op: Op, below: Node) -> Node:
     calls = op["aggs"]
     if len(calls) == 1:
         (only,) = calls.values()
-        if only["fn"] in ("arg_max", "arg_min") and "by" not in only:  # the whole row of the largest value
+        if (
+            only["fn"] in ("arg_max", "arg_min") and "by" not in only
+        ):  # the whole row of the largest value
             return nodes.TopK(below, 1, _expr(only["of"], below), only["fn"] == "arg_max")
-    return nodes.WindowAggregate(below, SnapshotWindow(), tuple((name, _call(call, below)) for name, call in calls.items()))
+    return nodes.WindowAggregate(
+        below, SnapshotWindow(), tuple((name, _call(call, below)) for name, call in calls.items())
+    )
 
 
 def _call(call: Op, below: Node) -> AggregateCall:
@@ -198,20 +230,34 @@ def _call(call: Op, below: Node) -> AggregateCall:
 
 _UNARY: dict[str, Callable[[Op, Node], Node]] = {
     "where": lambda op, below: nodes.Where(below, _expr(op["pred"], below)),
-    "select": lambda op, below: nodes.Select(below, _named(op["fields"], lifetime_schema(below.schema))),
+    "select": lambda op, below: nodes.Select(
+        below, _named(op["fields"], lifetime_schema(below.schema))
+    ),
     "select_many": _select_many,
     "set_duration": lambda op, below: nodes.SetDuration(below, _lasting(op["duration"])),
-    "alter_lifetime": lambda op, below: nodes.AlterLifetime(below, _expr(op["start"], below), _lasting(op["duration"])),
-    "shift": lambda op, below: nodes.Shift(below, op["by"] if isinstance(op["by"], int) else _expr(op["by"], below)),
+    "alter_lifetime": lambda op, below: nodes.AlterLifetime(
+        below, _expr(op["start"], below), _lasting(op["duration"])
+    ),
+    "shift": lambda op, below: nodes.Shift(
+        below, op["by"] if isinstance(op["by"], int) else _expr(op["by"], below)
+    ),
     "extend": lambda op, below: nodes.Extend(below, op["by"]),
     "clip_duration": lambda op, below: nodes.ClipDuration(below, op["limit"]),
     "point_at_end": lambda _, below: nodes.PointAtEnd(below),
     "chop": lambda op, below: nodes.Chop(below, op["period"], op.get("offset", 0)),
     "stitch": lambda _, below: nodes.Stitch(below),
-    "quantize": lambda op, below: nodes.Quantize(below, op["size"], op["hop"], op.get("progress"), op.get("offset", 0)),
-    "hopping_lifetime": lambda op, below: nodes.HoppingLifetime(below, op["size"], op["hop"], op.get("offset", 0)),
-    "session": lambda op, below: nodes.SessionLifetime(below, op["timeout"], op.get("max_duration")),
+    "quantize": lambda op, below: nodes.Quantize(
+        below, op["size"], op["hop"], op.get("progress"), op.get("offset", 0)
+    ),
+    "hopping_lifetime": lambda op, below: nodes.HoppingLifetime(
+        below, op["size"], op["hop"], op.get("offset", 0)
+    ),
+    "session": lambda op, below: nodes.SessionLifetime(
+        below, op["timeout"], op.get("max_duration")
+    ),
     "aggregate": _aggregate,
-    "topk": lambda op, below: nodes.TopK(below, op["k"], _expr(op["by"], below), op.get("descending", True), op.get("rank")),
+    "topk": lambda op, below: nodes.TopK(
+        below, op["k"], _expr(op["by"], below), op.get("descending", True), op.get("rank")
+    ),
     "distinct": lambda _, below: nodes.Distinct(below),
 }

@@ -1,7 +1,8 @@
 """Playing one vector: many physical forms, and the promises that must come out on the way.
 
-Where the order of the input has no meaning, forms vary everything the fuzzer can vary. Where it has (an ingress decides by
-arrival what is late), they keep each source's order and vary only batch cuts, restarts and the interleaving of sources.
+Where the order of the input has no meaning, forms vary everything the fuzzer can vary. Where it has
+(an ingress decides by arrival what is late), they keep each source's order and vary only batch
+cuts, restarts and the interleaving of sources.
 """
 
 from __future__ import annotations
@@ -67,8 +68,11 @@ def _refusal(vector: Vector, query: Node, engine: EngineType, forms: int) -> str
 
 
 def _missing_promise(vector: Vector, query: Node, engine: EngineType) -> str | None:
-    """In the original order, one element at a time: every promise of the file, or a stronger one, before the end."""
-    if not vector.expected_ctis or hasattr(engine, "settle"):  # an engine that gathers input says nothing before the end
+    """In the original order, one element at a time: every promise of the file, or a stronger one,
+    before the end."""
+    if not vector.expected_ctis or hasattr(
+        engine, "settle"
+    ):  # an engine that gathers input says nothing before the end
         return None
     form = _in_order(vector)
     for consistency in CONSISTENCIES:
@@ -85,22 +89,31 @@ def _missing_promise(vector: Vector, query: Node, engine: EngineType) -> str | N
 
 
 def _settled(vector: Vector, time: int, scope: tuple[object] | None) -> int:
-    """How far "final" must promise at a CTI: not beyond the start of a row that it holds because its end may still move."""
-    mine = [row for row in vector.expected or [] if scope is None or row[2].get(PARTITION) == scope[0]]
+    """How far "final" must promise at a CTI: not beyond the start of a row that it holds because
+    its end may still move."""
+    mine = [
+        row for row in vector.expected or [] if scope is None or row[2].get(PARTITION) == scope[0]
+    ]
     return min([time, *(start for start, end, _ in mine if end >= time)])
 
 
-def _play(vector: Vector, query: Node, form: Form, engine: EngineType, consistency: str) -> Iterator[tuple[bool, Batch]]:
+def _play(
+    vector: Vector, query: Node, form: Form, engine: EngineType, consistency: str
+) -> Iterator[tuple[bool, Batch]]:
     """The output of a form; with each batch, whether the input had ended by then."""
     running = engine(query, consistency=consistency)
     for part in form.steps:
         if isinstance(part, Restart):
             running = engine.restore(query, running.snapshot(), consistency=consistency)
         else:
-            yield from ((False, batch) for batch in running.push(part.source, part.batch(vector.schemas[part.source])))
+            yield from (
+                (False, batch)
+                for batch in running.push(part.source, part.batch(vector.schemas[part.source]))
+            )
     if not _open_end(vector):
         yield from ((True, batch) for batch in running.finish())
-    else:  # nothing more is asked of an engine whose input just stops; one that gathers input plays it now
+    # nothing more is asked of an engine whose input just stops; one that gathers input plays it now
+    else:
         yield from ((True, batch) for batch in getattr(running, "settle", list)())
         yield True, Batch.empty(query.schema, Progress(INFINITY))
 
@@ -126,7 +139,9 @@ def _forms(vector: Vector, query: Node, count: int) -> Iterator[Form]:
             yield _cut_anywhere(vector, random)
         else:
             manner = Manner.draw(random)
-            yield make_form(logicals, manner if made_up is None else replace(manner, spurious=made_up), random)
+            yield make_form(
+                logicals, manner if made_up is None else replace(manner, spurious=made_up), random
+            )
 
 
 def _in_order(vector: Vector) -> Form:
@@ -139,7 +154,8 @@ def _in_order(vector: Vector) -> Form:
 
 
 def _cut_anywhere(vector: Vector, random: Random) -> Form:
-    """Every source in its order. A CTI ends its batch, because a batch's CTIs hold after all of its elements."""
+    """Every source in its order. A CTI ends its batch, because a batch's CTIs hold after all of its
+    elements."""
     cut, restart = random.choice([0, 0.1, 0.4, 1]), random.choice([0, 0.1, 0.5])
     queues: list[list[Step]] = []
     for name, elements in vector.inputs.items():

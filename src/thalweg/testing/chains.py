@@ -1,9 +1,9 @@
 """Chains: the life of one row through its elements.
 
-A row's elements form a chain: one insert, then adjusts, each of which takes the end that the one before left. A sequence
-of elements is an interleaving of chains (and of CTIs), so a physical form of a table is made by choosing chains that end
-in its rows and an interleaving that keeps each chain in order. A chain whose last end is its start leaves no row: the
-row was spurious.
+A row's elements form a chain: one insert, then adjusts, each of which takes the end that the one
+before left. A sequence of elements is an interleaving of chains (and of CTIs), so a physical form
+of a table is made by choosing chains that end in its rows and an interleaving that keeps each chain
+in order. A chain whose last end is its start leaves no row: the row was spurious.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class Chain:
 
 
 def positions_of_chains(elements: Sequence[Element]) -> list[list[int]]:
-    """The positions of each chain's elements. Raises ValueError at an adjust that finds no row with its end."""
+    """The positions of each chain's elements. Raises ValueError at an adjust that finds no row with
+    its end."""
     found: list[list[int]] = []
     open_: dict[Hashable, list[int]] = {}
     for position, element in enumerate(elements):
@@ -71,12 +72,17 @@ def chains_of(elements: Sequence[Element]) -> list[Chain]:
 
     >>> from thalweg.model import adjust, insert
     >>> chains_of([insert({"v": 1}, 3), insert({"v": 2}, 4, 5), adjust({"v": 1}, 3, None, 7)])
-    [Chain(payload={'v': 1}, start=3, ends=(9223372036854775807, 7)), Chain(payload={'v': 2}, start=4, ends=(5,))]
+    [Chain(payload={'v': 1}, start=3, ends=(9223372036854775807, 7)), Chain(payload={'v': 2},
+    start=4, ends=(5,))]
     """
     chains = []
     for positions in positions_of_chains(elements):
         members = [elements[at] for at in positions]
         assert isinstance(members[0], Insert)
-        ends = [member.new_end if isinstance(member, Adjust) else member.end for member in members if not isinstance(member, Cti)]
+        ends = [
+            member.new_end if isinstance(member, Adjust) else member.end
+            for member in members
+            if not isinstance(member, Cti)
+        ]
         chains.append(Chain(members[0].payload, members[0].start, tuple(ends)))
     return chains

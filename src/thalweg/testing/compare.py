@@ -1,7 +1,8 @@
 """Comparing two tables as bags of rows.
 
-Order does not matter, duplicates count. Floats agree within a relative 1e-9 (sums may be added up in another order),
-NaN agrees with NaN, and a float agrees with a whole number of the same size; true and 1 do not agree.
+Order does not matter, duplicates count. Floats agree within a relative 1e-9 (sums may be added up
+in another order), NaN agrees with NaN, and a float agrees with a whole number of the same size;
+true and 1 do not agree.
 """
 
 from __future__ import annotations
@@ -56,11 +57,15 @@ def assert_same_table(expected: Iterable[Row], actual: Iterable[Row]) -> None:
 
 def sort_rows(rows: Iterable[Row]) -> list[Row]:
     """Rows by start, end and the text of the payload: an order to read them in."""
-    return sorted(rows, key=lambda row: (row[0], row[1], repr(sorted(row[2].items(), key=lambda item: item[0]))))
+    return sorted(
+        rows,
+        key=lambda row: (row[0], row[1], repr(sorted(row[2].items(), key=lambda item: item[0]))),
+    )
 
 
 def _without_equals(expected: list[Row], actual: list[Row]) -> tuple[list[Row], list[Row]]:
-    """Both tables without the rows that agree exactly: what is left is small and may be compared pair by pair."""
+    """Both tables without the rows that agree exactly: what is left is small and may be compared
+    pair by pair."""
     common = Counter(map(_exact, expected)) & Counter(map(_exact, actual))
     return _less(expected, common), _less(actual, common)
 

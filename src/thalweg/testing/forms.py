@@ -1,8 +1,9 @@
 """Physical forms: many ways in which one logical input can arrive.
 
-A `Form` is a script: batches of elements pushed into named sources, in order, with restarts (stop, snapshot, restore)
-between them. It prints itself as the Python that rebuilds it. A form is legal for a logical input when every source's
-elements keep the promises they make (`first_violation`) and leave the table of the input (`cht`).
+A `Form` is a script: batches of elements pushed into named sources, in order, with restarts (stop,
+snapshot, restore) between them. It prints itself as the Python that rebuilds it. A form is legal
+for a logical input when every source's elements keep the promises they make (`first_violation`) and
+leave the table of the input (`cht`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,17 @@ from thalweg.testing.chains import Chain, chains_of
 from thalweg.testing.compare import difference
 from thalweg.testing.text import show_element
 
-__all__ = ["RESTART", "Form", "Inputs", "Logical", "Restart", "Step", "illegality", "logical_inputs", "step"]
+__all__ = [
+    "RESTART",
+    "Form",
+    "Inputs",
+    "Logical",
+    "Restart",
+    "Step",
+    "illegality",
+    "logical_inputs",
+    "step",
+]
 
 Inputs = Mapping[str, Sequence[Row | Element]]
 """Per source, either the rows of its table or one sequence of elements that describes it."""
@@ -80,7 +91,12 @@ class Form:
 
     def elements(self, source: str) -> list[Element]:
         """Everything one source receives, in order."""
-        return [element for part in self.steps if isinstance(part, Step) and part.source == source for element in part.elements]
+        return [
+            element
+            for part in self.steps
+            if isinstance(part, Step) and part.source == source
+            for element in part.elements
+        ]
 
     def __len__(self) -> int:
         """How many elements there are in all."""
@@ -104,7 +120,8 @@ class Logical:
 
 
 def logical_inputs(query: Node, inputs: Inputs) -> dict[str, Logical]:
-    """The inputs of a query, source by source; a source without input is empty. Refuses sequences that are not legal."""
+    """The inputs of a query, source by source; a source without input is empty. Refuses sequences
+    that are not legal."""
     schemas = {node.name: node.schema for node in walk(query) if isinstance(node, Source)}
     strange = sorted(set(inputs) - set(schemas))
     if strange:
@@ -120,10 +137,14 @@ def _logical(name: str, schema: pa.Schema, given: Sequence[Row | Element]) -> Lo
     broken = first_violation(elements)
     if broken:
         raise ValueError(f"the input of {name!r} breaks its own promise: {broken}")
-    known = [Chain(payload, start, (end,)) for start, end, payload in rows if end > start] or chains_of(elements)
+    known = [
+        Chain(payload, start, (end,)) for start, end, payload in rows if end > start
+    ] or chains_of(elements)
     nothing = dict.fromkeys(schema.names)
     chains = [replace(chain, payload={**nothing, **chain.payload}) for chain in known]
-    return Logical(schema, tuple(chains), tuple(element for element in elements if isinstance(element, Cti)))
+    return Logical(
+        schema, tuple(chains), tuple(element for element in elements if isinstance(element, Cti))
+    )
 
 
 def illegality(form: Form, logicals: Mapping[str, Logical]) -> str | None:

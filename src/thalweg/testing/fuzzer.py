@@ -1,7 +1,8 @@
 """The physical-variation fuzzer: the answer must not depend on the form in which the input arrives.
 
-`assert_physically_independent` plays many forms of one logical input through an engine and checks each output
-(`checks.output_problem`). A failing form is shrunk, and reported as Python that can be pasted into a test.
+`assert_physically_independent` plays many forms of one logical input through an engine and checks
+each output (`checks.output_problem`). A failing form is shrunk, and reported as Python that can be
+pasted into a test.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ class _Trial:
     horizon: int | None
 
     def tables(self, form: Form) -> dict[str, list[Row]]:
-        return {name: cht(form.elements(name), logical.schema) for name, logical in self.logicals.items()}
+        return {
+            name: cht(form.elements(name), logical.schema)
+            for name, logical in self.logicals.items()
+        }
 
     def wanted(self, form: Form) -> list[Row]:
         if self.expected is not None:
@@ -55,7 +59,8 @@ class _Trial:
         return None if wrong is None else (wrong, batches)
 
     def fails(self, form: Form) -> bool:
-        """Whether a smaller form still fails; one whose answer would be infinite is not a smaller form."""
+        """Whether a smaller form still fails; one whose answer would be infinite is not a smaller
+        form."""
         if self.expected is not None and illegality(form, self.logicals) is not None:
             return False
         try:
@@ -77,25 +82,37 @@ def assert_physically_independent(
     runner: Runner | None = None,
     horizon: int | None = None,
 ) -> None:
-    """Plays `forms` forms of the inputs at each consistency and raises AssertionError at the first wrong output.
+    """Plays `forms` forms of the inputs at each consistency and raises AssertionError at the first
+    wrong output.
 
-    `inputs` gives per source either the rows of its table or a sequence of elements; the CTIs of a sequence are kept,
-    delayed or thinned. `expected` is the table that must come out, the oracle's unless given. `engine` is a class like
-    `thalweg.run.Engine` (the default); `runner` replaces the whole way in which a form is played. The same `seed`
-    makes the same forms.
+    `inputs` gives per source either the rows of its table or a sequence of elements; the CTIs of a
+    sequence are kept, delayed or thinned. `expected` is the table that must come out, the oracle's
+    unless given. `engine` is a class like `thalweg.run.Engine` (the default); `runner` replaces the
+    whole way in which a form is played. The same `seed` makes the same forms.
     """
     __tracebackhide__ = True
     logicals = logical_inputs(query, inputs)
     play = runner if runner is not None else engine_runner(engine)
-    wanted = expected if expected is not None else oracle(query, {n: one.rows for n, one in logicals.items()}, horizon=horizon)
+    wanted = (
+        expected
+        if expected is not None
+        else oracle(query, {n: one.rows for n, one in logicals.items()}, horizon=horizon)
+    )
     levels = (consistency,) if isinstance(consistency, str) else tuple(consistency)
     for number, form in enumerate(forms_of(logicals, forms, seed)):
         for level in levels:
-            # All forms of one input have one table: the oracle is asked once, and again only for shrunk inputs.
+            # All forms of one input have one table: the oracle is asked once, and again only for
+            # shrunk inputs.
             if _Trial(query, logicals, play, level, wanted, horizon).problem(form) is not None:
                 trial = _Trial(query, logicals, play, level, expected, horizon)
                 small = shrink(form, trial.fails, drop_rows=expected is None)
-                raise AssertionError(_report(trial, small, f"form {number} of seed {seed}, {len(form)} elements, shrunk to {len(small)}"))
+                raise AssertionError(
+                    _report(
+                        trial,
+                        small,
+                        f"form {number} of seed {seed}, {len(form)} elements, shrunk to {len(small)}",
+                    )
+                )
 
 
 def assert_form_right(
@@ -111,7 +128,14 @@ def assert_form_right(
     """Plays one form, such as the one a failure reported, and checks its output in the same way."""
     __tracebackhide__ = True
     logicals = logical_inputs(query, {name: form.elements(name) for name in form.sources})
-    trial = _Trial(query, logicals, runner if runner is not None else engine_runner(engine), consistency, expected, horizon)
+    trial = _Trial(
+        query,
+        logicals,
+        runner if runner is not None else engine_runner(engine),
+        consistency,
+        expected,
+        horizon,
+    )
     if trial.problem(form) is not None:
         raise AssertionError(_report(trial, form, "the form given"))
 
@@ -119,12 +143,19 @@ def assert_form_right(
 def _where(reason: BaseException) -> str:
     """The innermost lines of a traceback."""
     frames = traceback.extract_tb(reason.__traceback__)[-3:]
-    return "\n".join(f"  in {frame.name}, line {frame.lineno} of {frame.filename.rsplit('/', 1)[-1]}: {frame.line}" for frame in frames)
+    return "\n".join(
+        f"  in {frame.name}, line {frame.lineno} of {frame.filename.rsplit('/', 1)[-1]}: {frame.line}"
+        for frame in frames
+    )
 
 
 def _report(trial: _Trial, form: Form, origin: str) -> str:
     found = trial.problem(form)
-    problem, batches = found if found is not None else ("it failed once and not again: the engine is not deterministic", [])
+    problem, batches = (
+        found
+        if found is not None
+        else ("it failed once and not again: the engine is not deterministic", [])
+    )
     try:
         actual = show_rows(sort_rows(output_table(batches, trial.query.schema)))
     except Exception as reason:

@@ -1,7 +1,7 @@
 """When two payload values are the same, and which of two comes first.
 
-Null equals null, NaN equals NaN, 0.0 equals -0.0: `identity` turns a value into something hashable that says so.
-`order` sorts values: ordinary ones by size, then NaN, then null.
+Null equals null, NaN equals NaN, 0.0 equals -0.0: `identity` turns a value into something hashable
+that says so. `order` sorts values: ordinary ones by size, then NaN, then null.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The law checker for modules: is what a module says about itself true?
 
-`check_module` tries every law that a module's methods and properties claim on random windows. For windows of rows D, D1, D2:
+`check_module` tries every law that a module's methods and properties claim on random windows. For
+windows of rows D, D1, D2:
 
     the types           every output fits the declared columns, and is stamped within the declared limits
     deterministic       the same rows give the same answer, from a new instance too
@@ -63,7 +64,8 @@ def check_module(
     trials: int = TRIALS,
     seed: int = 0,
 ) -> list[Finding]:
-    """Try every law that the module claims. `columns` are the columns of its input, for a module that takes any."""
+    """Try every law that the module claims. `columns` are the columns of its input, for a module
+    that takes any."""
     found = DEFAULT.find(module) if isinstance(module, str) else module
     schema = _input_schema(found, columns)
     given = tuple(sorted((params or {}).items()))
@@ -85,14 +87,16 @@ def check_module(
 
 
 def assert_module_lawful(module: str | Module, **options: Any) -> None:
-    """Raise AssertionError with a counter-example when a law that the module claims does not hold."""
+    """Raise AssertionError with a counter-example when a law that the module claims does not
+    hold."""
     __tracebackhide__ = True
     broken = [finding for finding in check_module(module, **options) if not finding.holds]
     if broken:
         raise AssertionError("\n".join(f"{finding.law}: {finding.broken}" for finding in broken))
 
 
-# ----------------------------------------------------------------------------------------------------------- windows
+# -----------------------------------------------------------------------------------------------------------
+# windows
 
 
 def _input_schema(module: Module, columns: Mapping[str, str] | None) -> pa.Schema:
@@ -100,8 +104,12 @@ def _input_schema(module: Module, columns: Mapping[str, str] | None) -> pa.Schem
         return schema_of(columns, f"columns for {module.name!r}")
     wanted = module.input_types()
     if wanted is None:
-        raise PlanError(f"module {module.name!r} takes any columns; say on which it shall be checked: columns={{'v': 'double'}}.")
-    return pa.schema([(name, pa.int64() if kind is None else kind) for name, kind in wanted.items()])
+        raise PlanError(
+            f"module {module.name!r} takes any columns; say on which it shall be checked: columns={{'v': 'double'}}."
+        )
+    return pa.schema(
+        [(name, pa.int64() if kind is None else kind) for name, kind in wanted.items()]
+    )
 
 
 def _window(random: Random) -> Window:
@@ -109,8 +117,11 @@ def _window(random: Random) -> Window:
     return Window(start, start + random.randint(1, 12))
 
 
-def _rows(random: Random, schema: pa.Schema, *, nulls: bool) -> list[tuple[int, int, dict[str, Any]]]:
-    """Rows around the windows that are drawn; those that do not overlap one are left out when it is looked at."""
+def _rows(
+    random: Random, schema: pa.Schema, *, nulls: bool
+) -> list[tuple[int, int, dict[str, Any]]]:
+    """Rows around the windows that are drawn; those that do not overlap one are left out when it is
+    looked at."""
     made: list[tuple[int, int, dict[str, Any]]] = []
     for _ in range(random.choice(_SIZES)):
         start = random.randint(-5, 24)
@@ -130,10 +141,13 @@ def _value(random: Random, kind: pa.DataType, *, nulls: bool) -> Any:
         return random.choice(["a", "b", "c", "ab"])
     if pa.types.is_integer(kind):
         return random.randint(0, 5)
-    raise PlanError(f"the law checker has no values of type {kind}; give columns= of numbers, text or booleans.")
+    raise PlanError(
+        f"the law checker has no values of type {kind}; give columns= of numbers, text or booleans."
+    )
 
 
-# --------------------------------------------------------------------------------------------------- counter-examples
+# ---------------------------------------------------------------------------------------------------
+# counter-examples
 
 
 def _problem(law: Callable[[Trial], None], trial: Trial) -> str | None:
@@ -165,7 +179,9 @@ def _smaller(trial: Trial) -> Iterator[Trial]:
     for at, (start, end, payload) in enumerate(rows):
         for name, value in payload.items():
             for plainer in _plainer(value):
-                yield trial.but(rows=[*rows[:at], (start, end, {**payload, name: plainer}), *rows[at + 1 :]])
+                yield trial.but(
+                    rows=[*rows[:at], (start, end, {**payload, name: plainer}), *rows[at + 1 :]]
+                )
 
 
 def _plainer(value: Any) -> Sequence[Any]:

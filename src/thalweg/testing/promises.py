@@ -1,7 +1,8 @@
 """Where CTIs may stand in a sequence of elements, and putting them there.
 
-Before position i the strongest legal CTI is the smallest sync time from i on; for a scope, of the elements that match
-it. A CTI that is given stands, at the earliest, right after the last element that would break it.
+Before position i the strongest legal CTI is the smallest sync time from i on; for a scope, of the
+elements that match it. A CTI that is given stands, at the earliest, right after the last element
+that would break it.
 """
 
 from __future__ import annotations
@@ -27,22 +28,35 @@ def _breaks(element: Data, promise: Cti) -> bool:
 
 def _limit(data: list[Data], place: int, scope: Payload | None = None) -> int:
     """The strongest promise that may be made before position `place`."""
-    return min((element.sync for element in data[place:] if _touches(element, scope)), default=INFINITY)
+    return min(
+        (element.sync for element in data[place:] if _touches(element, scope)), default=INFINITY
+    )
 
 
-def with_promises(data: list[Data], given: Sequence[Cti], manner: Manner, random: Random) -> list[Element]:
+def with_promises(
+    data: list[Data], given: Sequence[Cti], manner: Manner, random: Random
+) -> list[Element]:
     """The sequence with CTIs: the `given` ones, as far as they are kept, and others."""
     promises: list[tuple[int, Cti]] = []
     for promise in given:
         if random.random() < manner.keep:
-            place = max((at + 1 for at, element in enumerate(data) if _breaks(element, promise)), default=0)
-            promises.append((random.randint(place, len(data)) if random.random() < manner.delay else place, promise))
+            place = max(
+                (at + 1 for at, element in enumerate(data) if _breaks(element, promise)), default=0
+            )
+            promises.append(
+                (
+                    random.randint(place, len(data)) if random.random() < manner.delay else place,
+                    promise,
+                )
+            )
     scopes = [promise.scope for promise in given if promise.scope is not None]
     for place in range(len(data) + 1):
         if random.random() < manner.promises:
             scope = _some_scope(scopes, data, random) if scopes and random.random() < 0.5 else None
             limit = _limit(data, place, scope)
-            promises.append((place, Cti(limit if manner.strongest else _weaker(limit, data, random), scope)))
+            promises.append(
+                (place, Cti(limit if manner.strongest else _weaker(limit, data, random), scope))
+            )
     return _merged(data, promises)
 
 

@@ -1,7 +1,7 @@
 """An engine that waits: it keeps all input and asks the oracle when the input ends.
 
-It is right by definition, silent until the end, and small. The fuzzer is tested with it and with broken copies of it;
-it shows what an engine must offer to be driven by a form.
+It is right by definition, silent until the end, and small. The fuzzer is tested with it and with
+broken copies of it; it shows what an engine must offer to be driven by a form.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ class ReferenceEngine:
     [Insert(payload={'v': 1}, start=12, end=15), Cti(time=9223372036854775807, scope=None)]
     """
 
-    def __init__(self, query: Node, *, consistency: str = "speculative", hold: int | None = None) -> None:
+    def __init__(
+        self, query: Node, *, consistency: str = "speculative", hold: int | None = None
+    ) -> None:
         self.query, self.consistency, self.hold = query, consistency, hold
         self.schemas = {node.name: node.schema for node in walk(query) if isinstance(node, Source)}
         self.seen: dict[str, list[Element]] = {name: [] for name in self.schemas}
@@ -52,16 +54,36 @@ class ReferenceEngine:
 
     def snapshot(self) -> bytes:
         blobs = [
-            _to_ipc(Batch.concat(list(batches_of(seen, self.schemas[name])), self.schemas[name]).to_table())
+            _to_ipc(
+                Batch.concat(
+                    list(batches_of(seen, self.schemas[name])), self.schemas[name]
+                ).to_table()
+            )
             for name, seen in self.seen.items()
         ]
-        return _to_ipc(pa.table({"source": pa.array(list(self.seen), pa.string()), "elements": pa.array(blobs, pa.binary())}))
+        return _to_ipc(
+            pa.table(
+                {
+                    "source": pa.array(list(self.seen), pa.string()),
+                    "elements": pa.array(blobs, pa.binary()),
+                }
+            )
+        )
 
     @classmethod
-    def restore(cls, query: Node, snapshot: bytes, *, consistency: str = "speculative", hold: int | None = None) -> Self:
+    def restore(
+        cls,
+        query: Node,
+        snapshot: bytes,
+        *,
+        consistency: str = "speculative",
+        hold: int | None = None,
+    ) -> Self:
         engine = cls(query, consistency=consistency, hold=hold)
         for kept in _from_ipc(snapshot).to_pylist():
-            engine.seen[kept["source"]] = list(elements_of([Batch.from_table(_from_ipc(kept["elements"]))]))
+            engine.seen[kept["source"]] = list(
+                elements_of([Batch.from_table(_from_ipc(kept["elements"]))])
+            )
         return engine
 
 

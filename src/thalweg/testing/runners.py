@@ -1,4 +1,5 @@
-"""Runners: what plays a form and returns the output batches. Any engine that can be driven this way can be fuzzed."""
+"""Runners: what plays a form and returns the output batches. Any engine that can be driven this way
+can be fuzzed."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from thalweg.testing.forms import Form, Restart
 __all__ = ["EngineLike", "EngineType", "Runner", "engine_runner"]
 
 Runner: TypeAlias = Callable[[Node, Form, str], list[Batch]]
-"""`runner(query, form, consistency)`: all output, the end of input being an infinite CTI on every source."""
+"""`runner(query, form, consistency)`: all output, the end of input being an infinite CTI on every
+source."""
 
 
 class EngineLike(Protocol):
@@ -40,7 +42,9 @@ def engine_runner(engine: EngineType | None = None) -> Runner:
 
     def run(query: Node, form: Form, consistency: str) -> list[Batch]:
         schemas = {node.name: node.schema for node in walk(query) if isinstance(node, Source)}
-        again = deepcopy(query)  # who goes on after a restart builds the query anew: same meaning, other objects
+        again = deepcopy(
+            query
+        )  # who goes on after a restart builds the query anew: same meaning, other objects
         running = kind(query, consistency=consistency)
         output: list[Batch] = []
         for part in form.steps:

@@ -1,7 +1,8 @@
 """Making a failing form small.
 
-Every move leaves a legal form with less in it: fewer rows, fewer detours, fewer CTIs, restarts and batches. Moves are
-tried, larger ones first, and kept while the form still fails, until none of them helps.
+Every move leaves a legal form with less in it: fewer rows, fewer detours, fewer CTIs, restarts and
+batches. Moves are tried, larger ones first, and kept while the form still fails, until none of them
+helps.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _MOST_RUNS = 3000
 
 
 def shrink(form: Form, fails: Callable[[Form], bool], *, drop_rows: bool = True) -> Form:
-    """The smallest form found that still fails. Without `drop_rows` the tables of the sources stay as they are."""
+    """The smallest form found that still fails. Without `drop_rows` the tables of the sources stay
+    as they are."""
     runs = 0
     rows = [_fewer_rows, _shorter_chains] if drop_rows else [_fewer_spurious]
     moves = [_fewer_restarts, *rows, _fewer_promises, _fewer_detours, _fewer_batches, _fewer_turns]
@@ -56,13 +58,16 @@ def _parts(size: int) -> Iterator[tuple[int, int]]:
 
 
 def _without(form: Form, gone: set[tuple[int, int]]) -> Form:
-    """A form without some elements, each given as (step, place in it); steps that become empty go too."""
+    """A form without some elements, each given as (step, place in it); steps that become empty go
+    too."""
     steps: list[Step | Restart] = []
     for number, part in enumerate(form.steps):
         if isinstance(part, Restart):
             steps.append(part)
             continue
-        kept = [element for place, element in enumerate(part.elements) if (number, place) not in gone]
+        kept = [
+            element for place, element in enumerate(part.elements) if (number, place) not in gone
+        ]
         if kept:
             steps.append(step(part.source, *kept))
     return Form(tuple(steps))
@@ -70,7 +75,11 @@ def _without(form: Form, gone: set[tuple[int, int]]) -> Form:
 
 def _places(form: Form, source: str) -> list[tuple[int, int]]:
     """Where each element of a source is, in the order of `form.elements(source)`."""
-    steps = [(number, part) for number, part in enumerate(form.steps) if isinstance(part, Step) and part.source == source]
+    steps = [
+        (number, part)
+        for number, part in enumerate(form.steps)
+        if isinstance(part, Step) and part.source == source
+    ]
     return [(number, place) for number, part in steps for place in range(len(part.elements))]
 
 
@@ -83,13 +92,22 @@ def _fewer_restarts(form: Form) -> Iterator[Form]:
 
 def _fewer_promises(form: Form) -> Iterator[Form]:
     steps = [(number, part) for number, part in enumerate(form.steps) if isinstance(part, Step)]
-    ctis = [(number, at) for number, part in steps for at, element in enumerate(part.elements) if isinstance(element, Cti)]
+    ctis = [
+        (number, at)
+        for number, part in steps
+        for at, element in enumerate(part.elements)
+        if isinstance(element, Cti)
+    ]
     for begin, end in _parts(len(ctis)):
         yield _without(form, set(ctis[begin:end]))
 
 
 def _chains(form: Form) -> list[tuple[str, list[int]]]:
-    return [(source, positions) for source in form.sources for positions in positions_of_chains(form.elements(source))]
+    return [
+        (source, positions)
+        for source in form.sources
+        for positions in positions_of_chains(form.elements(source))
+    ]
 
 
 def _fewer_rows(form: Form, *, only_spurious: bool = False) -> Iterator[Form]:
@@ -115,7 +133,8 @@ def _shorter_chains(form: Form) -> Iterator[Form]:
 
 
 def _fewer_detours(form: Form) -> Iterator[Form]:
-    """Each chain straight to its end, or with one end left out. The joined element stands where either part stood."""
+    """Each chain straight to its end, or with one end left out. The joined element stands where
+    either part stood."""
     for source, positions in _chains(form):
         elements = form.elements(source)
         yield from _straightened(form, source, positions)
@@ -129,11 +148,18 @@ def _straightened(form: Form, source: str, positions: list[int]) -> Iterator[For
     elements = form.elements(source)
     last = elements[positions[-1]]
     if isinstance(last, Adjust) and len(positions) > 2 and last.new_end > last.start:
-        yield _replaced(form, source, positions[0], Insert(last.payload, last.start, last.new_end), set(positions[1:]))
+        yield _replaced(
+            form,
+            source,
+            positions[0],
+            Insert(last.payload, last.start, last.new_end),
+            set(positions[1:]),
+        )
 
 
 def _joined(one: Element, two: Element) -> Element | None:
-    """One element in place of two that follow each other in a chain; None when nothing is left of them."""
+    """One element in place of two that follow each other in a chain; None when nothing is left of
+    them."""
     assert isinstance(two, Adjust) and not isinstance(one, Cti)
     if isinstance(one, Insert):
         return Insert(two.payload, two.start, two.new_end) if two.new_end > two.start else None
@@ -176,6 +202,14 @@ def _fewer_turns(form: Form) -> Iterator[Form]:
     """Batches of one source moved next to each other, so that they can be merged."""
     for at in range(len(form.steps) - 2):
         one, two, three = form.steps[at : at + 3]
-        if isinstance(one, Step) and isinstance(three, Step) and isinstance(two, Step) and one.source == three.source != two.source:
-            for order in ((step(one.source, *one.elements, *three.elements), two), (two, step(one.source, *one.elements, *three.elements))):
+        if (
+            isinstance(one, Step)
+            and isinstance(three, Step)
+            and isinstance(two, Step)
+            and one.source == three.source != two.source
+        ):
+            for order in (
+                (step(one.source, *one.elements, *three.elements), two),
+                (two, step(one.source, *one.elements, *three.elements)),
+            ):
                 yield Form((*form.steps[:at], *order, *form.steps[at + 3 :]))

@@ -1,7 +1,8 @@
 """Spark as an engine that the fuzzer and the vectors can drive.
 
-Steps are gathered and played when the input ends: as files of elements, a few per micro-batch, through a real streaming
-query. A restart in the form is a real one: the query stops and another one goes on from its checkpoint.
+Steps are gathered and played when the input ends: as files of elements, a few per micro-batch,
+through a real streaming query. A restart in the form is a real one: the query stops and another one
+goes on from its checkpoint.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.ipc
 
+from thalweg.io.events import Feed, batches_from
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.plan.nodes import Node, Source, walk
-from thalweg.run.inputs import Feed, batches_from
+from thalweg.shards.exchange import Header, batch_of_blob
+from thalweg.shards.fragments import fragments_of
 from thalweg.spark.feeds import Files
-from thalweg.spark.fragments import fragments_of
 from thalweg.spark.query import prepare
 from thalweg.spark.running import RunningQuery
-from thalweg.spark.wire import Header, batch_of_blob
 from thalweg.stream import Stream
 
 __all__ = ["SparkEngine"]
@@ -44,7 +45,11 @@ class SparkEngine:
         self._script: Script = []
 
     def push(self, source_name: str, feed: Feed) -> list[Batch]:
-        schema = next(node.schema for node in walk(self._query) if isinstance(node, Source) and node.name == source_name)
+        schema = next(
+            node.schema
+            for node in walk(self._query)
+            if isinstance(node, Source) and node.name == source_name
+        )
         self._script += [(source_name, batch) for batch in batches_from(feed, schema, source_name)]
         return []
 
@@ -53,7 +58,9 @@ class SparkEngine:
         return str(len(_HELD) - 1).encode()
 
     @classmethod
-    def restore(cls, query: Stream | Node, snapshot: bytes, *, consistency: str = "speculative") -> SparkEngine:
+    def restore(
+        cls, query: Stream | Node, snapshot: bytes, *, consistency: str = "speculative"
+    ) -> SparkEngine:
         engine = cls(query, consistency=consistency)
         engine._script = _HELD[int(snapshot)]
         return engine
@@ -72,7 +79,11 @@ class SparkEngine:
         for name in sources:
             (folder / name).mkdir()
         # One after the other, so that the whole script goes through one checkpoint.
-        segments = [list(group) for ends, group in groupby(self._script, lambda part: part is None) if not ends] or [[]]
+        segments = [
+            list(group)
+            for ends, group in groupby(self._script, lambda part: part is None)
+            if not ends
+        ] or [[]]
         out: list[Batch] = []
         number = 0
         for index, segment in enumerate(segments):
@@ -80,7 +91,10 @@ class SparkEngine:
                 assert part is not None
                 _write(folder / part[0] / f"{number:06}.arrow", part[1])
                 number += 1
-            feeds = {name: self._files(folder / name, finish=finish and index == len(segments) - 1) for name in sources}
+            feeds = {
+                name: self._files(folder / name, finish=finish and index == len(segments) - 1)
+                for name in sources
+            }
             out += self._run(feeds, folder)
         return out
 
@@ -89,14 +103,20 @@ class SparkEngine:
 
     def _run(self, feeds: dict[str, Files], folder: Path) -> list[Batch]:
         checkpoint = folder / "checkpoint"
-        ready = prepare(self._query, feeds, checkpoint=str(checkpoint), consistency=self._consistency)
+        ready = prepare(
+            self._query, feeds, checkpoint=str(checkpoint), consistency=self._consistency
+        )
         collected: dict[int, list[Any]] = {}
 
         def collect(rows: Any, batch: int) -> None:
             collected[batch] = rows.select("bucket", "kind", "cti", "blob").collect()
 
-        writer = ready.output.writeStream.foreachBatch(collect).option("checkpointLocation", str(checkpoint))
-        RunningQuery(ready.begin(writer.trigger(availableNow=True)), ready, None, None).wait()  # raises what one of ours would
+        writer = ready.output.writeStream.foreachBatch(collect).option(
+            "checkpointLocation", str(checkpoint)
+        )
+        RunningQuery(
+            ready.begin(writer.trigger(availableNow=True)), ready, None, None
+        ).wait()  # raises what one of ours would
         return [_one(rows, self._query.schema) for _, rows in sorted(collected.items())]
 
 
@@ -105,7 +125,9 @@ _HELD: list[Script] = []
 
 def _write(path: Path, batch: Batch) -> None:
     table = batch.to_table()
-    table = table.replace_schema_metadata({b"thalweg": Header.of_progress(batch.progress).to_json().encode()})
+    table = table.replace_schema_metadata(
+        {b"thalweg": Header.of_progress(batch.progress).to_json().encode()}
+    )
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
 
@@ -113,5 +135,11 @@ def _write(path: Path, batch: Batch) -> None:
 def _one(rows: list[Any], schema: pa.Schema) -> Batch:
     """The output of a micro-batch: all buckets together, promising what all of them promise."""
     parts = [batch_of_blob(bytes(row["blob"])) for row in rows if row["kind"] == "changes"]
-    known = [NO_PROGRESS if row["cti"] is None else Progress(row["cti"]) for row in rows if row["kind"] == "figures"]
-    return Batch.concat(parts, schema).with_progress(reduce(Progress.meet, known, Progress(known[0].cti)) if known else NO_PROGRESS)
+    known = [
+        NO_PROGRESS if row["cti"] is None else Progress(row["cti"])
+        for row in rows
+        if row["kind"] == "figures"
+    ]
+    return Batch.concat(parts, schema).with_progress(
+        reduce(Progress.meet, known, Progress(known[0].cti)) if known else NO_PROGRESS
+    )

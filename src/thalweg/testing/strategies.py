@@ -1,7 +1,8 @@
 """Hypothesis strategies for tables, element sequences, windows and queries.
 
-The domains are small on purpose: times of 0 to 40, a handful of values. Equal starts, touching lifetimes, duplicates
-and ties, which is where operators go wrong, are then common. Needs hypothesis (`thalweg[testing]`).
+The domains are small on purpose: times of 0 to 40, a handful of values. Equal starts, touching
+lifetimes, duplicates and ties, which is where operators go wrong, are then common. Needs hypothesis
+(`thalweg[testing]`).
 """
 
 from __future__ import annotations
@@ -41,7 +42,17 @@ from thalweg.testing.forms import Form, Logical
 from thalweg.testing.variation import Manner, make_form
 from thalweg.windows import HoppingWindow, SessionWindow, SnapshotWindow, Window
 
-__all__ = ["KEYED", "element_sequences", "forms", "hopping_windows", "manners", "queries", "rows", "values", "windows"]
+__all__ = [
+    "KEYED",
+    "element_sequences",
+    "forms",
+    "hopping_windows",
+    "manners",
+    "queries",
+    "rows",
+    "values",
+    "windows",
+]
 
 KEYED: pa.Schema = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 """The schema used unless another is given: a key and a value."""
@@ -73,8 +84,11 @@ def rows(
     infinite: bool = False,
     nulls: tuple[str, ...] = (),
 ) -> st.SearchStrategy[list[Row]]:
-    """Tables. Only the columns named in `nulls` hold nulls; only with `infinite` do rows last for ever."""
-    payloads = st.fixed_dictionaries({field.name: values(field.type, null=field.name in nulls) for field in schema})
+    """Tables. Only the columns named in `nulls` hold nulls; only with `infinite` do rows last for
+    ever."""
+    payloads = st.fixed_dictionaries(
+        {field.name: values(field.type, null=field.name in nulls) for field in schema}
+    )
     lengths: st.SearchStrategy[int] = st.integers(*durations)
     if infinite:
         lengths = st.one_of(lengths, st.just(INFINITY))
@@ -94,30 +108,44 @@ def manners() -> st.SearchStrategy[Manner]:
 
 def forms(logicals: Mapping[str, Logical]) -> st.SearchStrategy[Form]:
     """Physical forms of given inputs."""
-    return st.builds(lambda manner, seed: make_form(logicals, manner, Random(seed)), manners(), st.integers(0, 2**32))
+    return st.builds(
+        lambda manner, seed: make_form(logicals, manner, Random(seed)),
+        manners(),
+        st.integers(0, 2**32),
+    )
 
 
 @st.composite
-def element_sequences(draw: st.DrawFn, /, schema: pa.Schema = KEYED, **options: Any) -> list[Element]:
-    """Legal sequences of elements with adjusts, spurious rows and CTIs; `options` are those of `rows`."""
-    chains = [Chain(payload, start, (end,)) for start, end, payload in draw(rows(schema, **options))]
+def element_sequences(
+    draw: st.DrawFn, /, schema: pa.Schema = KEYED, **options: Any
+) -> list[Element]:
+    """Legal sequences of elements with adjusts, spurious rows and CTIs; `options` are those of
+    `rows`."""
+    chains = [
+        Chain(payload, start, (end,)) for start, end, payload in draw(rows(schema, **options))
+    ]
     return draw(forms({"s": Logical(schema, tuple(chains))})).elements("s")
 
 
 def hopping_windows(*, max_size: int = 12) -> st.SearchStrategy[HoppingWindow]:
     """Hopping windows: tumbling, overlapping, and with gaps between them."""
-    return st.builds(HoppingWindow, st.integers(1, max_size), st.integers(1, max_size), st.integers(0, 5))
+    return st.builds(
+        HoppingWindow, st.integers(1, max_size), st.integers(1, max_size), st.integers(0, 5)
+    )
 
 
 def windows() -> st.SearchStrategy[Window]:
     """Windows of every kind."""
-    return st.one_of(st.just(SnapshotWindow()), hopping_windows(), st.builds(SessionWindow, st.integers(1, 9)))
+    return st.one_of(
+        st.just(SnapshotWindow()), hopping_windows(), st.builds(SessionWindow, st.integers(1, 9))
+    )
 
 
 def queries(*sources: Source, depth: int = 3) -> st.SearchStrategy[Node]:
     """Random queries over sources with the schema `KEYED`; every node in them has that schema too.
 
-    They are finite over finite rows. At least one source is needed; two make joins between streams possible.
+    They are finite over finite rows. At least one source is needed; two make joins between streams
+    possible.
     """
     leaves = st.sampled_from(sources)
     return st.recursive(leaves, _grown, max_leaves=depth)
@@ -127,7 +155,9 @@ def _grown(below: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
     small = st.integers(1, 9)
     return st.one_of(
         st.builds(lambda node, v: Where(node, col("v") > v), below, st.integers(0, 2)),
-        st.builds(lambda node: Select(node, (("k", col("v") % 2), ("v", col("k") + col("v")))), below),
+        st.builds(
+            lambda node: Select(node, (("k", col("v") % 2), ("v", col("k") + col("v")))), below
+        ),
         st.builds(Shift, below, st.integers(-5, 5)),
         st.builds(Extend, below, st.integers(-5, 5)),
         st.builds(ClipDuration, below, small),
@@ -140,7 +170,9 @@ def _grown(below: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
         st.builds(Distinct, below),
         st.builds(Union, below, below),
         st.builds(lambda one, two: ClipBy(one, two, (col("k"),), (col("k"),)), below, below),
-        st.builds(_join, below, below, st.sampled_from(["inner", "left", "right", "full", "semi", "anti"])),
+        st.builds(
+            _join, below, below, st.sampled_from(["inner", "left", "right", "full", "semi", "anti"])
+        ),
         st.builds(_aggregate, below, windows(), st.sampled_from([count(), sum_("v"), max_("v")])),
     )
 
@@ -148,7 +180,16 @@ def _grown(below: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
 def _join(one: Node, two: Node, how: str) -> Node:
     alone = (("k", col("k")), ("v", col("v")))
     result = (("k", col("l.k")), ("v", col("l.v") + col("r.v")))
-    return Join(one, two, (col("k"),), (col("k"),), how=how, result=result, left_only=alone, right_only=alone)
+    return Join(
+        one,
+        two,
+        (col("k"),),
+        (col("k"),),
+        how=how,
+        result=result,
+        left_only=alone,
+        right_only=alone,
+    )
 
 
 def _aggregate(node: Node, window: Window, call: Any) -> Node:

@@ -1,4 +1,5 @@
-"""How rows, elements and queries are written in messages: as Python that can be pasted into a test."""
+"""How rows, elements and queries are written in messages: as Python that can be pasted into a
+test."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ def show_value(value: Any) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return f"float('{value}')"
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{name!r}: {show_value(item)}" for name, item in value.items()) + "}"
+        return (
+            "{" + ", ".join(f"{name!r}: {show_value(item)}" for name, item in value.items()) + "}"
+        )
     if isinstance(value, list):
         return "[" + ", ".join(show_value(item) for item in value) + "]"
     return repr(value)
@@ -61,7 +64,9 @@ def show_rows(rows: Iterable[Row], indent: str = "  ") -> str:
     >>> print(show_rows([(3, INFINITY, {"v": 1})]))
       (3, INFINITY, {'v': 1}),
     """
-    lines = [f"{indent}({s}, {'INFINITY' if e == INFINITY else e}, {show_value(p)})," for s, e, p in rows]
+    lines = [
+        f"{indent}({s}, {'INFINITY' if e == INFINITY else e}, {show_value(p)})," for s, e, p in rows
+    ]
     return "\n".join(lines) or f"{indent}(empty)"
 
 
@@ -76,7 +81,11 @@ def _tree(node: Node, indent: str, role: str) -> list[str]:
         value = getattr(node, field.name) if field.init else None
         if isinstance(value, Node):
             below.append((field.name, value))
-        elif field.init and not (isinstance(node, Source) and field.name in ("ingress", "declared", "feed")) and field.name != "facts":
+        elif (
+            field.init
+            and not (isinstance(node, Source) and field.name in ("ingress", "declared", "feed"))
+            and field.name != "facts"
+        ):
             beside.append(f"{field.name}={_setting(value)}")
     lines = [f"{indent}{role}{type(node).__name__}({', '.join(beside)})"]
     for name, child in below:

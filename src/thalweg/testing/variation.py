@@ -4,8 +4,8 @@ A form is made in five moves, each more or less wild (`Manner`):
 
 1. chains: rows take detours over other ends; spurious rows are added that vanish again
 2. arrival: the chains are interleaved, anywhere between ordered by time and shuffled
-3. promises: CTIs are put where they are legal. The CTIs of the input are kept, delayed or thinned; others are added.
-   Scoped CTIs are added only where the input itself has some.
+3. promises: CTIs are put where they are legal. The CTIs of the input are kept, delayed or thinned;
+   others are added. Scoped CTIs are added only where the input itself has some.
 4. cuts: the sequence is cut into batches, from one element at a time to a single batch
 5. the batches of all sources are interleaved, and restarts are put between them
 """
@@ -33,15 +33,22 @@ _FIRST = (PLAIN, PUNCTUATED, WILD)
 
 
 def forms_of(logicals: Mapping[str, Logical], count: int, seed: int = 0) -> Iterator[Form]:
-    """`count` forms of the same input: a plain one, an ordered one full of CTIs, a wild one, then ever new ones."""
+    """`count` forms of the same input: a plain one, an ordered one full of CTIs, a wild one, then
+    ever new ones."""
     for number in range(count):
         random = Random(f"{seed}/{number}")
-        yield make_form(logicals, _FIRST[number] if number < len(_FIRST) else Manner.draw(random), random)
+        yield make_form(
+            logicals, _FIRST[number] if number < len(_FIRST) else Manner.draw(random), random
+        )
 
 
 def make_form(logicals: Mapping[str, Logical], manner: Manner, random: Random) -> Form:
-    """One form. It is checked before it is handed out: a form that is not legal is a mistake in this module."""
-    queues = [_cut(name, _sequence(logical, manner, random), manner, random) for name, logical in logicals.items()]
+    """One form. It is checked before it is handed out: a form that is not legal is a mistake in
+    this module."""
+    queues = [
+        _cut(name, _sequence(logical, manner, random), manner, random)
+        for name, logical in logicals.items()
+    ]
     form = Form(tuple(_interleave(queues, manner, random)))
     wrong = illegality(form, logicals)
     if wrong:
@@ -50,12 +57,16 @@ def make_form(logicals: Mapping[str, Logical], manner: Manner, random: Random) -
 
 
 def _sequence(logical: Logical, manner: Manner, random: Random) -> list[Element]:
-    chains = [_detour(chain, random) if random.random() < manner.detours else chain for chain in logical.chains]
+    chains = [
+        _detour(chain, random) if random.random() < manner.detours else chain
+        for chain in logical.chains
+    ]
     chains += [_spurious(logical, random) for _ in range(manner.spurious)]
     return with_promises(_arrival(chains, manner, random), logical.promises, manner, random)
 
 
-# ----------------------------------------------------------------------------------------------------------- chains
+# -----------------------------------------------------------------------------------------------------------
+# chains
 
 
 def _detour(chain: Chain, random: Random) -> Chain:
@@ -74,18 +85,29 @@ def _detour(chain: Chain, random: Random) -> Chain:
 
 def _some_end(start: int, last: int, random: Random) -> int:
     near = last if start < last < INFINITY else start + 5
-    return random.choice([INFINITY, near, near + random.randint(1, 6), random.randint(start + 1, max(start + 1, near))])
+    return random.choice(
+        [
+            INFINITY,
+            near,
+            near + random.randint(1, 6),
+            random.randint(start + 1, max(start + 1, near)),
+        ]
+    )
 
 
 def _spurious(logical: Logical, random: Random) -> Chain:
     """A row that will turn out never to have existed; often it resembles a real one."""
-    payload = {field.name: _some_value(field.name, field.type, logical, random) for field in logical.schema}
+    payload = {
+        field.name: _some_value(field.name, field.type, logical, random) for field in logical.schema
+    }
     start = random.randint(0, 10)
     if logical.chains:
         model = random.choice(logical.chains)
         payload = dict(model.payload) if random.random() < 0.6 else payload
         start = model.start + random.choice([0, 0, 0, -1, 1, random.randint(-4, 8)])
-    ends = [_some_end(start, start + random.randint(1, 8), random) for _ in range(random.randint(1, 2))]
+    ends = [
+        _some_end(start, start + random.randint(1, 8), random) for _ in range(random.randint(1, 2))
+    ]
     return Chain(payload, start, (*dict.fromkeys(ends), start))
 
 
@@ -102,17 +124,21 @@ def _some_value(name: str, kind: pa.DataType, logical: Logical, random: Random) 
     return random.choice(["a", "b"]) if pa.types.is_string(kind) else None
 
 
-# ---------------------------------------------------------------------------------------------------------- arrival
+# ----------------------------------------------------------------------------------------------------------
+# arrival
 
 
 def _arrival(chains: list[Chain], manner: Manner, random: Random) -> list[Data]:
-    """The elements of all chains, each chain in its own order, by time as far as the disorder lets them."""
+    """The elements of all chains, each chain in its own order, by time as far as the disorder lets
+    them."""
     placed = []
     for chain in chains:
         place, tie = float("-inf"), 0.0
         for turn, element in enumerate(chain.elements()):
             shuffled = manner.disorder == float("inf")
-            mine = random.random() if shuffled else element.sync + random.uniform(0, manner.disorder)
+            mine = (
+                random.random() if shuffled else element.sync + random.uniform(0, manner.disorder)
+            )
             if mine > place:
                 place, tie = mine, random.random()
             placed.append((place, tie, turn, element))
@@ -120,7 +146,8 @@ def _arrival(chains: list[Chain], manner: Manner, random: Random) -> list[Data]:
     return [element for *_, element in placed]
 
 
-# ---------------------------------------------------------------------------------------------- cuts and interleaving
+# ----------------------------------------------------------------------------------------------
+# cuts and interleaving
 
 
 def _cut(source: str, elements: list[Element], manner: Manner, random: Random) -> list[Step]:
@@ -132,7 +159,9 @@ def _cut(source: str, elements: list[Element], manner: Manner, random: Random) -
     return [step(source, *batch) for batch in batches if batch]
 
 
-def _interleave(queues: list[list[Step]], manner: Manner, random: Random) -> Iterator[Step | Restart]:
+def _interleave(
+    queues: list[list[Step]], manner: Manner, random: Random
+) -> Iterator[Step | Restart]:
     waiting = [list(queue) for queue in queues if queue]
     while waiting:
         queue = waiting[0] if manner.in_turn else random.choice(waiting)

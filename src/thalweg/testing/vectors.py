@@ -2,9 +2,10 @@
 
     python -m thalweg.testing.vectors FILE [--engine local|spark] [--forms N]
 
-prints one JSON object a line, `{"name", "status": "pass" | "fail" | "unsupported", "detail"}`, and ends with code 0 only when
-nothing failed. Each case is played under N physical forms (50 unless told; 2 on Spark), at every consistency in turn: the table must
-be the expected one, every output must keep its own promises, and the promises the file asks for must have been made.
+prints one JSON object a line, `{"name", "status": "pass" | "fail" | "unsupported", "detail"}`, and
+ends with code 0 only when nothing failed. Each case is played under N physical forms (50 unless
+told; 2 on Spark), at every consistency in turn: the table must be the expected one, every output
+must keep its own promises, and the promises the file asks for must have been made.
 """
 
 from __future__ import annotations
@@ -66,10 +67,16 @@ def read_vectors(lines: Iterable[str]) -> Iterator[Vector | Outcome]:
             yield Outcome(f"line {number}", "fail", f"line {number}: {reason}")
 
 
-def run_vectors(lines: Iterable[str], *, forms: int = FORMS, engine: EngineType | None = None) -> Iterator[Outcome]:
+def run_vectors(
+    lines: Iterable[str], *, forms: int = FORMS, engine: EngineType | None = None
+) -> Iterator[Outcome]:
     """Every case of a file, in order."""
     for vector in read_vectors(lines):
-        yield vector if isinstance(vector, Outcome) else run_vector(vector, forms=forms, engine=engine)
+        yield (
+            vector
+            if isinstance(vector, Outcome)
+            else run_vector(vector, forms=forms, engine=engine)
+        )
 
 
 def _local() -> EngineType:
@@ -86,10 +93,16 @@ def _spark() -> EngineType:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m thalweg.testing.vectors", description="Run a file of semantic test vectors.")
+    parser = argparse.ArgumentParser(
+        prog="python -m thalweg.testing.vectors", description="Run a file of semantic test vectors."
+    )
     parser.add_argument("file", type=Path)
     parser.add_argument("--engine", choices=("local", "spark"), default="local")
-    parser.add_argument("--forms", type=int, help=f"physical forms per case (default {FORMS}; {SPARK_FORMS} on Spark)")
+    parser.add_argument(
+        "--forms",
+        type=int,
+        help=f"physical forms per case (default {FORMS}; {SPARK_FORMS} on Spark)",
+    )
     given = parser.parse_args(arguments)
     on_spark = given.engine == "spark"
     forms = given.forms if given.forms is not None else SPARK_FORMS if on_spark else FORMS

@@ -18,7 +18,17 @@ from thalweg.udm.module import Module
 from thalweg.udm.properties import Properties
 from thalweg.udm.registry import DEFAULT, Registry
 
-__all__ = ["DEFAULT", "Event", "Module", "Properties", "Registry", "Window", "aggregate", "function", "operator"]
+__all__ = [
+    "DEFAULT",
+    "Event",
+    "Module",
+    "Properties",
+    "Registry",
+    "Window",
+    "aggregate",
+    "function",
+    "operator",
+]
 
 if DEFAULT.find_function not in LOOKUPS:
     LOOKUPS.append(DEFAULT.find_function)

@@ -1,8 +1,9 @@
-"""Calling modules: all windows of a batch, one after the other or in one call, whatever the user's code does.
+"""Calling modules: all windows of a batch, one after the other or in one call, whatever the user's
+code does.
 
-A call that raises, takes longer than the time limit, returns something of the wrong type or changes its input is a failure
-of its window alone; the others go on. When a call for many windows fails, they are asked one by one, to find whose fault
-it was.
+A call that raises, takes longer than the time limit, returns something of the wrong type or changes
+its input is a failure of its window alone; the others go on. When a call for many windows fails,
+they are asked one by one, to find whose fault it was.
 """
 
 from __future__ import annotations
@@ -30,9 +31,12 @@ _READ_ONLY = ("read-only", "does not support item", "has no attribute", "immutab
 
 
 class Cells:
-    """Windows of groups and their rows: cell i has the rows offsets[i] .. offsets[i + 1] and the window [start[i], end[i])."""
+    """Windows of groups and their rows: cell i has the rows offsets[i] .. offsets[i + 1] and the
+    window [start[i], end[i])."""
 
-    def __init__(self, rows: Rows, row_start: Times, row_end: Times, offsets: Codes, start: Times, end: Times) -> None:
+    def __init__(
+        self, rows: Rows, row_start: Times, row_end: Times, offsets: Codes, start: Times, end: Times
+    ) -> None:
         self.rows, self.row_start, self.row_end = rows, row_start, row_end
         self.offsets, self.start, self.end = offsets, start, end
 
@@ -48,12 +52,21 @@ class Cells:
             valid &= column.is_valid().to_numpy(zero_copy_only=False)
         before = np.concatenate([[0], np.cumsum(valid)])
         which = np.flatnonzero(valid)
-        return Cells(take_rows(self.rows, which), self.row_start[which], self.row_end[which], before[self.offsets], self.start, self.end)
+        return Cells(
+            take_rows(self.rows, which),
+            self.row_start[which],
+            self.row_end[which],
+            before[self.offsets],
+            self.start,
+            self.end,
+        )
 
     def some(self, which: Codes) -> Cells:
         """Only these cells, in order; the others must have no rows."""
         offsets = np.append(self.offsets[:-1][which], self.offsets[-1:])
-        return Cells(self.rows, self.row_start, self.row_end, offsets, self.start[which], self.end[which])
+        return Cells(
+            self.rows, self.row_start, self.row_end, offsets, self.start[which], self.end[which]
+        )
 
     def one(self, cell: int) -> Cells:
         begin, stop = int(self.offsets[cell]), int(self.offsets[cell + 1])
@@ -70,7 +83,9 @@ class Cells:
 class Caller:
     """A module with its parameters, ready to be called. `outputs` is what it declared to give."""
 
-    def __init__(self, module: Module, params: Params, outputs: pa.Schema, time_limit: float | None = None) -> None:
+    def __init__(
+        self, module: Module, params: Params, outputs: pa.Schema, time_limit: float | None = None
+    ) -> None:
         require_shape(module.takes, f"module {module.name!r}")
         self.module = module
         self.outputs = outputs
@@ -79,7 +94,8 @@ class Caller:
         self._watch = Watch(time_limit)
         self._skips = module.nulls == "skip"
 
-    # ---------------------------------------------------------------------------------------------- whole windows
+    # ----------------------------------------------------------------------------------------------
+    # whole windows
 
     def compute(self, cells: Cells) -> Answers:
         """What the module gives for each cell."""
@@ -95,7 +111,10 @@ class Caller:
         if not self._timed and self.module.takes != "pandas":
             return self._each(cells, lambda _at, begin, stop: call(cut(begin, stop)))
         return self._each(
-            cells, lambda at, begin, stop: self._checked(call, cut, begin, stop, Window(int(cells.start[at]), int(cells.end[at])))
+            cells,
+            lambda at, begin, stop: self._checked(
+                call, cut, begin, stop, Window(int(cells.start[at]), int(cells.end[at]))
+            ),
         )
 
     def _slicer(self, cells: Cells) -> Callable[[int, int], Any]:
@@ -110,7 +129,14 @@ class Caller:
             return found
         return lambda given, *window: own.result(own.add(own.empty(), given), *window)
 
-    def _checked(self, call: Callable[..., Any], cut: Callable[[int, int], Any], begin: int, stop: int, window: Window) -> Any:
+    def _checked(
+        self,
+        call: Callable[..., Any],
+        cut: Callable[[int, int], Any],
+        begin: int,
+        stop: int,
+        window: Window,
+    ) -> Any:
         given = cut(begin, stop)
         result = call(given, window) if self._timed else call(given)
         if self.module.takes == "pandas" and changed("pandas", given, cut(begin, stop)):
@@ -154,10 +180,13 @@ class Caller:
     def reason(raised: Exception) -> str:
         """What went wrong, as a failure says it."""
         text = f"it raised {type(raised).__name__}: {raised}"
-        mutation = isinstance(raised, (TypeError, ValueError, AttributeError)) and any(sign in str(raised) for sign in _READ_ONLY)
+        mutation = isinstance(raised, (TypeError, ValueError, AttributeError)) and any(
+            sign in str(raised) for sign in _READ_ONLY
+        )
         return f"{text} (a module must not change its input; work on a copy)" if mutation else text
 
-    # ------------------------------------------------------------------------------------------------- in one call
+    # -------------------------------------------------------------------------------------------------
+    # in one call
 
     def _in_columns(self, cells: Cells) -> Answers | None:
         """All cells in one call; None when that failed, and each has to be asked alone."""
@@ -177,7 +206,9 @@ class Caller:
             (value,) = answers.payload.column(0).to_pylist()
             return value
         times = [pa.array(answers.start), pa.array(answers.end)]
-        return pa.Table.from_arrays([*answers.payload.columns, *times], names=[*self.outputs.names, "_start", "_end"])
+        return pa.Table.from_arrays(
+            [*answers.payload.columns, *times], names=[*self.outputs.names, "_start", "_end"]
+        )
 
     def _answers(self, cells: Cells) -> Answers:
         own, size = self._self, len(cells)
@@ -186,7 +217,11 @@ class Caller:
         if self._timed:
             columns = [*rows.columns, pa.array(cells.row_start), pa.array(cells.row_end)]
             rows = pa.RecordBatch.from_arrays(columns, names=[*rows.schema.names, "_start", "_end"])
-            windows = (pa.RecordBatch.from_arrays([pa.array(cells.start), pa.array(cells.end)], names=["start", "end"]),)
+            windows = (
+                pa.RecordBatch.from_arrays(
+                    [pa.array(cells.start), pa.array(cells.end)], names=["start", "end"]
+                ),
+            )
         if "compute_groups" in self.module.methods:
             result = own.compute_groups(rows, cells.offsets, *windows)
         else:
@@ -209,25 +244,36 @@ class Caller:
         table, cell = result
         names = table.schema.names
         which: Codes = np.asarray(cell, np.int64)
-        if len(which) != table.num_rows or (len(which) and not 0 <= which.min() <= which.max() < len(cells)):
-            raise WrongResult(f"it returned {table.num_rows} rows and {len(which)} numbers of windows, of which there are {len(cells)}")
+        if len(which) != table.num_rows or (
+            len(which) and not 0 <= which.min() <= which.max() < len(cells)
+        ):
+            raise WrongResult(
+                f"it returned {table.num_rows} rows and {len(which)} numbers of windows, of which there are {len(cells)}"
+            )
         columns = [values_of(table.column(f.name), f.type) for f in self.outputs]
         start, end = (
-            values_of(table.column(name), pa.int64()).to_numpy(zero_copy_only=False) if name in names else edges[which]
+            values_of(table.column(name), pa.int64()).to_numpy(zero_copy_only=False)
+            if name in names
+            else edges[which]
             for name, edges in (("_start", cells.start), ("_end", cells.end))
         )
         if (start >= end).any():
             raise WrongResult("it stamped an event that ends before it starts")
-        return Answers(which, start, end, pa.RecordBatch.from_arrays(columns, schema=self.outputs), {})
+        return Answers(
+            which, start, end, pa.RecordBatch.from_arrays(columns, schema=self.outputs), {}
+        )
 
-    # --------------------------------------------------------------------------------------------------- in steps
+    # ---------------------------------------------------------------------------------------------------
+    # in steps
 
     def build(self, cells: Cells) -> tuple[list[Any], Failures]:
         """The state of each cell, from its rows."""
         own = self._self
         return self._states(cells, lambda _at, given: own.add(own.empty(), given))
 
-    def update(self, states: list[Any], cells: Cells, *, adding: bool) -> tuple[list[Any], Failures]:
+    def update(
+        self, states: list[Any], cells: Cells, *, adding: bool
+    ) -> tuple[list[Any], Failures]:
         """The states after some rows were added to their cells, or removed."""
         own = self._self
         step = own.add if adding else own.remove
@@ -262,12 +308,25 @@ class Caller:
         own = self._self
         none = np.zeros(len(states) + 1, np.int64)
         none[1:] = np.cumsum(np.maximum(filled, 0))  # only emptiness is looked at
-        cells = Cells(pa.RecordBatch.from_arrays([pa.array([], pa.int64())], names=["_"]), none[:0], none[:0], none, start, end)
+        cells = Cells(
+            pa.RecordBatch.from_arrays([pa.array([], pa.int64())], names=["_"]),
+            none[:0],
+            none[:0],
+            none,
+            start,
+            end,
+        )
         if self._timed:
-            return self._each(cells, lambda at, _begin, _stop: own.result(states[at], Window(int(start[at]), int(end[at]))))
+            return self._each(
+                cells,
+                lambda at, _begin, _stop: own.result(
+                    states[at], Window(int(start[at]), int(end[at]))
+                ),
+            )
         return self._each(cells, lambda at, _begin, _stop: own.result(states[at]))
 
-    # -------------------------------------------------------------------------------------------------- in columns
+    # --------------------------------------------------------------------------------------------------
+    # in columns
 
     @property
     def object(self) -> Any:

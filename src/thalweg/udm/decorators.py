@@ -50,7 +50,8 @@ _METHODS = (
 
 
 class Computed:
-    """A function in the place of a class with `compute`: initialisation parameters are its keyword arguments."""
+    """A function in the place of a class with `compute`: initialisation parameters are its keyword
+    arguments."""
 
     def __init__(self, function: Callable[..., Any], params: Mapping[str, Any]) -> None:
         self.compute = partial(function, **params) if params else function
@@ -63,7 +64,9 @@ class _Maker:
         self.function, self.given = function, given
 
     def __call__(self, **params: Any) -> Computed:
-        inspect.signature(self.function).bind(*[None] * self.given, **params)  # raises TypeError for a parameter it does not have
+        inspect.signature(self.function).bind(
+            *[None] * self.given, **params
+        )  # raises TypeError for a parameter it does not have
         return Computed(self.function, params)
 
     @property
@@ -73,7 +76,13 @@ class _Maker:
 
 
 def _decorator(
-    kind: str, name: str, inputs: Inputs, output: OutputLike, takes: str | None, registry: Registry | None, options: dict[str, Any]
+    kind: str,
+    name: str,
+    inputs: Inputs,
+    output: OutputLike,
+    takes: str | None,
+    registry: Registry | None,
+    options: dict[str, Any],
 ) -> Callable[[T], T]:
     facts = {key: options.pop(key) for key in Properties.__slots__ if key in options}
     if isinstance(facts.get("commutes_with_filter"), str):
@@ -83,7 +92,11 @@ def _decorator(
         is_class = inspect.isclass(thing)
         if not is_class and not callable(thing):
             raise PlanError(f"module {name!r}: decorate a class or a function; got {thing!r}.")
-        methods = frozenset(m for m in _METHODS if callable(getattr(thing, m, None))) if is_class else frozenset({"compute"})
+        methods = (
+            frozenset(m for m in _METHODS if callable(getattr(thing, m, None)))
+            if is_class
+            else frozenset({"compute"})
+        )
         given = 2 if options.get("time_sensitive") else 1
         module = Module(
             name,
@@ -105,21 +118,35 @@ def _decorator(
 
 
 def aggregate(
-    name: str, *, inputs: Inputs = None, output: OutputLike, takes: str | None = None, registry: Registry | None = None, **options: Any
+    name: str,
+    *,
+    inputs: Inputs = None,
+    output: OutputLike,
+    takes: str | None = None,
+    registry: Registry | None = None,
+    **options: Any,
 ) -> Callable[[T], T]:
     """A user-defined aggregate: one value for each window.
 
-    `inputs` are names and types; without them the module is given all columns of the stream. `output` is a type, or a
-    function from the schema of the inputs to one. `takes` says how the input comes (`TAKES`). Options: `version`,
-    `time_sensitive`, `nulls`, `clip`, and the properties.
+    `inputs` are names and types; without them the module is given all columns of the stream.
+    `output` is a type, or a function from the schema of the inputs to one. `takes` says how the
+    input comes (`TAKES`). Options: `version`, `time_sensitive`, `nulls`, `clip`, and the
+    properties.
     """
     return _decorator("aggregate", name, inputs, output, takes, registry, options)
 
 
 def operator(
-    name: str, *, inputs: Inputs = None, output: OutputLike, takes: str | None = None, registry: Registry | None = None, **options: Any
+    name: str,
+    *,
+    inputs: Inputs = None,
+    output: OutputLike,
+    takes: str | None = None,
+    registry: Registry | None = None,
+    **options: Any,
 ) -> Callable[[T], T]:
-    """A user-defined operator: any number of payloads, or of events, for each window. Options as for `aggregate`, and `stamp`."""
+    """A user-defined operator: any number of payloads, or of events, for each window. Options as
+    for `aggregate`, and `stamp`."""
     return _decorator("operator", name, inputs, output, takes, registry, options)
 
 
@@ -135,7 +162,8 @@ def function(
 ) -> Callable[[T], T]:
     """A user-defined function of values of one event, for any expression.
 
-    `vectorised`: of Arrow arrays, one value for each row. `nulls`: it is called for nulls too; otherwise they give null.
+    `vectorised`: of Arrow arrays, one value for each row. `nulls`: it is called for nulls too;
+    otherwise they give null.
     """
     where = f"function {name!r}"
     kinds = inputs.values() if isinstance(inputs, Mapping) else inputs
@@ -143,8 +171,12 @@ def function(
     result: pa.DataType = arrow_type(output, where)
 
     def decorate(thing: T) -> T:
-        user = UserFunction(name, version, thing, types, result, vectorised, inspect.getdoc(thing) or "", nulls)
-        (DEFAULT if registry is None else registry).add_function(user, (thing.__module__, thing.__qualname__))
+        user = UserFunction(
+            name, version, thing, types, result, vectorised, inspect.getdoc(thing) or "", nulls
+        )
+        (DEFAULT if registry is None else registry).add_function(
+            user, (thing.__module__, thing.__qualname__)
+        )
         return thing
 
     return decorate

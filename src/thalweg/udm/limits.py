@@ -1,9 +1,10 @@
 """Time limits: a call that takes too long is interrupted, and what comes after it goes on.
 
-One thread watches all running calls. A caller says by a number which call it is at; when the number stays for longer
-than the limit, the watcher interrupts the caller's thread by an exception that `except Exception` does not catch. In the
-main thread it does so by a signal, which also ends a wait inside the operating system; in other threads it takes effect
-between two Python instructions. Code that does not return from C cannot be interrupted.
+One thread watches all running calls. A caller says by a number which call it is at; when the number
+stays for longer than the limit, the watcher interrupts the caller's thread by an exception that
+`except Exception` does not catch. In the main thread it does so by a signal, which also ends a wait
+inside the operating system; in other threads it takes effect between two Python instructions. Code
+that does not return from C cannot be interrupted.
 """
 
 from __future__ import annotations
@@ -62,13 +63,16 @@ class Watch:
             _WATCHER.add(self)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, traceback: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: object
+    ) -> None:
         if self.limit is None:
             return
         _WATCHER.remove(self)  # after this it cannot fire any more
         self._received |= kind is TimeUp
         try:
-            # Fired but not yet arrived: it must arrive here, not in code that has nothing to do with it.
+            # Fired but not yet arrived: it must arrive here, not in code that has nothing to do
+            # with it.
             patience = time.monotonic() + 1.0
             while self.fired is not None and not self._received and time.monotonic() < patience:
                 time.sleep(0)
@@ -93,7 +97,9 @@ class Watch:
         if self._before is not None and _SIGNAL is not None:
             signal.pthread_kill(self._thread, _SIGNAL)
         else:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(TimeUp))
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(self._thread), ctypes.py_object(TimeUp)
+            )
 
 
 class _Watcher:
@@ -108,7 +114,9 @@ class _Watcher:
         with self._lock:
             self._watches.append(watch)
             if self._thread is None or not self._thread.is_alive():  # a fork leaves threads behind
-                self._thread = threading.Thread(target=self._run, name="thalweg-time-limits", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._run, name="thalweg-time-limits", daemon=True
+                )
                 self._thread.start()
             self._lock.notify()
 

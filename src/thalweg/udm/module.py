@@ -1,4 +1,5 @@
-"""A module: a user's function, aggregate or operator, with all that the system needs to know to run it.
+"""A module: a user's function, aggregate or operator, with all that the system needs to know to run
+it.
 
     kind         methods                                    per window
     function     a Python function                          (per event: a value)
@@ -12,10 +13,11 @@ More methods give the system more freedom; none of them is needed:
     save(state), load(bytes)                  a state as bytes and back
     compute_groups(columns, offsets)          all windows in one call: rows offsets[i] .. offsets[i + 1] are window i
     partials(columns, offsets), merge_groups(states, offsets), results(states)
-                                              the same in two steps, states being columns: panes, without a call per window
+                                              the same in two steps, states being columns: panes,
+                                              without a call per window
 
-A time-sensitive module is given events instead of payloads, and the window as the last argument of `compute`, `result`,
-`compute_groups` (`results` too).
+A time-sensitive module is given events instead of payloads, and the window as the last argument of
+`compute`, `result`, `compute_groups` (`results` too).
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ from thalweg.udm.types import ANY, TypeLike, arrow_type, schema_of
 __all__ = ["CLIPS", "STAMPS", "TAKES", "Module", "OutputLike", "Params"]
 
 TAKES = ("values", "rows", "numpy", "arrow", "pandas", "polars")
-"""How a module wants its input: tuple of values (of tuples, for several inputs), tuple of read-only mappings, arrays, tables."""
+"""How a module wants its input: tuple of values (of tuples, for several inputs), tuple of read-only
+mappings, arrays, tables."""
 CLIPS = ("none", "left", "right", "full")
 STAMPS = ("align", "keep", "clip", "time-bound", "unrestricted")
 
@@ -56,7 +59,8 @@ class Module:
     takes: str = "values"
     time_sensitive: bool = False
     nulls: str = "keep"
-    """`skip`: rows with a null among the inputs are not shown to the module; with none left, an aggregate is null."""
+    """`skip`: rows with a null among the inputs are not shown to the module; with none left, an
+    aggregate is null."""
     clip: str = "none"
     stamp: str = "align"
     """What the module would have; the query writer may say otherwise."""
@@ -68,9 +72,15 @@ class Module:
 
     def __post_init__(self) -> None:
         where = f"module {self.name!r}"
-        for value, known, what in ((self.takes, TAKES, "takes"), (self.clip, CLIPS, "clip"), (self.stamp, STAMPS, "stamp")):
+        for value, known, what in (
+            (self.takes, TAKES, "takes"),
+            (self.clip, CLIPS, "clip"),
+            (self.stamp, STAMPS, "stamp"),
+        ):
             if value not in known:
-                raise PlanError(f"{where}: {what} must be one of {', '.join(known)}{did_you_mean(str(value), known)} Got {value!r}.")
+                raise PlanError(
+                    f"{where}: {what} must be one of {', '.join(known)}{did_you_mean(str(value), known)} Got {value!r}."
+                )
         if self.nulls not in ("keep", "skip"):
             raise PlanError(f"{where}: nulls must be 'keep' or 'skip'; got {self.nulls!r}.")
         self._check_methods(where)
@@ -95,20 +105,31 @@ class Module:
         ):
             missing = needed - has if trigger in has else set()
             if missing:
-                raise PlanError(f"{where} has {trigger}() but no {min(missing)}(); the two go together.")
+                raise PlanError(
+                    f"{where} has {trigger}() but no {min(missing)}(); the two go together."
+                )
         if "partials" in has and self.kind != "aggregate":
-            raise PlanError(f"{where}: partials() are for aggregates; an operator has compute_groups().")
+            raise PlanError(
+                f"{where}: partials() are for aggregates; an operator has compute_groups()."
+            )
 
     def _check_time(self, where: str) -> None:
         if self.stamp != "align" and not self.time_sensitive:
-            raise PlanError(f"{where}: only a time-sensitive module stamps its output; say time_sensitive=True, or leave stamp= out.")
+            raise PlanError(
+                f"{where}: only a time-sensitive module stamps its output; say time_sensitive=True, or leave stamp= out."
+            )
         if self.properties.time_bound and self.stamp != "time-bound":
-            raise PlanError(f"{where}: time_bound=True goes with stamp='time-bound'; its stamp is {self.stamp!r}.")
+            raise PlanError(
+                f"{where}: time_bound=True goes with stamp='time-bound'; its stamp is {self.stamp!r}."
+            )
         for name in self.properties.commutes_with_filter:
             if self.inputs is not None and name not in dict(self.inputs):
-                raise PlanError(f"{where}: commutes_with_filter names {name!r}, which is no input{did_you_mean(name, dict(self.inputs))}")
+                raise PlanError(
+                    f"{where}: commutes_with_filter names {name!r}, which is no input{did_you_mean(name, dict(self.inputs))}"
+                )
 
-    # ------------------------------------------------------------------------------------------------------- facts
+    # -------------------------------------------------------------------------------------------------------
+    # facts
 
     @property
     def label(self) -> str:
@@ -140,16 +161,21 @@ class Module:
 
     @property
     def has_partials(self) -> bool:
-        """Whether a state can be written as columns, so that windows may be put together from panes."""
+        """Whether a state can be written as columns, so that windows may be put together from
+        panes."""
         return "partials" in self.methods or {"merge", "save", "load"} <= self.methods
 
-    # ------------------------------------------------------------------------------------------------------- types
+    # -------------------------------------------------------------------------------------------------------
+    # types
 
     def input_types(self) -> dict[str, pa.DataType | None] | None:
         """The types it wants, None for any."""
         if self.inputs is None:
             return None
-        return {name: None if kind == ANY else arrow_type(kind, f"module {self.name!r}, input {name!r}") for name, kind in self.inputs}
+        return {
+            name: None if kind == ANY else arrow_type(kind, f"module {self.name!r}, input {name!r}")
+            for name, kind in self.inputs
+        }
 
     def output_schema(self, inputs: pa.Schema, name: str | None = None) -> pa.Schema:
         """The columns it gives for inputs of these types; an aggregate gives one, called `name`."""
@@ -159,10 +185,14 @@ class Module:
             found = found(inputs)
         if self.kind == "aggregate":
             if isinstance(found, (Mapping, pa.Schema)):
-                raise TypeMismatchError(f"{where}: an aggregate gives one value; say its type, or make it an operator.")
+                raise TypeMismatchError(
+                    f"{where}: an aggregate gives one value; say its type, or make it an operator."
+                )
             return pa.schema([(name or self.short_name, arrow_type(found, where))])
         if isinstance(found, (str, pa.DataType)):
-            raise TypeMismatchError(f"{where}: an operator gives payloads; say their columns, as in {{'name': 'type'}}.")
+            raise TypeMismatchError(
+                f"{where}: an operator gives payloads; say their columns, as in {{'name': 'type'}}."
+            )
         return schema_of(found, where)
 
     def instance(self, params: Params) -> Any:
@@ -180,4 +210,6 @@ class Module:
             found = inspect.signature(self.make).parameters.values()
         except (TypeError, ValueError):
             return ""
-        return ", ".join(str(entry) for entry in found if entry.kind is not inspect.Parameter.VAR_KEYWORD)
+        return ", ".join(
+            str(entry) for entry in found if entry.kind is not inspect.Parameter.VAR_KEYWORD
+        )

@@ -1,6 +1,8 @@
-"""What a module says about itself beyond its methods. The optimizer believes it; the law checker tests it.
+"""What a module says about itself beyond its methods. The optimizer believes it; the law checker
+tests it.
 
-Two more facts need no declaration: a module with `merge` is *mergeable*, a module with `remove` is *differential*.
+Two more facts need no declaration: a module with `merge` is *mergeable*, a module with `remove` is
+*differential*.
 """
 
 from __future__ import annotations
@@ -18,13 +20,17 @@ class Properties:
     """
 
     deterministic: bool = True
-    """The same rows give the same answer. Otherwise every answer is kept until its window is closed."""
+    """The same rows give the same answer. Otherwise every answer is kept until its window is
+    closed."""
     time_bound: bool = False
-    """A change at time t changes no output before t, so that the input's CTI passes through. Needs `stamp="time-bound"`."""
+    """A change at time t changes no output before t, so that the input's CTI passes through. Needs
+    `stamp="time-bound"`."""
     ignores_ends: bool = False
-    """The ends of events do not matter. They are shown cut at the window's end, and a window is closed when the CTI reaches it."""
+    """The ends of events do not matter. They are shown cut at the window's end, and a window is
+    closed when the CTI reaches it."""
     commutes_with_filter: tuple[str, ...] = ()
-    """Inputs that are also outputs, such that leaving rows out by them before or after comes to the same."""
+    """Inputs that are also outputs, such that leaving rows out by them before or after comes to the
+    same."""
     ordered: bool = False
     """The output of a window comes in order of start, and is not sorted again."""
     any_order: bool = False

@@ -1,9 +1,10 @@
 """The registry: modules by name, namespace and version.
 
-A full name is `namespace.name`; the part in front of the last dot may be left out where only one namespace has the name, or
-where the name has none. `name@version` asks for one version, otherwise the newest is used. What the shipped library and
-installed packages bring is looked for when it is first asked for: a package names its Python modules under the entry
-point group `thalweg.modules`, and importing them registers what they define.
+A full name is `namespace.name`; the part in front of the last dot may be left out where only one
+namespace has the name, or where the name has none. `name@version` asks for one version, otherwise
+the newest is used. What the shipped library and installed packages bring is looked for when it is
+first asked for: a package names its Python modules under the entry point group `thalweg.modules`,
+and importing them registers what they define.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ class Registry:
 
     def _put(self, entry: Entry, origin: tuple[str, str]) -> None:
         if not _NAME.fullmatch(entry.name):
-            raise PlanError(f"{entry.name!r} is no name for a module: letters, digits and _, with dots between namespaces.")
+            raise PlanError(
+                f"{entry.name!r} is no name for a module: letters, digits and _, with dots between namespaces."
+            )
         mark = entry.name, entry.version
         before = self._origins.get(mark)
         if before is not None and before != origin:
@@ -67,10 +70,18 @@ class Registry:
         if isinstance(entry, Module):
             return entry
         if entry is not None:
-            raise PlanError(f"{name!r} is a function of single events; use it in where, select or a join predicate.")
-        known = sorted(known for known, versions in self._entries.items() if isinstance(next(iter(versions.values())), Module))
+            raise PlanError(
+                f"{name!r} is a function of single events; use it in where, select or a join predicate."
+            )
+        known = sorted(
+            known
+            for known, versions in self._entries.items()
+            if isinstance(next(iter(versions.values())), Module)
+        )
         short = {entry.rpartition(".")[2]: entry for entry in known}
-        raise PlanError(f"no module {name!r}{did_you_mean(name, [*known, *short])} There are: {', '.join(known) or 'none'}.")
+        raise PlanError(
+            f"no module {name!r}{did_you_mean(name, [*known, *short])} There are: {', '.join(known) or 'none'}."
+        )
 
     def find_function(self, name: str) -> UserFunction | None:
         """The function of a name, None when there is none."""
@@ -89,7 +100,9 @@ class Registry:
         if not version:
             return versions[max(versions, key=_order)]
         if version not in versions:
-            raise PlanError(f"the module {full!r} has no version {version!r}; it has {', '.join(sorted(versions, key=_order))}.")
+            raise PlanError(
+                f"the module {full!r} has no version {version!r}; it has {', '.join(sorted(versions, key=_order))}."
+            )
         return versions[version]
 
     def _full_name(self, name: str) -> str | None:
@@ -98,7 +111,9 @@ class Registry:
         found = [known for known in self._entries if known.endswith(f".{name}")]
         own = [known for known in found if not known.startswith(f"{_SHIPPED}.")] or found
         if len(own) > 1:
-            raise PlanError(f"several modules are called {name!r}: {', '.join(sorted(own))}; say which, with its namespace.")
+            raise PlanError(
+                f"several modules are called {name!r}: {', '.join(sorted(own))}; say which, with its namespace."
+            )
         return own[0] if own else None
 
     def load(self) -> None:
@@ -110,12 +125,19 @@ class Registry:
     def all(self) -> list[Entry]:
         """Every version of everything, by name."""
         self.load()
-        return [self._entries[name][version] for name in sorted(self._entries) for version in sorted(self._entries[name], key=_order)]
+        return [
+            self._entries[name][version]
+            for name in sorted(self._entries)
+            for version in sorted(self._entries[name], key=_order)
+        ]
 
 
 def _order(version: str) -> tuple[tuple[int, int, str], ...]:
     """Versions part by part: numbers by size, before text."""
-    return tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"[.\-+]", version))
+    return tuple(
+        (0, int(part), "") if part.isdigit() else (1, 0, part)
+        for part in re.split(r"[.\-+]", version)
+    )
 
 
 def _load_everything() -> None:

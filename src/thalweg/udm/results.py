@@ -1,8 +1,9 @@
 """What modules return, as columns.
 
-An aggregate returns a value; an operator returns an iterable of payloads (mappings, tuples in the order of its output
-columns, or bare values when it has one), a table (Arrow, pandas, Polars), or None for nothing. A time-sensitive module may
-return `Event`s, or tables with `_start` and `_end`; what has no stamp lives as long as the window.
+An aggregate returns a value; an operator returns an iterable of payloads (mappings, tuples in the
+order of its output columns, or bare values when it has one), a table (Arrow, pandas, Polars), or
+None for nothing. A time-sensitive module may return `Event`s, or tables with `_start` and `_end`;
+what has no stamp lives as long as the window.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class WrongResult(Exception):  # noqa: N818 - never leaves the package: it becom
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Rows of output, each of one cell (a window of a group); and the cells that failed, with the reason."""
+    """Rows of output, each of one cell (a window of a group); and the cells that failed, with the
+    reason."""
 
     cell: Codes
     start: Times
@@ -71,7 +73,9 @@ class Collector:
         if table is not None:
             self._add_table(cell, table)
         elif isinstance(result, (str, bytes, Mapping)) or not isinstance(result, Iterable):
-            raise WrongResult(f"it returned {_short(result)}; an operator returns a list of payloads, or a table")
+            raise WrongResult(
+                f"it returned {_short(result)}; an operator returns a list of payloads, or a table"
+            )
         else:
             for item in list(result):
                 self._add_item(cell, item)
@@ -83,7 +87,9 @@ class Collector:
         names = self.schema.names
         if isinstance(item, Mapping):
             if set(item) - set(names):
-                raise WrongResult(f"it returned the column {min(map(str, set(item) - set(names)))!r}; it declared {', '.join(names)}")
+                raise WrongResult(
+                    f"it returned the column {min(map(str, set(item) - set(names)))!r}; it declared {', '.join(names)}"
+                )
             values = [item.get(name) for name in names]
         elif isinstance(item, (tuple, list)):
             values = list(item)
@@ -101,7 +107,9 @@ class Collector:
         names = table.schema.names
         missing = [name for name in self.schema.names if name not in names]
         if missing:
-            raise WrongResult(f"it returned a table without the column {missing[0]!r}, which it declared")
+            raise WrongResult(
+                f"it returned a table without the column {missing[0]!r}, which it declared"
+            )
         size = table.num_rows
         try:
             columns = [table.column(f.name).combine_chunks().cast(f.type) for f in self.schema]
@@ -109,14 +117,21 @@ class Collector:
                 table.column(name).combine_chunks().cast(pa.int64()).to_numpy(zero_copy_only=False)
                 if name in names
                 else np.full(size, edge)
-                for name, edge in (("_start", self.window_start[cell]), ("_end", self.window_end[cell]))
+                for name, edge in (
+                    ("_start", self.window_start[cell]),
+                    ("_end", self.window_end[cell]),
+                )
             )
         except _MISFIT as reason:
-            raise WrongResult(f"it returned a table of other types than it declared: {reason}") from reason
+            raise WrongResult(
+                f"it returned a table of other types than it declared: {reason}"
+            ) from reason
         if (start >= end).any():
             at = int(np.argmax(start >= end))
             _stamp(int(start[at]), int(end[at]))
-        self._tables.append((cell, pa.RecordBatch.from_arrays(columns, schema=self.schema), start, end))
+        self._tables.append(
+            (cell, pa.RecordBatch.from_arrays(columns, schema=self.schema), start, end)
+        )
 
     def forget(self, cell: int) -> None:
         """Take back what a cell has given so far: it failed half-way."""
@@ -136,12 +151,19 @@ class Collector:
             start[at], end[at] = first, last
         payload = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         if good is not None:
-            payload, cell, start, end = payload.take(pa.array(np.flatnonzero(good))), cell[good], start[good], end[good]
+            payload, cell, start, end = (
+                payload.take(pa.array(np.flatnonzero(good))),
+                cell[good],
+                start[good],
+                end[good],
+            )
         if not self._tables:
             return Answers(cell, start, end, payload, self.failures)
         tables = self._tables
         return Answers(
-            np.concatenate([cell, *(np.full(rows.num_rows, number) for number, rows, _, _ in tables)]),
+            np.concatenate(
+                [cell, *(np.full(rows.num_rows, number) for number, rows, _, _ in tables)]
+            ),
             np.concatenate([start, *(entry[2] for entry in tables)]),
             np.concatenate([end, *(entry[3] for entry in tables)]),
             concat_rows([payload, *(entry[1] for entry in tables)], self.schema),
@@ -150,7 +172,10 @@ class Collector:
 
     def _columns(self) -> tuple[list[pa.Array], np.ndarray[Any, np.dtype[np.bool_]] | None]:
         try:
-            return [column_of(values, f.type) for values, f in zip(self._values, self.schema, strict=True)], None
+            return [
+                column_of(values, f.type)
+                for values, f in zip(self._values, self.schema, strict=True)
+            ], None
         except _MISFIT:
             pass
         for values, f in zip(self._values, self.schema, strict=True):
@@ -158,17 +183,26 @@ class Collector:
                 try:
                     column_of([value], f.type)
                 except _MISFIT:
-                    self.failures[self.cells[at]] = f"it returned {_short(value)} for {f.name!r}, which it declared as {f.type}"
+                    self.failures[self.cells[at]] = (
+                        f"it returned {_short(value)} for {f.name!r}, which it declared as {f.type}"
+                    )
         good = np.array([cell not in self.failures for cell in self.cells], np.bool_)
-        kept = [[value if fine else None for value, fine in zip(values, good, strict=True)] for values in self._values]
-        return [column_of(values, f.type) for values, f in zip(kept, self.schema, strict=True)], good
+        kept = [
+            [value if fine else None for value, fine in zip(values, good, strict=True)]
+            for values in self._values
+        ]
+        return [
+            column_of(values, f.type) for values, f in zip(kept, self.schema, strict=True)
+        ], good
 
 
 def _stamp(start: Any, end: Any) -> tuple[int, int]:
     try:
         first, last = int(start), INFINITY if end is None else int(end)
     except (TypeError, ValueError) as reason:
-        raise WrongResult(f"it stamped an event [{start!r}, {end!r}); times are whole ticks") from reason
+        raise WrongResult(
+            f"it stamped an event [{start!r}, {end!r}); times are whole ticks"
+        ) from reason
     if not (MIN_TIME < first < MAX_TIME and first < last and (last == INFINITY or last < MAX_TIME)):
         raise WrongResult(f"it stamped an event [{start}, {end}), which is no lifetime")
     return first, last

@@ -1,4 +1,5 @@
-"""Sums over segments: for modules that compute all windows in one call. Segment i is values[offsets[i]:offsets[i + 1]]."""
+"""Sums over segments: for modules that compute all windows in one call. Segment i is
+values[offsets[i]:offsets[i + 1]]."""
 
 from __future__ import annotations
 

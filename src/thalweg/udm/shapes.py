@@ -1,7 +1,8 @@
-"""How rows reach a module: in the shape it takes, one slice for each window, cut from columns that are converted once.
+"""How rows reach a module: in the shape it takes, one slice for each window, cut from columns that
+are converted once.
 
-What a module is given cannot be changed by it: tuples, read-only mappings, read-only arrays, Arrow tables. A pandas frame is
-made anew for each window and looked at again afterwards (see `changed`).
+What a module is given cannot be changed by it: tuples, read-only mappings, read-only arrays, Arrow
+tables. A pandas frame is made anew for each window and looked at again afterwards (see `changed`).
 """
 
 from __future__ import annotations
@@ -30,18 +31,24 @@ def require_shape(takes: str, where: str) -> None:
         try:
             import polars  # type: ignore[import-not-found]  # noqa: F401
         except ImportError as reason:
-            raise PlanError(f"{where} takes Polars frames, but polars is not installed: pip install polars.") from reason
+            raise PlanError(
+                f"{where} takes Polars frames, but polars is not installed: pip install polars."
+            ) from reason
 
 
 def slicer(takes: str, rows: Rows, start: Times | None, end: Times | None) -> Slice:
-    """How to cut these rows. With times, the module sees lifetimes: events, or the columns `_start` and `_end`."""
+    """How to cut these rows. With times, the module sees lifetimes: events, or the columns `_start`
+    and `_end`."""
     timed = start is not None and end is not None
     if takes == "values":
         return _items(_values(rows), start, end)
     if takes == "rows":
         return _items([MappingProxyType(row) for row in rows.to_pylist()], start, end)
     if timed:
-        rows = pa.RecordBatch.from_arrays([*rows.columns, pa.array(start), pa.array(end)], names=[*rows.schema.names, "_start", "_end"])
+        rows = pa.RecordBatch.from_arrays(
+            [*rows.columns, pa.array(start), pa.array(end)],
+            names=[*rows.schema.names, "_start", "_end"],
+        )
     if takes == "numpy":
         return _arrays(rows)
     table = pa.Table.from_batches([rows])
@@ -89,7 +96,10 @@ def changed(takes: str, given: Any, again: Any) -> bool:
     if takes != "pandas":
         return False
     same = list(given.columns) == list(again.columns) and len(given) == len(again)
-    return not (same and all(_same(given[name].to_numpy(), again[name].to_numpy()) for name in again.columns))
+    return not (
+        same
+        and all(_same(given[name].to_numpy(), again[name].to_numpy()) for name in again.columns)
+    )
 
 
 def _same(one: np.ndarray[Any, Any], two: np.ndarray[Any, Any]) -> bool:

@@ -16,7 +16,14 @@ TypeLike: TypeAlias = "str | pa.DataType"
 ANY = "any"
 """An input that may be of any type."""
 
-_OTHER_NAMES = {"int": "int64", "bigint": "int64", "float": "float64", "text": "string", "str": "string", "boolean": "bool"}
+_OTHER_NAMES = {
+    "int": "int64",
+    "bigint": "int64",
+    "float": "float64",
+    "text": "string",
+    "str": "string",
+    "boolean": "bool",
+}
 _NAMES = ("bool", "int32", "int64", "float32", "double", "string", "binary", "date32")
 
 
@@ -32,7 +39,9 @@ def arrow_type(kind: TypeLike, where: str) -> pa.DataType:
     except (ValueError, TypeError, AttributeError):
         known = [*_NAMES, *_OTHER_NAMES]
         hint = did_you_mean(str(kind), known)
-        raise TypeMismatchError(f"{where}: unknown type {kind!r}{hint} Types: {', '.join(_NAMES)}, or a pyarrow type.") from None
+        raise TypeMismatchError(
+            f"{where}: unknown type {kind!r}{hint} Types: {', '.join(_NAMES)}, or a pyarrow type."
+        ) from None
 
 
 def schema_of(columns: pa.Schema | Mapping[str, TypeLike], where: str) -> pa.Schema:
@@ -40,12 +49,15 @@ def schema_of(columns: pa.Schema | Mapping[str, TypeLike], where: str) -> pa.Sch
     if isinstance(columns, pa.Schema):
         return columns
     if not isinstance(columns, Mapping) or not columns:
-        raise TypeMismatchError(f"{where}: columns are a pyarrow schema or {{'name': 'type'}}; got {columns!r}.")
+        raise TypeMismatchError(
+            f"{where}: columns are a pyarrow schema or {{'name': 'type'}}; got {columns!r}."
+        )
     return pa.schema([(name, arrow_type(kind, where)) for name, kind in columns.items()])
 
 
 def fits(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether values of one type may stand where another is wanted: the same type, or a wider number.
+    """Whether values of one type may stand where another is wanted: the same type, or a wider
+    number.
 
     >>> fits(pa.int64(), pa.float64()), fits(pa.float64(), pa.int64())
     (True, False)
@@ -53,5 +65,11 @@ def fits(given: pa.DataType, wanted: pa.DataType) -> bool:
     if given == wanted or pa.types.is_null(given):
         return True
     if pa.types.is_floating(wanted):
-        return bool(pa.types.is_integer(given) or pa.types.is_boolean(given) or pa.types.is_floating(given))
-    return bool(pa.types.is_integer(wanted) and pa.types.is_integer(given) and given.bit_width <= wanted.bit_width)
+        return bool(
+            pa.types.is_integer(given) or pa.types.is_boolean(given) or pa.types.is_floating(given)
+        )
+    return bool(
+        pa.types.is_integer(wanted)
+        and pa.types.is_integer(given)
+        and given.bit_width <= wanted.bit_width
+    )

@@ -1,7 +1,8 @@
 """Window kinds: how the time axis is divided.
 
-An event belongs to a snapshot or hopping window when their times overlap, to a session by its start. The kinds of the WID framework
-(`framework`) look at the start of an event as the time of a tuple.
+An event belongs to a snapshot or hopping window when their times overlap, to a session by its
+start. The kinds of the WID framework (`framework`) look at the start of an event as the time of a
+tuple.
 """
 
 from thalweg.windows.by_tuple import SlideByTuple

@@ -4,8 +4,9 @@
     extent(w, T)  = {u : w - r < u.ts <= w}
     wids(t, T)    = {w in windows(T) : t.ts <= w < t.ts + r}
 
-A window is named by the time of the tuple at which it ends. Tuples of equal time make one window: it is there when any of
-them is an n-th one. Which windows a tuple belongs to depends on tuples that come after it.
+A window is named by the time of the tuple at which it ends. Tuples of equal time make one window:
+it is there when any of them is an n-th one. Which windows a tuple belongs to depends on tuples that
+come after it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ class SlideByTuple(WindowKind):
     """Every n-th by time instead of by arrival."""
 
     def __str__(self) -> str:
-        slide = "tuple" if self.every == 1 else f"{self.every} tuples over {'rank(ts)' if self.ranked else 'rows'}"
+        slide = (
+            "tuple"
+            if self.every == 1
+            else f"{self.every} tuples over {'rank(ts)' if self.ranked else 'rows'}"
+        )
         return f"slide by {slide}({self.range} over ts)"
 
     def chosen(self, tuples: Tuples) -> Bools:
@@ -47,7 +52,9 @@ class SlideByTuple(WindowKind):
             order = np.lexsort((tuples.number, tuples.ts, tuples.partition))
             partition = tuples.partition[order]
             number = np.empty(len(order), np.int64)
-            number[order] = np.arange(len(order)) - np.searchsorted(partition, partition, side="left") + 1
+            number[order] = (
+                np.arange(len(order)) - np.searchsorted(partition, partition, side="left") + 1
+            )
         chosen: Bools = number % self.every == 0
         return chosen
 
@@ -57,7 +64,11 @@ class SlideByTuple(WindowKind):
         return WindowIds(found[1], found[0])
 
     def extent(self, window: int, partition: int, tuples: Tuples) -> Bools:
-        inside: Bools = (tuples.partition == partition) & (window - self.range < tuples.ts) & (tuples.ts <= window)
+        inside: Bools = (
+            (tuples.partition == partition)
+            & (window - self.range < tuples.ts)
+            & (tuples.ts <= window)
+        )
         return inside
 
     def wids(self, tuples: Tuples) -> Membership:

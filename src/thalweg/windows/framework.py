@@ -4,11 +4,13 @@
     extent(w, T)     the tuples of one window                       what the window means
     wids(T)          for every tuple, the windows it belongs to     what an implementation needs
 
-The last two are duals: t in extent(w, T) if and only if w in wids(t, T). `duality` looks for a pair on which a kind breaks that
-law. A kind is a frozen value that knows nothing of queries; `Tuples` is all it may look at: the time of each tuple, the
-number under which it arrived (from 1), its partition, and columns by name where a kind asks for some.
+The last two are duals: t in extent(w, T) if and only if w in wids(t, T). `duality` looks for a pair
+on which a kind breaks that law. A kind is a frozen value that knows nothing of queries; `Tuples` is
+all it may look at: the time of each tuple, the number under which it arrived (from 1), its
+partition, and columns by name where a kind asks for some.
 
-What `wids` must know about other tuples decides how a window can be evaluated (the kind's category):
+What `wids` must know about other tuples decides how a window can be evaluated (the kind's
+category):
 
     CF   context free: the tuple itself is enough
     FCF  forward-context free: tuples that came before it, such as how many there were
@@ -50,18 +52,27 @@ class Tuples:
 
     ts: Times
     number: Codes
-    """The position in which each tuple arrived, from 1; within its partition, where there are partitions."""
+    """The position in which each tuple arrived, from 1; within its partition, where there are
+    partitions."""
     partition: Codes
     columns: Mapping[str, pa.Array] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, ts: Times, number: Codes | None = None, partition: Codes | None = None, **columns: pa.Array) -> Tuples:
+    def of(
+        cls,
+        ts: Times,
+        number: Codes | None = None,
+        partition: Codes | None = None,
+        **columns: pa.Array,
+    ) -> Tuples:
         """
         >>> Tuples.of(np.array([30, 10])).number.tolist()
         [1, 2]
         """
         arrived = np.arange(1, len(ts) + 1) if number is None else number
-        return cls(ts, arrived, np.zeros(len(ts), np.int64) if partition is None else partition, columns)
+        return cls(
+            ts, arrived, np.zeros(len(ts), np.int64) if partition is None else partition, columns
+        )
 
     def __len__(self) -> int:
         return len(self.ts)
@@ -98,7 +109,8 @@ class Membership:
 
 
 class WindowKind(ABC):
-    """The three functions. Subclasses are frozen dataclasses; `str()` of one is what `explain()` shows."""
+    """The three functions. Subclasses are frozen dataclasses; `str()` of one is what `explain()`
+    shows."""
 
     context: ClassVar[frozenset[str]] = frozenset()
     """What `wids` reads besides the tuple: "backward", "forward", both or nothing."""
@@ -107,8 +119,11 @@ class WindowKind(ABC):
 
     @property
     def longest(self) -> int:
-        """The longest time that a window lasts, from `time_range`: how far a promise must lag behind."""
-        raise WindowError(f"{self}: say how long a window lasts at most, with an attribute or property `longest`.")
+        """The longest time that a window lasts, from `time_range`: how far a promise must lag
+        behind."""
+        raise WindowError(
+            f"{self}: say how long a window lasts at most, with an attribute or property `longest`."
+        )
 
     @abstractmethod
     def windows(self, tuples: Tuples) -> WindowIds:
@@ -123,8 +138,11 @@ class WindowKind(ABC):
         """The windows of every tuple."""
 
     def time_range(self, windows: Codes) -> tuple[Times, Times]:
-        """From window ids back to time: the start and the end of each, where they follow from the id alone."""
-        raise WindowError(f"{self}: the times of a window follow from its tuples, not from its id; aggregate min_('_start').")
+        """From window ids back to time: the start and the end of each, where they follow from the
+        id alone."""
+        raise WindowError(
+            f"{self}: the times of a window follow from its tuples, not from its id; aggregate min_('_start')."
+        )
 
     @property
     def category(self) -> Category:
@@ -134,7 +152,8 @@ class WindowKind(ABC):
 
 
 def duality(kind: WindowKind, tuples: Tuples) -> str | None:
-    """A tuple and a window on which `extent` and `wids` disagree, in words; None: the kind keeps the law."""
+    """A tuple and a window on which `extent` and `wids` disagree, in words; None: the kind keeps
+    the law."""
     ids = kind.windows(tuples)
     centric = set()
     for number, partition in zip(ids.number.tolist(), ids.partition.tolist(), strict=True):
@@ -142,7 +161,10 @@ def duality(kind: WindowKind, tuples: Tuples) -> str | None:
         centric |= {(at, number) for at in inside.tolist()}
     found = kind.wids(tuples)
     tagged = set(zip(found.member.tolist(), found.window.tolist(), strict=True))
-    for pairs, more, less in ((centric - tagged, "extent", "wids"), (tagged - centric, "wids", "extent")):
+    for pairs, more, less in (
+        (centric - tagged, "extent", "wids"),
+        (tagged - centric, "wids", "extent"),
+    ):
         if pairs:
             at, window = min(pairs)
             return f"{kind}: by {more} the tuple {at} (ts {tuples.ts[at]}) belongs to window {window}, by {less} it does not."

@@ -4,7 +4,8 @@
     hopping(S, H)      [k*H + offset, k*H + offset + S) for every integer k; tumbling when S == H
     session(gap)       maximal runs of events whose starts are less than `gap` apart: [first start, last start + gap)
 
-Membership is by overlap: an event [s, e) belongs to [a, b) when s < b and a < e. A session's membership is by start.
+Membership is by overlap: an event [s, e) belongs to [a, b) when s < b and a < e. A session's
+membership is by start.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from thalweg.errors import WindowError
 from thalweg.model.time import Duration, duration_us
 from thalweg.windows.counts import CountWindow
 
-__all__ = ["HoppingWindow", "SessionWindow", "SnapshotWindow", "Window", "hopping", "positive_ticks", "session"]
+__all__ = [
+    "HoppingWindow",
+    "SessionWindow",
+    "SnapshotWindow",
+    "Window",
+    "hopping",
+    "positive_ticks",
+    "session",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +48,11 @@ class HoppingWindow:
         return math.gcd(self.size, self.hop)
 
     def __str__(self) -> str:
-        return f"tumbling({self.size})" if self.size == self.hop else f"hopping({self.size} by {self.hop})"
+        return (
+            f"tumbling({self.size})"
+            if self.size == self.hop
+            else f"hopping({self.size} by {self.hop})"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +81,11 @@ def hopping(size: Duration, hop: Duration, offset: Duration = 0) -> HoppingWindo
     >>> str(hopping("10 min", "1 min"))
     'hopping(600000000 by 60000000)'
     """
-    return HoppingWindow(positive_ticks(size, "window size"), positive_ticks(hop, "window hop"), duration_us(offset, what="window offset"))
+    return HoppingWindow(
+        positive_ticks(size, "window size"),
+        positive_ticks(hop, "window hop"),
+        duration_us(offset, what="window offset"),
+    )
 
 
 def session(gap: Duration) -> SessionWindow:

@@ -1,16 +1,17 @@
 """Windows that slide: over time, over row numbers, per partition, or growing from a landmark.
 
-With the range r, the slide s and the origin o (the start point of the query, or the smallest value of all tuples):
+With the range r, the slide s and the origin o (the start point of the query, or the smallest value
+of all tuples):
 
     sliding       extent(w) = {t : o + (w + 1) s - r <= t.a < o + (w + 1) s}
                   wids(t)   = {w >= 0 : floor((t.a - o) / s) <= w <= floor((t.a + r - o) / s) - 1}
     partitioned   the same for each partition by itself, a being the rank of the tuple in its partition
     landmark      extent(w) = {t : t.a < o + (w + 1) s}
 
-The first windows are partial: they begin before the origin, and what there is from the origin on belongs to them. The formula
-for `wids` follows from the one for `extent`: t.a < o + (w + 1) s means w >= floor((t.a - o) / s), and
-o + (w + 1) s - r <= t.a means w <= floor((t.a - o + r) / s) - 1. (Written with ceilings, as it often is, it is off by one for
-tuples that lie exactly on an edge.)
+The first windows are partial: they begin before the origin, and what there is from the origin on
+belongs to them. The formula for `wids` follows from the one for `extent`: t.a < o + (w + 1) s means
+w >= floor((t.a - o) / s), and o + (w + 1) s - r <= t.a means w <= floor((t.a - o + r) / s) - 1.
+(Written with ceilings, as it often is, it is off by one for tuples that lie exactly on an edge.)
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ def expand(first: Codes, beyond: Codes) -> Membership:
     """Every window of [first, beyond), for each tuple."""
     length = np.maximum(beyond - first, 0)
     member = np.repeat(np.arange(len(first)), length)
-    return Membership(member, first[member] + np.arange(len(member)) - np.repeat(np.cumsum(length) - length, length))
+    return Membership(
+        member,
+        first[member] + np.arange(len(member)) - np.repeat(np.cumsum(length) - length, length),
+    )
 
 
 def _upto(last: int) -> WindowIds:
@@ -39,7 +43,8 @@ def _upto(last: int) -> WindowIds:
 
 @dataclass(frozen=True)
 class SlidingTime(WindowKind):
-    """Windows of `range` ticks of time, a new one every `slide`. Without an origin they begin with the first tuple of all."""
+    """Windows of `range` ticks of time, a new one every `slide`. Without an origin they begin with
+    the first tuple of all."""
 
     range: int
     slide: int
@@ -104,10 +109,11 @@ class LandmarkTime(WindowKind):
 
 @dataclass(frozen=True)
 class SlidingRows(WindowKind):
-    """Windows of the last `range` tuples (None: of all so far), a new one every `slide` tuples, in the order of their numbers.
+    """Windows of the last `range` tuples (None: of all so far), a new one every `slide` tuples, in
+    the order of their numbers.
 
-    Where tuples have partitions, each has windows of its own. The number of a tuple in its partition is told by those
-    that came before it; its rank by time also by those to come.
+    Where tuples have partitions, each has windows of its own. The number of a tuple in its
+    partition is told by those that came before it; its rank by time also by those to come.
     """
 
     range: int | None
@@ -117,7 +123,11 @@ class SlidingRows(WindowKind):
 
     def __str__(self) -> str:
         order = "rank(ts)" if self.ranked else "rows"
-        size = f"landmark(all by {self.slide}" if self.range is None else f"sliding({self.range} by {self.slide}"
+        size = (
+            f"landmark(all by {self.slide}"
+            if self.range is None
+            else f"sliding({self.range} by {self.slide}"
+        )
         return f"{size} over {order}{', per partition' if self.partitioned else ''})"
 
     @property
@@ -127,8 +137,11 @@ class SlidingRows(WindowKind):
         return frozenset({"backward"}) if self.partitioned else frozenset()
 
     def positions(self, tuples: Tuples) -> Codes:
-        """The number of each tuple in its partition: as it arrived, or by time (ties as they arrived)."""
-        order = np.lexsort((tuples.number, tuples.ts if self.ranked else tuples.number, tuples.partition))
+        """The number of each tuple in its partition: as it arrived, or by time (ties as they
+        arrived)."""
+        order = np.lexsort(
+            (tuples.number, tuples.ts if self.ranked else tuples.number, tuples.partition)
+        )
         partition = tuples.partition[order]
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order)) - np.searchsorted(partition, partition, side="left") + 1

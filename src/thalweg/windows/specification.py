@@ -1,6 +1,8 @@
-"""From what a query says to a kind of window: ranges, slides and what they are counted in, checked before anything runs.
+"""From what a query says to a kind of window: ranges, slides and what they are counted in, checked
+before anything runs.
 
-`rows()` and `rank("ts")` say what a window counts instead of time: tuples as they arrive, or tuples in the order of time.
+`rows()` and `rank("ts")` say what a window counts instead of time: tuples as they arrive, or tuples
+in the order of time.
 """
 
 from __future__ import annotations
@@ -15,7 +17,18 @@ from typing import TypeAlias
 from thalweg.errors import WindowError, WindowWarning, did_you_mean, user_stack_level
 from thalweg.model.time import Duration, duration_us
 
-__all__ = ["TIME_NAMES", "Rank", "Rows", "Size", "check_slide", "rank", "row_count", "rows", "ticks", "warn_about_panes"]
+__all__ = [
+    "TIME_NAMES",
+    "Rank",
+    "Rows",
+    "Size",
+    "check_slide",
+    "rank",
+    "row_count",
+    "rows",
+    "ticks",
+    "warn_about_panes",
+]
 
 TIME_NAMES = ("ts", "_start")
 """How a window names the time of the stream."""
@@ -29,7 +42,8 @@ _MANY_PANES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Tuples in the order in which they arrive: at the operator, or at the system, before anything is filtered."""
+    """Tuples in the order in which they arrive: at the operator, or at the system, before anything
+    is filtered."""
 
     at: str = "operator"
 
@@ -54,7 +68,9 @@ def rows(*, at: str = "operator") -> Rows:
     'rows at the system'
     """
     if at not in ("operator", "system"):
-        raise WindowError(f"rows: at must be 'operator' or 'system'{did_you_mean(at, ('operator', 'system'))} Got {at!r}.")
+        raise WindowError(
+            f"rows: at must be 'operator' or 'system'{did_you_mean(at, ('operator', 'system'))} Got {at!r}."
+        )
     return Rows(at)
 
 
@@ -71,9 +87,13 @@ def rank(of: str = "ts") -> Rank:
 def ticks(size: Size, what: str) -> int:
     """A span of time, of at least one tick."""
     if isinstance(size, str) and _ROWS_TEXT.fullmatch(size):
-        raise WindowError(f"{what}: {size!r} counts rows, but the window is over time; write a duration, or over=rows().")
+        raise WindowError(
+            f"{what}: {size!r} counts rows, but the window is over time; write a duration, or over=rows()."
+        )
     if size is None:
-        raise WindowError(f"{what}: a duration is missing; everything so far is landmark(slide=...).")
+        raise WindowError(
+            f"{what}: a duration is missing; everything so far is landmark(slide=...)."
+        )
     found = duration_us(size, what=what)
     if found <= 0:
         raise WindowError(f"{what} must be positive; got {size!r}.")
@@ -90,7 +110,9 @@ def row_count(size: Size, what: str) -> int:
             )
         size = int(found.group(1))
     if isinstance(size, bool | timedelta) or not isinstance(size, int):
-        raise WindowError(f"{what}: the window counts rows; write a whole number such as 1000. Got {size!r}.")
+        raise WindowError(
+            f"{what}: the window counts rows; write a whole number such as 1000. Got {size!r}."
+        )
     if size <= 0:
         raise WindowError(f"{what} must be positive; got {size!r}.")
     return size

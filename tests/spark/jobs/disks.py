@@ -19,13 +19,16 @@ _SIZE = 4 << 20
 
 
 class Disk:
-    """A folder that can be full: on a disk of its own where one may be mounted, else by not being writable."""
+    """A folder that can be full: on a disk of its own where one may be mounted, else by not being
+    writable."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir()
         self._libc = ctypes.CDLL(None, use_errno=True)
-        self._mounted = not self._libc.mount(b"tmpfs", bytes(folder), b"tmpfs", 0, f"size={_SIZE}".encode())
+        self._mounted = not self._libc.mount(
+            b"tmpfs", bytes(folder), b"tmpfs", 0, f"size={_SIZE}".encode()
+        )
         if not self._mounted and os.geteuid() == 0:
             pytest.skip(f"a small disk cannot be mounted: {os.strerror(ctypes.get_errno())}")
         self.complaint = "No space left on device" if self._mounted else "[Pp]ermission denied"
@@ -59,7 +62,8 @@ _DETACH = 2
 
 
 def live_on_a_full_disk(arrivals: Arrivals, disk: Disk, rooms: Iterable[int]) -> int:
-    """Run a query into a disk with so many bytes left, free it, go on; how often the disk was too full."""
+    """Run a query into a disk with so many bytes left, free it, go on; how often the disk was too
+    full."""
     arrivals.arrive("events", 2)
     run(arrivals.folder, finish=False)
     failures = 0

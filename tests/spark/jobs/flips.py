@@ -1,7 +1,8 @@
 """A checkpoint with one bit changed: the query either says so or gives exactly the right answers.
 
-The checkpoint is put back in its place for each flip, since Spark writes absolute paths into it. A restart without a flip comes
-first and last: an error counts only while an unharmed checkpoint still gives the right answers.
+The checkpoint is put back in its place for each flip, since Spark writes absolute paths into it. A
+restart without a flip comes first and last: an error counts only while an unharmed checkpoint still
+gives the right answers.
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ from thalweg.errors import ThalwegError
 __all__ = ["Flips", "kind_of"]
 
 _TOP = {"offsets": "offsets", "commits": "commits", "metadata": "metadata"}
-_ENDINGS = {".changelog": "state change log", ".zip": "state snapshot", ".sst": "state table", ".files": "our log of files"}
+_ENDINGS = {
+    ".changelog": "state change log",
+    ".zip": "state snapshot",
+    ".sst": "state table",
+    ".files": "our log of files",
+}
 _NAMES = {"record.jsonl": "our record", "reports.json": "our reports"}
 
 
@@ -38,7 +44,8 @@ def kind_of(path: Path) -> str:
 
 @dataclass
 class Flips:
-    """One query that ran for a few micro-batches, and then more input. `pending` leaves its last micro-batch unfinished."""
+    """One query that ran for a few micro-batches, and then more input. `pending` leaves its last
+    micro-batch unfinished."""
 
     arrivals: Arrivals
     name: str
@@ -59,15 +66,24 @@ class Flips:
             shutil.copytree(folder / name, self._kept / name)
         self.arrivals.arrive_all()
         self._expected = expected(folder, self.name)
-        files = [path.relative_to(self._checkpoint) for path in sorted(self._checkpoint.rglob("*")) if path.is_file()]
+        files = [
+            path.relative_to(self._checkpoint)
+            for path in sorted(self._checkpoint.rglob("*"))
+            if path.is_file()
+        ]
         self.files: dict[str, list[Path]] = {}
         for path in files:
             if (self._checkpoint / path).stat().st_size:
                 self.files.setdefault(kind_of(path), []).append(path)
 
     def _leave_unfinished(self) -> None:
-        """As if killed when the offsets of the last micro-batch were written, and nothing else of it."""
-        last = max(int(path.name) for path in (self._checkpoint / "offsets").iterdir() if path.name.isdigit())
+        """As if killed when the offsets of the last micro-batch were written, and nothing else of
+        it."""
+        last = max(
+            int(path.name)
+            for path in (self._checkpoint / "offsets").iterdir()
+            if path.name.isdigit()
+        )
         for name in (f"{last}", f".{last}.crc"):
             (self._checkpoint / "commits" / name).unlink()
         record = self._checkpoint / "thalweg" / "record.jsonl"
@@ -106,7 +122,9 @@ class Flips:
     def flip(self, kind: str, random: Random) -> str:
         """Change one bit of one file of a kind and restart; what came of it."""
         self._put_back()
-        newest = max(self.files[kind], key=lambda path: (self._checkpoint / path).stat().st_mtime_ns)
+        newest = max(
+            self.files[kind], key=lambda path: (self._checkpoint / path).stat().st_mtime_ns
+        )
         path = random.choice([newest, random.choice(self.files[kind])])
         content = bytearray((self._checkpoint / path).read_bytes())
         bit = random.randrange(8 * len(content))

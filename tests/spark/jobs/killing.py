@@ -1,4 +1,5 @@
-"""A driver script that is killed again and again while its input arrives, and started again each time."""
+"""A driver script that is killed again and again while its input arrives, and started again each
+time."""
 
 from __future__ import annotations
 
@@ -14,10 +15,11 @@ __all__ = ["assert_right", "begun", "commits", "kill_workers", "survive_kills"]
 
 
 def survive_kills(arrivals: Arrivals, kills: int, random: Random, *arguments: str) -> int:
-    """Kill the script `kills` times and then let it come to the end; how many kills hit a micro-batch. All processes die at once.
+    """Kill the script `kills` times and then let it come to the end; how many kills hit a
+    micro-batch. All processes die at once.
 
-    In turn, a kill comes when a micro-batch was planned and nothing else, some time later while micro-batches run (twice), and
-    anywhere, also before the script has started anything.
+    In turn, a kill comes when a micro-batch was planned and nothing else, some time later while
+    micro-batches run (twice), and anywhere, also before the script has started anything.
     """
     folder = arrivals.folder
     hits = 0
@@ -35,13 +37,23 @@ def survive_kills(arrivals: Arrivals, kills: int, random: Random, *arguments: st
             else:
                 for name in ("events", "rates"):
                     arrivals.arrive(name)
-                job.until(lambda planned=planned: begun(folder) > planned, "a micro-batch was planned", each=feed)  # type: ignore[misc]
+                job.until(
+                    lambda planned=planned: begun(folder) > planned,  # type: ignore[misc]
+                    "a micro-batch was planned",
+                    each=feed,
+                )
                 if kill % 4:
-                    job.until(lambda done=done: commits(folder) > done, "a micro-batch was done", each=feed)  # type: ignore[misc]
+                    job.until(
+                        lambda done=done: commits(folder) > done,  # type: ignore[misc]
+                        "a micro-batch was done",
+                        each=feed,
+                    )
                     _go_on(job, random.randrange(40), feed)
                     assert not job.tick(random.random() / 2)
             job.kill()
-            hits += (begun(folder), commits(folder)) != (planned, done) and begun(folder) > commits(folder)
+            hits += (begun(folder), commits(folder)) != (planned, done) and begun(folder) > commits(
+                folder
+            )
     arrivals.arrive_all()
     with driver(folder, "--trigger", "available now", *arguments) as job:
         assert job.end(limit=1800) == 0  # what was left over from all the kills
@@ -55,7 +67,8 @@ def _go_on(job: Job, ticks: int, feed: Callable[[], None]) -> None:
 
 
 def kill_workers(job: Job, arrivals: Arrivals, times: int) -> None:
-    """Kill the workers in the middle of a micro-batch: they are held until it has begun. After each time the query must go on."""
+    """Kill the workers in the middle of a micro-batch: they are held until it has begun. After each
+    time the query must go on."""
     folder = arrivals.folder
     for _ in range(times):
         known = commits(folder)

@@ -1,6 +1,8 @@
-"""A driver script: queries over files that keep arriving, each with a checkpoint and answers in Parquet under one folder.
+"""A driver script: queries over files that keep arriving, each with a checkpoint and answers in
+Parquet under one folder.
 
-Start it again and it goes on. It ends by itself when the trigger is `available now`, and with an error when a query fails.
+Start it again and it goes on. It ends by itself when the trigger is `available now`, and with an
+error when a query fails.
 """
 
 from __future__ import annotations

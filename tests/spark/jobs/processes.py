@@ -35,40 +35,70 @@ class Member:
     command: str
 
 
-def driver(*arguments: object, launcher: Sequence[str] = (sys.executable,), **variables: str) -> Job:
+def driver(
+    *arguments: object, launcher: Sequence[str] = (sys.executable,), **variables: str
+) -> Job:
     """The driver script `live.py` with these arguments."""
-    return Job(*launcher, str(Path(__file__).with_name("live.py")), *map(str, arguments), **variables)
+    return Job(
+        *launcher, str(Path(__file__).with_name("live.py")), *map(str, arguments), **variables
+    )
 
 
 class Job:
-    """A command and all processes that it starts: they share a session, which also those that leave its process group stay in."""
+    """A command and all processes that it starts: they share a session, which also those that leave
+    its process group stay in."""
 
     def __init__(self, *command: str, **variables: str) -> None:
-        self._scratch = tempfile.mkdtemp(prefix="tw-")  # short: the path of a socket has little room
+        self._scratch = tempfile.mkdtemp(
+            prefix="tw-"
+        )  # short: the path of a socket has little room
         self.log = Path(self._scratch) / "log"
-        options = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx1g -Djava.io.tmpdir={self._scratch}"
+        options = (
+            f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx1g -Djava.io.tmpdir={self._scratch}"
+        )
         path = os.pathsep.join([str(ROOT), str(ROOT / "src")])
-        own = {"PYTHONPATH": path, "TMPDIR": self._scratch, "SPARK_LOCAL_DIRS": self._scratch, "SPARK_SUBMIT_OPTS": options}
+        own = {
+            "PYTHONPATH": path,
+            "TMPDIR": self._scratch,
+            "SPARK_LOCAL_DIRS": self._scratch,
+            "SPARK_SUBMIT_OPTS": options,
+        }
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **own, **variables}, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **own, **variables},
+                start_new_session=True,
             )
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.kill()
         if error is not None:
             error.add_note(f"The job said:\n{self.said()}")
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def said(self) -> str:
-        return "\n".join(line for line in self.log.read_text(errors="replace").splitlines() if line.strip())[-8000:]
+        return "\n".join(
+            line for line in self.log.read_text(errors="replace").splitlines() if line.strip()
+        )[-8000:]
 
     def members(self) -> list[Member]:
         """The processes that are alive."""
-        return [member for member in map(_member, _processes()) if member is not None and _session(member.pid) == self.process.pid]
+        return [
+            member
+            for member in map(_member, _processes())
+            if member is not None and _session(member.pid) == self.process.pid
+        ]
 
     def workers(self) -> list[Member]:
         """Python workers that run tasks: children of Spark's daemon."""
@@ -101,7 +131,14 @@ class Job:
             return False
         return True
 
-    def until(self, holds: Callable[[], bool], what: str, *, limit: float = LONG, each: Callable[[], None] | None = None) -> None:
+    def until(
+        self,
+        holds: Callable[[], bool],
+        what: str,
+        *,
+        limit: float = LONG,
+        each: Callable[[], None] | None = None,
+    ) -> None:
         """Wait for something to become true while the script runs."""
         for _ in range(int(limit / _TICK)):
             if holds():
@@ -144,7 +181,9 @@ class Job:
 def assert_on_loopback(*jobs: Job) -> None:
     """Nobody outside of this machine can talk to the jobs."""
     for job in jobs:
-        open_to_all = [(str(address), port) for address, port in job.listening() if not address.is_loopback]
+        open_to_all = [
+            (str(address), port) for address, port in job.listening() if not address.is_loopback
+        ]
         assert not open_to_all, open_to_all
 
 
@@ -170,14 +209,20 @@ def _member(pid: int) -> Member | None:
     if fields is None or fields[0] in "ZX":
         return None
     try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        command = (
+            Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        )
     except OSError:
         return None
     return Member(pid, int(fields[1]), command)
 
 
 def _sockets(pid: int) -> list[str]:
-    return [text.removeprefix("socket:[").removesuffix("]") for text in _open_files(pid) if text.startswith("socket:[")]
+    return [
+        text.removeprefix("socket:[").removesuffix("]")
+        for text in _open_files(pid)
+        if text.startswith("socket:[")
+    ]
 
 
 def _open_files(pid: int) -> Iterator[str]:

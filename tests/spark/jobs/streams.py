@@ -1,4 +1,5 @@
-"""Two streams that arrive as files, the queries over them, and what the answers must be in the end."""
+"""Two streams that arrive as files, the queries over them, and what the answers must be in the
+end."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from thalweg.model.cht import Row
 __all__ = ["CONSISTENCY", "Arrivals", "answers", "expected", "query", "run"]
 
 EVENTS = pa.schema([("ts", pa.int64()), ("key", pa.string()), ("value", pa.int64())])
-RATES = pa.schema([("since", pa.int64()), ("till", pa.int64()), ("key", pa.string()), ("rate", pa.int64())])
+RATES = pa.schema(
+    [("since", pa.int64()), ("till", pa.int64()), ("key", pa.string()), ("rate", pa.int64())]
+)
 DISORDER = 200
 SPAN = 1000
 """How much time one file covers."""
@@ -27,18 +30,32 @@ CONSISTENCY = {"windows": "speculative", "priced": "final", "spread": "speculati
 
 
 def query(folder: Path, name: str, *, finish: bool = True) -> tw.Stream:
-    """`windows`: a sliding count and sum; `priced`: these joined with rates; `spread`: those by rate, over a second exchange."""
+    """`windows`: a sliding count and sum; `priced`: these joined with rates; `spread`: those by
+    rate, over a second exchange."""
     facts: dict[str, Any] = {"files_per_batch": 1, "finish": finish}
-    events = ts.from_files(str(folder / "events"), time="ts", columns=EVENTS, disorder=DISORDER, name="events", **facts)
-    rates = ts.from_files(str(folder / "rates"), time="since", end="till", columns=RATES, disorder=0, name="rates", **facts)
-    windows = events.group_by("key").hopping(300, 100).aggregate(n=tw.count(), total=tw.sum_("value"))
+    events = ts.from_files(
+        str(folder / "events"), time="ts", columns=EVENTS, disorder=DISORDER, name="events", **facts
+    )
+    rates = ts.from_files(
+        str(folder / "rates"),
+        time="since",
+        end="till",
+        columns=RATES,
+        disorder=0,
+        name="rates",
+        **facts,
+    )
+    windows = (
+        events.group_by("key").hopping(300, 100).aggregate(n=tw.count(), total=tw.sum_("value"))
+    )
     priced = windows.join(rates, on="key")
     spread = priced.group_by("rate").tumbling(500).aggregate(rows=tw.count(), best=tw.max_("total"))
     return {"windows": windows, "priced": priced, "spread": spread}[name]
 
 
 class Arrivals:
-    """Files that are ready, and that arrive one after the other by being renamed into their folder."""
+    """Files that are ready, and that arrive one after the other by being renamed into their
+    folder."""
 
     def __init__(self, folder: Path, files: int, seed: int, *, rows: int = 200) -> None:
         self.folder = folder
@@ -48,7 +65,9 @@ class Arrivals:
             (self._ready / name).mkdir(parents=True)
             (folder / name).mkdir()
         for number in range(files):
-            pq.write_table(_events(random, number, rows), self._ready / "events" / f"{number:05}.parquet")
+            pq.write_table(
+                _events(random, number, rows), self._ready / "events" / f"{number:05}.parquet"
+            )
             pq.write_table(_rates(random, number), self._ready / "rates" / f"{number:05}.parquet")
         self._arrived = {"events": 0, "rates": 0}
         self.files = files
@@ -73,10 +92,15 @@ class Arrivals:
 
 
 def _events(random: np.random.Generator, number: int, rows: int) -> pa.Table:
-    times = random.integers(number * SPAN, (number + 1) * SPAN, rows) + random.integers(-DISORDER // 4, DISORDER // 4, rows)
+    times = random.integers(number * SPAN, (number + 1) * SPAN, rows) + random.integers(
+        -DISORDER // 4, DISORDER // 4, rows
+    )
     times.sort()
-    # Neighbours swap places within the disorder that the source declares, also with the file before and after.
-    times = times[np.argsort(times + random.integers(-DISORDER // 4, DISORDER // 4, rows), kind="stable")]
+    # Neighbours swap places within the disorder that the source declares, also with the file before
+    # and after.
+    times = times[
+        np.argsort(times + random.integers(-DISORDER // 4, DISORDER // 4, rows), kind="stable")
+    ]
     keys = [f"k{key}" for key in random.integers(0, KEYS, rows)]
     return pa.table({"ts": times, "key": keys, "value": random.integers(0, 100, rows)}, EVENTS)
 
@@ -84,9 +108,14 @@ def _events(random: np.random.Generator, number: int, rows: int) -> pa.Table:
 def _rates(random: np.random.Generator, number: int) -> pa.Table:
     count = 8
     since = np.sort(random.integers(number * SPAN, (number + 1) * SPAN, count))
-    till = [None if lasts == 0 else int(start + lasts) for start, lasts in zip(since, random.integers(0, 900, count), strict=True)]
+    till = [
+        None if lasts == 0 else int(start + lasts)
+        for start, lasts in zip(since, random.integers(0, 900, count), strict=True)
+    ]
     keys = [f"k{key}" for key in random.integers(0, KEYS, count)]
-    return pa.table({"since": since, "till": till, "key": keys, "rate": random.integers(0, 5, count)}, RATES)
+    return pa.table(
+        {"since": since, "till": till, "key": keys, "rate": random.integers(0, 5, count)}, RATES
+    )
 
 
 def expected(folder: Path, name: str) -> list[Row]:
@@ -97,25 +126,43 @@ def expected(folder: Path, name: str) -> list[Row]:
     return tw.table(query(folder, name), inputs)
 
 
-def run(folder: Path, asked: tw.Stream | None = None, *, finish: bool = True, **options: Any) -> None:
-    """All the files that are there through the query `windows`, or another one, and the folder's one checkpoint."""
-    given: dict[str, Any] = {"to": "parquet", "path": str(folder / "answers" / "windows"), "trigger": "available now", "buckets": 2}
-    ts.start(asked or query(folder, "windows", finish=finish), checkpoint=str(folder / "checkpoint"), **{**given, **options}).wait()
+def run(
+    folder: Path, asked: tw.Stream | None = None, *, finish: bool = True, **options: Any
+) -> None:
+    """All the files that are there through the query `windows`, or another one, and the folder's
+    one checkpoint."""
+    given: dict[str, Any] = {
+        "to": "parquet",
+        "path": str(folder / "answers" / "windows"),
+        "trigger": "available now",
+        "buckets": 2,
+    }
+    ts.start(
+        asked or query(folder, "windows", finish=finish),
+        checkpoint=str(folder / "checkpoint"),
+        **{**given, **options},
+    ).wait()
 
 
 def answers(folder: Path, name: str) -> list[Row]:
-    """The table that the change log of a query says, all its micro-batches in order. Each must be there, and whole."""
+    """The table that the change log of a query says, all its micro-batches in order. Each must be
+    there, and whole."""
     written = folder / "answers" / name
     numbers = sorted(int(path.name.removeprefix("batch=")) for path in written.glob("batch=*"))
     assert numbers == list(range(len(numbers)))
-    return tw.cht((change for number in numbers for change in _changes(written / f"batch={number}")), query(folder, name).schema)
+    return tw.cht(
+        (change for number in numbers for change in _changes(written / f"batch={number}")),
+        query(folder, name).schema,
+    )
 
 
 def _changes(batch: Path) -> Iterator[tw.Element]:
     assert (batch / "_SUCCESS").exists(), f"{batch.name} is not whole"
     for part in sorted(batch.glob("part-*.parquet")):
         for row in pq.ParquetFile(part).read().to_pylist():
-            kind, start, end, new_end = (row.pop(column) for column in ("_kind", "_start", "_end", "_new_end"))
+            kind, start, end, new_end = (
+                row.pop(column) for column in ("_kind", "_start", "_end", "_new_end")
+            )
             if kind == "insert":
                 yield tw.insert(row, start, end)
             else:

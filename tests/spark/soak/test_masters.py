@@ -1,4 +1,5 @@
-"""The same answers on more than one executor: Spark's cluster in one process, and a master with two workers on loopback."""
+"""The same answers on more than one executor: Spark's cluster in one process, and a master with two
+workers on loopback."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
-    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found through /proc"),
+    pytest.mark.skipif(
+        not Path("/proc/self/stat").exists(), reason="processes are found through /proc"
+    ),
 ]
 
 BIN = Path(sys.executable).parent
@@ -26,10 +29,17 @@ LOOPBACK = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
 
 def test_a_local_cluster(tmp_path: Path) -> None:
     Arrivals(tmp_path, 3, seed=21).arrive_all()
-    with driver(tmp_path, "--trigger", "available now", "--master", "local-cluster[2,1,1024]") as job:
-        job.until((tmp_path / "answers" / "priced" / "batch=0" / "_SUCCESS").exists, "a micro-batch was done")
+    with driver(
+        tmp_path, "--trigger", "available now", "--master", "local-cluster[2,1,1024]"
+    ) as job:
+        job.until(
+            (tmp_path / "answers" / "priced" / "batch=0" / "_SUCCESS").exists,
+            "a micro-batch was done",
+        )
         assert_on_loopback(job)
-        assert sum("CoarseGrainedExecutorBackend" in member.command for member in job.members()) == 2
+        assert (
+            sum("CoarseGrainedExecutorBackend" in member.command for member in job.members()) == 2
+        )
         assert job.end() == 0
         assert job.gone(), job.members()
     assert_right(tmp_path, "windows")
@@ -44,18 +54,52 @@ def test_a_master_with_two_workers_under_spark_submit(tmp_path: Path) -> None:
     run = (str(BIN / "spark-class"),)
     ui = ("--webui-port", "0")
     with ExitStack() as stack:
-        stack.enter_context(Job(*run, "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port), *ui, **LOOPBACK))
+        stack.enter_context(
+            Job(
+                *run,
+                "org.apache.spark.deploy.master.Master",
+                "--host",
+                "127.0.0.1",
+                "--port",
+                str(port),
+                *ui,
+                **LOOPBACK,
+            )
+        )
         workers = [
-            stack.enter_context(Job(*run, "org.apache.spark.deploy.worker.Worker", "-c", "1", "-m", "1g", *ui, master, **LOOPBACK))
+            stack.enter_context(
+                Job(
+                    *run,
+                    "org.apache.spark.deploy.worker.Worker",
+                    "-c",
+                    "1",
+                    "-m",
+                    "1g",
+                    *ui,
+                    master,
+                    **LOOPBACK,
+                )
+            )
             for _ in range(2)
         ]
         for worker in workers:
-            worker.until(lambda worker=worker: "Successfully registered" in worker.log.read_text(), "the worker was there")  # type: ignore[misc]
+            worker.until(
+                lambda worker=worker: "Successfully registered" in worker.log.read_text(),  # type: ignore[misc]
+                "the worker was there",
+            )
         submit = (str(BIN / "spark-submit"), "--master", master)
-        job = stack.enter_context(driver(tmp_path, "--trigger", "available now", launcher=submit, **LOOPBACK))
-        job.until((tmp_path / "answers" / "priced" / "batch=0" / "_SUCCESS").exists, "a micro-batch was done")
+        job = stack.enter_context(
+            driver(tmp_path, "--trigger", "available now", launcher=submit, **LOOPBACK)
+        )
+        job.until(
+            (tmp_path / "answers" / "priced" / "batch=0" / "_SUCCESS").exists,
+            "a micro-batch was done",
+        )
         assert_on_loopback(job, *workers)
-        assert all("CoarseGrainedExecutorBackend" in " ".join(m.command for m in worker.members()) for worker in workers)
+        assert all(
+            "CoarseGrainedExecutorBackend" in " ".join(m.command for m in worker.members())
+            for worker in workers
+        )
         assert job.end() == 0
         assert job.gone(), job.members()
     assert_right(tmp_path, "windows")

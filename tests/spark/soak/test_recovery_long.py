@@ -1,4 +1,5 @@
-"""The long form of the recovery tests: many kills of everything, of workers, and disks that are full at many moments."""
+"""The long form of the recovery tests: many kills of everything, of workers, and disks that are
+full at many moments."""
 
 from __future__ import annotations
 
@@ -17,19 +18,31 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
-    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found through /proc"),
+    pytest.mark.skipif(
+        not Path("/proc/self/stat").exists(), reason="processes are found through /proc"
+    ),
 ]
 
 
 @pytest.mark.parametrize(
     ("kills", "queries", "options"),
-    [(20, "windows,priced", ()), (8, "spread", ()), (8, "windows,priced", ("--consistency", "final"))],
+    [
+        (20, "windows,priced", ()),
+        (8, "spread", ()),
+        (8, "windows,priced", ("--consistency", "final")),
+    ],
     ids=["windows and a join", "two exchanges", "final"],
 )
 def test_many_kills(
-    tmp_path: Path, kills: int, queries: str, options: tuple[str, ...], record_testsuite_property: Callable[[str, object], None]
+    tmp_path: Path,
+    kills: int,
+    queries: str,
+    options: tuple[str, ...],
+    record_testsuite_property: Callable[[str, object], None],
 ) -> None:
-    hits = survive_kills(Arrivals(tmp_path, 2 * kills, seed=11), kills, Random(11), "--queries", queries, *options)
+    hits = survive_kills(
+        Arrivals(tmp_path, 2 * kills, seed=11), kills, Random(11), "--queries", queries, *options
+    )
     record_testsuite_property("kills in a micro-batch", hits)
     assert hits >= kills // 4
     for name in queries.split(","):
@@ -54,7 +67,12 @@ def test_a_disk_that_is_full_at_many_moments(tmp_path: Path) -> None:
     """Each time a little later in the micro-batch."""
     disk = Disk(tmp_path / "checkpoint")
     try:
-        assert live_on_a_full_disk(Arrivals(tmp_path, 24, seed=13, rows=40), disk, range(0, 80 << 10, 4 << 10)) >= 4
+        assert (
+            live_on_a_full_disk(
+                Arrivals(tmp_path, 24, seed=13, rows=40), disk, range(0, 80 << 10, 4 << 10)
+            )
+            >= 4
+        )
     finally:
         disk.remove()
     assert answers(tmp_path, "windows") == expected(tmp_path, "windows")

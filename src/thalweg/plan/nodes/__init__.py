@@ -2,7 +2,14 @@
 
 from thalweg.plan.nodes.apply import WindowApply
 from thalweg.plan.nodes.base import Named, Node, lifetime_schema, walk
-from thalweg.plan.nodes.groups import Distinct, GroupApply, SessionLifetime, Stitch, TopK, WindowAggregate
+from thalweg.plan.nodes.groups import (
+    Distinct,
+    GroupApply,
+    SessionLifetime,
+    Stitch,
+    TopK,
+    WindowAggregate,
+)
 from thalweg.plan.nodes.lifetimes import (
     AlterLifetime,
     Chop,

@@ -20,13 +20,15 @@ ON_ERROR = ("fail", "skip")
 
 @dataclass(frozen=True, eq=False)
 class WindowApply(Node):
-    """Per group and window with at least one row, what the module makes of the window's rows, in canonical order.
+    """Per group and window with at least one row, what the module makes of the window's rows, in
+    canonical order.
 
     With a = window start, b = window end, each row (s, e, p) of the window reaches the module as
-    (s', e', arguments(p, s)) where s' = max(s, a) for `clip` left and full, and e' = min(e, b) for right and full.
-    The output of an aggregate is one value, that of an operator any number of payloads; each becomes a row
-    (s'', e'', keys + output): [a, b) for `stamp` align; as the module stamped it for keep, time-bound and
-    unrestricted (the first two refuse a stamp before a); cut to [a, b) for clip.
+    (s', e', arguments(p, s)) where s' = max(s, a) for `clip` left and full, and e' = min(e, b) for
+    right and full. The output of an aggregate is one value, that of an operator any number of
+    payloads; each becomes a row (s'', e'', keys + output): [a, b) for `stamp` align; as the module
+    stamped it for keep, time-bound and unrestricted (the first two refuse a stamp before a); cut to
+    [a, b) for clip.
     """
 
     input: Node
@@ -52,7 +54,11 @@ class WindowApply(Node):
         if clash:
             raise PlanError(f"{where}: the output {clash[0]!r} is also a key; rename one of them.")
         self.module.instance(self.params)
-        size = self.window.size if isinstance(self.window, HoppingWindow) and self.stamp == "align" else None
+        size = (
+            self.window.size
+            if isinstance(self.window, HoppingWindow) and self.stamp == "align"
+            else None
+        )
         single = self.module.kind == "aggregate" and self.stamp == "align"
         facts = StreamProperties(
             unique_start=single,
@@ -61,28 +67,47 @@ class WindowApply(Node):
             firm_ends=size is not None,
             group_keys=self.keys,
         )
-        self._settle(pa.schema([*(self.input.schema.field(key) for key in self.keys), *outputs]), facts)
+        self._settle(
+            pa.schema([*(self.input.schema.field(key) for key in self.keys), *outputs]), facts
+        )
 
     def _check_choices(self, where: str) -> None:
-        for value, known, what in ((self.clip, CLIPS, "clip"), (self.stamp, STAMPS, "stamp"), (self.on_error, ON_ERROR, "on_error")):
+        for value, known, what in (
+            (self.clip, CLIPS, "clip"),
+            (self.stamp, STAMPS, "stamp"),
+            (self.on_error, ON_ERROR, "on_error"),
+        ):
             if value not in known:
-                raise PlanError(f"{where}: {what} must be one of {', '.join(known)}{did_you_mean(str(value), known)} Got {value!r}.")
+                raise PlanError(
+                    f"{where}: {what} must be one of {', '.join(known)}{did_you_mean(str(value), known)} Got {value!r}."
+                )
         if self.module.kind == "function":
-            raise PlanError(f"{where}: it is a function of single events; use it in where, select or a join predicate.")
+            raise PlanError(
+                f"{where}: it is a function of single events; use it in where, select or a join predicate."
+            )
         if not self.module.time_sensitive and self.stamp != "align":
-            raise PlanError(f"{where}: the module knows no time, so its output lives as long as the window; leave stamp= out.")
+            raise PlanError(
+                f"{where}: the module knows no time, so its output lives as long as the window; leave stamp= out."
+            )
         if not self.module.time_sensitive and self.clip != "none":
-            raise PlanError(f"{where}: the module knows no time, so there is nothing to clip; leave clip= out.")
+            raise PlanError(
+                f"{where}: the module knows no time, so there is nothing to clip; leave clip= out."
+            )
         if self.time_limit is not None and self.time_limit <= 0:
             raise PlanError(f"{where}: the time limit must be positive; got {self.time_limit}.")
         if isinstance(self.window, SessionWindow) and self.stamp == "time-bound":
-            raise PlanError(f"{where}: a session's span changes as a whole; time-bound output needs other windows.")
+            raise PlanError(
+                f"{where}: a session's span changes as a whole; time-bound output needs other windows."
+            )
         wanted = self.module.input_types()
         if wanted is not None and [name for name, _ in self.arguments] != list(wanted):
-            raise TypeMismatchError(f"{where}: it takes {', '.join(wanted)}; got {', '.join(name for name, _ in self.arguments)}.")
+            raise TypeMismatchError(
+                f"{where}: it takes {', '.join(wanted)}; got {', '.join(name for name, _ in self.arguments)}."
+            )
 
     def input_schema(self) -> pa.Schema:
-        """What the module is given: its inputs in the types it wants, which the arguments must fit."""
+        """What the module is given: its inputs in the types it wants, which the arguments must
+        fit."""
         given = columns_schema(self.arguments, lifetime_schema(self.input.schema))
         wanted = self.module.input_types()
         if wanted is None:
@@ -92,22 +117,31 @@ class WindowApply(Node):
             if kind is not None and not fits(entry.type, kind):
                 expr = dict(self.arguments)[entry.name]
                 where = f"apply({self.module.name!r}): the input {entry.name!r}"
-                raise TypeMismatchError(f"{where} is {kind}; {expr} is {entry.type}. Convert it with CAST(... AS ...).")
+                raise TypeMismatchError(
+                    f"{where} is {kind}; {expr} is {entry.type}. Convert it with CAST(... AS ...)."
+                )
             fields.append(pa.field(entry.name, entry.type if kind is None else kind))
         return pa.schema(fields)
 
-    # ------------------------------------------------------------------------------------------------------- facts
+    # -------------------------------------------------------------------------------------------------------
+    # facts
 
     @property
     def ends_matter(self) -> bool:
-        """Whether the module sees where events end beyond the window, so that a window waits for the ends of its events."""
-        return self.module.time_sensitive and self.clip in ("none", "left") and not self.module.properties.ignores_ends
+        """Whether the module sees where events end beyond the window, so that a window waits for
+        the ends of its events."""
+        return (
+            self.module.time_sensitive
+            and self.clip in ("none", "left")
+            and not self.module.properties.ignores_ends
+        )
 
     @property
     def passes_cti(self) -> bool:
         """Whether the input's CTI is that of the output.
 
-        A snapshot window that a later event cuts in two keeps its value in front of the cut: only an end moves.
+        A snapshot window that a later event cuts in two keeps its value in front of the cut: only
+        an end moves.
         """
         if self.stamp == "time-bound":
             return True
@@ -116,7 +150,8 @@ class WindowApply(Node):
 
     @property
     def in_panes(self) -> bool:
-        """Whether windows are put together from states of panes: rows need not be kept, so none may be taken back."""
+        """Whether windows are put together from states of panes: rows need not be kept, so none may
+        be taken back."""
         return (
             isinstance(self.window, HoppingWindow)
             and self.module.has_partials
@@ -134,22 +169,36 @@ class WindowApply(Node):
         if self.in_panes:
             found.append("mergeable: windows are put together from panes, rows are not kept")
         elif module.mergeable:
-            found.append("mergeable: of no use here (panes need a hopping window, insert_only input and saved states)")
+            found.append(
+                "mergeable: of no use here (panes need a hopping window, insert_only input and saved states)"
+            )
         if module.incremental and not self.in_panes:
-            how = "differential: rows taken back are removed" if module.differential else "rows taken back make a window start again"
+            how = (
+                "differential: rows taken back are removed"
+                if module.differential
+                else "rows taken back make a window start again"
+            )
             found.append(f"incremental: a revised window sees only what changed; {how}")
         if module.in_columns:
             found.append("vectorised: all windows of a batch in one call")
         if facts.deterministic:
             found.append("deterministic: long answers are computed again rather than kept")
         if facts.ignores_ends:
-            found.append("ignores ends: a window and its rows are dropped when the CTI reaches the window's end")
+            found.append(
+                "ignores ends: a window and its rows are dropped when the CTI reaches the window's end"
+            )
         elif not module.time_sensitive:
-            found.append("knows no time: a window and its rows are dropped when the CTI reaches the window's end")
+            found.append(
+                "knows no time: a window and its rows are dropped when the CTI reaches the window's end"
+            )
         elif not self.ends_matter:
-            found.append("right clipping: a window and its rows are dropped when the CTI reaches the window's end")
+            found.append(
+                "right clipping: a window and its rows are dropped when the CTI reaches the window's end"
+            )
         else:
-            found.append("ends matter: a window waits until the CTI has passed the ends of its rows")
+            found.append(
+                "ends matter: a window waits until the CTI has passed the ends of its rows"
+            )
         if self.passes_cti:
             found.append("time-bound: the CTI of the input is the CTI of the output")
         elif self.stamp == "unrestricted":
@@ -159,7 +208,11 @@ class WindowApply(Node):
         if facts.any_order:
             found.append("any order: the rows of a window are not sorted first")
         if facts.commutes_with_filter and isinstance(self.window, HoppingWindow):
-            found.append(f"commutes with filters on {', '.join(facts.commutes_with_filter)}: they run below the module")
+            found.append(
+                f"commutes with filters on {', '.join(facts.commutes_with_filter)}: they run below the module"
+            )
         if isinstance(self.window, CountWindow):
-            found.append(f"the last {self.window.count - 1} distinct {self.window.by}s of a group are kept for windows to come")
+            found.append(
+                f"the last {self.window.count - 1} distinct {self.window.by}s of a group are kept for windows to come"
+            )
         return found

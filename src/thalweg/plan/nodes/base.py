@@ -1,7 +1,8 @@
 """What every logical node shares: derived schema and properties, labels, the walk over a plan.
 
-Every node is frozen and checked when it is built: schemas, types and windows that make no sense are refused here, with
-the user's file and line. A node used twice in a query is one node: plans are DAGs, compared by identity.
+Every node is frozen and checked when it is built: schemas, types and windows that make no sense are
+refused here, with the user's file and line. A node used twice in a query is one node: plans are
+DAGs, compared by identity.
 
 In the formulas R is the table (bag of rows (s, e, p)) of the input, and R' the table of the result.
 """
@@ -18,7 +19,15 @@ from thalweg.expr import Expr
 from thalweg.model.batch import CONTROL_COLUMNS
 from thalweg.plan.properties import StreamProperties
 
-__all__ = ["Named", "Node", "columns_schema", "lifetime_schema", "require_condition", "require_known", "walk"]
+__all__ = [
+    "Named",
+    "Node",
+    "columns_schema",
+    "lifetime_schema",
+    "require_condition",
+    "require_known",
+    "walk",
+]
 
 Named = tuple[tuple[str, Expr], ...]
 """Output columns in order: name and expression."""
@@ -33,7 +42,11 @@ class Node:
 
     @property
     def inputs(self) -> tuple[Node, ...]:
-        return tuple(getattr(self, f.name) for f in fields(self) if f.init and isinstance(getattr(self, f.name), Node))
+        return tuple(
+            getattr(self, f.name)
+            for f in fields(self)
+            if f.init and isinstance(getattr(self, f.name), Node)
+        )
 
     @property
     def contained(self) -> tuple[Node, ...]:
@@ -51,16 +64,21 @@ class Node:
             raise PlanError(f"{self.label}: a stream needs at least one column.")
         clash = [n for n in schema.names if n in CONTROL_COLUMNS]
         if clash:
-            raise PlanError(f"{self.label}: {clash[0]!r} is the name of a control column; choose another.")
+            raise PlanError(
+                f"{self.label}: {clash[0]!r} is the name of a control column; choose another."
+            )
         double = {n for n in schema.names if schema.names.count(n) > 1}
         if double:
-            raise PlanError(f"{self.label}: the column {min(double)!r} would appear twice; rename one of them.")
+            raise PlanError(
+                f"{self.label}: the column {min(double)!r} would appear twice; rename one of them."
+            )
         object.__setattr__(self, "schema", schema)
         object.__setattr__(self, "properties", properties)
 
 
 def lifetime_schema(schema: pa.Schema, *, with_end: bool = False) -> pa.Schema:
-    """A payload schema plus the columns that expressions may read: `_start`, and `_end` where it is safe."""
+    """A payload schema plus the columns that expressions may read: `_start`, and `_end` where it is
+    safe."""
     extra = [pa.field("_start", pa.int64())] + ([pa.field("_end", pa.int64())] if with_end else [])
     return pa.schema([*schema, *extra])
 
@@ -82,7 +100,8 @@ def require_known(names: tuple[str, ...], schema: pa.Schema, what: str) -> None:
 
 
 def walk(root: Node) -> Iterator[Node]:
-    """Every node once, inputs before the nodes that read them; into the inner query of a group-and-apply too."""
+    """Every node once, inputs before the nodes that read them; into the inner query of a
+    group-and-apply too."""
     seen: set[Node] = set()
     stack: list[tuple[Node, bool]] = [(root, False)]
     while stack:

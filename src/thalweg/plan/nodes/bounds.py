@@ -1,7 +1,8 @@
 """Whether a stream's rows come to an end: a join keeps each row until it has.
 
-Of a stream from outside nothing is known before it comes. Rows that an operator of the query makes endless never leave a
-join that reads them: that is refused, unless the query says that the side stops growing (a table of reference).
+Of a stream from outside nothing is known before it comes. Rows that an operator of the query makes
+endless never leave a join that reads them: that is refused, unless the query says that the side
+stops growing (a table of reference).
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ def made_endless_by(node: Node) -> Node | None:
     if isinstance(node, (SetDuration, AlterLifetime)):
         return node if node.ticks == INFINITY else None
     if isinstance(node, _KEEPS_ENDS) or type(node).__name__ == "Union":
-        return next((found for child in node.inputs if (found := made_endless_by(child)) is not None), None)
+        return next(
+            (found for child in node.inputs if (found := made_endless_by(child)) is not None), None
+        )
     return None
 
 
@@ -38,7 +41,9 @@ def refuse_endless(sides: Mapping[str, Node], allowed: tuple[str, ...]) -> None:
     """Raise when a join would keep rows of one side for ever."""
     for name in allowed:
         if name not in sides:
-            raise PlanError(f"join: endless must name sides of the join, {' or '.join(sides)}; got {name!r}.")
+            raise PlanError(
+                f"join: endless must name sides of the join, {' or '.join(sides)}; got {name!r}."
+            )
     for name, side in sides.items():
         reason = made_endless_by(side)
         if reason is not None and name not in allowed:

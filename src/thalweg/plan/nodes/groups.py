@@ -10,7 +10,14 @@ import pyarrow as pa
 from thalweg.errors import PlanError, WindowError
 from thalweg.expr import Expr
 from thalweg.plan.aggregates import SKETCHED, AggregateCall
-from thalweg.plan.nodes.base import Named, Node, columns_schema, lifetime_schema, require_known, walk
+from thalweg.plan.nodes.base import (
+    Named,
+    Node,
+    columns_schema,
+    lifetime_schema,
+    require_known,
+    walk,
+)
 from thalweg.plan.nodes.sources import GroupInput
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.strategies import Decision, Volume, choose
@@ -21,13 +28,15 @@ __all__ = ["Distinct", "GroupApply", "SessionLifetime", "Stitch", "TopK", "Windo
 
 @dataclass(frozen=True, eq=False)
 class SessionLifetime(Node):
-    """Trill's session: (s, e, p) -> (s, session end, p). The running form: every row lives until its session closes.
+    """Trill's session: (s, e, p) -> (s, session end, p). The running form: every row lives until
+    its session closes.
 
-    The starts of a group, in order, form chains: the next start belongs to the chain while it is less than `timeout`
-    after the previous one. A row ends `timeout` after the last start of its chain. With `max_duration` m the chain is
-    also cut on a fixed grid: at L, L + m, L + 2m, ... where L is the first multiple of m after the chain's first start
-    if that start is itself a multiple, and the second if it is not; a row ends at the first cut after its start if
-    that comes before the end of the chain.
+    The starts of a group, in order, form chains: the next start belongs to the chain while it is
+    less than `timeout` after the previous one. A row ends `timeout` after the last start of its
+    chain. With `max_duration` m the chain is also cut on a fixed grid: at L, L + m, L + 2m, ...
+    where L is the first multiple of m after the chain's first start if that start is itself a
+    multiple, and the second if it is not; a row ends at the first cut after its start if that comes
+    before the end of the chain.
     """
 
     input: Node
@@ -41,17 +50,25 @@ class SessionLifetime(Node):
         require_known(self.keys, self.input.schema, "session_lifetime")
         before = self.input.properties
         self._settle(
-            self.input.schema, before.but(ordered=False, insert_only=False, constant_duration=None, firm_ends=False, group_ctis=False)
+            self.input.schema,
+            before.but(
+                ordered=False,
+                insert_only=False,
+                constant_duration=None,
+                firm_ends=False,
+                group_ctis=False,
+            ),
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Stitch(Node):
-    """Rows of equal payload where one ends exactly when another starts become one row, as often as possible.
+    """Rows of equal payload where one ends exactly when another starts become one row, as often as
+    possible.
 
-    With duplicates: at each time t the rows that end at t, ordered by (start, end), are joined one to one with the rows
-    that start at t, ordered by end, as many as there are of the fewer. A chain of joined rows becomes
-    [start of its first row, end of its last row).
+    With duplicates: at each time t the rows that end at t, ordered by (start, end), are joined one
+    to one with the rows that start at t, ordered by end, as many as there are of the fewer. A chain
+    of joined rows becomes [start of its first row, end of its last row).
     """
 
     input: Node
@@ -59,7 +76,14 @@ class Stitch(Node):
     def __post_init__(self) -> None:
         before = self.input.properties
         self._settle(
-            self.input.schema, before.but(ordered=False, insert_only=False, constant_duration=None, firm_ends=False, group_ctis=False)
+            self.input.schema,
+            before.but(
+                ordered=False,
+                insert_only=False,
+                constant_duration=None,
+                firm_ends=False,
+                group_ctis=False,
+            ),
         )
 
 
@@ -73,15 +97,19 @@ class Distinct(Node):
         before = self.input.properties
         self._settle(
             self.input.schema,
-            StreamProperties(payload_start_key=True, group_ctis=before.group_ctis, group_keys=before.group_keys),
+            StreamProperties(
+                payload_start_key=True, group_ctis=before.group_ctis, group_keys=before.group_keys
+            ),
         )
 
 
 @dataclass(frozen=True, eq=False)
 class TopK(Node):
-    """Per window (snapshot unless told), the rows whose rank by `by` is at most k; ties are kept whole.
+    """Per window (snapshot unless told), the rows whose rank by `by` is at most k; ties are kept
+    whole.
 
-    rank = 1 + the number of rows of the window that are strictly better. Output rows live as long as the window.
+    rank = 1 + the number of rows of the window that are strictly better. Output rows live as long
+    as the window.
     """
 
     input: Node
@@ -96,23 +124,30 @@ class TopK(Node):
         if self.k <= 0:
             raise WindowError(f"top_k: k must be positive; got {self.k}.")
         if isinstance(self.window, CountWindow):
-            raise WindowError('top_k: count windows have no top-k of their own; write .apply("top_k", ...).')
+            raise WindowError(
+                'top_k: count windows have no top-k of their own; write .apply("top_k", ...).'
+            )
         if isinstance(self.window, SessionWindow):
-            raise WindowError("top_k: sessions have no top-k; use a snapshot, tumbling or hopping window.")
+            raise WindowError(
+                "top_k: sessions have no top-k; use a snapshot, tumbling or hopping window."
+            )
         self.by.type_in(lifetime_schema(self.input.schema))
         require_known(self.keys, self.input.schema, "top_k")
         schema = self.input.schema
         if self.rank is not None:
             schema = pa.schema([*schema, pa.field(self.rank, pa.int64())])
-        self._settle(schema, StreamProperties(group_keys=self.keys, group_ctis=self.input.properties.group_ctis))
+        self._settle(
+            schema,
+            StreamProperties(group_keys=self.keys, group_ctis=self.input.properties.group_ctis),
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class WindowAggregate(Node):
     """Per group and window with at least one row: (window start, window end, keys + aggregates).
 
-    `fill` names groups that get a row (count 0, other aggregates null) for empty windows too, between the first and the
-    last window that is not empty for any group.
+    `fill` names groups that get a row (count 0, other aggregates null) for empty windows too,
+    between the first and the last window that is not empty for any group.
     """
 
     input: Node
@@ -121,10 +156,12 @@ class WindowAggregate(Node):
     keys: tuple[str, ...] = ()
     fill: tuple[tuple[Any, ...], ...] | None = None
     strategy: str | None = None
-    """How hopping windows are evaluated (see `plan.strategies`); None: the cheapest that is possible."""
+    """How hopping windows are evaluated (see `plan.strategies`); None: the cheapest that is
+    possible."""
     expected: Volume | None = None
     sources: str | None = None
-    """The column that tells where a row came from: an adaptive evaluation watches how far sources lie apart."""
+    """The column that tells where a row came from: an adaptive evaluation watches how far sources
+    lie apart."""
 
     def __post_init__(self) -> None:
         require_known(self.keys, self.input.schema, "aggregate")
@@ -137,7 +174,9 @@ class WindowAggregate(Node):
         if not self.aggregates:
             raise PlanError("aggregate: name at least one aggregate, such as n=count().")
         if isinstance(self.window, CountWindow):
-            raise WindowError('aggregate: count windows take modules, as in .apply("average", "price").')
+            raise WindowError(
+                'aggregate: count windows take modules, as in .apply("average", "price").'
+            )
         if self.fill is not None and not isinstance(self.window, HoppingWindow):
             raise WindowError("fill: only hopping and tumbling windows have empty windows to fill.")
         if self.strategy is not None and not isinstance(self.window, HoppingWindow):
@@ -155,7 +194,9 @@ class WindowAggregate(Node):
                 constant_duration=size,
                 firm_ends=hop or isinstance(self.window, SessionWindow),
                 group_keys=self.keys,
-                group_ctis=self.input.properties.group_ctis and not isinstance(self.window, SessionWindow) and self.fill is None,
+                group_ctis=self.input.properties.group_ctis
+                and not isinstance(self.window, SessionWindow)
+                and self.fill is None,
             ),
         )
         if hop:
@@ -182,12 +223,15 @@ class WindowAggregate(Node):
 def _refuse_sketches(aggregates: tuple[tuple[str, AggregateCall], ...], where: str) -> None:
     for _, call in aggregates:
         if call.function in SKETCHED:
-            raise WindowError(f"{call}: sketches are kept for hopping, tumbling and sliding windows over time, not for {where}.")
+            raise WindowError(
+                f"{call}: sketches are kept for hopping, tumbling and sliding windows over time, not for {where}."
+            )
 
 
 @dataclass(frozen=True, eq=False)
 class GroupApply(Node):
-    """For each distinct value of the keys, the inner query over the rows of that group; then the keys are put in front.
+    """For each distinct value of the keys, the inner query over the rows of that group; then the
+    keys are put in front.
 
     `group` is the leaf that stands for the group's rows inside `inner`.
     """
@@ -203,9 +247,14 @@ class GroupApply(Node):
         keys = columns_schema(self.keys, seen)
         if self.group not in set(walk(self.inner)):
             raise PlanError("group_apply: the inner query does not use the group it was given.")
-        if any(isinstance(node, WindowAggregate) and node.fill is not None for node in walk(self.inner)):
-            # A group that falls silent could be filled only once it speaks again: no promise could ever be made.
-            raise PlanError("fill: not inside a group; group by all the keys outside and list the known groups there.")
+        if any(
+            isinstance(node, WindowAggregate) and node.fill is not None for node in walk(self.inner)
+        ):
+            # A group that falls silent could be filled only once it speaks again: no promise could
+            # ever be made.
+            raise PlanError(
+                "fill: not inside a group; group by all the keys outside and list the known groups there."
+            )
         if self.result is None:
             fields_ = [*keys, *(f for f in self.inner.schema if f.name not in keys.names)]
             schema = pa.schema(fields_)
@@ -216,7 +265,16 @@ class GroupApply(Node):
             names = tuple(name for name, _ in self.keys)
             self._settle(schema, before.but(group_keys=(*names, *before.group_keys), ordered=False))
         else:
-            self._settle(schema, before.but(group_keys=(), ordered=False, unique_start=False, payload_start_key=False, group_ctis=False))
+            self._settle(
+                schema,
+                before.but(
+                    group_keys=(),
+                    ordered=False,
+                    unique_start=False,
+                    payload_start_key=False,
+                    group_ctis=False,
+                ),
+            )
 
     @property
     def inputs(self) -> tuple[Node, ...]:

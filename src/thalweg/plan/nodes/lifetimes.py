@@ -11,7 +11,17 @@ from thalweg.expr import Expr
 from thalweg.model.time import INFINITY
 from thalweg.plan.nodes.base import Node, lifetime_schema
 
-__all__ = ["AlterLifetime", "Chop", "ClipDuration", "Extend", "HoppingLifetime", "PointAtEnd", "Quantize", "SetDuration", "Shift"]
+__all__ = [
+    "AlterLifetime",
+    "Chop",
+    "ClipDuration",
+    "Extend",
+    "HoppingLifetime",
+    "PointAtEnd",
+    "Quantize",
+    "SetDuration",
+    "Shift",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,12 +35,15 @@ class SetDuration(Node):
         if self.ticks <= 0:
             raise WindowError(f"set_duration: a duration must be positive; got {self.ticks}.")
         known = None if self.ticks == INFINITY else self.ticks
-        self._settle(self.input.schema, self.input.properties.but(constant_duration=known, firm_ends=True))
+        self._settle(
+            self.input.schema, self.input.properties.but(constant_duration=known, firm_ends=True)
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class AlterLifetime(Node):
-    """R' = {(f(s, p), f(s, p) + ticks, p)}: starts from an expression over `_start` and the payload, one duration for all."""
+    """R' = {(f(s, p), f(s, p) + ticks, p)}: starts from an expression over `_start` and the
+    payload, one duration for all."""
 
     input: Node
     start: Expr
@@ -41,20 +54,28 @@ class AlterLifetime(Node):
             raise WindowError(f"alter_lifetime: a duration must be positive; got {self.ticks}.")
         kind = self.start.type_in(lifetime_schema(self.input.schema))
         if not pa.types.is_integer(kind):
-            raise TypeMismatchError(f"alter_lifetime: the start must be a whole number of ticks; {self.start} is {kind}.")
+            raise TypeMismatchError(
+                f"alter_lifetime: the start must be a whole number of ticks; {self.start} is {kind}."
+            )
         known = None if self.ticks == INFINITY else self.ticks
         before = self.input.properties
         self._settle(
             self.input.schema,
             before.but(
-                ordered=False, unique_start=False, payload_start_key=False, constant_duration=known, firm_ends=True, group_ctis=False
+                ordered=False,
+                unique_start=False,
+                payload_start_key=False,
+                constant_duration=known,
+                firm_ends=True,
+                group_ctis=False,
             ),
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Shift(Node):
-    """R' = {(s + by, e + by, p)}; `by` is a constant or an expression over `_start` and the payload."""
+    """R' = {(s + by, e + by, p)}; `by` is a constant or an expression over `_start` and the
+    payload."""
 
     input: Node
     by: int | Expr
@@ -64,8 +85,12 @@ class Shift(Node):
         if isinstance(self.by, Expr):
             kind = self.by.type_in(lifetime_schema(self.input.schema))
             if not pa.types.is_integer(kind):
-                raise TypeMismatchError(f"shift: the amount must be a whole number of ticks; {self.by} is {kind}.")
-            before = before.but(ordered=False, unique_start=False, payload_start_key=False, group_ctis=False)
+                raise TypeMismatchError(
+                    f"shift: the amount must be a whole number of ticks; {self.by} is {kind}."
+                )
+            before = before.but(
+                ordered=False, unique_start=False, payload_start_key=False, group_ctis=False
+            )
         self._settle(self.input.schema, before)
 
 
@@ -79,7 +104,10 @@ class Extend(Node):
     def __post_init__(self) -> None:
         before = self.input.properties
         duration = None if before.constant_duration is None else before.constant_duration + self.by
-        self._settle(self.input.schema, before.but(ordered=before.ordered and self.by >= 0, constant_duration=duration))
+        self._settle(
+            self.input.schema,
+            before.but(ordered=before.ordered and self.by >= 0, constant_duration=duration),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +122,10 @@ class ClipDuration(Node):
             raise WindowError(f"clip_duration: the limit must be positive; got {self.limit}.")
         before = self.input.properties
         known = before.constant_duration
-        self._settle(self.input.schema, before.but(constant_duration=None if known is None else min(known, self.limit)))
+        self._settle(
+            self.input.schema,
+            before.but(constant_duration=None if known is None else min(known, self.limit)),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,9 +178,11 @@ class Chop(Node):
 
 @dataclass(frozen=True, eq=False)
 class HoppingLifetime(Node):
-    """Trill's hopping window: (s, e, p) -> (ceil(s), ceil(s + size), p) on the grid offset + k * hop; the end is ignored.
+    """Trill's hopping window: (s, e, p) -> (ceil(s), ceil(s + size), p) on the grid offset + k *
+    hop; the end is ignored.
 
-    Where windows have gaps (size < hop): (T, T + size, p) with T = ceil(s) if s > T - size, and no row otherwise.
+    Where windows have gaps (size < hop): (T, T + size, p) with T = ceil(s) if s > T - size, and no
+    row otherwise.
     """
 
     input: Node
@@ -159,18 +192,23 @@ class HoppingLifetime(Node):
 
     def __post_init__(self) -> None:
         if self.size <= 0 or self.hop <= 0:
-            raise WindowError(f"hopping_lifetime: size and hop must be positive; got {self.size} and {self.hop}.")
+            raise WindowError(
+                f"hopping_lifetime: size and hop must be positive; got {self.size} and {self.hop}."
+            )
         before = self.input.properties
         known = self.size if self.size % self.hop == 0 else None
         self._settle(
             self.input.schema,
-            before.but(unique_start=False, payload_start_key=False, constant_duration=known, firm_ends=True),
+            before.but(
+                unique_start=False, payload_start_key=False, constant_duration=known, firm_ends=True
+            ),
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Quantize(Node):
-    """Trill's quantize: (s, e, p) -> (floor(s, g), max(ceil(e, hop), floor(s + size, hop)), p); g is `progress` or hop."""
+    """Trill's quantize: (s, e, p) -> (floor(s, g), max(ceil(e, hop), floor(s + size, hop)), p); g
+    is `progress` or hop."""
 
     input: Node
     size: int
@@ -182,9 +220,13 @@ class Quantize(Node):
         if self.size <= 0 or self.hop <= 0 or (self.progress is not None and self.progress <= 0):
             raise WindowError("quantize: size, hop and progress must be positive.")
         if self.progress is not None and self.hop % self.progress:
-            raise WindowError(f"quantize: hop {self.hop} must be a multiple of progress {self.progress}.")
+            raise WindowError(
+                f"quantize: hop {self.hop} must be a multiple of progress {self.progress}."
+            )
         before = self.input.properties
         self._settle(
             self.input.schema,
-            before.but(ordered=False, unique_start=False, payload_start_key=False, constant_duration=None),
+            before.but(
+                ordered=False, unique_start=False, payload_start_key=False, constant_duration=None
+            ),
         )

@@ -2,10 +2,11 @@
 
     WindowAggregate(R) = CombinePanes(Panes(R))
 
-Rows that fall into the same windows are alike to the aggregate. `Panes` puts the rows of one batch that have the same
-keys and the same windows into one row with their partial sums; a row that is taken back gives negative ones.
-`CombinePanes` adds partial sums instead of rows. The table of `Panes` depends on how its input was cut into batches, the
-table of `CombinePanes` does not: no other node may read panes.
+Rows that fall into the same windows are alike to the aggregate. `Panes` puts the rows of one batch
+that have the same keys and the same windows into one row with their partial sums; a row that is
+taken back gives negative ones. `CombinePanes` adds partial sums instead of rows. The table of
+`Panes` depends on how its input was cut into batches, the table of `CombinePanes` does not: no
+other node may read panes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ Calls = tuple[tuple[str, AggregateCall], ...]
 
 
 def partial_names(calls: tuple[AggregateCall, ...]) -> list[str]:
-    """The partial sums of some calls: `n` rows; for call i `c{i}` counted values and `s{i}`, their sum, where it has them."""
+    """The partial sums of some calls: `n` rows; for call i `c{i}` counted values and `s{i}`, their
+    sum, where it has them."""
     names = ["n"]
     for index, call in enumerate(calls):
         if call.of is not None or call.where is not None:
@@ -39,10 +41,11 @@ def partial_names(calls: tuple[AggregateCall, ...]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The fixed-size table of a pre-aggregation that sums across batches: a partial sum leaves when another needs its place.
+    """The fixed-size table of a pre-aggregation that sums across batches: a partial sum leaves when
+    another needs its place.
 
-    `flush` says how sums of windows that are over leave: `at end`, all at once; `slow`, one for every `every` rows; `lazy`, when their
-    place is needed. No sum stays longer than `late` windows.
+    `flush` says how sums of windows that are over leave: `at end`, all at once; `slow`, one for
+    every `every` rows; `lazy`, when their place is needed. No sum stays longer than `late` windows.
     """
 
     slots: int
@@ -61,7 +64,9 @@ class Table:
 
     def __str__(self) -> str:
         pace = f", one in {self.every} rows" if self.flush == "slow" else ""
-        return f"table of {self.slots}, flushed {self.flush}{pace}, at most {self.late} windows late"
+        return (
+            f"table of {self.slots}, flushed {self.flush}{pace}, at most {self.late} windows late"
+        )
 
 
 FLUSHES = ("at end", "slow", "lazy")
@@ -69,7 +74,8 @@ FLUSHES = ("at end", "slow", "lazy")
 
 @dataclass(frozen=True, eq=False)
 class Panes(Node):
-    """Of each batch, or of a table: (grid floor of s, grid ceiling of e, keys + partial sums); starts move back to the grid, not beyond."""
+    """Of each batch, or of a table: (grid floor of s, grid ceiling of e, keys + partial sums);
+    starts move back to the grid, not beyond."""
 
     input: Node
     window: HoppingWindow
@@ -81,13 +87,20 @@ class Panes(Node):
         if self.window.size % self.window.hop:
             raise WindowError("panes: the size of the window must be a multiple of its hop.")
         fields = [self.input.schema.field(name) for name in self.keys]
-        partials = [pa.field(name, pa.int64()) for name in partial_names(tuple(call for _, call in self.aggregates))]
-        self._settle(pa.schema([*fields, *partials]), StreamProperties(insert_only=True, group_keys=self.keys))
+        partials = [
+            pa.field(name, pa.int64())
+            for name in partial_names(tuple(call for _, call in self.aggregates))
+        ]
+        self._settle(
+            pa.schema([*fields, *partials]),
+            StreamProperties(insert_only=True, group_keys=self.keys),
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class CombinePanes(Node):
-    """The answers of the aggregate whose rows became the panes; `rows` is the schema that the aggregate read."""
+    """The answers of the aggregate whose rows became the panes; `rows` is the schema that the
+    aggregate read."""
 
     input: Node
     window: HoppingWindow
@@ -102,14 +115,23 @@ class CombinePanes(Node):
         fields = [self.input.schema.field(name) for name in self.keys]
         results = [pa.field(name, call.type_in(seen)) for name, call in self.aggregates]
         facts = StreamProperties(
-            unique_start=True, payload_start_key=True, constant_duration=self.window.size, firm_ends=True, group_keys=self.keys
+            unique_start=True,
+            payload_start_key=True,
+            constant_duration=self.window.size,
+            firm_ends=True,
+            group_keys=self.keys,
         )
         self._settle(pa.schema([*fields, *results]), facts)
 
 
 def in_panes(node: Node, table: Table | None = None) -> CombinePanes | None:
-    """A hopping aggregate as its two steps, the first perhaps with a table; None where sums are not exact or windows end off the grid."""
-    if not isinstance(node, WindowAggregate) or not isinstance(node.window, HoppingWindow) or node.fill is not None:
+    """A hopping aggregate as its two steps, the first perhaps with a table; None where sums are not
+    exact or windows end off the grid."""
+    if (
+        not isinstance(node, WindowAggregate)
+        or not isinstance(node.window, HoppingWindow)
+        or node.fill is not None
+    ):
         return None
     if node.window.size % node.window.hop or node.decide().strategy != "differential":
         return None

@@ -14,8 +14,9 @@ __all__ = ["Describe"]
 class Describe(Node):
     """R' = R. Of the promises only those pass that the operators above can use.
 
-    A promise t becomes the last time `offset + k * period` at or before t (`period` None: t itself). A promise for a group passes
-    when its columns are among `groups` (None: always). A promise that says nothing new does not pass.
+    A promise t becomes the last time `offset + k * period` at or before t (`period` None: t
+    itself). A promise for a group passes when its columns are among `groups` (None: always). A
+    promise that says nothing new does not pass.
     """
 
     input: Node

@@ -15,7 +15,8 @@ __all__ = ["Retime"]
 
 @dataclass(frozen=True, eq=False)
 class Retime(Node):
-    """R' = {(f(s, p), g(s, p), p) | f(s, p) < g(s, p)}: both ends from expressions over `_start` and the payload.
+    """R' = {(f(s, p), g(s, p), p) | f(s, p) < g(s, p)}: both ends from expressions over `_start`
+    and the payload.
 
     What a row's lifetime counts need not be time: window ids will do, for a join of windows.
     """
@@ -28,10 +29,17 @@ class Retime(Node):
         for what, expr in (("start", self.start), ("end", self.end)):
             kind = expr.type_in(lifetime_schema(self.input.schema))
             if not pa.types.is_integer(kind):
-                raise TypeMismatchError(f"retime: the {what} must be a whole number of ticks; {expr} is {kind}.")
+                raise TypeMismatchError(
+                    f"retime: the {what} must be a whole number of ticks; {expr} is {kind}."
+                )
         self._settle(
             self.input.schema,
             self.input.properties.but(
-                ordered=False, unique_start=False, payload_start_key=False, constant_duration=None, firm_ends=True, group_ctis=False
+                ordered=False,
+                unique_start=False,
+                payload_start_key=False,
+                constant_duration=None,
+                firm_ends=True,
+                group_ctis=False,
             ),
         )

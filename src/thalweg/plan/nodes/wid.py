@@ -1,4 +1,5 @@
-"""Nodes of the WID framework: tuples numbered as they arrive, and aggregates over any kind of window."""
+"""Nodes of the WID framework: tuples numbered as they arrive, and aggregates over any kind of
+window."""
 
 from __future__ import annotations
 
@@ -15,15 +16,17 @@ from thalweg.windows import LandmarkTime, SlideByTuple, SlidingRows, SlidingTime
 __all__ = ["ARRIVED_AT", "ROW_NUMBER", "NumberRows", "WidAggregate"]
 
 ROW_NUMBER, ARRIVED_AT = "_row", "_at"
-"""The columns that `NumberRows` adds: the number, and the largest time among the rows that have got a number so far."""
+"""The columns that `NumberRows` adds: the number, and the largest time among the rows that have got
+a number so far."""
 
 
 @dataclass(frozen=True, eq=False)
 class NumberRows(Node):
-    """Each row with the number under which it arrived here, from 1, in its partition; a row that is taken back leaves its number unused.
+    """Each row with the number under which it arrived here, from 1, in its partition; a row that is
+    taken back leaves its number unused.
 
-    The one operator whose result depends on the order of arrival: what comes after it looks at the numbers as data, and no
-    longer at the order. `_at` never goes back from one number to the next.
+    The one operator whose result depends on the order of arrival: what comes after it looks at the
+    numbers as data, and no longer at the order. `_at` never goes back from one number to the next.
     """
 
     input: Node
@@ -33,16 +36,21 @@ class NumberRows(Node):
         require_known(self.partition, self.input.schema, "number_rows")
         if ROW_NUMBER in self.input.schema.names:
             raise PlanError("number_rows: the rows are numbered already; number them once.")
-        fields = [*self.input.schema, pa.field(ROW_NUMBER, pa.int64()), pa.field(ARRIVED_AT, pa.int64())]
+        fields = [
+            *self.input.schema,
+            pa.field(ROW_NUMBER, pa.int64()),
+            pa.field(ARRIVED_AT, pa.int64()),
+        ]
         self._settle(pa.schema(fields), self.input.properties.but(payload_start_key=True))
 
 
 @dataclass(frozen=True, eq=False)
 class WidAggregate(Node):
-    """Per window of a kind, and group in it: (lifetime of the window, partition + keys + aggregates).
+    """Per window of a kind, and group in it: (lifetime of the window, partition + keys +
+    aggregates).
 
-    `partition` splits the stream before it is divided into windows, `keys` split each window. A row belongs to windows by its
-    start. Lifetimes, for the range r, the slide s and the origin o:
+    `partition` splits the stream before it is divided into windows, `keys` split each window. A row
+    belongs to windows by its start. Lifetimes, for the range r, the slide s and the origin o:
 
         sliding over time       [o + (w + 1) s - r, o + (w + 1) s), o being the smallest start of all rows if it was not given
         slide by tuple          [w - r + 1, w + 1): the instants that the window covers
@@ -60,18 +68,27 @@ class WidAggregate(Node):
     wid: str | None = None
     """A column for the id of the window."""
     strategy: str | None = None
-    """How slide-by-tuple windows are evaluated: from `rows`, or in one pass with partial results in `bins`; None: rows."""
+    """How slide-by-tuple windows are evaluated: from `rows`, or in one pass with partial results in
+    `bins`; None: rows."""
 
     def __post_init__(self) -> None:
-        require_known((*self.partition, *self.keys, *self.kind.reads), self.input.schema, "aggregate")
+        require_known(
+            (*self.partition, *self.keys, *self.kind.reads), self.input.schema, "aggregate"
+        )
         if not self.aggregates:
             raise PlanError("aggregate: name at least one aggregate, such as n=count().")
         for _, call in self.aggregates:
             if call.function in SKETCHED:
-                raise WindowError(f"{call}: sketches are kept for hopping, tumbling and sliding windows over time, not for {self.kind}.")
+                raise WindowError(
+                    f"{call}: sketches are kept for hopping, tumbling and sliding windows over time, not for {self.kind}."
+                )
         holistic = next((str(call) for _, call in self.aggregates if not call.bounded), None)
-        if holistic is not None and (isinstance(self.kind, LandmarkTime) or getattr(self.kind, "range", 0) is None):
-            raise WindowError(f"{self.kind}: {holistic} needs every row there ever was; use a bounded aggregate, or a window with a range.")
+        if holistic is not None and (
+            isinstance(self.kind, LandmarkTime) or getattr(self.kind, "range", 0) is None
+        ):
+            raise WindowError(
+                f"{self.kind}: {holistic} needs every row there ever was; use a bounded aggregate, or a window with a range."
+            )
         if self.by_number and ROW_NUMBER not in self.input.schema.names:
             raise WindowError(f"{self.kind}: the rows have no numbers; put NumberRows below.")
         self._check_strategy()
@@ -80,14 +97,24 @@ class WidAggregate(Node):
         ids = [] if self.wid is None else [pa.field(self.wid, pa.int64())]
         results = [pa.field(name, call.type_in(seen)) for name, call in self.aggregates]
         landmark = isinstance(self.kind, LandmarkTime)
-        length = self.kind.range if isinstance(self.kind, SlidingTime | SlideByTuple) else 1 if isinstance(self.kind, SlidingRows) else None
-        facts = StreamProperties(firm_ends=not landmark, constant_duration=length, group_keys=self.columns)
+        length = (
+            self.kind.range
+            if isinstance(self.kind, SlidingTime | SlideByTuple)
+            else 1
+            if isinstance(self.kind, SlidingRows)
+            else None
+        )
+        facts = StreamProperties(
+            firm_ends=not landmark, constant_duration=length, group_keys=self.columns
+        )
         self._settle(pa.schema([*fields, *ids, *results]), facts)
 
     @property
     def strategies(self) -> tuple[str, ...]:
         """In which ways the windows can be evaluated."""
-        bounded = self.input.properties.insert_only and all(call.bounded for _, call in self.aggregates)
+        bounded = self.input.properties.insert_only and all(
+            call.bounded for _, call in self.aggregates
+        )
         return ("rows", "bins") if isinstance(self.kind, SlideByTuple) and bounded else ("rows",)
 
     def _check_strategy(self) -> None:
@@ -108,13 +135,22 @@ class WidAggregate(Node):
 
     @property
     def divided_by(self) -> tuple[str, ...]:
-        """Columns that may be seen apart: windows that follow from the time alone need no other group, others their partition."""
-        alone = isinstance(self.kind, LandmarkTime) or not isinstance(self.kind, SlideByTuple | SlidingRows | SlidingTime)
+        """Columns that may be seen apart: windows that follow from the time alone need no other
+        group, others their partition."""
+        alone = isinstance(self.kind, LandmarkTime) or not isinstance(
+            self.kind, SlideByTuple | SlidingRows | SlidingTime
+        )
         if isinstance(self.kind, SlidingTime):
             alone = self.kind.origin is not None
-        return self.columns if alone else () if isinstance(self.kind, SlidingTime) else self.partition
+        return (
+            self.columns if alone else () if isinstance(self.kind, SlidingTime) else self.partition
+        )
 
     @property
     def by_number(self) -> bool:
         """Whether the windows count rows as they arrived."""
-        return isinstance(self.kind, SlidingRows | SlideByTuple) and not self.kind.ranked and getattr(self.kind, "every", 2) > 1
+        return (
+            isinstance(self.kind, SlidingRows | SlideByTuple)
+            and not self.kind.ranked
+            and getattr(self.kind, "every", 2) > 1
+        )

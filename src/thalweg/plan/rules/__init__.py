@@ -1,13 +1,14 @@
 """Rewrite rules: laws of the algebra, read from left to right.
 
-Each rule is one module: its docstring states the law that makes it sound for every table, with retractions, nulls and
-promises; `apply` looks at one node and returns what to put in its place, or None. A rule that moves work below its input
-says `sole_reader`: it is only asked when nobody else reads that input, so that shared work stays shared.
+Each rule is one module: its docstring states the law that makes it sound for every table, with
+retractions, nulls and promises; `apply` looks at one node and returns what to put in its place, or
+None. A rule that moves work below its input says `sole_reader`: it is only asked when nobody else
+reads that input, so that shared work stays shared.
 
-`optimize` goes through the plan from the sources up, again and again until nothing applies. Every rule either takes an
-operator out of the plan for good (groups, outer joins), moves a filter towards the sources, removes a node or narrows a
-row, so that this ends. Two filters are never made one: the second
-must not be evaluated on a row that the first rejects.
+`optimize` goes through the plan from the sources up, again and again until nothing applies. Every
+rule either takes an operator out of the plan for good (groups, outer joins), moves a filter towards
+the sources, removes a node or narrows a row, so that this ends. Two filters are never made one: the
+second must not be evaluated on a row that the first rejects.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ RULES: tuple[Rule, ...] = (
     merge_shifts,
     prune_columns,
 )
-"""In the order in which they are tried; `ungroup` and `share_panes` see the whole plan, once, before the others."""
+"""In the order in which they are tried; `ungroup` and `share_panes` see the whole plan, once,
+before the others."""
 
 
 _WHOLE_PLAN: tuple[Rule, ...] = (ungroup, share_panes)

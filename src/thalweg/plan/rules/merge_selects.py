@@ -3,8 +3,8 @@
     select(b = a, select(a = f(x), R)) = select(b = f(x), R)
     select(b = f(a), select(a = x, R)) = select(b = f(x), R)
 
-No expression is put inside another, so none is evaluated more often per row than before, and none on other rows. A column
-that is computed and never read is no longer computed.
+No expression is put inside another, so none is evaluated more often per row than before, and none
+on other rows. A column that is computed and never read is no longer computed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ def apply(node: Node) -> Node | None:
     below = node.input.input
     if len(passed_on(outer)) == len(outer) and len(set(passed_on(outer).values())) == len(outer):
         given = dict(inner) | {START: Column(START)}
-        return Select(below, tuple((name, given[column]) for name, column in passed_on(outer).items()))
+        return Select(
+            below, tuple((name, given[column]) for name, column in passed_on(outer).items())
+        )
     if len(passed_on(inner)) == len(inner):
         names = passed_on(inner) | {START: START}
         return Select(below, tuple((name, expr.rename(names)) for name, expr in outer))

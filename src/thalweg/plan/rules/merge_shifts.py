@@ -2,7 +2,8 @@
 
     shift(m, shift(n, R)) = shift(m + n, R)          shift(0, R) = R
 
-A shift that depends on the row stays: its expression may read the `_start` that the other one moves.
+A shift that depends on the row stays: its expression may read the `_start` that the other one
+moves.
 """
 
 from __future__ import annotations

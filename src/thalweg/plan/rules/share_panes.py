@@ -2,10 +2,11 @@
 
     W_i(R) = combine_i(panes(R))        for all windows i over R that have the same keys
 
-Law. Let g divide the range, the slide and the distance of the origins of all the windows. No window has an edge inside a pane of
-length g, so that rows of one group that lie in the same panes lie in the same windows, of every kind. What adds up may
-then be summed by pane once, for all of them, and each window sums the sums (`Panes`, `CombinePanes`). Rows that are taken back
-are negative sums. It is not done where a window would have too many panes for that to pay.
+Law. Let g divide the range, the slide and the distance of the origins of all the windows. No window
+has an edge inside a pane of length g, so that rows of one group that lie in the same panes lie in
+the same windows, of every kind. What adds up may then be summed by pane once, for all of them, and
+each window sums the sums (`Panes`, `CombinePanes`). Rows that are taken back are negative sums. It
+is not done where a window would have too many panes for that to pay.
 """
 
 from __future__ import annotations
@@ -39,7 +40,11 @@ def apply(root: Node) -> Node | None:
 
 
 def _can_share(node: WindowAggregate) -> bool:
-    if not isinstance(node.window, HoppingWindow) or node.fill is not None or node.strategy is not None:
+    if (
+        not isinstance(node.window, HoppingWindow)
+        or node.fill is not None
+        or node.strategy is not None
+    ):
         return False
     return node.decide().strategy == "differential"
 
@@ -57,17 +62,25 @@ def _shared(group: list[WindowAggregate]) -> dict[Node, Node]:
         calls |= {str(call): call for _, call in node.aggregates}
     first, order = group[0], list(calls)
     pane = HoppingWindow(length, length, origin % length)
-    panes = Panes(first.input, pane, tuple((f"call{i}", calls[text]) for i, text in enumerate(order)), first.keys)
+    panes = Panes(
+        first.input,
+        pane,
+        tuple((f"call{i}", calls[text]) for i, text in enumerate(order)),
+        first.keys,
+    )
     found: dict[Node, Node] = {}
     for node in group:
         assert isinstance(node.window, HoppingWindow)
         which = tuple(order.index(str(call)) for _, call in node.aggregates)
-        found[node] = CombinePanes(panes, node.window, node.aggregates, node.keys, node.input.schema, which)
+        found[node] = CombinePanes(
+            panes, node.window, node.aggregates, node.keys, node.input.schema, which
+        )
     return found
 
 
 def _replaced(root: Node, new: dict[Node, Node]) -> Node:
-    """The plan with some nodes in the place of others. Panes read what the windows read, rewritten too."""
+    """The plan with some nodes in the place of others. Panes read what the windows read, rewritten
+    too."""
     done: dict[Node, Node] = {}
     for node in walk(root):
         target = new.get(node, node)

@@ -1,4 +1,5 @@
-"""What rules and the API need to know about expressions: which column goes where, and what can fail."""
+"""What rules and the API need to know about expressions: which column goes where, and what can
+fail."""
 
 from __future__ import annotations
 
@@ -13,7 +14,22 @@ __all__ = ["START", "cannot_fail", "is_floating", "passed_on", "substitute"]
 
 START = "_start"
 
-_CONDITIONS = {"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "in", "is_null", "is_not_null", "coalesce", "nullif"}
+_CONDITIONS = {
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "and",
+    "or",
+    "not",
+    "in",
+    "is_null",
+    "is_not_null",
+    "coalesce",
+    "nullif",
+}
 _TOTAL = _CONDITIONS | {"lower", "upper", "length", "starts_with", "ends_with", "contains"}
 """Functions that have an answer for every row: no overflow, no division, no parsing."""
 
@@ -29,7 +45,8 @@ def passed_on(columns: Named) -> dict[str, str]:
 
 
 def cannot_fail(expr: Expr) -> bool:
-    """Whether an expression has a value for every row, so that it may be evaluated on rows it did not see before.
+    """Whether an expression has a value for every row, so that it may be evaluated on rows it did
+    not see before.
 
     >>> from thalweg.expr import parse
     >>> cannot_fail(parse("a > 1 and b is not null")), cannot_fail(parse("cast(a as bigint) > 1"))
@@ -61,7 +78,9 @@ def substitute(expr: Expr, known: Mapping[str, Expr]) -> Expr:
         case Call(function=function, args=args):
             return Call(function, tuple(substitute(part, known) for part in args))
         case Case(branches=branches, default=default):
-            cases = tuple((substitute(when, known), substitute(then, known)) for when, then in branches)
+            cases = tuple(
+                (substitute(when, known), substitute(then, known)) for when, then in branches
+            )
             return Case(cases, None if default is None else substitute(default, known))
         case Cast(expr=operand, type=type_):
             return Cast(substitute(operand, known), type_)

@@ -1,9 +1,10 @@
 """Group-and-apply is grouping columns that travel along.
 
-Law. For each value g of the keys let R_g be the rows of that group. The union over g of {g} x inner(R_g) is the inner
-query over all rows at once, where every operator that looks at several rows also compares the key columns: windows,
-top-k and sessions are per key, joins and clips match keys, and projections keep them. Then no row of one group ever meets
-a row of another. Inside a group-and-apply a stream that does not come from the group is seen whole by every group.
+Law. For each value g of the keys let R_g be the rows of that group. The union over g of {g} x
+inner(R_g) is the inner query over all rows at once, where every operator that looks at several rows
+also compares the key columns: windows, top-k and sessions are per key, joins and clips match keys,
+and projections keep them. Then no row of one group ever meets a row of another. Inside a
+group-and-apply a stream that does not come from the group is seen whole by every group.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def apply(root: Node) -> Node | None:
 
 
 class _Ungroup:
-    """Rewrites from the sources up; remembers for each node what it became and which key columns it carries."""
+    """Rewrites from the sources up; remembers for each node what it became and which key columns it
+    carries."""
 
     def __init__(self) -> None:
         self._done: dict[Node, tuple[Node, Partition]] = {}
@@ -58,7 +60,9 @@ class _Ungroup:
 
     def rewrite(self, node: Node) -> tuple[Node, Partition]:
         if node not in self._done:
-            self._done[node] = self._group_apply(node) if isinstance(node, GroupApply) else self._other(node)
+            self._done[node] = (
+                self._group_apply(node) if isinstance(node, GroupApply) else self._other(node)
+            )
         return self._done[node]
 
     def _group_apply(self, node: GroupApply) -> tuple[Node, Partition]:
@@ -79,7 +83,9 @@ class _Ungroup:
 
     def _other(self, node: Node) -> tuple[Node, Partition]:
         if isinstance(node, GroupInput):
-            raise PlanError("the rows of a group are used outside the group-and-apply they belong to.")
+            raise PlanError(
+                "the rows of a group are used outside the group-and-apply they belong to."
+            )
         below = [self.rewrite(child) for child in node.inputs]
         changes: dict[str, Any] = {}
         for entry in fields(node):
@@ -99,30 +105,42 @@ class _Ungroup:
         carried: Named = tuple((k, col(k)) for k in keys)
         if isinstance(node, (Select, SelectMany)):
             return {"columns": (*node.columns, *carried)}
-        if isinstance(node, (SessionLifetime, TopK, WindowAggregate, WindowApply, Panes, CombinePanes)):
+        if isinstance(
+            node, (SessionLifetime, TopK, WindowAggregate, WindowApply, Panes, CombinePanes)
+        ):
             return {"keys": (*keys, *node.keys)}
         if isinstance(node, WidAggregate):
             return _partitioned(node, keys)
         if isinstance(node, NumberRows):
             return {"partition": (*keys, *node.partition)}
         if isinstance(node, Union) and partitions[0] != partitions[1]:
-            raise PlanError("group_apply: a union inside a group needs both sides to come from the group.")
+            raise PlanError(
+                "group_apply: a union inside a group needs both sides to come from the group."
+            )
         if isinstance(node, (Join, ClipBy)):
             return self._paired(node, keys, partitions)
         return {}
 
-    def _paired(self, node: Join | ClipBy, keys: Partition, partitions: list[Partition]) -> dict[str, Any]:
+    def _paired(
+        self, node: Join | ClipBy, keys: Partition, partitions: list[Partition]
+    ) -> dict[str, Any]:
         left, right = (set(p) for p in partitions)
-        changes: dict[str, Any] = {"same": (*node.same, *(k for k in keys if k in left and k in right))}
+        changes: dict[str, Any] = {
+            "same": (*node.same, *(k for k in keys if k in left and k in right))
+        }
         if isinstance(node, ClipBy) or node.how in ("semi", "anti"):
             if not left >= set(keys):
-                raise PlanError(f"group_apply: the left side of a {node.label} inside a group must come from the group.")
+                raise PlanError(
+                    f"group_apply: the left side of a {node.label} inside a group must come from the group."
+                )
             return changes
         from_side: dict[str, Expr] = {k: col(f"l.{k}" if k in left else f"r.{k}") for k in keys}
         changes["result"] = (*node.result, *from_side.items())
         preserved = {"left": [left], "right": [right], "full": [left, right]}.get(node.how, [])
         if not all(side >= set(keys) for side in preserved):
-            raise PlanError(f"group_apply: a {node.how} join inside a group needs its preserved sides to come from the group.")
+            raise PlanError(
+                f"group_apply: a {node.how} join inside a group needs its preserved sides to come from the group."
+            )
         if node.how in ("left", "full"):
             changes["left_only"] = (*node.left_only, *((k, col(k)) for k in keys))
         if node.how in ("right", "full"):
@@ -133,7 +151,9 @@ class _Ungroup:
 def _partitioned(node: WidAggregate, keys: Partition) -> dict[str, Any]:
     """The windows of a group are those of a partition."""
     if isinstance(node.kind, SlidingTime) and node.kind.origin is None:
-        raise PlanError("group_apply: windows that begin with the first row cannot differ from group to group; give origin=.")
+        raise PlanError(
+            "group_apply: windows that begin with the first row cannot differ from group to group; give origin=."
+        )
     kind = replace(node.kind, partitioned=True) if isinstance(node.kind, SlidingRows) else node.kind
     return {"partition": (*keys, *node.partition), "kind": kind}
 

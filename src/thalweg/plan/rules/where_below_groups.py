@@ -3,17 +3,27 @@
     where(p(k), G_k(R)) = G_k(where(p(k), R))      G: window aggregate or module, top-k, session (k: its keys);
                                                    distinct, stitch (k: the payload)
 
-A group is kept or rejected whole, and no group's result depends on another's rows. It does not hold, and is not done, for
-an aggregate with `fill` (the range of its empty windows depends on all groups), for a filter that reads `_start` (the
-operator changes it), for keys of a floating type (0.0 and -0.0 are one group but two values), or for a filter that can fail
-(below, it would meet rows that never reach the result).
+A group is kept or rejected whole, and no group's result depends on another's rows. It does not
+hold, and is not done, for an aggregate with `fill` (the range of its empty windows depends on all
+groups), for a filter that reads `_start` (the operator changes it), for keys of a floating type
+(0.0 and -0.0 are one group but two values), or for a filter that can fail (below, it would meet
+rows that never reach the result).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from thalweg.plan.nodes import Distinct, Node, SessionLifetime, Stitch, TopK, Where, WindowAggregate, WindowApply
+from thalweg.plan.nodes import (
+    Distinct,
+    Node,
+    SessionLifetime,
+    Stitch,
+    TopK,
+    Where,
+    WindowAggregate,
+    WindowApply,
+)
 from thalweg.plan.rules.substitution import cannot_fail, is_floating
 
 name = "where_below_groups"
@@ -24,7 +34,12 @@ def apply(node: Node) -> Node | None:
     if not isinstance(node, Where):
         return None
     grouped, read = node.input, node.predicate.columns()
-    if not read or not read <= _identity(grouped) or not cannot_fail(node.predicate) or is_floating(read, grouped.schema):
+    if (
+        not read
+        or not read <= _identity(grouped)
+        or not cannot_fail(node.predicate)
+        or is_floating(read, grouped.schema)
+    ):
         return None
     match grouped:
         case WindowAggregate() | WindowApply() | TopK() | SessionLifetime() | Distinct() | Stitch():
@@ -35,7 +50,12 @@ def apply(node: Node) -> Node | None:
 def _identity(grouped: Node) -> set[str]:
     """The columns that decide which group a row belongs to."""
     match grouped:
-        case WindowAggregate(fill=None, keys=keys) | WindowApply(keys=keys) | TopK(keys=keys) | SessionLifetime(keys=keys):
+        case (
+            WindowAggregate(fill=None, keys=keys)
+            | WindowApply(keys=keys)
+            | TopK(keys=keys)
+            | SessionLifetime(keys=keys)
+        ):
             return set(keys)
         case Distinct() | Stitch():
             return set(grouped.schema.names)

@@ -2,9 +2,10 @@
 
     where(p(a), join(A, B, select a = l.x)) = join(where(p(x), A), B, select a = l.x)
 
-for either side of an inner join, and for the left side of a semi or anti join: there, a left row is kept or rejected
-together with all pieces made of it. A filter that reads `_start` stays, because the result starts when both sides have
-started; so does one that can fail, because below it would meet rows that never find a partner.
+for either side of an inner join, and for the left side of a semi or anti join: there, a left row is
+kept or rejected together with all pieces made of it. A filter that reads `_start` stays, because
+the result starts when both sides have started; so does one that can fail, because below it would
+meet rows that never find a partner.
 """
 
 from __future__ import annotations

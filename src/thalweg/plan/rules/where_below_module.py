@@ -1,12 +1,14 @@
-"""A filter on columns that a module passes on goes below the module, where the module says that it may.
+"""A filter on columns that a module passes on goes below the module, where the module says that it
+may.
 
     where(p(c), M(R)) = M(where(p(c), R))      M: an operator over hopping windows that commutes with filters on c
 
-The module promises it for the rows of one window; that the windows stay what they are without the rejected rows holds
-for windows on a grid alone (the rows themselves cut the others). A window whose rows are all rejected is empty below and
-gives nothing; above, it must have given only rows that are rejected, which is what the module says. An aggregate would give
-a value there, so it is for operators only. The column must be an input as it is, not computed, and not of a floating
-type (0.0 and -0.0 are one value of a key, and two to a function); the filter must not be able to fail.
+The module promises it for the rows of one window; that the windows stay what they are without the
+rejected rows holds for windows on a grid alone (the rows themselves cut the others). A window whose
+rows are all rejected is empty below and gives nothing; above, it must have given only rows that are
+rejected, which is what the module says. An aggregate would give a value there, so it is for
+operators only. The column must be an input as it is, not computed, and not of a floating type (0.0
+and -0.0 are one value of a key, and two to a function); the filter must not be able to fail.
 """
 
 from __future__ import annotations

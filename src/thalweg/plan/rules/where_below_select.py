@@ -2,8 +2,9 @@
 
     where(p(a), select(a = x, b = f(y), R)) = select(a = x, b = f(y), where(p(x), R))
 
-The filter sees the same values of the same rows, so it fails where it failed before and nowhere else. A filter that reads
-a computed column stays: below, its expression would be computed twice, and on other terms.
+The filter sees the same values of the same rows, so it fails where it failed before and nowhere
+else. A filter that reads a computed column stays: below, its expression would be computed twice,
+and on other terms.
 """
 
 from __future__ import annotations

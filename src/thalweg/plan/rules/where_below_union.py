@@ -2,7 +2,8 @@
 
     where(p, A + B) = where(p, A) + where(p, B)
 
-The same rows are tested, each side's promises pass a filter unchanged, and the smaller of them is still the result's.
+The same rows are tested, each side's promises pass a filter unchanged, and the smaller of them is
+still the result's.
 """
 
 from __future__ import annotations
@@ -15,5 +16,7 @@ sole_reader = True
 
 def apply(node: Node) -> Node | None:
     if isinstance(node, Where) and isinstance(node.input, Union):
-        return Union(Where(node.input.left, node.predicate), Where(node.input.right, node.predicate))
+        return Union(
+            Where(node.input.left, node.predicate), Where(node.input.right, node.predicate)
+        )
     return None

@@ -28,7 +28,8 @@ class _Item:
 
 
 def aggregate(call: AggregateCall, rows: list[Row], schema: pa.Schema) -> Any:
-    """The value of one aggregate over the rows of a window. `schema` is what its expressions see."""
+    """The value of one aggregate over the rows of a window. `schema` is what its expressions
+    see."""
     items = []
     for start, _, payload in rows:
         seen = {**payload, "_start": start}
@@ -55,7 +56,9 @@ def aggregate(call: AggregateCall, rows: list[Row], schema: pa.Schema) -> Any:
         return _hitters(values, call.p)
     if call.function.startswith("percentile"):
         assert call.p is not None
-        return _percentile(sorted(values, key=order), call.p, discrete=call.function == "percentile_disc")
+        return _percentile(
+            sorted(values, key=order), call.p, discrete=call.function == "percentile_disc"
+        )
     return _SIMPLE[call.function](values)
 
 
@@ -81,7 +84,9 @@ def _percentile(values: list[Any], p: float, *, discrete: bool) -> Any:
 def _hitters(values: list[Any], share: float) -> list[dict[str, Any]] | None:
     """Exact counts: what a sketch finds while its values are few."""
     counts = Counter(str(value) for value in values)
-    often = sorted((-count, value) for value, count in counts.items() if count >= share * len(values))
+    often = sorted(
+        (-count, value) for value, count in counts.items() if count >= share * len(values)
+    )
     return [{"value": value, "count": -count} for count, value in often] if values else None
 
 

@@ -1,4 +1,5 @@
-"""Operators that look at rows next to each other in time: stitch, sessions as lifetimes, distinct."""
+"""Operators that look at rows next to each other in time: stitch, sessions as lifetimes,
+distinct."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ __all__ = ["alive", "by_group", "endpoints"]
 
 
 def by_group(rows: list[Row], keys: tuple[str, ...]) -> list[list[Row]]:
-    """The rows of each distinct key; null is a key like any other. Without keys all rows are one group."""
+    """The rows of each distinct key; null is a key like any other. Without keys all rows are one
+    group."""
     groups: dict[Hashable, list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(identity(row[2].get(key)) for key in keys), []).append(row)
@@ -53,14 +55,19 @@ def stitch(node: Stitch, scene: Scene) -> list[Row]:
 
 
 def _stitched(rows: list[Row]) -> list[Row]:
-    """Rows of one payload: at each time the rows that end there are joined to those that start there, rank by rank.
+    """Rows of one payload: at each time the rows that end there are joined to those that start
+    there, rank by rank.
 
     Rows that are alike in start and end keep one order among themselves at both of their ends.
     """
     follower: dict[int, int] = {}
     for time in endpoints(rows):
-        ending = sorted((at for at, row in enumerate(rows) if row[1] == time), key=lambda at: rows[at][:2])
-        starting = sorted((at for at, row in enumerate(rows) if row[0] == time), key=lambda at: rows[at][1])
+        ending = sorted(
+            (at for at, row in enumerate(rows) if row[1] == time), key=lambda at: rows[at][:2]
+        )
+        starting = sorted(
+            (at for at, row in enumerate(rows) if row[0] == time), key=lambda at: rows[at][1]
+        )
         follower.update(zip(ending, starting, strict=False))
     result: list[Row] = []
     for first in set(range(len(rows))) - set(follower.values()):
@@ -77,7 +84,10 @@ def session_lifetime(node: SessionLifetime, scene: Scene) -> list[Row]:
     for group in by_group(scene.rows(node.input), node.keys):
         for chain in runs(group, node.timeout):
             close = chain[-1][0] + node.timeout
-            result += [(s, min(close, _cut(s, chain[0][0], node.max_duration, close)), p) for s, _, p in chain]
+            result += [
+                (s, min(close, _cut(s, chain[0][0], node.max_duration, close)), p)
+                for s, _, p in chain
+            ]
     return result
 
 
@@ -93,10 +103,13 @@ def runs(rows: list[Row], gap: int) -> list[list[Row]]:
 
 
 def _cut(start: int, first: int, max_duration: int | None, close: int) -> int:
-    """The first cut after `start` on the grid of a chain that began at `first`; `close` when there is no grid."""
+    """The first cut after `start` on the grid of a chain that began at `first`; `close` when there
+    is no grid."""
     if max_duration is None:
         return close
-    cut = first // max_duration * max_duration + max_duration * (1 if first % max_duration == 0 else 2)
+    cut = first // max_duration * max_duration + max_duration * (
+        1 if first % max_duration == 0 else 2
+    )
     while cut <= start:
         cut += max_duration
     return cut

@@ -23,7 +23,9 @@ def group_apply(node: GroupApply, scene: Scene) -> list[Row]:
         groups.setdefault(identity(keys), (keys, []))[1].append(row)
     result: list[Row] = []
     for keys, rows in groups.values():
-        result += [_labelled(node, keys, row) for row in scene.inside(node.group, rows).rows(node.inner)]
+        result += [
+            _labelled(node, keys, row) for row in scene.inside(node.group, rows).rows(node.inner)
+        ]
     return result
 
 
@@ -31,6 +33,12 @@ def _labelled(node: GroupApply, keys: dict[str, Any], row: Row) -> Row:
     """A row of the inner query with the keys of its group."""
     start, end, payload = row
     if node.result is None:
-        return start, end, keys | {name: value for name, value in payload.items() if name not in keys}
-    seen = {f"key_{name}": value for name, value in keys.items()} | dict(payload) | {"_start": start}
+        return (
+            start,
+            end,
+            keys | {name: value for name, value in payload.items() if name not in keys},
+        )
+    seen = (
+        {f"key_{name}": value for name, value in keys.items()} | dict(payload) | {"_start": start}
+    )
     return start, end, columns_of(node.result, seen, lifetime_schema(node.result_schema()))

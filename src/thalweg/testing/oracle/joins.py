@@ -17,19 +17,26 @@ __all__: list[str] = []
 Span = tuple[int, int]
 
 
-def _keys(rows: list[Row], exprs: tuple[Expr, ...], node: Node) -> list[tuple[Hashable, ...] | None]:
+def _keys(
+    rows: list[Row], exprs: tuple[Expr, ...], node: Node
+) -> list[tuple[Hashable, ...] | None]:
     """The key of each row; None when a part of it is null."""
     schema = lifetime_schema(node.schema)
     found: list[tuple[Hashable, ...] | None] = []
     for start, _, payload in rows:
         parts = [evaluate(expr, {**payload, "_start": start}, schema) for expr in exprs]
-        found.append(None if any(part is None for part in parts) else tuple(identity(part) for part in parts))
+        found.append(
+            None if any(part is None for part in parts) else tuple(identity(part) for part in parts)
+        )
     return found
 
 
 def _pair(node: Join, one: Row, two: Row) -> dict[str, Any]:
-    """What predicate and result see of a pair: `l.x`, `r.x`, and the names that only one side has."""
-    seen = {f"l.{name}": value for name, value in one[2].items()} | {f"r.{name}": value for name, value in two[2].items()}
+    """What predicate and result see of a pair: `l.x`, `r.x`, and the names that only one side
+    has."""
+    seen = {f"l.{name}": value for name, value in one[2].items()} | {
+        f"r.{name}": value for name, value in two[2].items()
+    }
     seen |= {name: value for name, value in one[2].items() if name not in node.right.schema.names}
     seen |= {name: value for name, value in two[2].items() if name not in node.left.schema.names}
     return seen | {"l._start": one[0], "r._start": two[0]}
@@ -37,7 +44,10 @@ def _pair(node: Join, one: Row, two: Row) -> dict[str, Any]:
 
 def _matches(node: Join, left: list[Row], right: list[Row]) -> list[tuple[int, int, Span]]:
     """Every pair that matches, by position, with the time that both are alive."""
-    left_keys, right_keys = _keys(left, node.left_keys, node.left), _keys(right, node.right_keys, node.right)
+    left_keys, right_keys = (
+        _keys(left, node.left_keys, node.left),
+        _keys(right, node.right_keys, node.right),
+    )
     schema = node.pair_schema()
     found = []
     for i, one in enumerate(left):
@@ -47,7 +57,10 @@ def _matches(node: Join, left: list[Row], right: list[Row]) -> list[tuple[int, i
                 continue
             if any(identity(one[2][name]) != identity(two[2][name]) for name in node.same):
                 continue
-            if node.predicate is None or evaluate(node.predicate, _pair(node, one, two), schema) is True:
+            if (
+                node.predicate is None
+                or evaluate(node.predicate, _pair(node, one, two), schema) is True
+            ):
                 found.append((i, j, both))
     return found
 
@@ -82,11 +95,22 @@ def join(node: Join, scene: Scene) -> list[Row]:
         of_left = [[row[:2]] if spans else [] for row, spans in zip(left, of_left, strict=True)]
         of_right = [[row[:2]] if spans else [] for row, spans in zip(right, of_right, strict=True)]
     if node.how == "semi":
-        return [(*span, row[2]) for row, spans in zip(left, of_left, strict=True) for span in _covered(spans)]
+        return [
+            (*span, row[2])
+            for row, spans in zip(left, of_left, strict=True)
+            for span in _covered(spans)
+        ]
     if node.how == "anti":
-        return [(*span, row[2]) for row, spans in zip(left, of_left, strict=True) for span in _uncovered(row, spans)]
+        return [
+            (*span, row[2])
+            for row, spans in zip(left, of_left, strict=True)
+            for span in _uncovered(row, spans)
+        ]
     schema = node.pair_schema()
-    result: list[Row] = [(*span, columns_of(node.result, _pair(node, left[i], right[j]), schema)) for i, j, span in matches]
+    result: list[Row] = [
+        (*span, columns_of(node.result, _pair(node, left[i], right[j]), schema))
+        for i, j, span in matches
+    ]
     if node.how in ("left", "full"):
         result += _alone(left, of_left, node.left_only, node.left)
     if node.how in ("right", "full"):
@@ -94,7 +118,9 @@ def join(node: Join, scene: Scene) -> list[Row]:
     return result
 
 
-def _alone(rows: list[Row], spans: list[list[Span]], columns: tuple[tuple[str, Expr], ...], node: Node) -> list[Row]:
+def _alone(
+    rows: list[Row], spans: list[list[Span]], columns: tuple[tuple[str, Expr], ...], node: Node
+) -> list[Row]:
     schema = lifetime_schema(node.schema)
     result: list[Row] = []
     for row, covered in zip(rows, spans, strict=True):
@@ -106,11 +132,22 @@ def _alone(rows: list[Row], spans: list[list[Span]], columns: tuple[tuple[str, E
 @meaning(ClipBy)
 def clip_by(node: ClipBy, scene: Scene) -> list[Row]:
     left, right = scene.rows(node.left), scene.rows(node.right)
-    left_keys, right_keys = _keys(left, node.left_keys, node.left), _keys(right, node.right_keys, node.right)
+    left_keys, right_keys = (
+        _keys(left, node.left_keys, node.left),
+        _keys(right, node.right_keys, node.right),
+    )
     result: list[Row] = []
     for (start, end, payload), key in zip(left, left_keys, strict=True):
-        alike = [two for two, other in zip(right, right_keys, strict=True) if key is not None and key == other]
-        alike = [two for two in alike if all(identity(payload[name]) == identity(two[2][name]) for name in node.same)]
+        alike = [
+            two
+            for two, other in zip(right, right_keys, strict=True)
+            if key is not None and key == other
+        ]
+        alike = [
+            two
+            for two in alike
+            if all(identity(payload[name]) == identity(two[2][name]) for name in node.same)
+        ]
         cuts = [two[0] for two in alike if two[0] > start]
         result.append((start, min([end, *cuts]), payload))
     return result

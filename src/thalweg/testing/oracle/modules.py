@@ -1,6 +1,8 @@
-"""Modules over windows: each window by itself, its rows clipped, the module called once, its output stamped.
+"""Modules over windows: each window by itself, its rows clipped, the module called once, its output
+stamped.
 
-A module is asked in the plainest way it offers: `compute` over all rows, else one `add` to an empty state, else one segment.
+A module is asked in the plainest way it offers: `compute` over all rows, else one `add` to an empty
+state, else one segment.
 """
 
 from __future__ import annotations
@@ -33,16 +35,32 @@ def window_apply(node: WindowApply, scene: Scene) -> list[Row]:
         keys = {key: group[0][2].get(key) for key in node.keys}
         for start, end, members in windows_of(group, node.window, scene.horizon):
             window = Window(start, end)
-            rows = [(s, e, columns_of(node.arguments, {**payload, "_start": s}, schema)) for s, e, payload in members]
+            rows = [
+                (s, e, columns_of(node.arguments, {**payload, "_start": s}, schema))
+                for s, e, payload in members
+            ]
             rows.sort(key=lambda row: (row[0], [order(value) for value in row[2].values()], row[1]))
             if module.nulls == "skip":
                 rows = [row for row in rows if None not in row[2].values()]
             if rows:
                 shown = [_clipped(row, window, node) for row in rows]
-                found = list(_events(ask(module, dict(node.params), shown, window, node.input_schema()), module.kind, outputs, window))
+                found = list(
+                    _events(
+                        ask(module, dict(node.params), shown, window, node.input_schema()),
+                        module.kind,
+                        outputs,
+                        window,
+                    )
+                )
             else:
-                found = [Event(start, end, {outputs[0]: None})] if module.kind == "aggregate" else []
-            result += [(*stamp, keys | dict(event.payload)) for event in found for stamp in _stamped(event, window, node)]
+                found = (
+                    [Event(start, end, {outputs[0]: None})] if module.kind == "aggregate" else []
+                )
+            result += [
+                (*stamp, keys | dict(event.payload))
+                for event in found
+                for stamp in _stamped(event, window, node)
+            ]
     return result
 
 
@@ -59,14 +77,19 @@ def _stamped(event: Event, window: Window, node: WindowApply) -> Iterator[tuple[
     if node.stamp == "align":
         yield window.start, window.end
     elif node.stamp == "clip":
-        yield max(event.start, window.start), min(event.end, window.end)  # an empty lifetime vanishes in the scene
+        yield (
+            max(event.start, window.start),
+            min(event.end, window.end),
+        )  # an empty lifetime vanishes in the scene
     elif node.stamp == "unrestricted" or event.start >= window.start:
         yield event.start, event.end
     else:
         raise ValueError(f"{node.module.name} stamped {event} before its window {window}")
 
 
-def ask(module: Any, params: Mapping[str, Any], rows: list[Row], window: Window, schema: pa.Schema) -> Any:
+def ask(
+    module: Any, params: Mapping[str, Any], rows: list[Row], window: Window, schema: pa.Schema
+) -> Any:
     """What a module answers for the rows of one window."""
     own = module.make(**params)
     extra = (window,) if module.time_sensitive else ()
@@ -85,9 +108,15 @@ def ask(module: Any, params: Mapping[str, Any], rows: list[Row], window: Window,
 
 
 def _table(rows: list[Row], schema: pa.Schema, *, timed: bool) -> pa.Table:
-    columns = {field.name: pa.array([payload[field.name] for _, _, payload in rows], field.type) for field in schema}
+    columns = {
+        field.name: pa.array([payload[field.name] for _, _, payload in rows], field.type)
+        for field in schema
+    }
     if timed:
-        columns |= {"_start": pa.array([row[0] for row in rows], pa.int64()), "_end": pa.array([row[1] for row in rows], pa.int64())}
+        columns |= {
+            "_start": pa.array([row[0] for row in rows], pa.int64()),
+            "_end": pa.array([row[1] for row in rows], pa.int64()),
+        }
     return pa.table(columns)
 
 
@@ -98,7 +127,10 @@ def _shape(module: Any, rows: list[Row], schema: pa.Schema) -> Any:
         items = [tuple(row.values()) if not single else next(iter(row.values())) for row in typed]
         if module.takes == "rows":
             items = [MappingProxyType(row) for row in typed]
-        return tuple(Event(s, e, item) if module.time_sensitive else item for (s, e, _), item in zip(rows, items, strict=True))
+        return tuple(
+            Event(s, e, item) if module.time_sensitive else item
+            for (s, e, _), item in zip(rows, items, strict=True)
+        )
     table = _table(rows, schema, timed=module.time_sensitive)
     if module.takes == "numpy":
         arrays = {name: table.column(name).to_numpy() for name in table.schema.names}
@@ -110,7 +142,9 @@ def _events(answer: Any, kind: str, outputs: list[str], window: Window) -> Itera
     """The answer as events; what has no stamp lives as long as the window."""
     if kind == "aggregate":
         stamped = answer if isinstance(answer, Event) else Event(*window, answer)
-        value = stamped.payload.as_py() if isinstance(stamped.payload, pa.Scalar) else stamped.payload
+        value = (
+            stamped.payload.as_py() if isinstance(stamped.payload, pa.Scalar) else stamped.payload
+        )
         yield Event(stamped.start, stamped.end, {outputs[0]: value})
         return
     if answer is None:
@@ -126,5 +160,11 @@ def _events(answer: Any, kind: str, outputs: list[str], window: Window) -> Itera
         stamped = item if isinstance(item, Event) else Event(*window, item)
         payload = stamped.payload
         if not isinstance(payload, Mapping):
-            payload = dict(zip(outputs, payload if isinstance(payload, (tuple, list)) else [payload], strict=True))
+            payload = dict(
+                zip(
+                    outputs,
+                    payload if isinstance(payload, (tuple, list)) else [payload],
+                    strict=True,
+                )
+            )
         yield Event(stamped.start, stamped.end, {name: payload.get(name) for name in outputs})

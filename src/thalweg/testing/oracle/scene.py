@@ -1,7 +1,8 @@
-"""The frame of the oracle: which function says what a node means, and what a node sees while it is being computed.
+"""The frame of the oracle: which function says what a node means, and what a node sees while it is
+being computed.
 
-A `Scene` holds the tables of the sources and, inside a group-and-apply, the rows of the current group. Rows whose
-lifetime is or becomes empty vanish after every node, in one place: here.
+A `Scene` holds the tables of the sources and, inside a group-and-apply, the rows of the current
+group. Rows whose lifetime is or becomes empty vanish after every node, in one place: here.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class Scene:
         return Scene(self.tables, self.horizon, {**self.groups, group: rows})
 
 
-def meaning(kind: type[N]) -> Callable[[Callable[[N, Scene], list[Row]]], Callable[[N, Scene], list[Row]]]:
+def meaning(
+    kind: type[N],
+) -> Callable[[Callable[[N, Scene], list[Row]]], Callable[[N, Scene], list[Row]]]:
     """Registers the function below as the definition of a node."""
 
     def register(function: Callable[[N, Scene], list[Row]]) -> Callable[[N, Scene], list[Row]]:
@@ -61,7 +64,9 @@ def meaning(kind: type[N]) -> Callable[[Callable[[N, Scene], list[Row]]], Callab
 @meaning(Source)
 def source(node: Source, scene: Scene) -> list[Row]:
     if node.name not in scene.tables:
-        raise ValueError(f"the query reads the source {node.name!r}; tables were given for {sorted(scene.tables)}")
+        raise ValueError(
+            f"the query reads the source {node.name!r}; tables were given for {sorted(scene.tables)}"
+        )
     nothing = dict.fromkeys(node.schema.names)
     return [(start, end, {**nothing, **payload}) for start, end, payload in scene.tables[node.name]]
 
@@ -71,12 +76,14 @@ def group_input(node: GroupInput, scene: Scene) -> list[Row]:
     return scene.groups[node]
 
 
-def oracle(query: Node, tables: Mapping[str, Sequence[Row]], *, horizon: int | None = None) -> list[Row]:
+def oracle(
+    query: Node, tables: Mapping[str, Sequence[Row]], *, horizon: int | None = None
+) -> list[Row]:
     """The table of a query over the whole tables of its sources, ordered by time.
 
-    Rows that never end have no end of hopping windows, and no end of pieces when they are chopped. With a `horizon`
-    they are counted as far as that time: windows that begin before it, cuts that lie before it. Without one such a
-    query raises ValueError.
+    Rows that never end have no end of hopping windows, and no end of pieces when they are chopped.
+    With a `horizon` they are counted as far as that time: windows that begin before it, cuts that
+    lie before it. Without one such a query raises ValueError.
 
     >>> import pyarrow as pa
     >>> from thalweg.plan.nodes import ClipDuration, Source

@@ -1,4 +1,5 @@
-"""Span operators: every row becomes zero, one or more rows by itself, whatever other rows there are."""
+"""Span operators: every row becomes zero, one or more rows by itself, whatever other rows there
+are."""
 
 from __future__ import annotations
 
@@ -45,13 +46,20 @@ def _schema(node: Node) -> Any:
 @meaning(Where)
 def where(node: Where, scene: Scene) -> list[Row]:
     schema = _schema(node.input)
-    return [(s, e, p) for s, e, p, seen in _seen(scene.rows(node.input)) if evaluate(node.predicate, seen, schema) is True]
+    return [
+        (s, e, p)
+        for s, e, p, seen in _seen(scene.rows(node.input))
+        if evaluate(node.predicate, seen, schema) is True
+    ]
 
 
 @meaning(Select)
 def select(node: Select, scene: Scene) -> list[Row]:
     schema = _schema(node.input)
-    return [(s, e, columns_of(node.columns, seen, schema)) for s, e, _, seen in _seen(scene.rows(node.input))]
+    return [
+        (s, e, columns_of(node.columns, seen, schema))
+        for s, e, _, seen in _seen(scene.rows(node.input))
+    ]
 
 
 @meaning(SelectMany)
@@ -60,11 +68,15 @@ def select_many(node: SelectMany, scene: Scene) -> list[Row]:
     for s, e, _, seen in _seen(scene.rows(node.input)):
         if node.unnest is not None:
             views = [{**seen, node.unnest: item} for item in seen[node.unnest] or []]
-            result += [(s, e, columns_of(node.columns, view, node.unnested_schema())) for view in views]
+            result += [
+                (s, e, columns_of(node.columns, view, node.unnested_schema())) for view in views
+            ]
         else:
             assert node.repeat is not None
             schema = _schema(node.input)
-            result += [(s, e, columns_of(node.columns, seen, schema))] * (evaluate(node.repeat, seen, schema) or 0)
+            result += [(s, e, columns_of(node.columns, seen, schema))] * (
+                evaluate(node.repeat, seen, schema) or 0
+            )
     return result
 
 
@@ -75,7 +87,10 @@ def set_duration(node: SetDuration, scene: Scene) -> list[Row]:
 
 @meaning(AlterLifetime)
 def alter_lifetime(node: AlterLifetime, scene: Scene) -> list[Row]:
-    starts = [(ticks_of(node.start, seen, _schema(node.input)), p) for _, _, p, seen in _seen(scene.rows(node.input))]
+    starts = [
+        (ticks_of(node.start, seen, _schema(node.input)), p)
+        for _, _, p, seen in _seen(scene.rows(node.input))
+    ]
     return [(start, later(start, node.ticks), p) for start, p in starts]
 
 
@@ -125,7 +140,9 @@ def chop(node: Chop, scene: Scene) -> list[Row]:
         until = e
         if e == INFINITY:
             if scene.horizon is None:
-                raise ValueError(f"chopping the endless row {p} from {s} gives endlessly many pieces; give a horizon")
+                raise ValueError(
+                    f"chopping the endless row {p} from {s} gives endlessly many pieces; give a horizon"
+                )
             until = scene.horizon
         cut = floor(s, node.period, node.offset) + node.period
         while cut < until:
@@ -141,13 +158,18 @@ def hopping_lifetime(node: HoppingLifetime, scene: Scene) -> list[Row]:
     if node.size < node.hop:
         points = [(ceiling(s, *grid), s, p) for s, _, p in scene.rows(node.input)]
         return [(t, t + node.size, p) for t, s, p in points if s > t - node.size]
-    return [(ceiling(s, *grid), ceiling(s + node.size, *grid), p) for s, _, p in scene.rows(node.input)]
+    return [
+        (ceiling(s, *grid), ceiling(s + node.size, *grid), p) for s, _, p in scene.rows(node.input)
+    ]
 
 
 @meaning(Quantize)
 def quantize(node: Quantize, scene: Scene) -> list[Row]:
     hop, fine = (node.hop, node.offset), (node.progress or node.hop, node.offset)
-    return [(floor(s, *fine), max(ceiling(e, *hop), floor(s + node.size, *hop)), p) for s, e, p in scene.rows(node.input)]
+    return [
+        (floor(s, *fine), max(ceiling(e, *hop), floor(s + node.size, *hop)), p)
+        for s, e, p in scene.rows(node.input)
+    ]
 
 
 @meaning(Union)

@@ -1,4 +1,5 @@
-"""Expressions and times for the oracle: one row at a time, Python integers, no arrays of more than one value."""
+"""Expressions and times for the oracle: one row at a time, Python integers, no arrays of more than
+one value."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ __all__ = ["ceiling", "columns_of", "evaluate", "floor", "later", "ticks_of"]
 
 def evaluate(expr: Expr, values: Mapping[str, Any], schema: pa.Schema) -> Any:
     """The value of an expression on one row; a column that the row lacks is null."""
-    frame = Frame({field.name: pa.array([values.get(field.name)], field.type) for field in schema}, 1)
+    frame = Frame(
+        {field.name: pa.array([values.get(field.name)], field.type) for field in schema}, 1
+    )
     return expr.evaluate(frame).to_pylist()[0]
 
 

@@ -1,4 +1,5 @@
-"""The kinds of the WID framework, window by window, from their equations. Nothing here is shared with the kinds' own code."""
+"""The kinds of the WID framework, window by window, from their equations. Nothing here is shared
+with the kinds' own code."""
 
 from __future__ import annotations
 
@@ -46,14 +47,26 @@ def wid_aggregate(node: WidAggregate, scene: Scene) -> list[Row]:
             for group in by_group(members, node.keys):
                 keys = {key: group[0][2].get(key) for key in node.columns}
                 ids = {} if node.wid is None else {node.wid: window}
-                result.append((start, end, keys | ids | {name: aggregate(call, group, schema) for name, call in node.aggregates}))
+                result.append(
+                    (
+                        start,
+                        end,
+                        keys
+                        | ids
+                        | {name: aggregate(call, group, schema) for name, call in node.aggregates},
+                    )
+                )
     return result
 
 
-def extents(kind: WindowKind, part: list[Row], rows: list[Row], node: WidAggregate) -> Iterator[Extent]:
+def extents(
+    kind: WindowKind, part: list[Row], rows: list[Row], node: WidAggregate
+) -> Iterator[Extent]:
     """The windows of one partition that are not empty. `rows` are those of all partitions."""
     if isinstance(kind, SlidingTime):
-        yield from _sliding_time(kind, part, kind.origin if kind.origin is not None else min(row[0] for row in rows))
+        yield from _sliding_time(
+            kind, part, kind.origin if kind.origin is not None else min(row[0] for row in rows)
+        )
     elif isinstance(kind, SlideByTuple):
         yield from _slide_by_tuple(kind, part, node)
     elif isinstance(kind, SlidingRows):
@@ -83,20 +96,28 @@ def _landmark(kind: LandmarkTime, group: list[Row]) -> Iterator[Extent]:
         yield window, end - kind.slide, until, [row for row in group if row[0] < end]
 
 
-def _position(kind: SlideByTuple | SlidingRows, part: list[Row], node: WidAggregate) -> list[tuple[int, int, Row]]:
+def _position(
+    kind: SlideByTuple | SlidingRows, part: list[Row], node: WidAggregate
+) -> list[tuple[int, int, Row]]:
     """Each row with its number and the time at which it counts, in order."""
     if not kind.ranked and ROW_NUMBER in node.input.schema.names:
         numbered = [(row[2][ROW_NUMBER], row[2][ARRIVED_AT], row) for row in part]
         in_order = sorted(numbered, key=lambda entry: entry[0])
         whole = isinstance(kind, SlidingRows) and kind.partitioned
-        return [(at, time, row) for at, (_, time, row) in enumerate(in_order, 1)] if whole else in_order
+        return (
+            [(at, time, row) for at, (_, time, row) in enumerate(in_order, 1)]
+            if whole
+            else in_order
+        )
     names = node.input.schema.names
     ranked = sorted(part, key=lambda row: (row[0], *(order(row[2].get(name)) for name in names)))
     return [(at, row[0], row) for at, row in enumerate(ranked, 1)]
 
 
 def _slide_by_tuple(kind: SlideByTuple, part: list[Row], node: WidAggregate) -> Iterator[Extent]:
-    for time in sorted({row[0] for number, _, row in _position(kind, part, node) if number % kind.every == 0}):
+    for time in sorted(
+        {row[0] for number, _, row in _position(kind, part, node) if number % kind.every == 0}
+    ):
         members = [row for row in part if time - kind.range < row[0] <= time]
         yield time, time - kind.range + 1, time + 1, members
 
@@ -113,10 +134,15 @@ def _sliding_rows(kind: SlidingRows, part: list[Row], node: WidAggregate) -> Ite
 
 
 def _users_kind(kind: WindowKind, part: list[Row], schema: pa.Schema) -> Iterator[Extent]:
-    columns: dict[str, Any] = {name: pa.array([row[2].get(name) for row in part], schema.field(name).type) for name in kind.reads}
+    columns: dict[str, Any] = {
+        name: pa.array([row[2].get(name) for row in part], schema.field(name).type)
+        for name in kind.reads
+    }
     tuples = Tuples.of(np.array([row[0] for row in part], np.int64), **columns)
     for window in kind.windows(tuples).number.tolist():
-        members = [row for row, inside in zip(part, kind.extent(window, 0, tuples), strict=True) if inside]
+        members = [
+            row for row, inside in zip(part, kind.extent(window, 0, tuples), strict=True) if inside
+        ]
         start, end = kind.time_range(np.array([window]))
         if members:
             yield window, int(start[0]), int(end[0]), members

@@ -1,4 +1,5 @@
-"""Windows: which there are, which rows belong to each, and what top-k and aggregates make of them."""
+"""Windows: which there are, which rows belong to each, and what top-k and aggregates make of
+them."""
 
 from __future__ import annotations
 
@@ -32,17 +33,25 @@ def windows_of(rows: list[Row], window: Window, horizon: int | None = None) -> l
     if isinstance(window, CountWindow):
         return _counted(rows, window)
     starts = {start for row in rows for start in _window_starts(row, window, horizon)}
-    return [(start, start + window.size, alive(rows, start, start + window.size)) for start in sorted(starts)]
+    return [
+        (start, start + window.size, alive(rows, start, start + window.size))
+        for start in sorted(starts)
+    ]
 
 
 def _counted(rows: list[Row], window: CountWindow) -> list[Framed]:
-    """N distinct endpoints that follow each other; a row belongs by that endpoint (of an end: by its last tick)."""
-    endpoint: Callable[[Row], int] = (lambda row: row[0]) if window.by == "start" else (lambda row: row[1])
+    """N distinct endpoints that follow each other; a row belongs by that endpoint (of an end: by
+    its last tick)."""
+    endpoint: Callable[[Row], int] = (
+        (lambda row: row[0]) if window.by == "start" else (lambda row: row[1])
+    )
     times = sorted({endpoint(row) for row in rows if endpoint(row) != INFINITY})
     found: list[Framed] = []
     for first, last in zip(times, times[window.count - 1 :], strict=False):
         members = [row for row in rows if first <= endpoint(row) <= last]
-        found.append((first, last + 1, members) if window.by == "start" else (first - 1, last, members))
+        found.append(
+            (first, last + 1, members) if window.by == "start" else (first - 1, last, members)
+        )
     return found
 
 
@@ -51,7 +60,9 @@ def _window_starts(row: Row, window: HoppingWindow, horizon: int | None) -> list
     begin, end, payload = row
     if end == INFINITY:
         if horizon is None:
-            raise ValueError(f"the endless row {payload} from {begin} belongs to endlessly many windows; give a horizon")
+            raise ValueError(
+                f"the endless row {payload} from {begin} belongs to endlessly many windows; give a horizon"
+            )
         end = horizon
     at = floor(begin - window.size, window.hop, window.offset)
     found = []
@@ -85,9 +96,23 @@ def _filled(node: WindowAggregate, rows: list[Row], scene: Scene) -> list[Row]:
     nothing = {name: aggregate(call, [], schema) for name, call in node.aggregates}
     result: list[Row] = []
     for values in node.fill:
-        own = [row for row in rows if all(identity(row[2].get(k)) == identity(v) for k, v in zip(node.keys, values, strict=True))]
-        spans = [(start, start + node.window.size) for start in range(everyone[0][0], everyone[-1][0] + 1, node.window.hop)]
-        result += [(*span, dict(zip(node.keys, values, strict=True)) | nothing) for span in spans if not alive(own, *span)]
+        own = [
+            row
+            for row in rows
+            if all(
+                identity(row[2].get(k)) == identity(v)
+                for k, v in zip(node.keys, values, strict=True)
+            )
+        ]
+        spans = [
+            (start, start + node.window.size)
+            for start in range(everyone[0][0], everyone[-1][0] + 1, node.window.hop)
+        ]
+        result += [
+            (*span, dict(zip(node.keys, values, strict=True)) | nothing)
+            for span in spans
+            if not alive(own, *span)
+        ]
     return result
 
 
@@ -95,7 +120,9 @@ def _filled(node: WindowAggregate, rows: list[Row], scene: Scene) -> list[Row]:
 def combine_panes(node: CombinePanes, scene: Scene) -> list[Row]:
     """By its definition the aggregate over the rows that became the panes."""
     assert isinstance(node.input, Panes)
-    return window_aggregate(WindowAggregate(node.input.input, node.window, node.aggregates, node.keys), scene)
+    return window_aggregate(
+        WindowAggregate(node.input.input, node.window, node.aggregates, node.keys), scene
+    )
 
 
 @meaning(TopK)
@@ -104,16 +131,27 @@ def top_k(node: TopK, scene: Scene) -> list[Row]:
     result: list[Row] = []
     for group in by_group(scene.rows(node.input), node.keys):
         for start, end, members in windows_of(group, node.window, scene.horizon):
-            values = [evaluate(node.by, {**payload, "_start": s}, schema) for s, _, payload in members]
+            values = [
+                evaluate(node.by, {**payload, "_start": s}, schema) for s, _, payload in members
+            ]
             for (_, _, payload), value in zip(members, values, strict=True):
-                rank = 1 + sum(_better(other, value, descending=node.descending) for other in values)
+                rank = 1 + sum(
+                    _better(other, value, descending=node.descending) for other in values
+                )
                 if rank <= node.k:
-                    result.append((start, end, dict(payload) | ({} if node.rank is None else {node.rank: rank})))
+                    result.append(
+                        (
+                            start,
+                            end,
+                            dict(payload) | ({} if node.rank is None else {node.rank: rank}),
+                        )
+                    )
     return result
 
 
 def _better(one: Any, two: Any, *, descending: bool) -> bool:
-    """Whether a value comes strictly before another; null comes after every value, in either direction."""
+    """Whether a value comes strictly before another; null comes after every value, in either
+    direction."""
     if one is None or two is None:
         return one is not None and two is None
     return order(one) > order(two) if descending else order(one) < order(two)

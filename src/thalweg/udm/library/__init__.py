@@ -1,4 +1,5 @@
-"""The shipped library: worked examples that are also of use. Its namespace is `std`, which may be left out.
+"""The shipped library: worked examples that are also of use. Its namespace is `std`, which may be
+left out.
 
 average, time_weighted_average                    averages.py
 median, mode, top_k                               positions.py

@@ -17,7 +17,8 @@ __all__ = ["Average", "TimeWeightedAverage"]
 
 @aggregate("std.average", inputs={"value": "double"}, output="double", nulls="skip", any_order=True)
 class Average:
-    """The mean of a column. It is incremental, differential and mergeable, in plain Python and in columns."""
+    """The mean of a column. It is incremental, differential and mergeable, in plain Python and in
+    columns."""
 
     def empty(self) -> tuple[float, int]:
         return 0.0, 0
@@ -38,20 +39,40 @@ class Average:
         sums = segment_sums(rows.column("value").to_numpy(zero_copy_only=False), offsets)
         return pa.RecordBatch.from_pydict({"total": sums, "count": np.diff(offsets)})
 
-    def merge_groups(self, states: pa.RecordBatch, offsets: npt.NDArray[np.int64]) -> pa.RecordBatch:
-        return pa.RecordBatch.from_pydict({name: segment_sums(states.column(name).to_numpy(), offsets) for name in ("total", "count")})
+    def merge_groups(
+        self, states: pa.RecordBatch, offsets: npt.NDArray[np.int64]
+    ) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pydict(
+            {
+                name: segment_sums(states.column(name).to_numpy(), offsets)
+                for name in ("total", "count")
+            }
+        )
 
     def results(self, states: pa.RecordBatch) -> npt.NDArray[np.float64]:
-        with np.errstate(invalid="ignore"):  # a window without a value is null, whatever stands here
-            means: npt.NDArray[np.float64] = states.column("total").to_numpy() / states.column("count").to_numpy()
+        with np.errstate(
+            invalid="ignore"
+        ):  # a window without a value is null, whatever stands here
+            means: npt.NDArray[np.float64] = (
+                states.column("total").to_numpy() / states.column("count").to_numpy()
+            )
         return means
 
 
-@aggregate("std.time_weighted_average", inputs={"value": "double"}, output="double", time_sensitive=True, clip="full", nulls="skip")
+@aggregate(
+    "std.time_weighted_average",
+    inputs={"value": "double"},
+    output="double",
+    time_sensitive=True,
+    clip="full",
+    nulls="skip",
+)
 class TimeWeightedAverage:
-    """Each value weighted by the part of the window that it lasts: sum(value * duration) / duration of the window.
+    """Each value weighted by the part of the window that it lasts: sum(value * duration) / duration
+    of the window.
 
-    What is clipped does not count, so that samples of a signal (edge events) give its mean over the window.
+    What is clipped does not count, so that samples of a signal (edge events) give its mean over the
+    window.
     """
 
     def empty(self) -> float:

@@ -16,7 +16,14 @@ from thalweg.udm.decorators import aggregate, operator
 __all__ = ["TopK", "median", "mode"]
 
 
-@aggregate("std.median", inputs={"value": "double"}, output="double", takes="numpy", nulls="skip", any_order=True)
+@aggregate(
+    "std.median",
+    inputs={"value": "double"},
+    output="double",
+    takes="numpy",
+    nulls="skip",
+    any_order=True,
+)
 def median(values: npt.NDArray[np.float64]) -> float:
     """The middle value; half-way between the two middle ones when there are two."""
     return float(np.median(values))
@@ -40,11 +47,14 @@ def _with_rank(inputs: pa.Schema) -> pa.Schema:
 
 @operator("std.top_k", output=_with_rank, takes="arrow", any_order=True)
 class TopK:
-    """The rows with the k largest values of a column, each with its rank; ties are kept whole, nulls are last."""
+    """The rows with the k largest values of a column, each with its rank; ties are kept whole,
+    nulls are last."""
 
     def __init__(self, k: int, by: str) -> None:
         self._k, self._by = k, by
 
     def compute(self, rows: pa.Table) -> pa.Table:
-        rank = pc.rank(rows.column(self._by), sort_keys="descending", tiebreaker="min").cast(pa.int64())
+        rank = pc.rank(rows.column(self._by), sort_keys="descending", tiebreaker="min").cast(
+            pa.int64()
+        )
         return rows.append_column("rank", rank).filter(pc.less_equal(rank, self._k))

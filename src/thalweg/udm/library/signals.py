@@ -1,4 +1,5 @@
-"""Signals and sequences: interpolation between samples, "A followed by B", a chart pattern. They see time and stamp their output."""
+"""Signals and sequences: interpolation between samples, "A followed by B", a chart pattern. They
+see time and stamp their output."""
 
 from __future__ import annotations
 
@@ -12,12 +13,20 @@ __all__ = ["FollowedBy", "HeadAndShoulders", "Interpolate"]
 
 
 @operator(
-    "std.interpolate", inputs={"value": "double"}, output={"value": "double"}, time_sensitive=True, stamp="clip", nulls="skip", ordered=True
+    "std.interpolate",
+    inputs={"value": "double"},
+    output={"value": "double"},
+    time_sensitive=True,
+    stamp="clip",
+    nulls="skip",
+    ordered=True,
 )
 class Interpolate:
-    """Samples of a signal (edge events) as straight lines between them: a value every `every` ticks of the window.
+    """Samples of a signal (edge events) as straight lines between them: a value every `every` ticks
+    of the window.
 
-    Between a sample and the next the value goes from the one to the other; after the last one it stays.
+    Between a sample and the next the value goes from the one to the other; after the last one it
+    stays.
     """
 
     def __init__(self, every: int) -> None:
@@ -32,8 +41,14 @@ class Interpolate:
             first = -((window.start - begin) // self._every) * self._every + window.start
             last = min(window.end, sample.end if until is None else until)
             for time in range(first, last, self._every):
-                slope = 0.0 if until is None or until == sample.start else (target - sample.payload) / (until - sample.start)
-                yield Event(time, time + self._every, sample.payload + slope * (time - sample.start))
+                slope = (
+                    0.0
+                    if until is None or until == sample.start
+                    else (target - sample.payload) / (until - sample.start)
+                )
+                yield Event(
+                    time, time + self._every, sample.payload + slope * (time - sample.start)
+                )
 
 
 @operator(
@@ -47,7 +62,8 @@ class Interpolate:
     nulls="skip",
 )
 class FollowedBy:
-    """Every event of kind `first` with every later one of kind `second` at most `within` ticks after it; stamped at the second."""
+    """Every event of kind `first` with every later one of kind `second` at most `within` ticks
+    after it; stamped at the second."""
 
     def __init__(self, first: str, second: str, within: int) -> None:
         self._first, self._second, self._within = first, second, within
@@ -58,7 +74,11 @@ class FollowedBy:
                 continue
             for early in events:
                 if early.payload == self._first and 0 < late.start - early.start <= self._within:
-                    yield Event(late.start, late.start + 1, {"first_at": early.start, "second_at": late.start})
+                    yield Event(
+                        late.start,
+                        late.start + 1,
+                        {"first_at": early.start, "second_at": late.start},
+                    )
 
 
 @operator(
@@ -72,9 +92,11 @@ class FollowedBy:
     nulls="skip",
 )
 class HeadAndShoulders:
-    """The chart pattern: three peaks, the middle one highest, the outer two alike within `tolerance` (a share of the head).
+    """The chart pattern: three peaks, the middle one highest, the outer two alike within
+    `tolerance` (a share of the head).
 
-    A peak is known by the lower price after it, so the pattern is stamped there: what comes later does not change it.
+    A peak is known by the lower price after it, so the pattern is stamped there: what comes later
+    does not change it.
     """
 
     def __init__(self, tolerance: float = 0.05) -> None:
@@ -82,7 +104,11 @@ class HeadAndShoulders:
 
     def compute(self, prices: Sequence[Event], window: Window) -> Iterator[Event]:
         peaks: list[float] = []
-        steps = [prices[at] for at in range(len(prices)) if at == 0 or prices[at].payload != prices[at - 1].payload]
+        steps = [
+            prices[at]
+            for at in range(len(prices))
+            if at == 0 or prices[at].payload != prices[at - 1].payload
+        ]
         for before, peak, after in zip(steps, steps[1:], steps[2:], strict=False):
             if not before.payload < peak.payload > after.payload:
                 continue

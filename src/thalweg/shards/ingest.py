@@ -1,7 +1,9 @@
-"""Ingest: what happens to the rows of a source before the exchange. Stateless, so it runs wherever the rows are read.
+"""Ingest: what happens to the rows of a source before the exchange. Stateless, so it runs wherever
+the rows are read.
 
-Each batch goes through the row operators of every fragment input that reads the source, is divided by bucket, and packed.
-Every bucket gets a chunk, if only an empty one: progress must reach all of them.
+Each batch goes through the row operators of every fragment input that reads the source, is divided
+by bucket, and packed. Every bucket gets a chunk, if only an empty one: progress must reach all of
+them.
 """
 
 from __future__ import annotations
@@ -17,12 +19,12 @@ from thalweg.model.rows import Rows
 from thalweg.operators.base import Operator
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.frames import frame_of
-from thalweg.operators.punctuation import sighting_of
 from thalweg.operators.registry import kernel_for
 from thalweg.plan.nodes import Node, Source
-from thalweg.spark.buckets import bucket_of
-from thalweg.spark.fragments import Exchange
-from thalweg.spark.wire import EXCHANGE_SCHEMA, Header, blob_of_batch, write_rows
+from thalweg.progress import sighting_of
+from thalweg.shards.buckets import bucket_of
+from thalweg.shards.exchange import EXCHANGE_SCHEMA, Header, blob_of_batch, write_rows
+from thalweg.shards.fragments import Exchange
 
 __all__ = ["Ingest", "divide", "exchange_rows"]
 
@@ -30,30 +32,55 @@ ExchangeRow = tuple[int, int, str, int, str, bytes | None]
 
 
 class Ingest:
-    """For one source: its rows to all the inputs that read it. `targets` are (fragment number, input, bucket ids)."""
+    """For one source: its rows to all the inputs that read it. `targets` are (fragment number,
+    input, bucket ids)."""
 
     def __init__(self, targets: list[tuple[int, Exchange, list[int]]]) -> None:
         self._targets = targets
         self._kernels = [_kernels(entry.ingest) for _, entry, _ in targets]
         # A source that is judged row by row, in one bucket, needs no summaries of its chunks.
-        sources = [entry.source for _, entry, _ in targets if entry.source is not None and not entry.leaf.ingress.observes]
+        sources = [
+            entry.source
+            for _, entry, _ in targets
+            if entry.source is not None and not entry.leaf.ingress.observes
+        ]
         self._policies = sources[0].ingress.observed if sources else ()
 
     def rows(self, batch: Batch, header: Header, seq: int) -> Iterator[ExchangeRow]:
         """The rows of the exchange for one batch."""
-        header = header.seeing(sighting_of(batch.sync, self._policies)) if self._policies and len(batch) else header
+        header = (
+            header.seeing(sighting_of(batch.sync, self._policies))
+            if self._policies and len(batch)
+            else header
+        )
         for (fragment, entry, ids), kernels in zip(self._targets, self._kernels, strict=True):
             taken = batch.with_progress(header.progress)
             for kernel in kernels:
                 taken = kernel.process(0, taken)
-            text = header.promising(taken.progress).to_json()  # columns that promises speak of may have other names by now
+            text = header.promising(
+                taken.progress
+            ).to_json()  # columns that promises speak of may have other names by now
             for bucket, part in divide(taken, entry.keys, ids):
-                yield bucket, fragment, entry.leaf.name, seq, text, blob_of_batch(part) if len(part) else None
+                yield (
+                    bucket,
+                    fragment,
+                    entry.leaf.name,
+                    seq,
+                    text,
+                    blob_of_batch(part) if len(part) else None,
+                )
 
     def dead(self, source: str, letters: Rows) -> ExchangeRow:
         """Records that could not be read, on their way past all fragments to the output."""
         fragment, _, ids = self._targets[0]
-        return ids[0], fragment, f"~!{source}", 0, Header(rows=letters.num_rows).to_json(), write_rows(letters)
+        return (
+            ids[0],
+            fragment,
+            f"~!{source}",
+            0,
+            Header(rows=letters.num_rows).to_json(),
+            write_rows(letters),
+        )
 
 
 def _kernels(node: Node | None) -> list[Operator]:
@@ -91,11 +118,20 @@ def _slice(batch: Batch, begin: int, end: int) -> Batch:
     adjusts = batch.is_adjust[begin:end]
     if not adjusts.any():
         return Batch(payload, batch.start[begin:end], batch.end[begin:end], progress=batch.progress)
-    return Batch(payload, batch.start[begin:end], batch.end[begin:end], batch.new_end[begin:end], adjusts, batch.progress)
+    return Batch(
+        payload,
+        batch.start[begin:end],
+        batch.end[begin:end],
+        batch.new_end[begin:end],
+        adjusts,
+        batch.progress,
+    )
 
 
 def exchange_rows(rows: Iterator[ExchangeRow]) -> pa.RecordBatch:
     """Rows of the exchange as Spark takes them."""
     columns = list(zip(*rows, strict=True)) or [()] * len(EXCHANGE_SCHEMA)
-    arrays = [pa.array(column, entry.type) for column, entry in zip(columns, EXCHANGE_SCHEMA, strict=True)]
+    arrays = [
+        pa.array(column, entry.type) for column, entry in zip(columns, EXCHANGE_SCHEMA, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=EXCHANGE_SCHEMA)

@@ -1,8 +1,9 @@
 """What a fragment remembers of one of its inputs, and what the input promises.
 
-Every chunk says what its source promises, or how new its newest row is and what else the policies of the source want to know. An
-input promises the smallest over the parts of its source, and never takes a promise back. Clocks are told by chunks too
-(`spark.ticker`), so that a micro-batch that runs again comes to the same promises.
+Every chunk says what its source promises, or how new its newest row is and what else the policies
+of the source want to know. An input promises the smallest over the parts of its source, and never
+takes a promise back. Clocks are told by chunks too (`spark.ticker`), so that a micro-batch that
+runs again comes to the same promises.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from thalweg.model.time import INFINITY, MIN_TIME
-from thalweg.operators.punctuation import (
+from thalweg.plan.nodes import Ingress
+from thalweg.progress import (
     EstimateTracker,
     Tracker,
     absorbed,
@@ -21,8 +23,7 @@ from thalweg.operators.punctuation import (
     trackers_for,
     trackers_text,
 )
-from thalweg.plan.nodes import Ingress
-from thalweg.spark.wire import UNORDERED, Chunk
+from thalweg.shards.exchange import UNORDERED, Chunk
 
 __all__ = ["InputMemory"]
 
@@ -41,7 +42,8 @@ class InputMemory:
     """By part of the source: its latest promises over columns."""
     cti: int = MIN_TIME
     woken: int = MIN_TIME
-    """How far it was taken along while it was idle; promises of its own before that are out of date."""
+    """How far it was taken along while it was idle; promises of its own before that are out of
+    date."""
     seen_at: float = 0.0
     late: int = 0
     trackers: dict[str, tuple[Tracker, ...]] = field(default_factory=dict)
@@ -63,7 +65,9 @@ class InputMemory:
             if sighting is None:
                 continue
             if chunk.seq == UNORDERED:
-                unordered.setdefault(chunk.header.partition, []).append((sighting, chunk.header.rows))
+                unordered.setdefault(chunk.header.partition, []).append(
+                    (sighting, chunk.header.rows)
+                )
             else:
                 self._absorb(chunk.header.partition, sighting, policy)
         for part, sightings in unordered.items():
@@ -71,7 +75,9 @@ class InputMemory:
                 self._absorb(part, sighting, policy)
 
     def _absorb(self, part: str, sighting: Any, policy: Ingress) -> None:
-        self.trackers[part] = absorbed(self.trackers.get(part) or trackers_for(policy.observed), sighting)
+        self.trackers[part] = absorbed(
+            self.trackers.get(part) or trackers_for(policy.observed), sighting
+        )
 
     def promises(self, policy: Ingress | None) -> dict[str, int]:
         """What each part of the source promises."""
@@ -80,7 +86,9 @@ class InputMemory:
             for part, newest in self.newest.items():
                 promises[part] = max(promises.get(part, MIN_TIME), newest - policy.disorder)
         for part, trackers in self.trackers.items():
-            promises[part] = max([promises.get(part, MIN_TIME), *(tracker.promise for tracker in trackers)])
+            promises[part] = max(
+                [promises.get(part, MIN_TIME), *(tracker.promise for tracker in trackers)]
+            )
         return promises
 
     def by_clock(self, policy: Ingress, ahead: int) -> int:
@@ -98,7 +106,8 @@ class InputMemory:
         return promise
 
     def needed(self, time: int, policy: Ingress) -> list[str]:
-        """What would bring the promise to a time, one way for each policy; of several parts, of those that are behind."""
+        """What would bring the promise to a time, one way for each policy; of several parts, of
+        those that are behind."""
         promises = self.promises(policy)
         behind = sorted(part for part, promise in promises.items() if promise < time) or [""]
         ways = []
@@ -107,14 +116,28 @@ class InputMemory:
             if policy.disorder is not None:
                 newest = self.newest.get(part)
                 shown = "none has come" if newest is None else f"the newest is {newest}"
-                ways.append(f"a row{of} at {time + policy.disorder} or later ({shown}, disorder {policy.disorder})")
-            ways += [f"{tracker.needed(time)}{of}" for tracker in self.trackers.get(part) or trackers_for(policy.observed)]
+                ways.append(
+                    f"a row{of} at {time + policy.disorder} or later ({shown}, disorder {policy.disorder})"
+                )
+            ways += [
+                f"{tracker.needed(time)}{of}"
+                for tracker in self.trackers.get(part) or trackers_for(policy.observed)
+            ]
         ways += [f"the clock at {time + one.behind}" for one in policy.clocks]
-        return [*ways, f"a CTI at {time} or later in the data", "the end of the source"] if time < INFINITY else ["the end of the source"]
+        return (
+            [*ways, f"a CTI at {time} or later in the data", "the end of the source"]
+            if time < INFINITY
+            else ["the end of the source"]
+        )
 
     def warnings(self, name: str) -> list[str]:
         """Estimates that reality has broken."""
-        found = ((part, tracker) for part, several in self.trackers.items() for tracker in several if isinstance(tracker, EstimateTracker))
+        found = (
+            (part, tracker)
+            for part, several in self.trackers.items()
+            for tracker in several
+            if isinstance(tracker, EstimateTracker)
+        )
         return [
             f"source {name!r}: {tracker.late:.0f} of {tracker.judged:.0f} rows came later than the estimated slack {tracker.slack}"
             for _, tracker in found
@@ -123,11 +146,18 @@ class InputMemory:
 
     def to_json(self) -> dict[str, Any]:
         told = {name: getattr(self, name) for name in self.__slots__ if name != "trackers"}
-        return {**told, "trackers": {part: trackers_text(trackers) for part, trackers in self.trackers.items()}}
+        return {
+            **told,
+            "trackers": {part: trackers_text(trackers) for part, trackers in self.trackers.items()},
+        }
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any], policy: Ingress | None) -> InputMemory:
         known = {name: value for name, value in told.items() if name != "trackers"}
         states: Mapping[str, Any] = told.get("trackers", {}) if policy is not None else {}
-        trackers = {part: restore_trackers(policy.observed, state) for part, state in states.items()} if policy is not None else {}
+        trackers = (
+            {part: restore_trackers(policy.observed, state) for part, state in states.items()}
+            if policy is not None
+            else {}
+        )
         return cls(**known, trackers=trackers)

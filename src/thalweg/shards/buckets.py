@@ -1,7 +1,8 @@
-"""Buckets: the unit of parallel state. A hash of the partition key chooses one, the same in every process and run.
+"""Buckets: the unit of parallel state. A hash of the partition key chooses one, the same in every
+process and run.
 
-Spark hashes the bucket number again (Murmur3) to choose a partition; `bucket_ids` are numbers that fall into partitions
-of their own, found without asking Spark.
+Spark hashes the bucket number again (Murmur3) to choose a partition; `bucket_ids` are numbers that
+fall into partitions of their own, found without asking Spark.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ __all__ = ["bucket_ids", "bucket_of"]
 
 
 def bucket_of(keys: Sequence[pa.Array], length: int, buckets: int) -> Codes:
-    """The bucket (0 .. buckets - 1) of each row; equal keys have equal buckets, whatever integer or float type they have.
+    """The bucket (0 .. buckets - 1) of each row; equal keys have equal buckets, whatever integer or
+    float type they have.
 
     >>> one, two = bucket_of([pa.array([1, 2, None])], 3, 8), bucket_of([pa.array([1.0, 2.0, None])], 3, 8)
     >>> bool((one == two).all())

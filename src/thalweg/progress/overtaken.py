@@ -2,9 +2,10 @@
 
     after m rows the promise is max(t[1] .. t[m - n]), and nothing while m <= n
 
-Equal to `ordered` for n = 0. State: the running maxima of the last n + 1 rows as steps (value, how many rows), oldest first; the
-first step is the promise once they are all there. Summaries of chunks have fewer steps than rows; a step may only be set too
-low, so what follows from them is a weaker promise, never a wrong one.
+Equal to `ordered` for n = 0. State: the running maxima of the last n + 1 rows as steps (value, how
+many rows), oldest first; the first step is the promise once they are all there. Summaries of chunks
+have fewer steps than rows; a step may only be set too low, so what follows from them is a weaker
+promise, never a wrong one.
 """
 
 from __future__ import annotations
@@ -48,10 +49,14 @@ class RowsTracker:
             return sync, self
         held = int(self.counts.sum())
         newest = np.maximum.accumulate(np.concatenate([[self._last], sync]))[1:]
-        wanted = np.arange(len(sync)) + held - (self.rows + 1)  # which row, counted from the oldest that is held, the promise comes from
+        wanted = (
+            np.arange(len(sync)) + held - (self.rows + 1)
+        )  # which row, counted from the oldest that is held, the promise comes from
         promise = np.full(len(sync), MIN_TIME)
         old = (wanted >= 0) & (wanted < held)
-        promise[old] = self.values[np.searchsorted(np.cumsum(self.counts), wanted[old], side="right")]
+        promise[old] = self.values[
+            np.searchsorted(np.cumsum(self.counts), wanted[old], side="right")
+        ]
         new = wanted >= held
         promise[new] = newest[wanted[new] - held]
         return promise, self._with(*_runs(newest))
@@ -68,7 +73,10 @@ class RowsTracker:
         return int(self.values[-1]) if len(self.values) else MIN_TIME
 
     def _with(self, values: Times, counts: Codes) -> RowsTracker:
-        values, counts = np.concatenate([self.values, values]), np.concatenate([self.counts, counts])
+        values, counts = (
+            np.concatenate([self.values, values]),
+            np.concatenate([self.counts, counts]),
+        )
         below = np.cumsum(counts[::-1])[::-1] - counts  # rows after each step
         keep = below <= self.rows
         counts = np.minimum(counts, self.rows + 1 - below)[keep]
@@ -95,7 +103,8 @@ def _runs(values: Times) -> tuple[Times, Codes]:
 
 
 def steps_of(sync: Times, rows: int, most: int = 256) -> list[list[int]]:
-    """A chunk as steps [rows, running maximum] for `absorb`: at most `most` of them, each as low as its first row.
+    """A chunk as steps [rows, running maximum] for `absorb`: at most `most` of them, each as low as
+    its first row.
 
     >>> steps_of(np.array([5, 9, 7, 12]), 3)
     [[1, 5], [2, 9], [1, 12]]

@@ -1,4 +1,5 @@
-"""What a source promises from the rows it has shown: all its policies together, on one timeline or one for each partition.
+"""What a source promises from the rows it has shown: all its policies together, on one timeline or
+one for each partition.
 
 The promise before a row is the largest of
 
@@ -7,7 +8,8 @@ The promise before a row is the largest of
     what the trackers of the other policies say                            (of its partition)
     with low_watermark (period, lag): (largest time of all - lag), rounded down to the period
 
-Promises that leave are rolled down to the grid that somebody can use (`period`, or the smallest hop that reads the source).
+Promises that leave are rolled down to the grid that somebody can use (`period`, or the smallest hop
+that reads the source).
 """
 
 from __future__ import annotations
@@ -22,9 +24,14 @@ from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress, Scope, pack_values, unpack_values
 from thalweg.model.rows import Codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
-from thalweg.operators.punctuation.estimate import EstimateTracker
-from thalweg.operators.punctuation.trackers import Tracker, restore_trackers, trackers_for, trackers_text
-from thalweg.plan.nodes import Ingress
+from thalweg.progress.admission import Ingress
+from thalweg.progress.estimate import EstimateTracker
+from thalweg.progress.trackers import (
+    Tracker,
+    restore_trackers,
+    trackers_for,
+    trackers_text,
+)
 
 __all__ = ["Groups", "SourcePromises", "roll_down"]
 
@@ -54,8 +61,11 @@ class SourcePromises:
     newest: Mapping[Any, int] = field(default_factory=dict)
     trackers: Mapping[Any, tuple[Tracker, ...]] = field(default_factory=dict)
 
-    def after(self, batch: Batch, parts: Groups | None, known: Times) -> tuple[Times, SourcePromises]:
-        """The promise before each row, `known` being what was promised before the batch; and what is remembered after it."""
+    def after(
+        self, batch: Batch, parts: Groups | None, known: Times
+    ) -> tuple[Times, SourcePromises]:
+        """The promise before each row, `known` being what was promised before the batch; and what
+        is remembered after it."""
         policy = self.policy
         if not len(batch) or not policy.observes:
             return known, self
@@ -63,16 +73,26 @@ class SourcePromises:
         promise = known
         if parts is None:
             if policy.disorder is not None:
-                promise = np.maximum(promise, _minus(_running_before(sync, self.newest.get(None, MIN_TIME)), policy.disorder))
+                promise = np.maximum(
+                    promise,
+                    _minus(_running_before(sync, self.newest.get(None, MIN_TIME)), policy.disorder),
+                )
         else:
             groups, code = parts
             if policy.disorder is not None:
-                before = np.array([self.newest.get(value, MIN_TIME) for (value,) in groups], np.int64)
-                promise = np.maximum(promise, _minus(_running_before_by(sync, code, before), policy.disorder))
+                before = np.array(
+                    [self.newest.get(value, MIN_TIME) for (value,) in groups], np.int64
+                )
+                promise = np.maximum(
+                    promise, _minus(_running_before_by(sync, code, before), policy.disorder)
+                )
             if policy.low_watermark is not None:
                 period, lag = policy.low_watermark
                 newest = _running_before(sync, max(self.newest.values(), default=MIN_TIME))
-                promise = np.maximum(promise, np.where(newest == MIN_TIME, MIN_TIME, _minus(newest, lag) // period * period))
+                promise = np.maximum(
+                    promise,
+                    np.where(newest == MIN_TIME, MIN_TIME, _minus(newest, lag) // period * period),
+                )
         tracked, trackers = self._tracked(sync, parts)
         if tracked is not None:
             promise = np.maximum(promise, tracked)
@@ -89,7 +109,9 @@ class SourcePromises:
             known[value] = max(known.get(value, MIN_TIME), time)
         return known
 
-    def _tracked(self, sync: Times, parts: Groups | None) -> tuple[Times | None, Mapping[Any, tuple[Tracker, ...]]]:
+    def _tracked(
+        self, sync: Times, parts: Groups | None
+    ) -> tuple[Times | None, Mapping[Any, tuple[Tracker, ...]]]:
         """What the trackers promise before each row, and the trackers that have seen them."""
         policies = self.policy.observed
         if not policies:
@@ -118,8 +140,11 @@ class SourcePromises:
             made.append(max(self.newest[key] - self.policy.disorder, MIN_TIME))
         return max(made, default=MIN_TIME)
 
-    def now(self, given: Progress, parts: Groups | None, known: Progress, grid: Grid | None) -> Progress:
-        """The promise after a batch: what came with it, and what the policies make of what was seen."""
+    def now(
+        self, given: Progress, parts: Groups | None, known: Progress, grid: Grid | None
+    ) -> Progress:
+        """The promise after a batch: what came with it, and what the policies make of what was
+        seen."""
         policy = self.policy
         if not policy.observes or not self.newest:
             return given
@@ -142,7 +167,11 @@ class SourcePromises:
     def broken(self) -> dict[Any, EstimateTracker]:
         """The estimates that reality has broken, by timeline."""
         found = ((key, tracker) for key, several in self.trackers.items() for tracker in several)
-        return {key: tracker for key, tracker in found if isinstance(tracker, EstimateTracker) and tracker.broken}
+        return {
+            key: tracker
+            for key, tracker in found
+            if isinstance(tracker, EstimateTracker) and tracker.broken
+        }
 
     def needed(self, time: int, key: Any = None) -> list[str]:
         """What would bring the promise to a time, one way for each policy."""
@@ -150,8 +179,13 @@ class SourcePromises:
         if self.policy.disorder is not None:
             newest = self.newest.get(key)
             shown = "none has come" if newest is None else f"the newest is {newest}"
-            ways.append(f"a row at {time + self.policy.disorder} or later ({shown}, disorder {self.policy.disorder})")
-        ways += [tracker.needed(time) for tracker in self.trackers.get(key) or trackers_for(self.policy.observed)]
+            ways.append(
+                f"a row at {time + self.policy.disorder} or later ({shown}, disorder {self.policy.disorder})"
+            )
+        ways += [
+            tracker.needed(time)
+            for tracker in self.trackers.get(key) or trackers_for(self.policy.observed)
+        ]
         return ways
 
     def to_json(self) -> Any:
@@ -161,13 +195,20 @@ class SourcePromises:
 
     def from_json(self, state: Any) -> SourcePromises:
         keys, states = unpack_values(state[0]), state[1]
-        newest = {key: time for key, (time, _) in zip(keys, states, strict=True) if time is not None}
-        trackers = {key: restore_trackers(self.policy.observed, told) for key, (_, told) in zip(keys, states, strict=True) if told}
+        newest = {
+            key: time for key, (time, _) in zip(keys, states, strict=True) if time is not None
+        }
+        trackers = {
+            key: restore_trackers(self.policy.observed, told)
+            for key, (_, told) in zip(keys, states, strict=True)
+            if told
+        }
         return SourcePromises(self.policy, newest, trackers)
 
 
 def _observed(batch: Batch) -> Times:
-    """How new each element shows its source to be. An end that is and stays infinite says nothing."""
+    """How new each element shows its source to be. An end that is and stays infinite says
+    nothing."""
     sync = batch.sync
     return sync if batch.is_adjust is None else np.where(sync == INFINITY, MIN_TIME, sync)
 
@@ -186,12 +227,14 @@ def _running_before(sync: Times, before: int) -> Times:
 
 
 def _running_before_by(sync: Times, code: Codes, before: Times) -> Times:
-    """The same within each partition: by sorting the elements of a partition together, in order of arrival."""
+    """The same within each partition: by sorting the elements of a partition together, in order of
+    arrival."""
     order = np.argsort(code, kind="stable")
     times, codes = sync[order], code[order]
     first = np.ones(len(order), np.bool_)
     first[1:] = codes[1:] != codes[:-1]
-    # A running maximum over all partitions at once: lift each partition above the one before it by rank.
+    # A running maximum over all partitions at once: lift each partition above the one before it by
+    # rank.
     ranks = np.unique(np.concatenate([times, before]), return_inverse=True)
     values, rank = ranks[0], ranks[1]
     lifted = codes * len(values) + rank[: len(times)]

@@ -1,7 +1,8 @@
 """Fragments without Spark: the same ingest, exchange, buckets and state slices, in this process.
 
-An engine like `thalweg.run.Engine`, so that everything that can be tested about an engine can be tested about the way a
-query is divided: which rows meet in which bucket, what progress arrives where, what state is written and read back.
+An engine like `thalweg.run.Engine`, so that everything that can be tested about an engine can be
+tested about the way a query is divided: which rows meet in which bucket, what progress arrives
+where, what state is written and read back.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from typing import Any
 from thalweg.errors import PlanError
 from thalweg.graph.stations import OperatorFigures
 from thalweg.graph.why import Why
+from thalweg.io.events import Feed, batches_from
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.time import INFINITY
 from thalweg.operators.consistency import Consistency
 from thalweg.plan.nodes import Node
-from thalweg.run.inputs import Feed, batches_from
-from thalweg.spark.fragments import fragments_of, parts_of, sources_of, targets_of
-from thalweg.spark.ingest import Ingest, divide
-from thalweg.spark.reports import combined_figures, combined_why
-from thalweg.spark.runner import FragmentRunner
-from thalweg.spark.state import Memory, SliceStore
-from thalweg.spark.wire import Chunk, Header, blob_of_batch
+from thalweg.shards.exchange import Chunk, Header, blob_of_batch
+from thalweg.shards.fragments import fragments_of, parts_of, sources_of, targets_of
+from thalweg.shards.ingest import Ingest, divide
+from thalweg.shards.reports import combined_figures, combined_why
+from thalweg.shards.state import Memory, SliceStore
+from thalweg.shards.worker import FragmentRunner
 from thalweg.stream import Stream
 
 __all__ = ["DictStore", "DividedEngine"]
@@ -73,8 +74,13 @@ class DividedEngine:
         self._clock = clock
         ids = list(range(buckets))
         self._sources = sources_of(self._plan)
-        self._ingests = {name: Ingest(targets_of(self._plan, ids, source=name)) for name in self._sources}
-        self._targets = {fragment.number: targets_of(self._plan, ids, upstream=fragment.number) for fragment in self._plan.fragments}
+        self._ingests = {
+            name: Ingest(targets_of(self._plan, ids, source=name)) for name in self._sources
+        }
+        self._targets = {
+            fragment.number: targets_of(self._plan, ids, upstream=fragment.number)
+            for fragment in self._plan.fragments
+        }
         self._stores = {} if stores is None else stores
         self._seq = 0
         self._promises: dict[int, Progress] = {}
@@ -82,9 +88,13 @@ class DividedEngine:
         answers = Consistency(consistency)
         for fragment in self._plan.fragments:
             for bucket in ids[:1] if fragment.single else ids:
-                runner = FragmentRunner(fragment, answers, parts=parts_of(self._plan, fragment, ids))
+                runner = FragmentRunner(
+                    fragment, answers, parts=parts_of(self._plan, fragment, ids)
+                )
                 entries = self._stores.setdefault(f"{fragment.number}/{bucket}", {})
-                store = SliceStore(DictStore(entries), Memory(), f"fragment {fragment.number}, bucket {bucket}")
+                store = SliceStore(
+                    DictStore(entries), Memory(), f"fragment {fragment.number}, bucket {bucket}"
+                )
                 slices = store.load(runner.signatures)
                 if slices is not None:
                     runner.restore(slices)
@@ -97,8 +107,14 @@ class DividedEngine:
         out = []
         for batch in batches_from(feed, source.columns, source_name):
             newest = int(batch.sync.max()) if len(batch) else None
-            header = Header.of_progress(batch.progress, newest=newest, begin=self._seq, end=self._seq + 1, rows=len(batch))
-            header = header if len(self._sources) == 1 else Header.of_progress(batch.progress, newest=newest, rows=len(batch))
+            header = Header.of_progress(
+                batch.progress, newest=newest, begin=self._seq, end=self._seq + 1, rows=len(batch)
+            )
+            header = (
+                header
+                if len(self._sources) == 1
+                else Header.of_progress(batch.progress, newest=newest, rows=len(batch))
+            )
             out += self._micro_batch(self._ingests[source_name].rows(batch, header, self._seq))
             self._seq += 1
         return out
@@ -109,7 +125,9 @@ class DividedEngine:
         for name, source in self._sources.items():
             if source.ingress.clocks:
                 header = Header(clock=int(self._clock() * 1_000_000))
-                out += self._micro_batch(self._ingests[name].rows(Batch.empty(source.columns), header, self._seq))
+                out += self._micro_batch(
+                    self._ingests[name].rows(Batch.empty(source.columns), header, self._seq)
+                )
         return out
 
     def why(self) -> Why:
@@ -123,14 +141,20 @@ class DividedEngine:
     def finish(self) -> list[Batch]:
         out = []
         for name, source in self._sources.items():
-            rows = self._ingests[name].rows(Batch.empty(source.columns), Header(cti=INFINITY), self._seq)
+            rows = self._ingests[name].rows(
+                Batch.empty(source.columns), Header(cti=INFINITY), self._seq
+            )
             out += self._micro_batch(rows)
         return out
 
-    def _micro_batch(self, rows: Iterable[tuple[int, int, str, int, str, bytes | None]]) -> list[Batch]:
+    def _micro_batch(
+        self, rows: Iterable[tuple[int, int, str, int, str, bytes | None]]
+    ) -> list[Batch]:
         pending: dict[tuple[int, int], list[Chunk]] = {}
         for bucket, target, origin, seq, text, content in rows:
-            pending.setdefault((target, bucket), []).append(Chunk(origin, seq, Header.from_json(text), content))
+            pending.setdefault((target, bucket), []).append(
+                Chunk(origin, seq, Header.from_json(text), content)
+            )
         answers: list[Batch] = []
         for fragment in self._plan.fragments:
             for key in [key for key in pending if key[0] == fragment.number]:
@@ -141,10 +165,14 @@ class DividedEngine:
                     answers.append(answer.batch)
                     self._promises[key[1]] = answer.batch.progress
                 for number, entry, ids in self._targets[fragment.number]:
-                    header = Header.of_progress(answer.batch.progress.without_groups(), partition=str(key[1]))
+                    header = Header.of_progress(
+                        answer.batch.progress.without_groups(), partition=str(key[1])
+                    )
                     for bucket, part in divide(answer.batch, entry.keys, ids):
                         blob = blob_of_batch(part) if len(part) else None
-                        pending.setdefault((number, bucket), []).append(Chunk(entry.leaf.name, 0, header, blob))
+                        pending.setdefault((number, bucket), []).append(
+                            Chunk(entry.leaf.name, 0, header, blob)
+                        )
         whole = Batch.concat(answers, self._plan.root.schema)
         return [whole.with_progress(self._common())]
 
@@ -156,13 +184,21 @@ class DividedEngine:
         return reduce(Progress.meet, known)
 
     def snapshot(self) -> bytes:
-        stores = {key: {name: blob.hex() for name, blob in entries.items()} for key, entries in self._stores.items()}
+        stores = {
+            key: {name: blob.hex() for name, blob in entries.items()}
+            for key, entries in self._stores.items()
+        }
         return json.dumps({"seq": self._seq, "stores": stores}).encode()
 
     @classmethod
-    def restore(cls, query: Stream | Node, snapshot: bytes, *, consistency: str = "speculative") -> DividedEngine:
+    def restore(
+        cls, query: Stream | Node, snapshot: bytes, *, consistency: str = "speculative"
+    ) -> DividedEngine:
         held = json.loads(snapshot)
-        stores = {key: {name: bytes.fromhex(blob) for name, blob in entries.items()} for key, entries in held["stores"].items()}
+        stores = {
+            key: {name: bytes.fromhex(blob) for name, blob in entries.items()}
+            for key, entries in held["stores"].items()
+        }
         engine = cls(query, consistency=consistency, stores=stores)
         engine._seq = held["seq"]
         return engine

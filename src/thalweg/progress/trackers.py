@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from thalweg.operators.punctuation.estimate import EstimateTracker
-from thalweg.operators.punctuation.overtaken import RowsTracker
-from thalweg.operators.punctuation.summary import Sighting
-from thalweg.plan.policies import Estimated, LateByRows
+from thalweg.progress.estimate import EstimateTracker
+from thalweg.progress.overtaken import RowsTracker
+from thalweg.progress.policies import Estimated, LateByRows
+from thalweg.progress.summary import Sighting
 
 __all__ = ["Tracker", "absorbed", "restore_trackers", "trackers_for", "trackers_text"]
 
@@ -17,13 +17,20 @@ Tracker: TypeAlias = RowsTracker | EstimateTracker
 
 def trackers_for(policies: Sequence[LateByRows | Estimated]) -> tuple[Tracker, ...]:
     """New trackers for one timeline."""
-    return tuple(RowsTracker(one.rows) if isinstance(one, LateByRows) else EstimateTracker(one.percentile, one.warmup) for one in policies)
+    return tuple(
+        RowsTracker(one.rows)
+        if isinstance(one, LateByRows)
+        else EstimateTracker(one.percentile, one.warmup)
+        for one in policies
+    )
 
 
 def absorbed(trackers: Sequence[Tracker], sighting: Sighting) -> tuple[Tracker, ...]:
     """Trackers after a chunk that they know by its summary only."""
     return tuple(
-        one.absorb(sighting.steps) if isinstance(one, RowsTracker) else one.absorb(sighting.sample or [[], [], 0.0], sighting.newest)
+        one.absorb(sighting.steps)
+        if isinstance(one, RowsTracker)
+        else one.absorb(sighting.sample or [[], [], 0.0], sighting.newest)
         for one in trackers
     )
 
@@ -33,6 +40,10 @@ def trackers_text(trackers: Sequence[Tracker]) -> list[Any]:
     return [one.to_json() for one in trackers]
 
 
-def restore_trackers(policies: Sequence[LateByRows | Estimated], states: Sequence[Any]) -> tuple[Tracker, ...]:
+def restore_trackers(
+    policies: Sequence[LateByRows | Estimated], states: Sequence[Any]
+) -> tuple[Tracker, ...]:
     """The inverse of `trackers_text`."""
-    return tuple(one.from_json(state) for one, state in zip(trackers_for(policies), states, strict=True))
+    return tuple(
+        one.from_json(state) for one, state in zip(trackers_for(policies), states, strict=True)
+    )

@@ -1,12 +1,15 @@
-"""Slack from observed disorder: the newest time minus the lateness that a named share of the rows stays within.
+"""Slack from observed disorder: the newest time minus the lateness that a named share of the rows
+stays within.
 
     lateness of a row = the newest time before it - its own time, at least 0
-    slack = the smallest value that at least a share p of the rows so far does not exceed, rounded up to a class
+    slack = the smallest value that at least a share p of the rows so far does not exceed, rounded
+    up to a class
 
-Lateness is counted in classes, sixteen for each doubling, so the slack is at most a sixteenth too large. Counts are halved as
-rows come, so that the past fades. The slack changes only after certain numbers of rows (256, 512, ... then each 4,096): it
-does not depend on how the stream is cut into batches. A row that breaks the promise is counted; when there are clearly more of
-them than the share allows, reality has broken the estimate.
+Lateness is counted in classes, sixteen for each doubling, so the slack is at most a sixteenth too
+large. Counts are halved as rows come, so that the past fades. The slack changes only after certain
+numbers of rows (256, 512, ... then each 4,096): it does not depend on how the stream is cut into
+batches. A row that breaks the promise is counted; when there are clearly more of them than the
+share allows, reality has broken the estimate.
 """
 
 from __future__ import annotations
@@ -37,7 +40,9 @@ def class_of(lateness: Times) -> Codes:
     """The class of each lateness: exact below 16, then sixteen classes for each doubling."""
     _, exponent = np.frexp(lateness.astype(np.float64))
     shift = np.maximum(exponent.astype(np.int64) - 5, 0)
-    shift = np.where(lateness >> shift < _FINE, np.maximum(shift - 1, 0), shift)  # a double may have been rounded up to the next power
+    shift = np.where(
+        lateness >> shift < _FINE, np.maximum(shift - 1, 0), shift
+    )  # a double may have been rounded up to the next power
     return np.where(lateness < _FINE, lateness, _FINE * shift + (lateness >> shift))
 
 
@@ -82,7 +87,8 @@ class EstimateTracker:
 
     @property
     def broken(self) -> bool:
-        """Whether clearly more rows were late than the share allows: twice as many, and more than chance explains."""
+        """Whether clearly more rows were late than the share allows: twice as many, and more than
+        chance explains."""
         expected = (1 - self.percentile) * self.judged
         return self.late > 2 * expected + 4 * math.sqrt(expected)
 
@@ -101,13 +107,20 @@ class EstimateTracker:
         before = np.maximum.accumulate(np.concatenate([[self.newest], sync]))
         promise = np.full(len(sync), self.promised)
         if self.slack is not None:
-            promise = np.maximum(promise, np.maximum(before[:-1], MIN_TIME + self.slack) - self.slack)
+            promise = np.maximum(
+                promise, np.maximum(before[:-1], MIN_TIME + self.slack) - self.slack
+            )
         tracker = self._counted(before[:-1], sync, promise, None)
-        tracker = replace(tracker, newest=int(before[-1]), promised=max(self.promised, int(promise[-1])))
+        tracker = replace(
+            tracker, newest=int(before[-1]), promised=max(self.promised, int(promise[-1]))
+        )
         return promise, tracker._advanced()
 
-    def _counted(self, newest: Times, sync: Times, promise: Times, weight: float | None) -> EstimateTracker:
-        """Rows counted by their lateness (the very first has none), and those that break a promise."""
+    def _counted(
+        self, newest: Times, sync: Times, promise: Times, weight: float | None
+    ) -> EstimateTracker:
+        """Rows counted by their lateness (the very first has none), and those that break a
+        promise."""
         known = newest > MIN_TIME
         lateness = np.maximum(newest[known] - sync[known], 0)
         classes = np.bincount(class_of(lateness), minlength=len(self.counts)).astype(np.float64)
@@ -124,18 +137,31 @@ class EstimateTracker:
     def _advanced(self) -> EstimateTracker:
         """The slack that holds from here on, if this is where it changes; and the promise."""
         tracker = self
-        if tracker.seen >= tracker.warmup and tracker.seen == _last_change(tracker.seen) and tracker.counts.any():
+        if (
+            tracker.seen >= tracker.warmup
+            and tracker.seen == _last_change(tracker.seen)
+            and tracker.counts.any()
+        ):
             tracker = replace(tracker, slack=classes_quantile(tracker.counts, tracker.percentile))
         if tracker.slack is None or tracker.newest == MIN_TIME:
             return tracker
-        return replace(tracker, promised=max(tracker.promised, tracker.newest - tracker.slack, MIN_TIME))
+        return replace(
+            tracker, promised=max(tracker.promised, tracker.newest - tracker.slack, MIN_TIME)
+        )
 
     def absorb(self, sample: Sequence[Any], newest: int) -> EstimateTracker:
-        """The tracker after a chunk, given as a sample of its rows (newest time before each in the chunk, its time; rows for each)."""
-        before, sync, weight = np.array(sample[0], np.int64), np.array(sample[1], np.int64), float(sample[2])
+        """The tracker after a chunk, given as a sample of its rows (newest time before each in the
+        chunk, its time; rows for each)."""
+        before, sync, weight = (
+            np.array(sample[0], np.int64),
+            np.array(sample[1], np.int64),
+            float(sample[2]),
+        )
         tracker = self
         if len(sync):
-            tracker = self._counted(np.maximum(before, self.newest), sync, np.full(len(sync), self.promised), weight)
+            tracker = self._counted(
+                np.maximum(before, self.newest), sync, np.full(len(sync), self.promised), weight
+            )
         tracker = replace(tracker, newest=max(tracker.newest, newest))
         if tracker.seen >= max(tracker.warmup, _FIRST) and tracker.counts.any():
             tracker = replace(tracker, slack=classes_quantile(tracker.counts, tracker.percentile))
@@ -155,7 +181,9 @@ class EstimateTracker:
         (classes, numbers), newest, seen, slack, judged, late, promised = state
         counts = _no_counts()
         counts[np.array(classes, np.int64)] = numbers
-        return EstimateTracker(self.percentile, self.warmup, counts, newest, seen, slack, judged, late, promised)
+        return EstimateTracker(
+            self.percentile, self.warmup, counts, newest, seen, slack, judged, late, promised
+        )
 
 
 def _next_change(seen: int) -> int:
@@ -173,8 +201,11 @@ def _last_change(seen: int) -> int:
 
 
 def sample_of(sync: Times, most: int = 256) -> list[Any]:
-    """A chunk as a sample for `absorb`: evenly spaced rows, each with the newest time before it in the chunk."""
+    """A chunk as a sample for `absorb`: evenly spaced rows, each with the newest time before it in
+    the chunk."""
     before = np.maximum.accumulate(np.concatenate([[MIN_TIME], sync]))[:-1]
     size = min(len(sync), most)
-    which = (np.arange(size) * len(sync) + len(sync) // 2) // size if size else np.empty(0, np.int64)
+    which = (
+        (np.arange(size) * len(sync) + len(sync) // 2) // size if size else np.empty(0, np.int64)
+    )
     return [before[which].tolist(), sync[which].tolist(), len(sync) / size if size else 0.0]

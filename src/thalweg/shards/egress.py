@@ -4,7 +4,8 @@
     final       `_start`, `_end`, then the payload; for queries with `final` consistency
     upserts     `_deleted`, `_start`, `_end`, then the payload: the newest row for each group and start
 
-Times are ticks (microseconds); an end without limit is null, and so is what an element does not have.
+Times are ticks (microseconds); an end without limit is null, and so is what an element does not
+have.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.errors import PlanError, did_you_mean
+from thalweg.io.records import LETTERS
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Rows, encode_together
 from thalweg.model.time import INFINITY, Times
-from thalweg.run.records import LETTERS
-from thalweg.spark.runner import SKIPPED
-from thalweg.spark.wire import batch_of_blob, read_rows
+from thalweg.shards.exchange import batch_of_blob, read_rows
+from thalweg.shards.worker import SKIPPED
 
 __all__ = [
     "DEAD_RECORDS",
@@ -38,7 +39,9 @@ __all__ = [
 
 FORMS = ("changelog", "final", "upserts")
 
-CHANGELOG = pa.schema([("_kind", pa.string()), ("_start", pa.int64()), ("_end", pa.int64()), ("_new_end", pa.int64())])
+CHANGELOG = pa.schema(
+    [("_kind", pa.string()), ("_start", pa.int64()), ("_end", pa.int64()), ("_new_end", pa.int64())]
+)
 
 
 def changelog_schema(payload: pa.Schema) -> pa.Schema:
@@ -55,13 +58,17 @@ def to_changelog(batch: Batch, schema: pa.Schema) -> pa.RecordBatch:
         kinds = pa.array(np.where(batch.is_adjust, "adjust", "insert").astype(object), pa.string())
         new_end = pa.array(batch.new_end, mask=~batch.is_adjust | (batch.new_end == INFINITY))
     return pa.RecordBatch.from_arrays(
-        [kinds, pa.array(batch.start), _end(batch.end), new_end, *_typed(batch.payload, schema)], schema=changelog_schema(schema)
+        [kinds, pa.array(batch.start), _end(batch.end), new_end, *_typed(batch.payload, schema)],
+        schema=changelog_schema(schema),
     )
 
 
 def _typed(payload: Rows, schema: pa.Schema) -> list[pa.Array]:
     columns = zip(payload.columns, schema, strict=True)
-    return [column if column.type == entry.type else column.cast(entry.type) for column, entry in columns]
+    return [
+        column if column.type == entry.type else column.cast(entry.type)
+        for column, entry in columns
+    ]
 
 
 def _end(end: Times) -> pa.Array:
@@ -79,14 +86,17 @@ def to_upserts(batch: Batch, schema: pa.Schema, keys: tuple[str, ...]) -> pa.Rec
     """One row for each (keys, start) that changed: what it is now, or `_deleted`."""
     net = Delta.of_batch(batch).consolidate()
     there, gone = net.filter(net.weight > 0), net.filter(net.weight < 0)
-    one, two, size = encode_together(_identity(there, keys), _identity(gone, keys), (len(there), len(gone)))
+    one, two, size = encode_together(
+        _identity(there, keys), _identity(gone, keys), (len(there), len(gone))
+    )
     replaced = np.zeros(size, np.bool_)
     replaced[one] = True
     deleted = gone.filter(~replaced[two])
     rows = Delta.concat([there, deleted], net.schema)
     flags = pa.array(np.arange(len(rows)) >= len(there))
     return pa.RecordBatch.from_arrays(
-        [flags, pa.array(rows.start), _end(rows.end), *_typed(rows.payload, schema)], schema=upserts_schema(schema)
+        [flags, pa.array(rows.start), _end(rows.end), *_typed(rows.payload, schema)],
+        schema=upserts_schema(schema),
     )
 
 
@@ -99,7 +109,9 @@ def finals_schema(payload: pa.Schema) -> pa.Schema:
 
 
 def upserts_schema(payload: pa.Schema) -> pa.Schema:
-    return pa.schema([("_deleted", pa.bool_()), ("_start", pa.int64()), ("_end", pa.int64()), *payload])
+    return pa.schema(
+        [("_deleted", pa.bool_()), ("_start", pa.int64()), ("_end", pa.int64()), *payload]
+    )
 
 
 Unpack = Callable[[Iterable[Any]], Iterator[Any]]
@@ -119,7 +131,9 @@ def unpacker(form: str, schema: pa.Schema, keys: tuple[str, ...]) -> tuple[Unpac
 def _each(convert: Callable[[Batch], pa.RecordBatch]) -> Unpack:
     def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for rows in batches:
-            for kind, blob in zip(rows.column("kind").to_pylist(), rows.column("blob"), strict=True):
+            for kind, blob in zip(
+                rows.column("kind").to_pylist(), rows.column("blob"), strict=True
+            ):
                 if kind == "changes":
                     yield convert(batch_of_blob(blob.as_py()))
 
@@ -128,7 +142,12 @@ def _each(convert: Callable[[Batch], pa.RecordBatch]) -> Unpack:
 
 def ledger_schema(payload: pa.Schema) -> pa.Schema:
     """A late element as it came, the promise it broke and what became of it."""
-    control = [("_kind", pa.int8()), ("_start", pa.int64()), ("_end", pa.int64()), ("_new_end", pa.int64())]
+    control = [
+        ("_kind", pa.int8()),
+        ("_start", pa.int64()),
+        ("_end", pa.int64()),
+        ("_new_end", pa.int64()),
+    ]
     return pa.schema([*control, *payload, ("_promise", pa.int64()), ("_action", pa.string())])
 
 
@@ -137,7 +156,8 @@ DEAD_RECORDS = pa.schema([("source", pa.string()), *LETTERS])
 
 
 def unpack_dead(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For `mapInArrow` over the packed output: the records of all sources that could not be read."""
+    """For `mapInArrow` over the packed output: the records of all sources that could not be
+    read."""
     for rows in batches:
         columns = (rows.column(name).to_pylist() for name in ("kind", "origin", "blob"))
         for kind, origin, blob in zip(*columns, strict=True):

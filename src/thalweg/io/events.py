@@ -1,7 +1,7 @@
 """What an engine takes in: batches, Arrow tables, or elements; each becomes batches.
 
-A table has either the control columns of the exchange form, or `_start` and `_end` before its payload. `events` makes
-such a table from one with ordinary time columns.
+A table has either the control columns of the exchange form, or `_start` and `_end` before its
+payload. `events` makes such a table from one with ordinary time columns.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from thalweg.errors import MalformedElementError, SchemaChangeError, TimeRangeError, UnknownColumnError
+from thalweg.errors import (
+    MalformedElementError,
+    SchemaChangeError,
+    TimeRangeError,
+    UnknownColumnError,
+)
 from thalweg.model.batch import CONTROL_COLUMNS, Batch, batch_of, one_batch, ticks_of
 from thalweg.model.elements import Adjust, Cti, Element, Insert
 from thalweg.model.rows import Bools
@@ -26,15 +31,24 @@ Feed: TypeAlias = "Input | Iterable[Input]"
 
 
 def batches_from(
-    feed: Feed, schema: pa.Schema, source: str, *, size: int | None = None, due: Callable[[], bool] | None = None
+    feed: Feed,
+    schema: pa.Schema,
+    source: str,
+    *,
+    size: int | None = None,
+    due: Callable[[], bool] | None = None,
 ) -> Iterator[Batch]:
-    """A feed as batches: elements are gathered up to the next CTI (or `size`), tables are taken as they are.
+    """A feed as batches: elements are gathered up to the next CTI (or `size`), tables are taken as
+    they are.
 
-    A CTI does not wait for a batch to be full, and neither does a timer: when `due` says so, what was gathered leaves.
+    A CTI does not wait for a batch to be full, and neither does a timer: when `due` says so, what
+    was gathered leaves.
     """
     single = isinstance(feed, (Batch, pa.Table, pa.RecordBatch, Insert, Adjust, Cti))
     if not single and not isinstance(feed, Iterable):
-        raise MalformedElementError(f"source {source!r}: expected batches, Arrow tables or elements; got {feed!r}.")
+        raise MalformedElementError(
+            f"source {source!r}: expected batches, Arrow tables or elements; got {feed!r}."
+        )
     items: Iterable[Input] = [feed] if single else feed  # type: ignore[assignment]
 
     def place(number: int) -> str:
@@ -61,7 +75,9 @@ def batches_from(
         elif isinstance(item, (pa.Table, pa.RecordBatch)):
             yield _from_table(item, schema, place(number))
         else:
-            raise MalformedElementError(f"{place(number)}: expected a batch, an Arrow table or an element; got {item!r}.")
+            raise MalformedElementError(
+                f"{place(number)}: expected a batch, an Arrow table or an element; got {item!r}."
+            )
     if held:
         yield batch_of(held, schema, first=number + 1 - len(held), place=place)
 
@@ -75,18 +91,28 @@ def _from_table(table: pa.Table | pa.RecordBatch, schema: pa.Schema, where: str)
             f"{where}: a table needs the columns _start and _end first (see thalweg.events); it has {', '.join(names)}."
         )
     if names[2:] != schema.names:
-        raise SchemaChangeError(f"{where}: the columns are {', '.join(names[2:])}; the source declared {', '.join(schema.names)}.")
+        raise SchemaChangeError(
+            f"{where}: the columns are {', '.join(names[2:])}; the source declared {', '.join(schema.names)}."
+        )
     rows = one_batch(table, where)
     start, end = ticks_of(rows.column(0), "_start", where), ticks_of(rows.column(1), "_end", where)
     return Batch(pa.RecordBatch.from_arrays(rows.columns[2:], names=names[2:]), start, end)
 
 
-def events(table: pa.Table, start: str, end: str | None = None, *, duration: Duration = 1, keep_times: bool = False) -> pa.Table:
-    """A table of events from one with ordinary columns: `start` and `end` name time columns; without an end each event lasts `duration`.
+def events(
+    table: pa.Table,
+    start: str,
+    end: str | None = None,
+    *,
+    duration: Duration = 1,
+    keep_times: bool = False,
+) -> pa.Table:
+    """A table of events from one with ordinary columns: `start` and `end` name time columns;
+    without an end each event lasts `duration`.
 
-    Timestamps become microseconds since the epoch; whole numbers stay as they are. A null end is infinity. A start that is
-    null, and any time that is not finite, not whole (a fraction, parts of a microsecond) or outside the range of the
-    clock, is an error that names the row.
+    Timestamps become microseconds since the epoch; whole numbers stay as they are. A null end is
+    infinity. A start that is null, and any time that is not finite, not whole (a fraction, parts of
+    a microsecond) or outside the range of the clock, is an error that names the row.
 
     >>> events(pa.table({"ts": [3, 4], "v": ["a", "b"]}), "ts").to_pylist()
     [{'_start': 3, '_end': 4, 'v': 'a'}, {'_start': 4, '_end': 5, 'v': 'b'}]
@@ -98,10 +124,18 @@ def events(table: pa.Table, start: str, end: str | None = None, *, duration: Dur
     if end is not None:
         ends = _ticks(table, end, infinite=True)
     else:
-        ends = starts + duration_us(duration)  # two times of the clock add up to less than int64 holds
-        _refuse((ends <= MIN_TIME) | (ends >= MAX_TIME), lambda at: f"the end {ends[at]} is outside the range of the clock")
+        ends = starts + duration_us(
+            duration
+        )  # two times of the clock add up to less than int64 holds
+        _refuse(
+            (ends <= MIN_TIME) | (ends >= MAX_TIME),
+            lambda at: f"the end {ends[at]} is outside the range of the clock",
+        )
     names = [n for n in table.schema.names if keep_times or n not in (start, end)]
-    return pa.Table.from_arrays([pa.array(starts), pa.array(ends), *(table.column(n) for n in names)], names=["_start", "_end", *names])
+    return pa.Table.from_arrays(
+        [pa.array(starts), pa.array(ends), *(table.column(n) for n in names)],
+        names=["_start", "_end", *names],
+    )
 
 
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -111,7 +145,9 @@ def _ticks(table: pa.Table, name: str, *, infinite: bool) -> Times:
     column = table.column(name)
     kind = column.type
     if not (pa.types.is_timestamp(kind) or pa.types.is_floating(kind) or pa.types.is_integer(kind)):
-        raise TimeRangeError(f"events: the column {name!r} is {kind}; a time is a timestamp or a whole number.")
+        raise TimeRangeError(
+            f"events: the column {name!r} is {kind}; a time is a timestamp or a whole number."
+        )
     null: Bools | None = column.is_null().to_numpy() if column.null_count else None
     if null is not None:
         if not infinite:
@@ -124,7 +160,10 @@ def _ticks(table: pa.Table, name: str, *, infinite: bool) -> Times:
     else:
         values = column.to_numpy()
         if values.dtype == np.uint64:
-            _refuse(values > INFINITY, lambda at: f"the time {name!r} is {values[at]}, outside the range of the clock")
+            _refuse(
+                values > INFINITY,
+                lambda at: f"the time {name!r} is {values[at]}, outside the range of the clock",
+            )
         ticks = values.astype(np.int64, copy=False)
     outside = (ticks <= MIN_TIME) | (ticks >= MAX_TIME)
     if infinite:
@@ -135,18 +174,32 @@ def _ticks(table: pa.Table, name: str, *, infinite: bool) -> Times:
 
 def _from_timestamps(values: Times, unit: str, name: str) -> Times:
     if unit == "ns":
-        _refuse(values % 1_000 != 0, lambda at: f"the time {name!r} is {values[at]} ns, not a whole number of microseconds")
+        _refuse(
+            values % 1_000 != 0,
+            lambda at: f"the time {name!r} is {values[at]} ns, not a whole number of microseconds",
+        )
         return values // 1_000
     scale = _MICROSECONDS[unit]
     limit = MAX_TIME // scale
-    _refuse((values < -limit) | (values > limit), lambda at: f"the time {name!r} is {values[at]} {unit}, outside the range of the clock")
+    _refuse(
+        (values < -limit) | (values > limit),
+        lambda at: f"the time {name!r} is {values[at]} {unit}, outside the range of the clock",
+    )
     return values * scale
 
 
 def _from_floats(values: npt.NDArray[np.float64], name: str) -> Times:
-    _refuse(~np.isfinite(values), lambda at: f"the time {name!r} is {values[at]}, not a finite number")
-    _refuse(np.abs(values) >= MAX_TIME, lambda at: f"the time {name!r} is {values[at]}, outside the range of the clock")
-    _refuse(values != np.floor(values), lambda at: f"the time {name!r} is {values[at]}, not a whole number of ticks")
+    _refuse(
+        ~np.isfinite(values), lambda at: f"the time {name!r} is {values[at]}, not a finite number"
+    )
+    _refuse(
+        np.abs(values) >= MAX_TIME,
+        lambda at: f"the time {name!r} is {values[at]}, outside the range of the clock",
+    )
+    _refuse(
+        values != np.floor(values),
+        lambda at: f"the time {name!r} is {values[at]}, not a whole number of ticks",
+    )
     return values.astype(np.int64)
 
 

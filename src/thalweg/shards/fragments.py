@@ -1,12 +1,14 @@
 """From a plan to fragments: what runs between two exchanges.
 
-An operator that looks at several rows at once (windows, joins, distinct, ...) needs the rows that belong together in one
-bucket. From the sources up, each operator either finds its rows already placed so, by columns it groups by too, or asks for
-an exchange by its own keys; an operator without keys asks for one bucket. Between exchanges lies a fragment: a plan
-like any other, whose sources are the inputs of the exchange.
+An operator that looks at several rows at once (windows, joins, distinct, ...) needs the rows that
+belong together in one bucket. From the sources up, each operator either finds its rows already
+placed so, by columns it groups by too, or asks for an exchange by its own keys; an operator without
+keys asks for one bucket. Between exchanges lies a fragment: a plan like any other, whose sources
+are the inputs of the exchange.
 
-Before an exchange run the operators that look at one row and leave its lifetime alone, since lateness is judged after
-it; and the first step of a hopping aggregate (`Panes`), which leaves little to exchange.
+Before an exchange run the operators that look at one row and leave its lifetime alone, since
+lateness is judged after it; and the first step of a hopping aggregate (`Panes`), which leaves
+little to exchange.
 """
 
 from __future__ import annotations
@@ -20,12 +22,30 @@ from thalweg.expr import Column, Expr, col
 from thalweg.graph.build import never_revises
 from thalweg.plan import nodes
 from thalweg.plan.explain import describe, operator_ids
-from thalweg.plan.nodes import ClipBy, CombinePanes, Ingress, Join, Named, Node, Panes, Source, WindowAggregate
+from thalweg.plan.nodes import (
+    ClipBy,
+    CombinePanes,
+    Ingress,
+    Join,
+    Named,
+    Node,
+    Panes,
+    Source,
+    WindowAggregate,
+)
 from thalweg.plan.nodes.panes import in_panes
 from thalweg.plan.rules import optimize
 from thalweg.plan.rules.substitution import START, passed_on, substitute
 
-__all__ = ["Exchange", "Fragment", "FragmentPlan", "fragments_of", "parts_of", "sources_of", "targets_of"]
+__all__ = [
+    "Exchange",
+    "Fragment",
+    "FragmentPlan",
+    "fragments_of",
+    "parts_of",
+    "sources_of",
+    "targets_of",
+]
 
 Keys: TypeAlias = tuple[Expr, ...]
 
@@ -52,7 +72,8 @@ class Exchange:
 
     leaf: Source
     keys: Keys
-    """Expressions over the leaf's columns whose values choose the bucket; none: everything goes to one bucket."""
+    """Expressions over the leaf's columns whose values choose the bucket; none: everything goes to
+    one bucket."""
     source: Source | None = None
     """The stream from outside that it comes from, and ..."""
     ingest: Node | None = None
@@ -88,15 +109,27 @@ class FragmentPlan:
         """The fragments as text, for `explain()`."""
         lines = []
         for fragment in self.fragments:
-            where = "one bucket: the query has no key to divide it by" if fragment.single else "every bucket"
+            where = (
+                "one bucket: the query has no key to divide it by"
+                if fragment.single
+                else "every bucket"
+            )
             lines.append(f"fragment {fragment.number}, in {where}")
             for entry in fragment.inputs:
-                origin = f"fragment {entry.upstream}" if entry.source is None else f"source {entry.source.name}"
+                origin = (
+                    f"fragment {entry.upstream}"
+                    if entry.source is None
+                    else f"source {entry.source.name}"
+                )
                 by = ", ".join(map(str, entry.keys)) or "nothing"
                 lines.append(f"  reads {origin}, exchanged by {by}")
                 lines += [f"    before the exchange: {text}" for text in _chain(entry.ingest)]
             ids = operator_ids(fragment.plan)
-            lines += [f"  {ids[node]} keeps {_STATE[type(node)]}" for node in nodes.walk(fragment.plan) if type(node) in _STATE]
+            lines += [
+                f"  {ids[node]} keeps {_STATE[type(node)]}"
+                for node in nodes.walk(fragment.plan)
+                if type(node) in _STATE
+            ]
         return "\n".join(lines)
 
 
@@ -124,14 +157,16 @@ def _chain(node: Node | None) -> list[str]:
     return chain[::-1]
 
 
-# ------------------------------------------------------------------------------------------------------------ placing
+# ------------------------------------------------------------------------------------------------------------
+# placing
 
 
 @dataclass(frozen=True, eq=False)
 class _Placed:
     """A plan whose rows lie in buckets by `keys` over its columns.
 
-    `free`: not yet placed, the plan reads the sources themselves. `keys` None: placed, but by nothing its columns show.
+    `free`: not yet placed, the plan reads the sources themselves. `keys` None: placed, but by
+    nothing its columns show.
     """
 
     plan: Node
@@ -149,7 +184,8 @@ def fragments_of(root: Node) -> FragmentPlan:
     plan, _ = optimize(root)
     cutter = _Cutter()
     placed = cutter.place(plan)
-    if placed.free:  # nothing needs rows together: equal rows go to one bucket, so that an adjust finds its insert
+    # nothing needs rows together: equal rows go to one bucket, so that an adjust finds its insert
+    if placed.free:
         placed = cutter.cut_free(placed, tuple(col(name) for name in plan.schema.names))
     cutter.finish(placed)
     return FragmentPlan(plan, tuple(cutter.fragments))
@@ -192,7 +228,9 @@ class _Cutter:
 
     def _exact(self, source: Source) -> _Placed:
         """A source whose promises follow from the order of its rows: one bucket sees them all."""
-        kept = replace(source.ingress, progress=source.ingress.observed)  # clocks are read where the chunks come in
+        kept = replace(
+            source.ingress, progress=source.ingress.observed
+        )  # clocks are read where the chunks come in
         leaf = Source(source.name, source.columns, kept, source.declared)
         return _Placed(leaf, False, (), {leaf.name: Exchange(leaf, (), source, source)})
 
@@ -200,22 +238,29 @@ class _Cutter:
         return replace(below, plan=_rebuilt(node, [below]), keys=keys if not below.free else ())
 
     def _panes(self, node: Panes, below: _Placed) -> _Placed:
-        """Partial sums that the query itself asks for: before the exchange where nothing forbids it, by the batch alone."""
+        """Partial sums that the query itself asks for: before the exchange where nothing forbids
+        it, by the batch alone."""
         if below.free and _can_pre_aggregate(below.plan):
             return _Placed(replace(node, input=below.plan, table=None), free=True)
         if below.free or (not below.single and not _within(below.keys, node.keys)):
             below = self.exchange(below, tuple(map(col, node.keys)))
         return self._over(node, below, below.keys)
 
-    # -------------------------------------------------------------------------------------------------- two inputs
+    # --------------------------------------------------------------------------------------------------
+    # two inputs
 
     def _union(self, node: nodes.Union, below: list[_Placed]) -> _Placed:
         if all(side.free for side in below):
             return _Placed(_rebuilt(node, below), free=True)
         columns = tuple(col(name) for name in node.schema.names)
         one, two = below
-        keys = next((side.keys for side in below if not side.free and side.keys is not None), columns)
-        one, two = (side if not side.free and _same_keys(side.keys, keys) else self.exchange(side, keys) for side in (one, two))
+        keys = next(
+            (side.keys for side in below if not side.free and side.keys is not None), columns
+        )
+        one, two = (
+            side if not side.free and _same_keys(side.keys, keys) else self.exchange(side, keys)
+            for side in (one, two)
+        )
         return _Placed(_rebuilt(node, [one, two]), False, keys, {**one.inputs, **two.inputs})
 
     def _pair(self, node: Join | ClipBy, below: list[_Placed]) -> _Placed:
@@ -228,19 +273,29 @@ class _Cutter:
             for side, keys in zip(below, wanted, strict=True)
         ]
         keys = _pair_keys(node, wanted[0], wanted[1])
-        return _Placed(_rebuilt(node, placed), False, keys, {**placed[0].inputs, **placed[1].inputs})
+        return _Placed(
+            _rebuilt(node, placed), False, keys, {**placed[0].inputs, **placed[1].inputs}
+        )
 
-    # ---------------------------------------------------------------------------------------------------- exchange
+    # ----------------------------------------------------------------------------------------------------
+    # exchange
 
     def exchange(self, placed: _Placed, keys: Keys) -> _Placed:
         """The same rows, in buckets by these keys."""
         if placed.free:
             return self.cut_free(placed, keys)
         fragment = self.finish(placed)
-        # Revisions arrive as adjusts, and the promise of each bucket beside them: nothing is left to be checked.
-        facts = placed.plan.properties.but(insert_only=never_revises(placed.plan) and placed.plan.properties.insert_only)
-        leaf = Source(f"fragment-{fragment.number}", placed.plan.schema, Ingress(trusted=True), facts)
-        return _Placed(leaf, False, keys, {leaf.name: Exchange(leaf, keys, upstream=fragment.number)})
+        # Revisions arrive as adjusts, and the promise of each bucket beside them: nothing is left
+        # to be checked.
+        facts = placed.plan.properties.but(
+            insert_only=never_revises(placed.plan) and placed.plan.properties.insert_only
+        )
+        leaf = Source(
+            f"fragment-{fragment.number}", placed.plan.schema, Ingress(trusted=True), facts
+        )
+        return _Placed(
+            leaf, False, keys, {leaf.name: Exchange(leaf, keys, upstream=fragment.number)}
+        )
 
     def cut_free(self, placed: _Placed, keys: Keys) -> _Placed:
         plan, inputs = self._cut(placed.plan, keys)
@@ -251,7 +306,8 @@ class _Cutter:
         return _Placed(plan, False, keys, inputs)
 
     def _cut(self, node: Node, keys: Keys) -> tuple[Node | None, dict[str, Exchange]]:
-        """Put an exchange below the lowest operator that changes lifetimes; keys are written in terms of what is below."""
+        """Put an exchange below the lowest operator that changes lifetimes; keys are written in
+        terms of what is below."""
         if _only_rows(node):
             if any(expr.columns() - set(node.schema.names) for expr in keys):
                 return None, {}
@@ -274,10 +330,18 @@ class _Cutter:
         mark = (ingest, tuple(expr.key() for expr in keys))
         if mark not in self._exchanged:
             source = _source_of(ingest)
-            same = sum(1 for entry in self._exchanged.values() if entry.source is not None and entry.source.name == source.name)
+            same = sum(
+                1
+                for entry in self._exchanged.values()
+                if entry.source is not None and entry.source.name == source.name
+            )
             name = source.name if not same else f"{source.name}#{same + 1}"
             panes = isinstance(ingest, Panes)
-            policy = Ingress(trusted=True) if panes else replace(source.ingress, disorder=None, period=None, progress=())
+            policy = (
+                Ingress(trusted=True)
+                if panes
+                else replace(source.ingress, disorder=None, period=None, progress=())
+            )
             leaf = Source(name, ingest.schema, policy, ingest.properties.but(ordered=False))
             self._exchanged[mark] = Exchange(leaf, keys, source, ingest)
         return self._exchanged[mark]
@@ -292,7 +356,8 @@ class _Cutter:
         return self._over(node, cut, cut.keys)
 
 
-# --------------------------------------------------------------------------------------------------------------- keys
+# ---------------------------------------------------------------------------------------------------------------
+# keys
 
 
 def _own_keys(node: Node) -> tuple[str, ...]:
@@ -302,7 +367,9 @@ def _own_keys(node: Node) -> tuple[str, ...]:
         return node.divided_by
     if isinstance(node, nodes.NumberRows):
         return node.partition
-    if isinstance(node, (WindowAggregate, nodes.WindowApply, CombinePanes, nodes.TopK, nodes.SessionLifetime)):
+    if isinstance(
+        node, (WindowAggregate, nodes.WindowApply, CombinePanes, nodes.TopK, nodes.SessionLifetime)
+    ):
         # Filling needs to see all groups at once: a silence of one is known from the others.
         return () if isinstance(node, WindowAggregate) and node.fill is not None else node.keys
     raise PlanError(f"{node.label} cannot run on Spark yet.")
@@ -310,11 +377,17 @@ def _own_keys(node: Node) -> tuple[str, ...]:
 
 def _within(keys: Keys | None, columns: tuple[str, ...]) -> bool:
     """Whether rows that agree on the columns are in one bucket already."""
-    return bool(keys) and all(expr.columns() and expr.columns() <= set(columns) for expr in keys or ())
+    return bool(keys) and all(
+        expr.columns() and expr.columns() <= set(columns) for expr in keys or ()
+    )
 
 
 def _same_keys(one: Keys | None, two: Keys) -> bool:
-    return one is not None and len(one) == len(two) and all(a.same(b) for a, b in zip(one, two, strict=True))
+    return (
+        one is not None
+        and len(one) == len(two)
+        and all(a.same(b) for a, b in zip(one, two, strict=True))
+    )
 
 
 def _through(node: Node, keys: Keys | None) -> Keys | None:
@@ -333,7 +406,9 @@ def _lower(node: Node, keys: Keys) -> Keys | None:
         return keys
     known = dict(node.columns)
     lowered = tuple(substitute(expr, known) for expr in keys)
-    below = set(node.inputs[0].schema.names) - {_unnested(node)}  # `_start` has another value before the lifetimes change
+    below = set(node.inputs[0].schema.names) - {
+        _unnested(node)
+    }  # `_start` has another value before the lifetimes change
     return lowered if all(expr.columns() <= below for expr in lowered) else None
 
 
@@ -343,28 +418,52 @@ def _unnested(node: Node) -> str | None:
 
 
 def _agreed(below: list[_Placed], sides: tuple[Keys, Keys]) -> list[int]:
-    """Which of the pairs of join keys choose the bucket: those of a side that is placed already, else all."""
+    """Which of the pairs of join keys choose the bucket: those of a side that is placed already,
+    else all."""
     for side, keys in zip(below, sides, strict=True):
         if side.free or side.keys is None:
             continue
-        found = [next((i for i, key in enumerate(keys) if key.same(expr)), None) for expr in side.keys]
+        found = [
+            next((i for i, key in enumerate(keys) if key.same(expr)), None) for expr in side.keys
+        ]
         if all(i is not None for i in found):
             return [i for i in found if i is not None]
     return list(range(len(sides[0])))
 
 
 def _pair_keys(node: Join | ClipBy, left: Keys, right: Keys) -> Keys | None:
-    """The keys in terms of the columns of the result: of columns that have the key in every row, alone or paired."""
+    """The keys in terms of the columns of the result: of columns that have the key in every row,
+    alone or paired."""
     if isinstance(node, ClipBy) or node.how in ("semi", "anti"):
         return left
     above: list[dict[str, str]] = []
-    for prefix, alone, other in (("l.", node.left_only, node.right_only), ("r.", node.right_only, node.left_only)):
-        pairs = {name: expr.name.removeprefix(prefix) for name, expr in _passed(node.result) if expr.name.startswith(prefix)}
+    for prefix, alone, other in (
+        ("l.", node.left_only, node.right_only),
+        ("r.", node.right_only, node.left_only),
+    ):
+        pairs = {
+            name: expr.name.removeprefix(prefix)
+            for name, expr in _passed(node.result)
+            if expr.name.startswith(prefix)
+        }
         lone = [dict(_passed(columns)) for columns in (alone, other) if columns]
-        above.append({old: new for new, old in pairs.items() if all(new in columns and columns[new].name == old for columns in lone)})
+        above.append(
+            {
+                old: new
+                for new, old in pairs.items()
+                if all(new in columns and columns[new].name == old for columns in lone)
+            }
+        )
     found: list[Expr] = []
     for pair in zip(left, right, strict=True):
-        known = next(((expr, names) for expr, names in zip(pair, above, strict=True) if expr.columns() <= names.keys()), None)
+        known = next(
+            (
+                (expr, names)
+                for expr, names in zip(pair, above, strict=True)
+                if expr.columns() <= names.keys()
+            ),
+            None,
+        )
         if known is None:
             return None
         found.append(known[0].rename(known[1]))
@@ -375,7 +474,8 @@ def _passed(columns: Named) -> list[tuple[str, Column]]:
     return [(name, expr) for name, expr in columns if isinstance(expr, Column)]
 
 
-# -------------------------------------------------------------------------------------------------------------- plans
+# --------------------------------------------------------------------------------------------------------------
+# plans
 
 
 def _rebuilt(node: Node, below: list[_Placed]) -> Node:
@@ -386,7 +486,8 @@ def _rebuilt(node: Node, below: list[_Placed]) -> Node:
 
 
 def _only_rows(node: Node) -> bool:
-    """Whether everything below looks at single rows, leaves lifetimes alone, and sees starts as they will be admitted."""
+    """Whether everything below looks at single rows, leaves lifetimes alone, and sees starts as
+    they will be admitted."""
     reads_start = False
     while isinstance(node, (*_ROW_OPERATORS, Panes)):
         reads_start |= any(START in expr.columns() for expr in _expressions(node))
@@ -410,21 +511,32 @@ def _source_of(node: Node) -> Source:
 
 
 def _needs_order(source: Source) -> bool:
-    """Promises per partition, or from observed times of rows that may be adjusted, and quarantine need the rows in one order."""
+    """Promises per partition, or from observed times of rows that may be adjusted, and quarantine
+    need the rows in one order."""
     policy = source.ingress
-    return policy.partition is not None or policy.quarantine is not None or (policy.observes and not source.declared.insert_only)
+    return (
+        policy.partition is not None
+        or policy.quarantine is not None
+        or (policy.observes and not source.declared.insert_only)
+    )
 
 
 def _can_pre_aggregate(plan: Node) -> bool:
-    """Partial sums cannot be moved or set aside one by one, no adjust is checked against them, and they know no promise for one group."""
+    """Partial sums cannot be moved or set aside one by one, no adjust is checked against them, and
+    they know no promise for one group."""
     if not _only_rows(plan):
         return False
     source = _source_of(plan)
-    whole = source.ingress.late in ("drop", "error") and source.ingress.partition is None and not source.declared.group_ctis
+    whole = (
+        source.ingress.late in ("drop", "error")
+        and source.ingress.partition is None
+        and not source.declared.group_ctis
+    )
     return source.declared.insert_only and whole
 
 
-# -------------------------------------------------------------------------------------------------------- who reads whom
+# --------------------------------------------------------------------------------------------------------
+# who reads whom
 
 
 def targets_of(
@@ -435,16 +547,32 @@ def targets_of(
     def reads(entry: Exchange) -> bool:
         return entry.upstream == upstream if entry.source is None else entry.source.name == source
 
-    entries = [(fragment, entry) for fragment in plan.fragments for entry in fragment.inputs if reads(entry)]
-    return [(fragment.number, entry, ids[:1] if fragment.single else ids) for fragment, entry in entries]
+    entries = [
+        (fragment, entry)
+        for fragment in plan.fragments
+        for entry in fragment.inputs
+        if reads(entry)
+    ]
+    return [
+        (fragment.number, entry, ids[:1] if fragment.single else ids) for fragment, entry in entries
+    ]
 
 
 def parts_of(plan: FragmentPlan, fragment: Fragment, ids: list[int]) -> dict[str, int]:
     """How many buckets send progress to each input that reads a fragment."""
     by_number = {other.number: other for other in plan.fragments}
-    reads = {entry.leaf.name: by_number[entry.upstream] for entry in fragment.inputs if entry.upstream is not None}
+    reads = {
+        entry.leaf.name: by_number[entry.upstream]
+        for entry in fragment.inputs
+        if entry.upstream is not None
+    }
     return {name: 1 if other.single else len(ids) for name, other in reads.items()}
 
 
 def sources_of(plan: FragmentPlan) -> dict[str, Source]:
-    return {entry.source.name: entry.source for fragment in plan.fragments for entry in fragment.inputs if entry.source is not None}
+    return {
+        entry.source.name: entry.source
+        for fragment in plan.fragments
+        for entry in fragment.inputs
+        if entry.source is not None
+    }

@@ -1,10 +1,11 @@
 """The progress record: what a checkpoint must still say when a query starts from it again.
 
-Spark trusts its offset log blindly: one changed bit there and rows are read twice. Beside it lies a record of our own,
-`thalweg/record.jsonl`: one line per micro-batch with digests of the offset file and of the files that never change, and
-a digest of all lines before it. A line is written before anything of its batch reaches the sink. On start every file that
-is still there must be as the record says. The record also names the query, so that a foreign checkpoint is refused; its
-first line, numbered -1, is there before Spark writes anything, so that a query can be killed at any time.
+Spark trusts its offset log blindly: one changed bit there and rows are read twice. Beside it lies a
+record of our own, `thalweg/record.jsonl`: one line per micro-batch with digests of the offset file
+and of the files that never change, and a digest of all lines before it. A line is written before
+anything of its batch reaches the sink. On start every file that is still there must be as the
+record says. The record also names the query, so that a foreign checkpoint is refused; its first
+line, numbered -1, is there before Spark writes anything, so that a query can be killed at any time.
 """
 
 from __future__ import annotations
@@ -24,11 +25,18 @@ _NONE = -1
 """The batch of the line that is written before the first batch."""
 _KEPT = 200
 """Lines kept when the record is shortened; Spark keeps as many batches (100 unless told) itself."""
-_CONSTANT = ("metadata", "state/*/_metadata/*/*", "state/*/_metadata/*", "state/*/_stateSchema/*/*", "state/*/*/_stateSchema/*/*")
+_CONSTANT = (
+    "metadata",
+    "state/*/_metadata/*/*",
+    "state/*/_metadata/*",
+    "state/*/_stateSchema/*/*",
+    "state/*/*/_stateSchema/*/*",
+)
 
 
 class ProgressRecord:
-    """The record of one checkpoint. `query` says what the query is: its fragments, exchanges and sources."""
+    """The record of one checkpoint. `query` says what the query is: its fragments, exchanges and
+    sources."""
 
     def __init__(self, checkpoint: str, query: dict[str, Any]) -> None:
         self._folder = Path(checkpoint)
@@ -38,22 +46,33 @@ class ProgressRecord:
         self._lines = 0
 
     def check(self) -> None:
-        """Refuse a checkpoint that is not what this record says, or not this query's. A new one is given its first line."""
+        """Refuse a checkpoint that is not what this record says, or not this query's. A new one is
+        given its first line."""
         if not self._file.exists():
             if _numbers(self._folder / "offsets") or (self._folder / "metadata").exists():
                 raise StateError(
                     f"{self._folder.name}: this checkpoint was not made by Thalweg, or its record is gone. "
                     "Restore the whole checkpoint, or start with a new one."
                 )
-            first = {"batch": _NONE, "offsets": "", "constant": {}, "query": self._query, "before": ""}
+            first = {
+                "batch": _NONE,
+                "offsets": "",
+                "constant": {},
+                "query": self._query,
+                "before": "",
+            }
             self._rewrite([{**first, "digest": _chain(first)}])
             return
         entries = list(self._read())
         if not entries:
-            raise StateError(f"{self._folder.name}: thalweg/record.jsonl is damaged. Restore the whole checkpoint.")
+            raise StateError(
+                f"{self._folder.name}: thalweg/record.jsonl is damaged. Restore the whole checkpoint."
+            )
         last = entries[-1]["query"]
         if last != self._query:
-            raise StateError(f"{self._folder.name}: the checkpoint belongs to another query. {_differences(last, self._query)}")
+            raise StateError(
+                f"{self._folder.name}: the checkpoint belongs to another query. {_differences(last, self._query)}"
+            )
         constant: dict[str, str] = {}
         ran = [entry for entry in entries if entry["batch"] != _NONE]
         for entry in ran:
@@ -76,17 +95,21 @@ class ProgressRecord:
             )
 
     def _parse(self, name: str) -> None:
-        """What is not in the record yet must be readable at least. Spark names an empty file itself, but not one with a wrong byte."""
+        """What is not in the record yet must be readable at least. Spark names an empty file
+        itself, but not one with a wrong byte."""
         try:
             lines = (self._folder / name).read_text(encoding="utf-8").splitlines()
             whole = all(line == "-" or json.loads(line) is not None for line in lines[1:])
         except ValueError:
             whole = False
         if not whole:
-            raise StateError(f"{self._folder.name}: the file {name} of the checkpoint is damaged. Restore the whole checkpoint.")
+            raise StateError(
+                f"{self._folder.name}: the file {name} of the checkpoint is damaged. Restore the whole checkpoint."
+            )
 
     def _commits(self, entries: list[dict[str, Any]]) -> None:
-        """A batch that a later one followed was committed; if its mark is gone, Spark would run it again on newer state."""
+        """A batch that a later one followed was committed; if its mark is gone, Spark would run it
+        again on newer state."""
         offsets = _numbers(self._folder / "offsets")
         commits = _numbers(self._folder / "commits")
         if not offsets:
@@ -99,13 +122,17 @@ class ProgressRecord:
                 f"{self._folder.name}: batch {entries[-1]['batch']} was run, but its offsets are gone. Restore the checkpoint."
             )
         if newest - 1 in offsets and newest - 1 not in commits:
-            raise StateError(f"{self._folder.name}: the mark that batch {newest - 1} is done is gone. Restore the checkpoint.")
+            raise StateError(
+                f"{self._folder.name}: the mark that batch {newest - 1} is done is gone. Restore the checkpoint."
+            )
 
     def note(self, batch: int) -> None:
         """Write down a batch that is about to reach the sink."""
         offsets = _digest(self._folder / "offsets" / str(batch))
         if offsets is None:
-            raise StateError(f"{self._folder.name}: batch {batch} runs, but its offsets are not in the checkpoint.")
+            raise StateError(
+                f"{self._folder.name}: batch {batch} runs, but its offsets are not in the checkpoint."
+            )
         if self._lines == 0 and self._file.exists():
             known = list(self._read())
             self._lines = len(known)
@@ -114,8 +141,16 @@ class ProgressRecord:
                 self._rewrite(known)
             if known and known[-1]["batch"] == batch:
                 return  # it is run again after a crash
-        constant = {str(path.relative_to(self._folder)): digest for path, digest in self._constants()}
-        entry = {"batch": batch, "offsets": offsets, "constant": constant, "query": self._query, "before": self._last}
+        constant = {
+            str(path.relative_to(self._folder)): digest for path, digest in self._constants()
+        }
+        entry = {
+            "batch": batch,
+            "offsets": offsets,
+            "constant": constant,
+            "query": self._query,
+            "before": self._last,
+        }
         entry["digest"] = self._last = _chain(entry)
         self._file.parent.mkdir(parents=True, exist_ok=True)
         with self._file.open("a", encoding="utf-8") as file:
@@ -129,7 +164,9 @@ class ProgressRecord:
     def _constants(self) -> Iterator[tuple[Path, str]]:
         for pattern in _CONSTANT:
             for path in sorted(self._folder.glob(pattern)):
-                digest = _digest(path) if path.is_file() and not path.name.endswith(".crc") else None
+                digest = (
+                    _digest(path) if path.is_file() and not path.name.endswith(".crc") else None
+                )
                 if digest is not None:
                     yield path, digest
 
@@ -138,10 +175,14 @@ class ProgressRecord:
         if rest and _entry(rest, None) is not None:
             lines.append(rest)  # only its line end is missing
         before: str | None = None
-        for number, line in enumerate(lines):  # without the rest: it was cut off by a crash, and its batch reached nothing
+        for number, line in enumerate(
+            lines
+        ):  # without the rest: it was cut off by a crash, and its batch reached nothing
             entry = _entry(line, before)
             if entry is None:
-                raise StateError(f"{self._folder.name}: line {number} of thalweg/record.jsonl is damaged. Restore the whole checkpoint.")
+                raise StateError(
+                    f"{self._folder.name}: line {number} of thalweg/record.jsonl is damaged. Restore the whole checkpoint."
+                )
             before = entry["digest"]
             yield entry
 
@@ -184,7 +225,11 @@ def _chain(entry: dict[str, Any]) -> str:
 
 
 def _numbers(folder: Path) -> set[int]:
-    return {int(path.name) for path in folder.iterdir() if path.name.isdigit()} if folder.is_dir() else set()
+    return (
+        {int(path.name) for path in folder.iterdir() if path.name.isdigit()}
+        if folder.is_dir()
+        else set()
+    )
 
 
 def _differences(before: dict[str, Any], now: dict[str, Any]) -> str:

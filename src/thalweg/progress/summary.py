@@ -1,8 +1,10 @@
-"""What a chunk says about its rows when they are not there themselves: small, and enough for every tracker.
+"""What a chunk says about its rows when they are not there themselves: small, and enough for every
+tracker.
 
-A chunk is read far from where promises are made, by a task that remembers nothing. So it sends along what trackers need: its
-newest time, its last running maxima (`late_by_rows`), a sample of its rows (`estimated`). Chunks whose order is not known count
-as one: of its rows, only the newest time after all of them is certain.
+A chunk is read far from where promises are made, by a task that remembers nothing. So it sends
+along what trackers need: its newest time, its last running maxima (`late_by_rows`), a sample of its
+rows (`estimated`). Chunks whose order is not known count as one: of its rows, only the newest time
+after all of them is certain.
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from thalweg.model.time import MIN_TIME, Times
-from thalweg.operators.punctuation.estimate import sample_of
-from thalweg.operators.punctuation.overtaken import steps_of
-from thalweg.plan.policies import Estimated, LateByRows
+from thalweg.progress.estimate import sample_of
+from thalweg.progress.overtaken import steps_of
+from thalweg.progress.policies import Estimated, LateByRows
 
 __all__ = ["Sighting", "combine_unordered", "sighting_of"]
 
@@ -36,7 +38,8 @@ def sighting_of(sync: Times, policies: Sequence[LateByRows | Estimated]) -> Sigh
 
 
 def combine_unordered(sightings: Sequence[tuple[Sighting, int]]) -> list[Sighting]:
-    """Sightings, each with its number of rows, whose order is not known: one block, whose newest time is known only at its end."""
+    """Sightings, each with its number of rows, whose order is not known: one block, whose newest
+    time is known only at its end."""
     rows = sum(count for _, count in sightings)
     if not rows:
         return []

@@ -1,7 +1,8 @@
 """What travels through an exchange: chunks of elements as Arrow bytes, each with a header.
 
-One row of the exchange is (bucket, fragment, origin, seq, header, blob). Spark sees numbers, text and bytes; it never
-touches a single element. The header says what the chunk promises and where in its source it comes from.
+One row of the exchange is (bucket, fragment, origin, seq, header, blob). Spark sees numbers, text
+and bytes; it never touches a single element. The header says what the chunk promises and where in
+its source it comes from.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from thalweg.errors import StateError
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress, pack_values, unpack_values
 from thalweg.model.rows import Rows, empty_rows
-from thalweg.operators.punctuation import Sighting
+from thalweg.progress import Sighting
 
 __all__ = [
     "EXCHANGE_COLUMNS",
@@ -58,7 +59,8 @@ class Header:
     """A promise that follows it."""
     scope_columns: tuple[str, ...] = ()
     scoped: list[Any] = field(default_factory=list)
-    """Promises for single groups: [values, time]; each value packed, since JSON has no word for dates and the like."""
+    """Promises for single groups: [values, time]; each value packed, since JSON has no word for
+    dates and the like."""
     boxes: list[Any] = field(default_factory=list)
     """Promises over columns: [columns, bounds]."""
     begin: int | None = None
@@ -78,12 +80,23 @@ class Header:
         if self.cti is None and not self.scoped and not self.boxes:
             return NO_PROGRESS
         common = NO_PROGRESS.cti if self.cti is None else self.cti
-        scoped = {tuple(unpack_values(value)[0] for value in values): time for values, time in self.scoped}
-        return Progress(common, tuple(self.scope_columns), scoped, {tuple(names): tuple(bounds) for names, bounds in self.boxes})
+        scoped = {
+            tuple(unpack_values(value)[0] for value in values): time for values, time in self.scoped
+        }
+        return Progress(
+            common,
+            tuple(self.scope_columns),
+            scoped,
+            {tuple(names): tuple(bounds) for names, bounds in self.boxes},
+        )
 
     def seeing(self, sighting: Sighting | None) -> Header:
         """The same chunk, with what its rows show."""
-        return self if sighting is None else replace(self, steps=sighting.steps, sample=sighting.sample)
+        return (
+            self
+            if sighting is None
+            else replace(self, steps=sighting.steps, sample=sighting.sample)
+        )
 
     @property
     def sighting(self) -> Sighting | None:
@@ -92,12 +105,19 @@ class Header:
     def promising(self, progress: Progress) -> Header:
         """The same chunk with another promise."""
         cti = None if progress.cti == NO_PROGRESS.cti else progress.cti
-        scoped = [[[pack_values([value]) for value in scope], time] for scope, time in progress.scoped.items()]
+        scoped = [
+            [[pack_values([value]) for value in scope], time]
+            for scope, time in progress.scoped.items()
+        ]
         boxes = [[list(names), list(bounds)] for names, bounds in progress.boxes.items()]
-        return replace(self, cti=cti, scope_columns=progress.scope_columns, scoped=scoped, boxes=boxes)
+        return replace(
+            self, cti=cti, scope_columns=progress.scope_columns, scoped=scoped, boxes=boxes
+        )
 
     def to_json(self) -> str:
-        return json.dumps({name: value for name, value in asdict(self).items() if value not in (None, "", [], ())})
+        return json.dumps(
+            {name: value for name, value in asdict(self).items() if value not in (None, "", [], ())}
+        )
 
     @classmethod
     def from_json(cls, text: str) -> Header:
@@ -135,11 +155,14 @@ def read_rows(blob: bytes) -> Rows:
 
 
 def blob_of_batch(batch: Batch) -> bytes:
-    """The elements of a batch, without its progress. A batch of inserts travels without `_kind` and `_new_end`."""
+    """The elements of a batch, without its progress. A batch of inserts travels without `_kind` and
+    `_new_end`."""
     if not batch.insert_only:
         return write_rows(batch.to_table().combine_chunks().to_batches()[0])
     arrays = [pa.array(batch.start), pa.array(batch.end), *batch.payload.columns]
-    return write_rows(pa.RecordBatch.from_arrays(arrays, names=["_start", "_end", *batch.schema.names]))
+    return write_rows(
+        pa.RecordBatch.from_arrays(arrays, names=["_start", "_end", *batch.schema.names])
+    )
 
 
 def batch_of_blob(blob: bytes) -> Batch:

@@ -1,13 +1,16 @@
-"""Files of events in a directory as a source: Parquet, Arrow, CSV and JSON lines, read as Arrow with ingest fused in.
+"""Files of events in a directory as a source: Parquet, Arrow, CSV and JSON lines, read as Arrow
+with ingest fused in.
 
-Files are numbered in the order in which they are found (oldest first, then by name) and that order is written to a log in
-the checkpoint, so that a restart reads the same files again. A file counts once it is whole: names that begin with `_` or
-`.` or end in `.tmp` are left alone, and so is a file whose format has an end mark that is not there yet. Writers of CSV and
-JSON lines should write under another name and rename.
+Files are numbered in the order in which they are found (oldest first, then by name) and that order
+is written to a log in the checkpoint, so that a restart reads the same files again. A file counts
+once it is whole: names that begin with `_` or `.` or end in `.tmp` are left alone, and so is a file
+whose format has an end mark that is not there yet. Writers of CSV and JSON lines should write under
+another name and rename.
 
-A file that cannot be read ends the query. Start again when it is repaired, or renamed to begin with `_`: then the query goes
-on without its rows. A file that is just gone is an error, so that no row is lost unseen. Of CSV and JSON lines, single records
-that cannot be read may be passed over: they become dead letters.
+A file that cannot be read ends the query. Start again when it is repaired, or renamed to begin with
+`_`: then the query goes on without its rows. A file that is just gone is an error, so that no row
+is lost unseen. Of CSV and JSON lines, single records that cannot be read may be passed over: they
+become dead letters.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from thalweg.errors import InputError, StateError
-from thalweg.run.records import DeadLetters, parse_text, readable_records
+from thalweg.io.records import DeadLetters, parse_text, readable_records
 
 __all__ = ["FORMATS", "FileLog", "read_file", "whole_files"]
 
@@ -35,7 +38,8 @@ _ENDS = {"parquet": b"PAR1", "arrow": b"ARROW1", "elements": b"ARROW1"}
 
 @dataclass(slots=True)
 class FileLog:
-    """The files found so far, in order. Each line of the log carries a digest of all lines before it."""
+    """The files found so far, in order. Each line of the log carries a digest of all lines before
+    it."""
 
     folder: Path
     format: str
@@ -54,15 +58,22 @@ class FileLog:
                     entry = json.loads(line)
                     name, found = entry["name"], entry["digest"]
                 except (ValueError, KeyError, TypeError):
-                    raise StateError(f"{log.name}, line {number}: the log of files is damaged; restore the checkpoint.") from None
+                    raise StateError(
+                        f"{log.name}, line {number}: the log of files is damaged; restore the checkpoint."
+                    ) from None
                 digest = _chain(digest, name)
-                if digest != found or line is lines[-1]:  # the log is replaced as a whole: one that is cut off is damaged too
-                    raise StateError(f"{log.name}, line {number}: the log of files was changed; restore the checkpoint.")
+                if (
+                    digest != found or line is lines[-1]
+                ):  # the log is replaced as a whole: one that is cut off is damaged too
+                    raise StateError(
+                        f"{log.name}, line {number}: the log of files was changed; restore the checkpoint."
+                    )
                 names.append(name)
         return cls(folder, format_, log, names, digest)
 
     def look(self, limit: int | None = None, *, since: int = 0) -> int:
-        """Look for new files and note them; how many are known, at most `limit` more than `since`."""
+        """Look for new files and note them; how many are known, at most `limit` more than
+        `since`."""
         known = set(self.names)
         fresh = whole_files(self.folder, self.format, but=known)
         if fresh:
@@ -105,7 +116,11 @@ def whole_files(folder: Path, format_: str, *, but: Collection[str] = ()) -> lis
 def _listing(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}.")
-    names = [entry for entry in folder.iterdir() if not entry.name.startswith(("_", ".")) and not entry.name.endswith((".tmp", ".crc"))]
+    names = [
+        entry
+        for entry in folder.iterdir()
+        if not entry.name.startswith(("_", ".")) and not entry.name.endswith((".tmp", ".crc"))
+    ]
     return [entry for entry in names if entry.is_file()]
 
 
@@ -124,11 +139,17 @@ def _is_whole(path: Path, format_: str) -> bool:
 
 
 def read_file(
-    path: Path, format_: str, columns: list[str] | None, schema: pa.Schema | None, letters: DeadLetters | None = None
+    path: Path,
+    format_: str,
+    columns: list[str] | None,
+    schema: pa.Schema | None,
+    letters: DeadLetters | None = None,
 ) -> Iterator[pa.Table]:
-    """The rows of a file in pieces; an unreadable file is an error that names it. One that was set aside has none.
+    """The rows of a file in pieces; an unreadable file is an error that names it. One that was set
+    aside has none.
 
-    With `letters`, records of CSV and JSON lines that cannot be read are passed over and noted there.
+    With `letters`, records of CSV and JSON lines that cannot be read are passed over and noted
+    there.
     """
     if not path.exists() and path.with_name(f"_{path.name}").exists():
         return
@@ -149,13 +170,17 @@ def read_file(
     if columns is not None:
         missing = [name for name in columns if name not in table.schema.names]
         if missing:
-            raise InputError(f"the file {path.name} has no column {missing[0]!r}; it has {', '.join(table.schema.names)}.")
+            raise InputError(
+                f"the file {path.name} has no column {missing[0]!r}; it has {', '.join(table.schema.names)}."
+            )
         table = table.select(columns)
     for begin in range(0, max(len(table), 1), _CHUNK_ROWS):
         yield table.slice(begin, _CHUNK_ROWS)
 
 
-def _text(path: Path, format_: str, schema: pa.Schema | None, letters: DeadLetters | None) -> pa.Table:
+def _text(
+    path: Path, format_: str, schema: pa.Schema | None, letters: DeadLetters | None
+) -> pa.Table:
     data = path.read_bytes()
     try:
         return parse_text(data, format_, schema)
@@ -170,7 +195,9 @@ def _parquet(path: Path, columns: list[str] | None) -> Iterator[pa.Table]:
         names = file.schema_arrow.names
         missing = [name for name in columns or () if name not in names]
         if missing:
-            raise InputError(f"the file {path.name} has no column {missing[0]!r}; it has {', '.join(names)}.")
+            raise InputError(
+                f"the file {path.name} has no column {missing[0]!r}; it has {', '.join(names)}."
+            )
         held: list[pa.Table] = []
         for group in range(file.num_row_groups):
             held.append(file.read_row_group(group, columns=columns, use_threads=False))
@@ -178,4 +205,8 @@ def _parquet(path: Path, columns: list[str] | None) -> Iterator[pa.Table]:
                 yield pa.concat_tables(held)
                 held = []
         if held or not file.num_row_groups:
-            yield pa.concat_tables(held) if held else file.schema_arrow.empty_table().select(columns or names)
+            yield (
+                pa.concat_tables(held)
+                if held
+                else file.schema_arrow.empty_table().select(columns or names)
+            )

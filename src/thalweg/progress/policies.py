@@ -1,4 +1,5 @@
-"""Progress policies: how a source comes to its promises. Each is a small fact about a source; several make a stronger one together.
+"""Progress policies: how a source comes to its promises. Each is a small fact about a source;
+several make a stronger one together.
 
     ordered()             rows come in order                                       promise: the newest time
     late_by(d)            no row comes more than d behind the newest               the newest time - d
@@ -8,8 +9,9 @@
     on_demand(s)          the same, but only when an operator waits for it         now - s
     (none)                promises come in the data
 
-A source promises the latest of what its policies say. `quarantine` is not a promise: it keeps rows with an impossible clock
-away from all of them. What a policy does at work is in `operators/punctuation/`.
+A source promises the latest of what its policies say. `quarantine` is not a promise: it keeps rows
+with an impossible clock away from all of them. What a policy does at work is in
+`progress/`.
 """
 
 from __future__ import annotations
@@ -61,7 +63,8 @@ class LateByRows:
 
 @dataclass(frozen=True, slots=True)
 class Estimated:
-    """As late as the share `percentile` of the rows seen so far; no promise before `warmup` rows."""
+    """As late as the share `percentile` of the rows seen so far; no promise before `warmup`
+    rows."""
 
     percentile: float
     warmup: int
@@ -97,10 +100,11 @@ Policy: TypeAlias = LateBy | LateByRows | Estimated | Timer | OnDemand
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """Rows more than `ahead` after the reference wait until it comes near; rows more than `behind` before it are set aside.
+    """Rows more than `ahead` after the reference wait until it comes near; rows more than `behind`
+    before it are set aside.
 
-    With `key` the reference is the time that `quorum` different keys have reached: so many clocks are not wrong together.
-    Without, it is the clock of this machine.
+    With `key` the reference is the time that `quorum` different keys have reached: so many clocks
+    are not wrong together. Without, it is the clock of this machine.
     """
 
     ahead: int
@@ -132,46 +136,67 @@ def late_by_rows(rows: int) -> LateByRows:
 def estimated(percentile: float = 0.999, *, warmup: int = 1_000) -> Estimated:
     """The lateness of rows is measured as they come; this share of them is to be on time.
 
-    The slack is made of the past alone, so a change for the worse makes rows late. More of them than the share allows is
-    told by a warning (`EstimateWarning`) and in the status of the query.
+    The slack is made of the past alone, so a change for the worse makes rows late. More of them
+    than the share allows is told by a warning (`EstimateWarning`) and in the status of the query.
     """
     if not 0 < percentile <= 1:
-        raise PlanError(f"estimated: the percentile is a share of all rows, such as 0.999; got {percentile!r}.")
+        raise PlanError(
+            f"estimated: the percentile is a share of all rows, such as 0.999; got {percentile!r}."
+        )
     return Estimated(float(percentile), _at_least(1, warmup, "estimated, warmup"))
 
 
-def timer(behind: Duration, *, every: Duration | None = None, lull: Duration | None = None) -> Timer:
+def timer(
+    behind: Duration, *, every: Duration | None = None, lull: Duration | None = None
+) -> Timer:
     """While a source is silent, it has come as far as the clock says, minus `behind`.
 
-    `behind` is what its clock, its way here and its own buffers may lag in all. `every` is how often the timer goes off
-    (a quarter of `behind`, unless told), `lull` the silence after which it does (`behind`). Needs times that are microseconds
-    since the epoch, as the clock has them.
+    `behind` is what its clock, its way here and its own buffers may lag in all. `every` is how
+    often the timer goes off (a quarter of `behind`, unless told), `lull` the silence after which it
+    does (`behind`). Needs times that are microseconds since the epoch, as the clock has them.
     """
     ticks = _at_least(0, duration_us(behind, what="timer"), "timer")
-    period = max(1, ticks // 4) if every is None else _at_least(1, duration_us(every, what="timer, every"), "timer, every")
-    silence = ticks if lull is None else _at_least(0, duration_us(lull, what="timer, lull"), "timer, lull")
+    period = (
+        max(1, ticks // 4)
+        if every is None
+        else _at_least(1, duration_us(every, what="timer, every"), "timer, every")
+    )
+    silence = (
+        ticks
+        if lull is None
+        else _at_least(0, duration_us(lull, what="timer, lull"), "timer, lull")
+    )
     return Timer(ticks, period, silence)
 
 
 def on_demand(behind: Duration) -> OnDemand:
-    """When the answer waits for this source alone, it is asked, and says what the clock says, minus `behind`."""
+    """When the answer waits for this source alone, it is asked, and says what the clock says, minus
+    `behind`."""
     return OnDemand(_at_least(0, duration_us(behind, what="on_demand"), "on_demand"))
 
 
 def quarantine(
-    ahead: Duration, *, behind: Duration | None = None, key: str | None = None, quorum: int = 2, hold: int = 100_000
+    ahead: Duration,
+    *,
+    behind: Duration | None = None,
+    key: str | None = None,
+    quorum: int = 2,
+    hold: int = 100_000,
 ) -> Quarantine:
     """Keep rows with an impossible clock away from the promises of their source.
 
-    A row more than `ahead` after the reference waits (up to `hold` rows do) until the reference has come near, and is then let
-    in as if it had just come. A row more than `behind` before it is set aside. Both are reported. The reference is the time
-    that `quorum` values of the column `key` have reached; without a key, the clock.
+    A row more than `ahead` after the reference waits (up to `hold` rows do) until the reference has
+    come near, and is then let in as if it had just come. A row more than `behind` before it is set
+    aside. Both are reported. The reference is the time that `quorum` values of the column `key`
+    have reached; without a key, the clock.
     """
     if key is None and quorum != 2:
         raise PlanError("quarantine: quorum= counts keys; give key= too.")
     return Quarantine(
         _at_least(0, duration_us(ahead, what="quarantine, ahead"), "quarantine, ahead"),
-        None if behind is None else _at_least(0, duration_us(behind, what="quarantine, behind"), "quarantine, behind"),
+        None
+        if behind is None
+        else _at_least(0, duration_us(behind, what="quarantine, behind"), "quarantine, behind"),
         key,
         _at_least(2, quorum, "quarantine, quorum"),
         _at_least(0, hold, "quarantine, hold"),
@@ -196,6 +221,8 @@ def policies_of(progress: Policy | Sequence[Policy] | None, where: str) -> tuple
                 f"{where}: progress= takes ordered(), late_by(), late_by_rows(), estimated(), timer(), on_demand(); got {one!r}."
             )
         if any(type(other) is type(one) for other in known):
-            raise PlanError(f"{where}: progress= has {type(one).__name__} twice; give one of a kind.")
+            raise PlanError(
+                f"{where}: progress= has {type(one).__name__} twice; give one of a kind."
+            )
         known.append(one)
     return tuple(known)

@@ -1,7 +1,8 @@
-"""What all buckets of all fragments report, put together: what the query waits for, and what each operator did.
+"""What all buckets of all fragments report, put together: what the query waits for, and what each
+operator did.
 
-A bucket knows its own fragment. So what the last fragment waits for from an earlier one is followed there, to the bucket of it that
-has promised least.
+A bucket knows its own fragment. So what the last fragment waits for from an earlier one is followed
+there, to the bucket of it that has promised least.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ def _file(checkpoint: Path) -> Path:
 
 
 def write_reports(checkpoint: Path, batch: int, reports: Sequence[str], *, run: str = "") -> None:
-    """Leave the reports of a micro-batch in the checkpoint, for whoever asks from outside. Nothing depends on them.
+    """Leave the reports of a micro-batch in the checkpoint, for whoever asks from outside. Nothing
+    depends on them.
 
-    They come from two sides, of which one may lag: of one run, a later micro-batch is not replaced by an earlier one.
+    They come from two sides, of which one may lag: of one run, a later micro-batch is not replaced
+    by an earlier one.
     """
     file = _file(checkpoint)
     try:
@@ -53,13 +56,18 @@ def read_reports(checkpoint: Path) -> tuple[int, list[Report]]:
         told = json.loads(_file(checkpoint).read_text(encoding="utf-8"))
         return int(told["batch"]), list(told["reports"])
     except (OSError, ValueError, KeyError, TypeError) as reason:
-        raise StateError(f"{checkpoint.name} has no report: no query has run a micro-batch with it yet, or it is damaged.") from reason
+        raise StateError(
+            f"{checkpoint.name} has no report: no query has run a micro-batch with it yet, or it is damaged."
+        ) from reason
 
 
 def combined_why(reports: Sequence[Report], time: int | None = None) -> Why:
-    """Why what starts at `time` is not final (by default: the first time that is not). What is named releases the first of it."""
+    """Why what starts at `time` is not final (by default: the first time that is not). What is
+    named releases the first of it."""
     if not reports:
-        return Why(MIN_TIME if time is None else time, MIN_TIME, (), ("no micro-batch has run yet",))
+        return Why(
+            MIN_TIME if time is None else time, MIN_TIME, (), ("no micro-batch has run yet",)
+        )
     last = max(report["fragment"] for report in reports)
     slowest = _slowest(reports, last)
     promise = int(slowest["promise"])
@@ -71,18 +79,35 @@ def combined_why(reports: Sequence[Report], time: int | None = None) -> Why:
 
 
 def _slowest(reports: Sequence[Report], fragment: int) -> Report:
-    return min((report for report in reports if report["fragment"] == fragment), key=lambda report: int(report["promise"]))
+    return min(
+        (report for report in reports if report["fragment"] == fragment),
+        key=lambda report: int(report["promise"]),
+    )
 
 
 def _waits(reports: Sequence[Report], report: Report, path: tuple[Step, ...]) -> Iterator[Wait]:
     named: set[str] = set()
     for told in report["waits"]:
-        steps = (*path, *(Step(f"{report['fragment']}/{step[0]}", *step[1:]) for step in told["path"]))
+        steps = (
+            *path,
+            *(Step(f"{report['fragment']}/{step[0]}", *step[1:]) for step in told["path"]),
+        )
         source = told["source"]
         if source.startswith(_FRAGMENT) and not told["release"]:
             found = _waits(reports, _slowest(reports, int(source.removeprefix(_FRAGMENT))), steps)
         else:
-            found = iter([Wait(source, told["needs"], told["has"], told["since"], tuple(told["release"]), steps)])
+            found = iter(
+                [
+                    Wait(
+                        source,
+                        told["needs"],
+                        told["has"],
+                        told["since"],
+                        tuple(told["release"]),
+                        steps,
+                    )
+                ]
+            )
         for wait in found:
             if wait.source not in named:
                 named.add(wait.source)

@@ -1,15 +1,18 @@
-"""Clock quarantine: rows whose clock cannot be right wait outside, so that one clock does not spoil the promises of all.
+"""Clock quarantine: rows whose clock cannot be right wait outside, so that one clock does not spoil
+the promises of all.
 
     reference after a row = the q-th largest of the newest times that different keys have shown so far   (or the clock)
-    a row at t waits while t > reference + ahead, and comes in just before the row that brings the reference near
-    a row at t < reference - behind is set aside
+    a row at t waits while t > reference + ahead, and comes in just before the row that brings the
+    reference near a row at t < reference - behind is set aside
 
-So a key whose clock runs far ahead moves nothing as long as fewer than q keys run ahead with it; when everybody jumps (after a
-silence) the second one vouches for the first. What comes in, and in which order, depends on the order of arrival alone, not on
-batches. A promise in the data, or of a timer, vouches for the time it names.
+So a key whose clock runs far ahead moves nothing as long as fewer than q keys run ahead with it;
+when everybody jumps (after a silence) the second one vouches for the first. What comes in, and in
+which order, depends on the order of arrival alone, not on batches. A promise in the data, or of a
+timer, vouches for the time it names.
 
-State: the q largest times with their keys, the rows that wait (at most `hold`; beyond that the farthest are set aside), and one
-case for each key that is in quarantine. At the end of the stream, rows that still wait are set aside.
+State: the q largest times with their keys, the rows that wait (at most `hold`; beyond that the
+farthest are set aside), and one case for each key that is in quarantine. At the end of the stream,
+rows that still wait are set aside.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.progress import pack_values, unpack_values
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
-from thalweg.plan.policies import Quarantine
+from thalweg.progress.policies import Quarantine
 
 __all__ = ["Case", "Gated", "QuarantineGate", "running_reference"]
 
@@ -38,7 +41,8 @@ _ABSENT = object()
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A key in quarantine: why, since when (by the clock), how many of its rows wait or were set aside, the time it claims."""
+    """A key in quarantine: why, since when (by the clock), how many of its rows wait or were set
+    aside, the time it claims."""
 
     key: Any
     reason: str
@@ -49,7 +53,8 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Gated:
-    """What the gate made of a batch: rows that come in, in their new order; rows that are set aside, each with the reference."""
+    """What the gate made of a batch: rows that come in, in their new order; rows that are set
+    aside, each with the reference."""
 
     batch: Batch
     aside: Batch
@@ -57,11 +62,14 @@ class Gated:
     gate: QuarantineGate
 
 
-def running_reference(sync: Times, code: Codes, levels: Sequence[tuple[int, int]]) -> tuple[Times, list[tuple[int, int]]]:
-    """The q-th largest of the newest times of different keys after each row; q is the number of levels.
+def running_reference(
+    sync: Times, code: Codes, levels: Sequence[tuple[int, int]]
+) -> tuple[Times, list[tuple[int, int]]]:
+    """The q-th largest of the newest times of different keys after each row; q is the number of
+    levels.
 
-    Level by level: each holds the largest time that reaches it and passes on what it does not hold, or no longer holds. A key
-    that rises leaves its old place.
+    Level by level: each holds the largest time that reaches it and passes on what it does not hold,
+    or no longer holds. A key that rises leaves its old place.
 
     >>> reference, _ = running_reference(np.array([5, 99, 6, 7]), np.array([0, 1, 0, 2]), [(MIN_TIME, -1)] * 2)
     >>> [int(t) if t > MIN_TIME else None for t in reference]
@@ -72,7 +80,9 @@ def running_reference(sync: Times, code: Codes, levels: Sequence[tuple[int, int]
     after: list[tuple[int, int]] = []
     running = sync
     for known, owner in levels:
-        running = np.maximum.accumulate(np.concatenate([[known], np.where(present, value, MIN_TIME)]))
+        running = np.maximum.accumulate(
+            np.concatenate([[known], np.where(present, value, MIN_TIME)])
+        )
         before, running = running[:-1], running[1:]
         record = present & (value >= before)
         last = np.maximum.accumulate(np.where(record, np.arange(len(sync)), -1))
@@ -80,7 +90,9 @@ def running_reference(sync: Times, code: Codes, levels: Sequence[tuple[int, int]
         previous = np.concatenate([[owner], owners[:-1]])
         displaced = record & (key != previous) & (before > MIN_TIME)
         passed = present & ~record & (key != previous)
-        after.append((int(running[-1]) if len(running) else known, int(owners[-1]) if len(owners) else owner))
+        after.append(
+            (int(running[-1]) if len(running) else known, int(owners[-1]) if len(owners) else owner)
+        )
         value, key = np.where(displaced, before, value), np.where(displaced, previous, key)
         present = (displaced & (previous != code)) | passed
     return running, after
@@ -109,26 +121,40 @@ class QuarantineGate:
 
     @property
     def reference(self) -> int:
-        known = self.levels[self.policy.quorum - 1][0] if len(self.levels) == self.policy.quorum else MIN_TIME
+        known = (
+            self.levels[self.policy.quorum - 1][0]
+            if len(self.levels) == self.policy.quorum
+            else MIN_TIME
+        )
         return max(known, self.vouched)
 
     def gate(self, batch: Batch, promise: int, now: int | None) -> Gated:
         """Let rows through, in turn. `promise` is the promise that follows the batch."""
         if self.policy.key is None and now is None:
-            return Gated(batch, Batch.empty(self.schema), np.empty(0, np.int64), self)  # without a clock nobody is judged
+            return Gated(
+                batch, Batch.empty(self.schema), np.empty(0, np.int64), self
+            )  # without a clock nobody is judged
         held = self.waiting if self.waiting is not None else Batch.empty(self.schema)
-        rows = Batch.concat([held, batch.with_progress(held.progress)], self.schema) if len(held) else batch
+        rows = (
+            Batch.concat([held, batch.with_progress(held.progress)], self.schema)
+            if len(held)
+            else batch
+        )
         keys, code = self._keys(rows)
         references, levels = self._references(batch, code[len(held) :], keys, now)
         vouched = self.vouched if promise == INFINITY else max(self.vouched, promise)
         last = max(int(references[-1]) if len(references) else self._now(now), vouched)
         turn = np.concatenate([np.full(len(held), -1), np.arange(len(batch))])
-        release = np.maximum(np.searchsorted(references, rows.start - self.policy.ahead, side="left"), turn)
+        release = np.maximum(
+            np.searchsorted(references, rows.start - self.policy.ahead, side="left"), turn
+        )
         stays = (release >= len(batch)) & (rows.start - self.policy.ahead > last)
         at = np.minimum(release, len(batch))
         known = np.append(references, last)[at]
         behind = (
-            np.zeros(len(rows), np.bool_) if self.policy.behind is None else (release == turn) & (rows.start < known - self.policy.behind)
+            np.zeros(len(rows), np.bool_)
+            if self.policy.behind is None
+            else (release == turn) & (rows.start < known - self.policy.behind)
         )
         too_many = self._overflow(rows, stays, ended=promise == INFINITY)
         out = behind | too_many
@@ -143,7 +169,11 @@ class QuarantineGate:
             waiting=kept,
             aside=self.aside + int(out.sum()),
         )._with_cases(self, rows, keys, code, (stays, behind, turn >= 0), now)
-        admitted = batch if not len(held) and len(passes) == len(batch) and (passes == turn).all() else rows.take(passes)
+        admitted = (
+            batch
+            if not len(held) and len(passes) == len(batch) and (passes == turn).all()
+            else rows.take(passes)
+        )
         aside = np.flatnonzero(out)
         return Gated(admitted.with_progress(batch.progress), rows.take(aside), known[aside], gate)
 
@@ -156,16 +186,25 @@ class QuarantineGate:
         if self.policy.key is None or not len(rows):
             return [None], np.zeros(len(rows), np.int64)
         coded = rows.payload.column(self.policy.key).dictionary_encode(null_encoding="encode")
-        return coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        return coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False).astype(
+            np.int64
+        )
 
-    def _references(self, batch: Batch, code: Codes, keys: list[Any], now: int | None) -> tuple[Times, Levels]:
+    def _references(
+        self, batch: Batch, code: Codes, keys: list[Any], now: int | None
+    ) -> tuple[Times, Levels]:
         if self.policy.key is None:
             return np.full(len(batch), max(self._now(now), self.vouched)), ()
         held = [*self.levels, *([(MIN_TIME, _ABSENT)] * (self.policy.quorum - len(self.levels)))]
         numbers = {key: number for number, key in enumerate(keys)}
         # Keys that this batch does not have get numbers that no row has, each its own.
-        coded = [(time, numbers.get(key, _NOBODY - 1 - level) if key is not _ABSENT else _NOBODY) for level, (time, key) in enumerate(held)]
-        names = {number: key for (_, number), (_, key) in zip(coded, held, strict=True)} | dict(enumerate(keys))
+        coded = [
+            (time, numbers.get(key, _NOBODY - 1 - level) if key is not _ABSENT else _NOBODY)
+            for level, (time, key) in enumerate(held)
+        ]
+        names = {number: key for (_, number), (_, key) in zip(coded, held, strict=True)} | dict(
+            enumerate(keys)
+        )
         reference, after = running_reference(batch.start, code, coded)
         levels = tuple((time, names[number]) for time, number in after if time > MIN_TIME)
         return np.maximum(reference, self.vouched), levels
@@ -182,7 +221,13 @@ class QuarantineGate:
         return gone
 
     def _with_cases(
-        self, before: QuarantineGate, rows: Batch, keys: list[Any], code: Codes, what: tuple[Bools, Bools, Bools], now: int | None
+        self,
+        before: QuarantineGate,
+        rows: Batch,
+        keys: list[Any],
+        code: Codes,
+        what: tuple[Bools, Bools, Bools],
+        now: int | None,
     ) -> QuarantineGate:
         stays, behind, new = what
         bad = stays | behind
@@ -195,14 +240,21 @@ class QuarantineGate:
         cases = dict(before.cases)
         recovered = self.recovered
         for number in np.flatnonzero(
-            (wrong > 0) | np.isin(np.arange(len(keys)), [i for i, key in enumerate(keys) if key in cases])
+            (wrong > 0)
+            | np.isin(np.arange(len(keys)), [i for i, key in enumerate(keys) if key in cases])
         ).tolist():
             key, row = keys[number], int(latest[number])
             known = cases.get(key)
             if row >= 0 and (bad[row] or waits[number]):
                 reason = "ahead" if waits[number] else "behind"
                 since = known.since if known is not None else now
-                cases[key] = Case(key, reason, since, (known.rows if known else 0) + int(wrong[number]), int(rows.start[row]))
+                cases[key] = Case(
+                    key,
+                    reason,
+                    since,
+                    (known.rows if known else 0) + int(wrong[number]),
+                    int(rows.start[row]),
+                )
             elif known is not None and row >= 0:
                 del cases[key]
                 recovered += 1
@@ -213,19 +265,47 @@ class QuarantineGate:
         held = Batch.empty(self.schema) if self.waiting is None else self.waiting
         keys = pack_values([key for _, key in self.levels])
         cases = list(self.cases.values())
-        told = [pack_values([case.key for case in cases]), [[case.reason, case.since, case.rows, case.claims] for case in cases]]
-        notes = json.dumps([[time for time, _ in self.levels], keys, self.vouched, told, self.aside, self.recovered])
+        told = [
+            pack_values([case.key for case in cases]),
+            [[case.reason, case.since, case.rows, case.claims] for case in cases],
+        ]
+        notes = json.dumps(
+            [
+                [time for time, _ in self.levels],
+                keys,
+                self.vouched,
+                told,
+                self.aside,
+                self.recovered,
+            ]
+        )
         sink = pa.BufferOutputStream()
         table = held.to_table()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
         blob = sink.getvalue().to_pybytes()
-        return pa.RecordBatch.from_arrays([pa.array([notes], pa.string()), pa.array([blob], pa.binary())], names=["notes", "waiting"])
+        return pa.RecordBatch.from_arrays(
+            [pa.array([notes], pa.string()), pa.array([blob], pa.binary())],
+            names=["notes", "waiting"],
+        )
 
     def from_rows(self, rows: Rows) -> QuarantineGate:
         """The inverse of `to_rows`."""
-        times, keys, vouched, (names, entries), aside, recovered = json.loads(rows.column("notes")[0].as_py())
+        times, keys, vouched, (names, entries), aside, recovered = json.loads(
+            rows.column("notes")[0].as_py()
+        )
         held = Batch.from_table(pa.ipc.open_stream(rows.column("waiting")[0].as_py()).read_all())
         levels = tuple(zip(times, unpack_values(keys), strict=True))
-        cases = {key: Case(key, *entry) for key, entry in zip(unpack_values(names), entries, strict=True)}
-        return QuarantineGate(self.policy, self.schema, levels, vouched, held if len(held) else None, cases, aside, recovered)
+        cases = {
+            key: Case(key, *entry) for key, entry in zip(unpack_values(names), entries, strict=True)
+        }
+        return QuarantineGate(
+            self.policy,
+            self.schema,
+            levels,
+            vouched,
+            held if len(held) else None,
+            cases,
+            aside,
+            recovered,
+        )

@@ -1,12 +1,13 @@
-"""A fragment's state in Spark's state store: one entry per slice, and a directory that says which there are.
+"""A fragment's state in Spark's state store: one entry per slice, and a directory that says which
+there are.
 
     "directory"     crc, {"token", "plan": {operator: signature}, "slices": {name: [version, crc]}}
     slice name      Arrow bytes
 
-A micro-batch writes the slices it touched, removes those a CTI let go of, and writes the directory. Every write has a
-version of its own. A worker keeps what it last read or wrote, so in the common case nothing is read but the directory; and
-after a change of worker only what changed in between. What is kept is used only where its version is the store's: a
-failed attempt leaves nothing behind.
+A micro-batch writes the slices it touched, removes those a CTI let go of, and writes the directory.
+Every write has a version of its own. A worker keeps what it last read or wrote, so in the common
+case nothing is read but the directory; and after a change of worker only what changed in between.
+What is kept is used only where its version is the store's: a failed attempt leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any, Protocol
 
 from thalweg.errors import StateError
 from thalweg.model.rows import Rows
-from thalweg.spark.wire import read_rows, write_rows
+from thalweg.shards.exchange import read_rows, write_rows
 
 __all__ = ["Memory", "SliceStore", "Store", "carried_over"]
 
@@ -62,7 +63,8 @@ class SliceStore:
         self.read = 0
 
     def load(self, plan: Mapping[str, str]) -> dict[str, Rows] | None:
-        """The slices, None when there is no state yet. `fresh` afterwards says whether memory already was up to date."""
+        """The slices, None when there is no state yet. `fresh` afterwards says whether memory
+        already was up to date."""
         directory = self._directory()
         if directory is None:
             self._memory.token, self._memory.rows, self._memory.marks = "", {}, {}
@@ -70,7 +72,11 @@ class SliceStore:
         gone = carried_over(directory["plan"], plan, directory["slices"])
         if directory["token"] != self._memory.token:
             self._catch_up(directory)
-        return {name: rows for name, rows in self._memory.rows.items() if name.partition("|")[0] not in gone}
+        return {
+            name: rows
+            for name, rows in self._memory.rows.items()
+            if name.partition("|")[0] not in gone
+        }
 
     @property
     def token(self) -> str:
@@ -87,7 +93,9 @@ class SliceStore:
             return None
         blob = bytes(value[0])
         if blob[:_DIGITS] != _checksum(blob[_DIGITS:]):
-            raise StateError(f"{self._where}: the directory of the state is damaged (checksum); restore the checkpoint.")
+            raise StateError(
+                f"{self._where}: the directory of the state is damaged (checksum); restore the checkpoint."
+            )
         directory: dict[str, Any] = json.loads(blob[_DIGITS:])
         return directory
 
@@ -106,10 +114,14 @@ class SliceStore:
     def _read(self, name: str, checksum: int) -> Rows:
         value = self._store.getValue((name,))
         if value is None:
-            raise StateError(f"{self._where}: the state lacks the slice {name!r}; restore the checkpoint.")
+            raise StateError(
+                f"{self._where}: the state lacks the slice {name!r}; restore the checkpoint."
+            )
         blob = bytes(value[0])
         if zlib.crc32(blob) != checksum:
-            raise StateError(f"{self._where}: the slice {name!r} of the state is damaged (checksum); restore the checkpoint.")
+            raise StateError(
+                f"{self._where}: the slice {name!r} of the state is damaged (checksum); restore the checkpoint."
+            )
         self.read += len(blob)
         return read_rows(blob)
 
@@ -139,10 +151,13 @@ class SliceStore:
         memory.rows, memory.marks, memory.token = dict(slices), marks, version
 
 
-def carried_over(before: Mapping[str, str], now: Mapping[str, str], slices: Mapping[str, Any]) -> set[str]:
+def carried_over(
+    before: Mapping[str, str], now: Mapping[str, str], slices: Mapping[str, Any]
+) -> set[str]:
     """Which operators of an older plan are gone; refuses a plan that cannot go on from this state.
 
-    An operator keeps its state when its id and its signature are the same. One that kept nothing may come, go or change.
+    An operator keeps its state when its id and its signature are the same. One that kept nothing
+    may come, go or change.
 
     >>> carried_over({"where-1": "a"}, {"where-1": "b"}, {})
     set()

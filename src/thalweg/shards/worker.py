@@ -1,11 +1,12 @@
 """A fragment at work in one bucket: chunks in, elements out, state as slices. It knows no Spark.
 
-Progress. Every chunk says what its source promises, or what its rows show (see `inputs`). An input's promise is the smallest
-over the parts of its source. All buckets see every header, so all come to the same promises. Rows are judged late by the
-promise that stood when their micro-batch began.
+Progress. Every chunk says what its source promises, or what its rows show (see `inputs`). An
+input's promise is the smallest over the parts of its source. All buckets see every header, so all
+come to the same promises. Rows are judged late by the promise that stood when their micro-batch
+began.
 
-An input that has been silent for its `idle` time holds nobody back: it is taken to have come as far as the others. Rows
-that it then still sends may be late, and fall under its policy.
+An input that has been silent for its `idle` time holds nobody back: it is taken to have come as far
+as the others. Rows that it then still sends may be late, and fall under its policy.
 """
 
 from __future__ import annotations
@@ -32,24 +33,26 @@ from thalweg.operators.base import StateSize, progress_of_slice, slice_of_progre
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.dead_letters import WritesLetters
 from thalweg.operators.ingress import IngressKernel
-from thalweg.operators.punctuation.promises import roll_down
 from thalweg.plan.explain import describe, operator_ids
 from thalweg.plan.usefulness import useful_grids
-from thalweg.spark.fragments import Exchange, Fragment
-from thalweg.spark.inputs import InputMemory
-from thalweg.spark.wire import UNORDERED, Chunk, Header, batch_of_blob
+from thalweg.progress.promises import roll_down
+from thalweg.shards.exchange import UNORDERED, Chunk, Header, batch_of_blob
+from thalweg.shards.fragments import Exchange, Fragment
+from thalweg.shards.inputs import InputMemory
 
 __all__ = ["SKIPPED", "Answer", "FragmentRunner"]
 
 SKIPPED = "%"
-"""In front of the name of an operator: its dead letters, which travel like the ledgers of sources."""
+"""In front of the name of an operator: its dead letters, which travel like the ledgers of
+sources."""
 PROGRESS = "progress"
 """The slice that holds what the runner itself remembers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one micro-batch gave: elements in order, the promise after them, the late rows of each source."""
+    """What one micro-batch gave: elements in order, the promise after them, the late rows of each
+    source."""
 
     batch: Batch
     late_rows: int
@@ -60,10 +63,16 @@ class Answer:
 
 
 class FragmentRunner:
-    """`parts` says how many buckets of an upstream fragment send progress, by input name; `idle` the idle time in seconds."""
+    """`parts` says how many buckets of an upstream fragment send progress, by input name; `idle`
+    the idle time in seconds."""
 
     def __init__(
-        self, fragment: Fragment, consistency: Consistency, *, parts: Mapping[str, int], idle: Mapping[str, float] | None = None
+        self,
+        fragment: Fragment,
+        consistency: Consistency,
+        *,
+        parts: Mapping[str, int],
+        idle: Mapping[str, float] | None = None,
     ) -> None:
         self.fragment = fragment
         self._graph, _ = build_graph(fragment.plan, consistency, rewrite=False)
@@ -77,7 +86,8 @@ class FragmentRunner:
         self._grids = useful_grids(fragment.plan)
         self.signatures = _signatures(fragment, self._graph)
 
-    # -------------------------------------------------------------------------------------------------------- flow
+    # --------------------------------------------------------------------------------------------------------
+    # flow
 
     def process(self, chunks: Iterable[Chunk], now: float) -> Answer:
         """One micro-batch: all chunks that came for this bucket."""
@@ -92,12 +102,19 @@ class FragmentRunner:
         told = {name: (known.cti, known.heard) for name, known in self._inputs.items()}
         heard = {name: self._hear(name, some) for name, some in by_origin.items()}
         for name, entry in self._entries.items():
-            for batch in self._batches(entry, self._inputs[name], sorted(heard.get(name, []), key=lambda c: c.seq), now):
+            for batch in self._batches(
+                entry, self._inputs[name], sorted(heard.get(name, []), key=lambda c: c.seq), now
+            ):
                 taken += len(batch)
                 self._offer(name, batch, now, out)
         for name, entry in self._entries.items():
-            if entry.leaf.ingress.quarantine is not None and not self._graph.sources[name].elements_out:
-                self._inputs[name].heard = told[name][1]  # rows that were kept out do not end a silence
+            if (
+                entry.leaf.ingress.quarantine is not None
+                and not self._graph.sources[name].elements_out
+            ):
+                self._inputs[name].heard = told[name][
+                    1
+                ]  # rows that were kept out do not end a silence
         self._read_clocks(now, out)
         self._wake_the_others({name for name, some in heard.items() if some}, now, out)
         for name, known in self._inputs.items():
@@ -106,16 +123,24 @@ class FragmentRunner:
         answer = Batch.concat(out, self.fragment.plan.schema)
         self._progress = self._progress.merge(answer.progress)
         return Answer(
-            answer.with_progress(self._progress), self.late - late_before, self._ledgers() | self._letters(), taken, _rows_read(by_origin)
+            answer.with_progress(self._progress),
+            self.late - late_before,
+            self._ledgers() | self._letters(),
+            taken,
+            _rows_read(by_origin),
         )
 
     def _offer(self, name: str, batch: Batch, now: float, out: list[Batch]) -> None:
         """Give a batch to an input of the graph, and work until all of it is done."""
         kernel = self._graph.sources[name].operator
         if isinstance(kernel, IngressKernel):
-            clock = self._inputs[name].clock  # what a ticker told is told again if the micro-batch is run again
+            clock = self._inputs[
+                name
+            ].clock  # what a ticker told is told again if the micro-batch is run again
             kernel.now = int(now * 1_000_000) if clock is None else clock
-            observed = not self._in_sequence(self._entries[name]) and not self._inputs[name].promised
+            observed = (
+                not self._in_sequence(self._entries[name]) and not self._inputs[name].promised
+            )
             kernel.passes = self._grids.get(name) if observed else None
         self._graph.offer(name, batch)
         out += self._graph.run()
@@ -138,20 +163,29 @@ class FragmentRunner:
             if policy is None or not policy.clocks:
                 continue
             known = self._inputs[name]
-            ahead = max((other.cti for one, other in self._inputs.items() if one != name), default=MIN_TIME)
+            ahead = max(
+                (other.cti for one, other in self._inputs.items() if one != name), default=MIN_TIME
+            )
             promise = roll_down(known.by_clock(policy, ahead), self._grid_of(entry))
             if promise > known.cti:
                 known.cti = known.woken = promise
                 self._offer(name, Batch.empty(entry.leaf.schema, Progress(promise)), now, out)
 
     def _grid_of(self, entry: Exchange) -> tuple[int, int] | None:
-        """The grid of the promises that rows are judged by: that of partial sums, or what the source asks for."""
+        """The grid of the promises that rows are judged by: that of partial sums, or what the
+        source asks for."""
         if entry.panes is not None:
             return entry.panes.window.hop, entry.panes.window.offset
-        period = None if entry.source is None or self._inputs[entry.leaf.name].promised else entry.source.ingress.period
+        period = (
+            None
+            if entry.source is None or self._inputs[entry.leaf.name].promised
+            else entry.source.ingress.period
+        )
         return None if period is None else (period, 0)
 
-    def _batches(self, entry: Exchange, known: InputMemory, chunks: list[Chunk], now: float) -> Iterable[Batch]:
+    def _batches(
+        self, entry: Exchange, known: InputMemory, chunks: list[Chunk], now: float
+    ) -> Iterable[Batch]:
         """The input of a micro-batch as batches with promises."""
         if not chunks:
             return
@@ -170,7 +204,9 @@ class FragmentRunner:
                     batch = self._drop_late_panes(entry, known, batch)
                 promise = chunk.header.progress
                 known.cti = max(known.cti, promise.cti)
-                yield batch.with_progress(promise.merge(Progress(known.woken)) if known.woken > MIN_TIME else promise)
+                yield batch.with_progress(
+                    promise.merge(Progress(known.woken)) if known.woken > MIN_TIME else promise
+                )
             return
         parts = [batch_of_blob(chunk.blob) for chunk in chunks if chunk.blob]
         batch = Batch.concat(parts, schema)
@@ -187,8 +223,11 @@ class FragmentRunner:
                 yield Progress(NO_PROGRESS.cti, tuple(header.scope_columns), header.progress.scoped)
 
     def _in_sequence(self, entry: Exchange) -> bool:
-        """Whether promises come in the data itself, so that the order of the chunks is the order of the stream."""
-        return entry.source is not None and (not entry.source.ingress.observes or entry.leaf.ingress.observes)
+        """Whether promises come in the data itself, so that the order of the chunks is the order of
+        the stream."""
+        return entry.source is not None and (
+            not entry.source.ingress.observes or entry.leaf.ingress.observes
+        )
 
     def _follow(self, entry: Exchange, known: InputMemory, chunk: Chunk) -> None:
         """Take the header of a chunk to heart."""
@@ -217,7 +256,11 @@ class FragmentRunner:
             return MIN_TIME
         promises = known.promises(None if entry.source is None else entry.source.ingress)
         limit = self._idle.get(entry.leaf.name)
-        awake = [t for part, t in promises.items() if limit is None or now - known.seen.get(part, now) < limit]
+        awake = [
+            t
+            for part, t in promises.items()
+            if limit is None or now - known.seen.get(part, now) < limit
+        ]
         promise = min(awake or promises.values(), default=MIN_TIME)
         return roll_down(promise, self._grid_of(entry))
 
@@ -225,7 +268,9 @@ class FragmentRunner:
         """The promises over columns that every bucket of the fragment upstream makes."""
         if not known.boxes or len(known.promised) < self._parts.get(entry.leaf.name, 0):
             return {}
-        headers = [Header(cti=cti, boxes=known.boxes.get(part, [])) for part, cti in known.promised.items()]
+        headers = [
+            Header(cti=cti, boxes=known.boxes.get(part, [])) for part, cti in known.promised.items()
+        ]
         return reduce(Progress.meet, (header.progress for header in headers)).boxes
 
     def _drop_late_panes(self, entry: Exchange, known: InputMemory, batch: Batch) -> Batch:
@@ -252,7 +297,9 @@ class FragmentRunner:
             known = self._inputs[name]
             if far > known.cti and far != INFINITY:
                 known.cti = known.woken = far
-                self._offer(name, Batch.empty(self._entries[name].leaf.schema, Progress(far)), now, out)
+                self._offer(
+                    name, Batch.empty(self._entries[name].leaf.schema, Progress(far)), now, out
+                )
 
     def _is_idle(self, name: str, now: float) -> bool:
         limit = self._idle.get(name)
@@ -261,50 +308,69 @@ class FragmentRunner:
             known.seen_at = now  # the time starts with the query, not with the epoch
         return limit is not None and now - known.seen_at >= limit
 
-    # -------------------------------------------------------------------------------------------------------- late
+    # --------------------------------------------------------------------------------------------------------
+    # late
 
     @property
     def late(self) -> int:
-        """How many rows came late so far, or were set aside because of their clock, in this bucket."""
+        """How many rows came late so far, or were set aside because of their clock, in this
+        bucket."""
         return sum(known.late for known in self._inputs.values()) + sum(
             kernel.ledger.count + kernel.quarantined.count for kernel in self._ingresses().values()
         )
 
     def _ingresses(self) -> dict[str, IngressKernel]:
         kernels = {name: station.operator for name, station in self._graph.sources.items()}
-        return {name: kernel for name, kernel in kernels.items() if isinstance(kernel, IngressKernel)}
+        return {
+            name: kernel for name, kernel in kernels.items() if isinstance(kernel, IngressKernel)
+        }
 
     def _letters(self) -> dict[str, pa.Table]:
         kernels = {station.id: station.operator for station in self._graph.stations}
-        writers = {name: kernel.dead_letters for name, kernel in kernels.items() if isinstance(kernel, WritesLetters)}
+        writers = {
+            name: kernel.dead_letters
+            for name, kernel in kernels.items()
+            if isinstance(kernel, WritesLetters)
+        }
         return {f"{SKIPPED}{name}": letters.take() for name, letters in writers.items() if letters}
 
     def _ledgers(self) -> dict[str, pa.Table]:
         taken = {
-            name: pa.concat_tables([kernel.ledger.take(kernel.schema), kernel.quarantined.take(kernel.schema)])
+            name: pa.concat_tables(
+                [kernel.ledger.take(kernel.schema), kernel.quarantined.take(kernel.schema)]
+            )
             for name, kernel in self._ingresses().items()
             if kernel.ledger.tables or kernel.quarantined.tables
         }
         return {name: table for name, table in taken.items() if len(table)}
 
-    # ------------------------------------------------------------------------------------------------------- state
+    # -------------------------------------------------------------------------------------------------------
+    # state
 
     def state_size(self) -> dict[str, StateSize]:
         return self._graph.state_size()
 
     def slices(self) -> dict[str, Rows]:
         """All state by name; a slice that was not touched is the same object as the last time."""
-        state = {f"{station}|{name}": rows for station, slices in self._graph.snapshot().items() for name, rows in slices.items()}
+        state = {
+            f"{station}|{name}": rows
+            for station, slices in self._graph.snapshot().items()
+            for name, rows in slices.items()
+        }
         memory = {name: known.to_json() for name, known in self._inputs.items()}
         promise = slice_of_progress([self._progress]).column(0)
         arcs = pa.array([json.dumps(self._graph.arcs())])
-        state[PROGRESS] = pa.RecordBatch.from_arrays([pa.array([json.dumps(memory)]), promise, arcs], names=["memory", "progress", "arcs"])
+        state[PROGRESS] = pa.RecordBatch.from_arrays(
+            [pa.array([json.dumps(memory)]), promise, arcs], names=["memory", "progress", "arcs"]
+        )
         return state
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         """Back to the state of `slices`."""
         memory = json.loads(slices[PROGRESS].column("memory")[0].as_py())
-        self._inputs = {name: self._remembered(entry, memory.get(name)) for name, entry in self._entries.items()}
+        self._inputs = {
+            name: self._remembered(entry, memory.get(name)) for name, entry in self._entries.items()
+        }
         self._graph.restore_arcs(json.loads(slices[PROGRESS].column("arcs")[0].as_py()))
         (self._progress,) = progress_of_slice(slices[PROGRESS].select(["progress"]))
         state: dict[str, dict[str, Rows]] = {station.id: {} for station in self._graph.stations}
@@ -315,14 +381,22 @@ class FragmentRunner:
         self._graph.restore(state)
 
     def _remembered(self, entry: Exchange, told: Mapping[str, Any] | None) -> InputMemory:
-        return InputMemory() if told is None else InputMemory.from_json(told, None if entry.source is None else entry.source.ingress)
+        return (
+            InputMemory()
+            if told is None
+            else InputMemory.from_json(told, None if entry.source is None else entry.source.ingress)
+        )
 
-    # ------------------------------------------------------------------------------------------------------- report
+    # -------------------------------------------------------------------------------------------------------
+    # report
 
     def report(self) -> dict[str, Any]:
-        """What this bucket did in the last micro-batch and what it waits for, as something that JSON can write."""
+        """What this bucket did in the last micro-batch and what it waits for, as something that
+        JSON can write."""
         why = explain_wait(self._graph, self._progress, None)
-        waits = [asdict(wait) | {"path": [astuple(step) for step in wait.path]} for wait in why.waits]
+        waits = [
+            asdict(wait) | {"path": [astuple(step) for step in wait.path]} for wait in why.waits
+        ]
         for wait in waits:
             entry, known = self._entries[wait["source"]], self._inputs[wait["source"]]
             wait["since"] = None if known.since is None else int(known.since * 1_000_000)
@@ -343,7 +417,10 @@ class FragmentRunner:
 
 def _rows_read(by_origin: Mapping[str, list[Chunk]]) -> int:
     """A source that several inputs read tells all of them the same."""
-    read = {origin.partition("#")[0]: sum(chunk.header.rows for chunk in chunks) for origin, chunks in by_origin.items()}
+    read = {
+        origin.partition("#")[0]: sum(chunk.header.rows for chunk in chunks)
+        for origin, chunks in by_origin.items()
+    }
     return sum(read.values())
 
 
@@ -356,7 +433,9 @@ def _signatures(fragment: Fragment, graph: QueryGraph) -> dict[str, str]:
         text = station.id
         if node is not None:
             read = [child.schema.to_string() for child in node.inputs]
-            way = getattr(node, "strategy", None) or type(station.operator).__name__  # what is kept depends on the evaluation
+            way = (
+                getattr(node, "strategy", None) or type(station.operator).__name__
+            )  # what is kept depends on the evaluation
             text = f"{node.label} {describe(node)} over {read}, by {way}"
         found[station.id] = text if station.operator.snapshot() else f"stateless {text}"
     return found

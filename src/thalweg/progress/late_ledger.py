@@ -22,7 +22,11 @@ class LateLedger:
     def note(self, batch: Batch, promise: Times, action: list[str]) -> None:
         if len(batch):
             self.count += len(batch)
-            table = batch.to_table().append_column("_promise", pa.array(promise)).append_column("_action", pa.array(action, pa.string()))
+            table = (
+                batch.to_table()
+                .append_column("_promise", pa.array(promise))
+                .append_column("_action", pa.array(action, pa.string()))
+            )
             self.tables.append(table)
 
     def take(self, schema: pa.Schema) -> pa.Table:

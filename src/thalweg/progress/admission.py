@@ -1,0 +1,65 @@
+"""How a source admits its events: its policies together, as one frozen fact of the plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from thalweg.progress.policies import Estimated, LateByRows, OnDemand, Policy, Quarantine, Timer
+
+__all__ = ["Ingress"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ingress:
+    """How a source's events are admitted: what is late, what becomes of it, which promises are
+    made.
+
+    An event is late when its sync time lies before the source's current promise: the latest CTI,
+    or, with `disorder` d, the largest sync time seen so far minus d (per partition when `partition`
+    names a column).
+    """
+
+    late: str = "error"
+    """`error`, `drop`, `adjust` (moved to the promise; dropped when nothing is left of it) or
+    `side` (to the ledger only)."""
+    disorder: int | None = None
+    """How much earlier than the newest event an event may be; None: only CTIs in the data make
+    promises."""
+    period: int | None = None
+    """Promises made from `disorder` are rounded down to a multiple of this."""
+    partition: str | None = None
+    """The column whose values have timelines of their own."""
+    low_watermark: tuple[int, int] | None = None
+    """With `partition`: (period, lag); a common promise at multiples of period, lag behind the
+    newest event of any partition."""
+    trusted: bool = False
+    """The elements come from another part of this system: they are taken as they are, and not
+    tracked."""
+    progress: tuple[Policy, ...] = ()
+    """More ways to come to a promise, beside `disorder`; the source promises the latest of what
+    they say."""
+    quarantine: Quarantine | None = None
+    """Which clocks are impossible; rows that show such a one are kept away from the others."""
+
+    @property
+    def observed(self) -> tuple[LateByRows | Estimated, ...]:
+        """The policies, beside `disorder`, that follow the rows themselves."""
+        return tuple(one for one in self.progress if isinstance(one, (LateByRows, Estimated)))
+
+    @property
+    def observes(self) -> bool:
+        """Whether promises follow from the times of rows that were seen."""
+        return self.disorder is not None or bool(self.observed)
+
+    @property
+    def clocks(self) -> tuple[Timer | OnDemand, ...]:
+        """The policies that follow a clock."""
+        return tuple(one for one in self.progress if isinstance(one, (Timer, OnDemand)))
+
+    @property
+    def timer(self) -> Timer | None:
+        return next((one for one in self.progress if isinstance(one, Timer)), None)
+
+    @property
+    def on_demand(self) -> OnDemand | None:
+        return next((one for one in self.progress if isinstance(one, OnDemand)), None)
