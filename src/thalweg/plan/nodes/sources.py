@@ -8,6 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from thalweg.errors import PlanError
+from thalweg.io.events import TimeColumns
+from thalweg.model.clocks import Clock
 from thalweg.plan.nodes.base import Node, require_known
 from thalweg.plan.properties import StreamProperties
 from thalweg.progress.admission import Ingress
@@ -26,6 +28,10 @@ class Source(Node):
     feed: Any = field(default=None, repr=False)
     """Where a runner finds its rows, if the source was made from something that can be read; plans
     do not look into it."""
+    times: TimeColumns | None = None
+    """Which columns of its rows are times, where it says so."""
+    clock: Clock = None
+    """The type of its times, where they are timestamps; None: whole ticks."""
 
     def __post_init__(self) -> None:
         if self.ingress.partition is not None:
@@ -56,6 +62,7 @@ class GroupInput(Node):
 
     columns: pa.Schema
     facts: StreamProperties
+    clock: Clock = None
 
     def __post_init__(self) -> None:
         self._settle(self.columns, self.facts)
