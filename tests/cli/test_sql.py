@@ -63,7 +63,10 @@ def answers(text: str) -> list[tuple[int, str, int, int]]:
     return sorted((_seconds(row["_start"]), row["src"], row["n"], row["bytes"]) for row in rows)
 
 
-def _seconds(time: str) -> int:
+def _seconds(time: str | int) -> int:
+    """Whole times are microseconds, timestamps are text."""
+    if isinstance(time, int):
+        return time // SECOND
     return int(datetime.fromisoformat(time).replace(tzinfo=UTC).timestamp())
 
 

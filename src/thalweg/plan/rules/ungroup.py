@@ -113,13 +113,23 @@ class _Ungroup:
             return _partitioned(node, keys)
         if isinstance(node, NumberRows):
             return {"partition": (*keys, *node.partition)}
-        if isinstance(node, Union) and partitions[0] != partitions[1]:
-            raise PlanError(
-                "group_apply: a union inside a group needs both sides to come from the group."
-            )
+        if isinstance(node, Union):
+            return self._united(node, partitions)
         if isinstance(node, (Join, ClipBy)):
             return self._paired(node, keys, partitions)
         return {}
+
+    def _united(self, node: Union, partitions: list[Partition]) -> dict[str, Any]:
+        """Windows have the key columns in front, projections behind: the right side follows the
+        order of the left."""
+        if partitions[0] != partitions[1]:
+            raise PlanError(
+                "group_apply: a union inside a group needs both sides to come from the group."
+            )
+        left, right = (self.rewrite(side)[0] for side in (node.left, node.right))
+        if left.schema.names == right.schema.names:
+            return {}
+        return {"right": Select(right, tuple((n, col(n)) for n in left.schema.names))}
 
     def _paired(
         self, node: Join | ClipBy, keys: Partition, partitions: list[Partition]
