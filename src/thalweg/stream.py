@@ -31,11 +31,11 @@ from thalweg.plan import nodes
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.applying import apply_node
 from thalweg.plan.explain import explain
+from thalweg.plan.expressions import START
 from thalweg.plan.join_windows import JoinWindow
 from thalweg.plan.nodes import Ingress, Named, Node
 from thalweg.plan.nodes.panes import Table, in_panes
 from thalweg.plan.properties import StreamProperties
-from thalweg.plan.rules.substitution import START
 from thalweg.plan.strategies import Volume
 from thalweg.plan.wid_windows import (
     by_tuple_windows,
