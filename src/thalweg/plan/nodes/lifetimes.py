@@ -249,6 +249,8 @@ class Chop(LifetimeOperator):
                 payload_start_key=False,
                 constant_duration=None,
                 group_ctis=False,
+                # the last piece of a row without an end is cut again as progress moves
+                firm_ends=before.firm_ends and before.constant_duration is not None,
                 insert_only=before.insert_only and before.constant_duration is not None,
             ),
         )

@@ -107,7 +107,10 @@ class Source(Leaf):
             raise PlanError(
                 f"source {self.name!r}: late must be 'error', 'drop', 'adjust' or 'side'; got {self.ingress.late!r}."
             )
-        self._settle(self.columns, self.declared)
+        facts = self.declared
+        if self.ingress.late == "adjust":  # a late row keeps its end and starts later
+            facts = facts.but(constant_duration=None, firm_ends=facts.insert_only)
+        self._settle(self.columns, facts)
 
     @property
     def state(self) -> str | None:

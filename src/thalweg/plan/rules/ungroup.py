@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from thalweg.errors import PlanError
 from thalweg.expr import col
-from thalweg.plan.nodes import GroupApply, GroupInput, Named, Node, Select, find
+from thalweg.plan.nodes import GroupApply, GroupInput, Named, Node, Select, Union, find
 
 __all__ = ["apply", "name"]
 
@@ -67,7 +67,18 @@ class _Ungroup:
         partitions = [partition for _, partition in below]
         keys = max(partitions, key=len, default=())
         changes = node.group_changes(keys, partitions) if keys else {}
-        return node.with_children(*(child for child, _ in below), **changes), keys
+        inputs = [child for child, _ in below]
+        if keys and isinstance(node, Union):
+            inputs = [_in_order(child, inputs[0].schema.names) for child in inputs]
+        return node.with_children(*inputs, **changes), keys
+
+
+def _in_order(node: Node, names: list[str]) -> Node:
+    """Windows have the key columns in front, projections behind: the sides of a union get the order
+    of the first."""
+    if node.schema.names == names:
+        return node
+    return Select(node, tuple((name, col(name)) for name in names))
 
 
 def _all(node: Node) -> Named:
