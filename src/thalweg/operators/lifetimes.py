@@ -30,6 +30,8 @@ __all__ = ["LifetimeKernel"]
 class LifetimeKernel(Operator):
     """The shared part of all lifetime operators."""
 
+    row_by_row = True
+
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
 
