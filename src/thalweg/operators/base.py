@@ -53,6 +53,8 @@ class Operator(ABC):
     """A kernel with `ports` inputs. `schema` is that of its output."""
 
     ports: int = 1
+    row_by_row: bool = False
+    """Whether each row is answered by itself, at once and without state."""
     schema: pa.Schema
 
     @abstractmethod
