@@ -1026,7 +1026,7 @@ class WindowedStream:
                 raise PlanError(
                     f"aggregate: {name}={call!r} is not an aggregate; write {name}=count() or {name}=sum_('column').{_moved(name)}"
                 )
-        aggregates = {name: self._read(call) for name, call in aggregates.items()}
+        calls = tuple((name, self._read(call)) for name, call in calls)
         if isinstance(self.window, WindowKind):
             return Stream(
                 nodes.WidAggregate(

@@ -11,8 +11,9 @@ import pyarrow as pa
 from thalweg.expr import Cast, Column, Expr
 from thalweg.expr.fields import with_fields
 from thalweg.model.clocks import Clock, common_clock
-from thalweg.plan.nodes.base import Node, walk
+from thalweg.plan.nodes.base import Node
 from thalweg.plan.nodes.sources import GroupInput, Source
+from thalweg.plan.nodes.traversal import walk
 
 __all__ = ["as_ticks", "clock_of", "understood", "with_clock"]
 
