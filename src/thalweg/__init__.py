@@ -23,6 +23,7 @@ from thalweg.model import (
     point,
     remove,
 )
+from thalweg.patterns import sequence
 from thalweg.plan.aggregates import (
     approx_percentile,
     arg_max,
@@ -108,6 +109,7 @@ __all__ = [
     "rows",
     "run",
     "same_window",
+    "sequence",
     "source",
     "sql",
     "stddev",

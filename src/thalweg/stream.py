@@ -299,7 +299,7 @@ class Stream:
 
     def clip_by(self, other: Stream, on: On = None) -> Stream:
         """Each row ends, at the latest, at the next start of a matching row of the other stream."""
-        return Stream(nodes.ClipBy(self.node, _stream(other, "clip_by").node, *_pairs(on)))
+        return Stream(nodes.ClipBy(self.node, require_stream(other, "clip_by").node, *_pairs(on)))
 
     def edges(self, on: On = None) -> Stream:
         """Samples of a signal: each row lasts until the next row of the same key starts."""
@@ -384,7 +384,7 @@ class Stream:
 
     def union(self, *others: Stream) -> Stream:
         """The rows of all."""
-        level = [self.node, *(_stream(other, "union").node for other in others)]
+        level = [self.node, *(require_stream(other, "union").node for other in others)]
         while len(level) > 1:  # a row passes few unions, however many streams there are
             pairs = [nodes.Union(*level[at : at + 2]) for at in range(0, len(level) - 1, 2)]
             level = [*pairs, *level[2 * len(pairs) :]]
@@ -411,7 +411,7 @@ class Stream:
         `endless` names it (`"left"`, `"right"`): it is then kept for ever, as a table of reference
         is.
         """
-        right = _stream(other, "join")
+        right = require_stream(other, "join")
         kept = (endless,) if isinstance(endless, str) else tuple(endless)
         if how not in nodes.JOIN_KINDS:
             raise PlanError(
@@ -437,7 +437,9 @@ class Stream:
             )
         shared = _shared_keys(left_keys, right_keys) if select is None else set()
         result = (
-            _default_result(self.schema, right.schema, shared) if select is None else _named(select)
+            _default_result(self.schema, right.schema, shared)
+            if select is None
+            else named_columns(select)
         )
         mine: Named = ()
         theirs: Named = ()
@@ -445,13 +447,13 @@ class Stream:
             mine = (
                 one_side(result, self.schema, right.schema, "l")
                 if left_only is None
-                else _named(left_only)
+                else named_columns(left_only)
             )
         if how in ("right", "full"):
             theirs = (
                 one_side(result, right.schema, self.schema, "r", shared)
                 if right_only is None
-                else _named(right_only)
+                else named_columns(right_only)
             )
         return Stream(
             nodes.Join(
@@ -532,7 +534,7 @@ class Stream:
         join. In outer, semi and anti joins a row counts as one: it is matched when it has a partner
         at all.
         """
-        right = _stream(other, "window_join")
+        right = require_stream(other, "window_join")
         if not isinstance(window, JoinWindow):
             raise PlanError(
                 f"window_join: window must be band(...), ranges(...), same_window(...) or widjoin(...); got {window!r}."
@@ -558,7 +560,7 @@ class Stream:
                 how=how,
                 result=_default_result(self.schema, right.schema, shared)
                 if select is None
-                else _named(select),
+                else named_columns(select),
                 shared=shared,
                 at=at,
             )
@@ -582,7 +584,7 @@ class Stream:
         answer is taken back and given again. `how="left"` keeps rows without a match. Results are
         points at the left time.
         """
-        right = _stream(other, "asof_join")
+        right = require_stream(other, "asof_join")
         if how not in ("inner", "left"):
             raise PlanError(
                 f"asof_join: how must be inner or left{did_you_mean(how, ('inner', 'left'))} Got {how!r}."
@@ -590,7 +592,9 @@ class Stream:
         keys = _pairs(on)
         shared = _shared_keys(*keys) if select is None else set()
         result = (
-            _default_result(self.schema, right.schema, shared) if select is None else _named(select)
+            _default_result(self.schema, right.schema, shared)
+            if select is None
+            else named_columns(select)
         )
         limit = None if within is None else positive_ticks(within, "asof_join within")
         return Stream(
@@ -631,15 +635,19 @@ class Stream:
         `select` chooses the result instead: the keys are `key_<name>` there.
         """
         named = (
-            _named(keys)
+            named_columns(keys)
             if isinstance(keys, Mapping)
-            else _named([keys] if isinstance(keys, str) else keys)
+            else named_columns([keys] if isinstance(keys, str) else keys)
         )
         group = nodes.GroupInput(self.schema, self.properties)
-        inner = _stream(query(Stream(group)), "group_apply: the query")
+        inner = require_stream(query(Stream(group)), "group_apply: the query")
         return Stream(
             nodes.GroupApply(
-                self.node, named, group, inner.node, None if select is None else _named(select)
+                self.node,
+                named,
+                group,
+                inner.node,
+                None if select is None else named_columns(select),
             )
         )
 
@@ -758,20 +766,10 @@ def join_all(
         raise PlanError(
             "join_all: give at least two streams by name: {'orders': orders, 'payments': payments, ...}."
         )
-    nodes_ = {name: _stream(stream, f"join_all: {name}").node for name, stream in streams.items()}
-    keys = (
-        {name: on.get(name, ()) for name in streams}
-        if isinstance(on, Mapping)
-        else dict.fromkeys(streams, on)
-    )
-    exprs = {
-        name: tuple(as_expr(key) for key in ([given] if isinstance(given, str) else given))
-        for name, given in keys.items()
+    nodes_ = {
+        name: require_stream(stream, f"join_all: {name}").node for name, stream in streams.items()
     }
-    if len({len(given) for given in exprs.values()}) > 1:
-        raise PlanError(
-            f"join_all: every stream needs the same number of keys; got { ({n: len(k) for n, k in exprs.items()}) }."
-        )
+    exprs = keys_by_name(on, streams, "join_all")
     lengths = {name: sizes[name] if isinstance(sizes, Mapping) else sizes for name in streams}
     ticks = {
         name: positive_ticks(size, f"join_all, size of {name}") for name, size in lengths.items()
@@ -788,9 +786,30 @@ def join_all(
             exprs,
             ticks,
             predicate=predicate,
-            result=every if select is None else _named(select),
+            result=every if select is None else named_columns(select),
         )
     )
+
+
+def keys_by_name(
+    on: Mapping[str, str | Sequence[str]] | str | Sequence[str],
+    streams: Mapping[str, Stream],
+    what: str,
+) -> dict[str, tuple[Expr, ...]]:
+    """The keys of each stream: columns that all have, or given for each."""
+    given = (
+        {name: on.get(name, ()) for name in streams}
+        if isinstance(on, Mapping)
+        else dict.fromkeys(streams, on)
+    )
+    keys = {
+        name: tuple(as_expr(key) for key in ([names] if isinstance(names, str) else names))
+        for name, names in given.items()
+    }
+    if len({len(names) for names in keys.values()}) > 1:
+        counts = {name: len(names) for name, names in keys.items()}
+        raise PlanError(f"{what}: every stream needs the same number of keys; got {counts}.")
+    return keys
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -1112,7 +1131,7 @@ def _lasting(duration: Duration | None, what: str) -> int:
     return INFINITY if endless else positive_ticks(duration, what)  # type: ignore[arg-type]
 
 
-def _stream(value: object, what: str) -> Stream:
+def require_stream(value: object, what: str) -> Stream:
     if not isinstance(value, Stream):
         hint = (
             " Finish it with .aggregate(...) or .top_k(...)."
@@ -1123,7 +1142,7 @@ def _stream(value: object, what: str) -> Stream:
     return value
 
 
-def _named(columns: Columns) -> Named:
+def named_columns(columns: Columns) -> Named:
     if isinstance(columns, Mapping):
         return tuple((name, as_expr(value)) for name, value in columns.items())
     return tuple((name.split(".")[-1], as_expr(name)) for name in columns)

@@ -11,6 +11,7 @@ from thalweg.operators.base import Operator
 from thalweg.operators.bins_aggregate import BinsAggregateKernel
 from thalweg.operators.bucket_aggregate import BucketAggregateKernel
 from thalweg.operators.chop import ChopKernel
+from thalweg.operators.chronicle import ChronicleKernel
 from thalweg.operators.clip_by import ClipByKernel
 from thalweg.operators.clip_duration import ClipDurationKernel
 from thalweg.operators.consistency import Consistency
@@ -79,6 +80,7 @@ _KERNELS: dict[type[Node], Callable[[Any], Operator]] = {
     nodes.Quantize: QuantizeKernel,
     nodes.SessionLifetime: SessionLifetimeKernel,
     nodes.Union: UnionKernel,
+    nodes.Chronicle: ChronicleKernel,
     nodes.ClipBy: ClipByKernel,
     nodes.Stitch: StitchKernel,
     nodes.Distinct: DistinctKernel,

@@ -1,6 +1,6 @@
-"""Retime: R' = {(f(s, p), g(s, p), p) | f < g}.
+"""Retime: R' = {(f(s, p), g(s, e, p), p) | f < g}.
 
-The end of the input is forgotten, so that an adjust matters only when it removes its row. A row
+Where g does not read the end of the input, an adjust matters only when it removes its row. A row
 with a null end is left out. Promises pass through f as in `alter_lifetime`. No state.
 """
 
@@ -31,10 +31,12 @@ class RetimeKernel(LifetimeKernel):
 
     def __init__(self, node: Retime) -> None:
         super().__init__(node.schema)
-        self._start, self._end = node.start, node.end
+        self._start, self._end, self._reads_end = node.start, node.end, node.reads_end
 
     def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
         frame = frame_of(payload, start)
+        if self._reads_end:
+            frame = Frame({**frame.columns, "_end": pa.array(end)}, frame.length)
         return _ticks(self._start, frame), _ticks(self._end, frame)
 
     def promise(self, cti: int) -> int:

@@ -2,6 +2,7 @@
 
 from thalweg.plan.nodes.apply import WindowApply
 from thalweg.plan.nodes.base import Named, Node, lifetime_schema, walk
+from thalweg.plan.nodes.chronicle import Chronicle
 from thalweg.plan.nodes.groups import (
     Distinct,
     GroupApply,
@@ -33,6 +34,7 @@ __all__ = [
     "JOIN_KINDS",
     "AlterLifetime",
     "Chop",
+    "Chronicle",
     "ClipBy",
     "ClipDuration",
     "CombinePanes",

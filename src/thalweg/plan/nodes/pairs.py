@@ -12,7 +12,7 @@ from thalweg.plan.nodes.base import Named, Node, columns_schema, lifetime_schema
 from thalweg.plan.nodes.bounds import refuse_endless
 from thalweg.plan.properties import StreamProperties
 
-__all__ = ["JOIN_KINDS", "ClipBy", "Join", "Union"]
+__all__ = ["JOIN_KINDS", "ClipBy", "Join", "Union", "comparable", "pair_schema"]
 
 
 JOIN_KINDS = ("inner", "left", "right", "full", "semi", "anti")
@@ -97,7 +97,7 @@ class Join(Node):
                 one.type_in(lifetime_schema(self.left.schema)),
                 two.type_in(lifetime_schema(self.right.schema)),
             )
-            if not _comparable(*kinds):
+            if not comparable(*kinds):
                 raise TypeMismatchError(
                     f"join: {one} is {kinds[0]} and {two} is {kinds[1]}; keys must be of one type."
                 )
@@ -126,18 +126,21 @@ class Join(Node):
         self._settle(schema, StreamProperties(insert_only=inserts, firm_ends=firm))
 
     def pair_schema(self) -> pa.Schema:
-        """What the predicate and the result expressions see: `l.x`, `r.x`, and each name alone
-        where only one side has it."""
-        fields_ = [pa.field(f"l.{f.name}", f.type) for f in self.left.schema] + [
-            pa.field(f"r.{f.name}", f.type) for f in self.right.schema
-        ]
-        fields_ += [f for f in self.left.schema if f.name not in self.right.schema.names]
-        fields_ += [f for f in self.right.schema if f.name not in self.left.schema.names]
-        fields_ += [pa.field("l._start", pa.int64()), pa.field("r._start", pa.int64())]
-        return pa.schema(fields_)
+        """What the predicate and the result expressions see of a pair."""
+        return pair_schema(self.left.schema, self.right.schema)
 
 
-def _comparable(one: pa.DataType, two: pa.DataType) -> bool:
+def pair_schema(left: pa.Schema, right: pa.Schema) -> pa.Schema:
+    """The columns of a pair: `l.x`, `r.x`, and each name alone where only one side has it."""
+    fields = [pa.field(f"l.{f.name}", f.type) for f in left]
+    fields += [pa.field(f"r.{f.name}", f.type) for f in right]
+    fields += [f for f in left if f.name not in right.names]
+    fields += [f for f in right if f.name not in left.names]
+    fields += [pa.field("l._start", pa.int64()), pa.field("r._start", pa.int64())]
+    return pa.schema(fields)
+
+
+def comparable(one: pa.DataType, two: pa.DataType) -> bool:
     return bool(
         one == two
         or (pa.types.is_integer(one) and pa.types.is_integer(two))
@@ -190,7 +193,7 @@ class ClipBy(Node):
                 one.type_in(lifetime_schema(self.left.schema)),
                 two.type_in(lifetime_schema(self.right.schema)),
             )
-            if not _comparable(*kinds):
+            if not comparable(*kinds):
                 raise TypeMismatchError(
                     f"clip_by: {one} is {kinds[0]} and {two} is {kinds[1]}; keys must be of one type."
                 )
