@@ -7,8 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thalweg.model.rows import Codes
+from thalweg.model.time import Times
 
-__all__ = ["rank_values"]
+__all__ = ["on_one_axis", "rank_values"]
 
 
 def rank_values(column: pa.Array) -> Codes:
@@ -28,3 +29,16 @@ def rank_values(column: pa.Array) -> Codes:
         column = column.cast(pa.int8())
     ranks: Codes = pc.rank(column, sort_keys="ascending", tiebreaker="dense").to_numpy()
     return ranks.astype(np.int64) - 1
+
+
+def on_one_axis(*places: tuple[Codes, Times]) -> list[Codes]:
+    """Numbers that sort like (key, time), comparable with each other; for binary search.
+
+    >>> on_one_axis((np.array([0, 1]), np.array([7, 3])), (np.array([1]), np.array([5])))
+    [array([2, 3]), array([4])]
+    """
+    times = np.concatenate([time for _, time in places])
+    _, rank = np.unique(times, return_inverse=True)
+    span = int(rank.max(initial=0)) + 1
+    cuts = np.cumsum([len(time) for _, time in places])[:-1]
+    return [key * span + part for (key, _), part in zip(places, np.split(rank, cuts), strict=True)]

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta, Weights
-from thalweg.model.ordering import rank_values
+from thalweg.model.ordering import on_one_axis, rank_values
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Bools, Codes, Rows, encode, encode_together
 from thalweg.model.time import INFINITY, MIN_TIME, Times
@@ -341,7 +341,7 @@ def _match(left: _Line, right: _Line, lefts: Weights, rights: Weights, look: _Lo
         np.repeat(np.arange(len(rights)), rights),
     )
     key, asked = left.key[waiting], right.key[asking]
-    starts, ends, times, begins, finals = _on_one_axis(
+    starts, ends, times, begins, finals = on_one_axis(
         (key, left.rows.start[waiting]),
         (key, left.rows.end[waiting]),
         (asked, right.rows.start[asking]),
@@ -379,15 +379,6 @@ def _serve_keys(
     last = np.flatnonzero(np.append(asked[1:] != asked[:-1], True)) if len(asked) else asked
     first[asked[last]] = np.maximum(first[asked[last]], left[last])
     return item, first
-
-
-def _on_one_axis(*places: tuple[Codes, Times]) -> list[Codes]:
-    """Numbers that sort like (key, time), comparable with each other."""
-    times = np.concatenate([time for _, time in places])
-    _, rank = np.unique(times, return_inverse=True)
-    span = int(rank.max(initial=0)) + 1
-    cuts = np.cumsum([len(time) for _, time in places])[:-1]
-    return [key * span + part for (key, _), part in zip(places, np.split(rank, cuts), strict=True)]
 
 
 def _waiting_differs(left: _Line, before: _Match, after: _Match, keys: int) -> Bools:

@@ -17,6 +17,7 @@ from thalweg.operators.clip_duration import ClipDurationKernel
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.coverage import CoverageKernel
 from thalweg.operators.describe import DescribeKernel
+from thalweg.operators.detect import DetectKernel
 from thalweg.operators.distinct import DistinctKernel
 from thalweg.operators.extend import ExtendKernel
 from thalweg.operators.grid_apply import GridApplyKernel
@@ -85,6 +86,7 @@ _KERNELS: dict[type[Node], Callable[[Any], Operator]] = {
     nodes.Stitch: StitchKernel,
     nodes.Distinct: DistinctKernel,
     nodes.Describe: DescribeKernel,
+    nodes.Detect: DetectKernel,
     nodes.NumberRows: NumberRowsKernel,
 }
 

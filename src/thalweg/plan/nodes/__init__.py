@@ -3,6 +3,7 @@
 from thalweg.plan.nodes.apply import WindowApply
 from thalweg.plan.nodes.base import Named, Node, lifetime_schema, walk
 from thalweg.plan.nodes.chronicle import Chronicle
+from thalweg.plan.nodes.detect import Detect
 from thalweg.plan.nodes.groups import (
     Distinct,
     GroupApply,
@@ -39,6 +40,7 @@ __all__ = [
     "ClipDuration",
     "CombinePanes",
     "Describe",
+    "Detect",
     "Distinct",
     "Extend",
     "GroupApply",
