@@ -23,7 +23,7 @@ from thalweg.model import (
     point,
     remove,
 )
-from thalweg.patterns import sequence
+from thalweg.patterns import event, no_event, one_of, optional, repeated, sequence, then
 from thalweg.plan.aggregates import (
     approx_percentile,
     arg_max,
@@ -84,6 +84,7 @@ __all__ = [
     "elements_of",
     "equivalent",
     "estimated",
+    "event",
     "events",
     "first",
     "from_files",
@@ -97,7 +98,10 @@ __all__ = [
     "lit",
     "max_",
     "min_",
+    "no_event",
     "on_demand",
+    "one_of",
+    "optional",
     "ordered",
     "percentile",
     "point",
@@ -106,6 +110,7 @@ __all__ = [
     "rank",
     "records",
     "remove",
+    "repeated",
     "rows",
     "run",
     "same_window",
@@ -115,6 +120,7 @@ __all__ = [
     "stddev",
     "sum_",
     "table",
+    "then",
     "timer",
     "variance",
     "widjoin",

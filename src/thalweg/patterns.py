@@ -1,4 +1,5 @@
-"""Patterns over events: sequences of steps, for each key, within a bound."""
+"""Patterns over events: sequences of steps in four contexts (`sequence`), and the parts of regular
+patterns (for `Stream.detect`)."""
 
 from __future__ import annotations
 
@@ -8,11 +9,32 @@ from thalweg.errors import PlanError
 from thalweg.expr import Column, ExprLike, as_expr
 from thalweg.model.time import Duration, duration_us
 from thalweg.plan import sequences
+from thalweg.plan.automata import Pattern, Repeat, event, no_event, one_of, then
 from thalweg.plan.nodes import Named
 from thalweg.plan.sequences import Mode
 from thalweg.stream import Columns, Stream, keys_by_name, named_columns, require_stream
 
-__all__ = ["sequence"]
+__all__ = [
+    "event",
+    "no_event",
+    "one_of",
+    "optional",
+    "repeated",
+    "sequence",
+    "then",
+]
+
+
+def repeated(part: Pattern, *, least: int = 1) -> Pattern:
+    """A part one or more times, or with `least=0` any number of times."""
+    if least not in (0, 1):
+        raise PlanError(f"repeated: least must be 0 or 1; got {least!r}.")
+    return Repeat(part, least)
+
+
+def optional(part: Pattern) -> Pattern:
+    """A part once or not at all."""
+    return Repeat(part, 0, once=True)
 
 
 def sequence(

@@ -19,23 +19,26 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from thalweg.errors import (
+    ExpressionError,
     PlanError,
     TypeMismatchError,
     UnknownColumnError,
     WindowError,
     did_you_mean,
 )
-from thalweg.expr import Column, Expr, ExprLike, as_expr, lit
+from thalweg.expr import Column, Expr, ExprLike, as_expr, col, lit
 from thalweg.model.time import INFINITY, Duration, duration_us
 from thalweg.plan import nodes
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.applying import apply_node
+from thalweg.plan.automata import Pattern
 from thalweg.plan.explain import explain
+from thalweg.plan.expressions import START
 from thalweg.plan.join_windows import JoinWindow
 from thalweg.plan.nodes import Ingress, Named, Node
+from thalweg.plan.nodes.detect import Simultaneous
 from thalweg.plan.nodes.panes import Table, in_panes
 from thalweg.plan.properties import StreamProperties
-from thalweg.plan.rules.substitution import START
 from thalweg.plan.strategies import Volume
 from thalweg.plan.wid_windows import (
     by_tuple_windows,
@@ -56,6 +59,8 @@ Keys: TypeAlias = "str | Sequence[str] | Mapping[str, ExprLike]"
 """Grouping keys: columns, or names with the expressions that give them."""
 On: TypeAlias = "str | Expr | Sequence[str | Expr] | Mapping[str, ExprLike] | None"
 """Join keys: expressions that both sides have, or left expressions with their right ones."""
+Registers: TypeAlias = "Mapping[str, str | pa.DataType | tuple[str | pa.DataType, Any]]"
+
 Columns: TypeAlias = "Mapping[str, ExprLike] | Sequence[str]"
 
 _TYPE_NAMES = {
@@ -268,9 +273,16 @@ class Stream:
     # ---------------------------------------------------------------------------------------------------
     # lifetimes
 
-    def set_duration(self, duration: Duration | None) -> Stream:
-        """Every row lasts this long; `None` or `"forever"`: without end."""
-        return Stream(nodes.SetDuration(self.node, _lasting(duration, "set_duration")))
+    def set_duration(self, duration: Duration | Expr | None) -> Stream:
+        """Every row lasts this long; `None` or `"forever"`: without end.
+
+        An expression over `_start` and the columns (`col("ttl")`, or text that is no duration, such
+        as `"ttl * 2"`) gives each row its own; a row with a null or no positive one is left out.
+        """
+        lasts = _duration_or_expr(duration)
+        if isinstance(lasts, Expr):
+            return Stream(nodes.Retime(self.node, col("_start"), col("_start") + lasts))
+        return Stream(nodes.SetDuration(self.node, _lasting(lasts, "set_duration")))
 
     def points(self) -> Stream:
         """Every row lasts the smallest duration."""
@@ -730,6 +742,37 @@ class Stream:
         """Windows of a kind of your own: its three functions and `time_range`."""
         return GroupedStream(self.node, ()).windows(kind)
 
+    def detect(
+        self,
+        pattern: Pattern,
+        *,
+        within: Duration,
+        registers: Registers | None = None,
+        overlap: bool = True,
+        simultaneous: Simultaneous = "sequence",
+    ) -> Stream:
+        """Runs of events, in the order of time, that match a pattern of `event`, `then`, `one_of`,
+        `repeated`, `optional`; each event of the run must take part.
+
+        `registers` gather values along the way: names with a type, or with a type and the value to
+        begin with. They are the columns of a match, which lives from its last event until `within`
+        after its first. Without `overlap` a new run begins only when the last one is over.
+
+        >>> s = source("s", {"v": "int64"})
+        >>> from thalweg.patterns import event, repeated, then
+        >>> up = event("v > top", keep={"top": "v", "n": "n + 1"})
+        >>> s.detect(then(event("true", keep={"top": "v"}), repeated(up)), within="1 min",
+        ...          registers={"top": "int64", "n": ("int64", 0)})
+        <Stream detect (top int64, n int64)>
+        """
+        return GroupedStream(self.node, ()).detect(
+            pattern,
+            within=within,
+            registers=registers,
+            overlap=overlap,
+            simultaneous=simultaneous,
+        )
+
     def number_rows(self, *, partition_by: str | Sequence[str] = ()) -> Stream:
         """Each row with the number `_row` under which it arrives here, from 1; row windows after it
         count by that number."""
@@ -818,6 +861,35 @@ class GroupedStream:
 
     node: Node
     keys: tuple[str, ...]
+
+    def detect(
+        self,
+        pattern: Pattern,
+        *,
+        within: Duration,
+        registers: Registers | None = None,
+        overlap: bool = True,
+        simultaneous: Simultaneous = "sequence",
+    ) -> Stream:
+        """Runs of events of a group that match a pattern; see `Stream.detect`."""
+        typed = {
+            name: given if isinstance(given, tuple) else (given, None)
+            for name, given in (registers or {}).items()
+        }
+        return Stream(
+            nodes.Detect(
+                self.node,
+                pattern,
+                positive_ticks(within, "detect within"),
+                tuple(
+                    nodes.Register(name, _arrow_type(kind, f"detect: the register {name!r}"), value)
+                    for name, (kind, value) in typed.items()
+                ),
+                self.keys,
+                overlap,
+                simultaneous,
+            )
+        )
 
     def __repr__(self) -> str:
         return f"<GroupedStream by {', '.join(self.keys)} of ({_show(self.node.schema)})>"
@@ -1124,6 +1196,20 @@ def _not_negative(value: Duration, what: str) -> int:
     if ticks < 0:
         raise WindowError(f"{what} must not be negative; got {value!r}.")
     return ticks
+
+
+def _duration_or_expr(value: Duration | Expr | None) -> Duration | Expr | None:
+    """Text that reads as a duration is one; other text is an expression."""
+    if not isinstance(value, str) or value == "forever":
+        return value
+    try:
+        return duration_us(value)
+    except WindowError:
+        try:
+            found = as_expr(value)
+        except ExpressionError:
+            return value  # the mistake is in a duration: its own message is the better one
+        return found if found.columns() else value
 
 
 def _lasting(duration: Duration | None, what: str) -> int:

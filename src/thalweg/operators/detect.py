@@ -129,9 +129,7 @@ class DetectKernel(Operator):
         make = _Line.of_sets if self._node.simultaneous == "set" else _Line.of_events
         return make(events.payload, code[unit], events.start)
 
-    def _matches(
-        self, line: _Line, keys: _Keys, first: Times, last: Times, sign: int
-    ) -> Delta:
+    def _matches(self, line: _Line, keys: _Keys, first: Times, last: Times, sign: int) -> Delta:
         if not len(line.time):
             return Delta.empty(self.schema)
         if self._node.overlap:
@@ -173,9 +171,7 @@ class DetectKernel(Operator):
         if self._resume.num_rows:
             known = keys.codes(self._resume, self._resume_keys)
             mine = np.flatnonzero(known >= 0)
-            time, skip = (
-                self._resume.column(name).to_numpy()[mine] for name in ("time", "skip")
-            )
+            time, skip = (self._resume.column(name).to_numpy()[mine] for name in ("time", "skip"))
             places, resumed = on_one_axis((line.key, line.time), (known[mine], time))
             begin[known[mine]] = np.searchsorted(places, resumed, "left") + skip
         return np.minimum(begin, np.searchsorted(line.key, numbers, "right"))

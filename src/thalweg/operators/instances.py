@@ -16,7 +16,6 @@ from thalweg.expr import Frame
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import Times
 from thalweg.operators.frames import evaluate_mask
-from thalweg.plan.automata import Arc
 from thalweg.plan.nodes.detect import Detect
 
 __all__ = ["Events", "Found", "find", "reachable"]
@@ -102,14 +101,15 @@ def find(node: Detect, events: Events, starts: Codes) -> Found:
 
 
 def _take_arc(
-    node: Detect, events: Events, threads: _Threads, position: Codes, arc: Arc
+    node: Detect, events: Events, threads: _Threads, position: Codes, arc: tuple[int, int]
 ) -> _Threads:
     """The threads that an arc takes one event further."""
-    here = np.flatnonzero(threads.state == arc.source)
+    source, target = arc
+    here = np.flatnonzero(threads.state == source)
     if not len(here):
         return threads.take(here)
     there = threads.take(here)
-    event = arc.event
+    event = node.automaton.events[target - 1]
     needed = event.condition.columns().union(*(value.columns() for _, value in event.keep))
     at = pa.array(position[here])
     columns = {name: events.columns[name].take(at) for name in needed & events.columns.keys()}
@@ -117,7 +117,7 @@ def _take_arc(
     if events.true is None:
         mask = evaluate_mask(event.condition, frame)
     else:
-        mask = events.true[node.automaton.events.index(event)][position[here]]
+        mask = events.true[target - 1][position[here]]
     passed = np.flatnonzero(mask)
     taken = there.take(passed)
     registers = dict(taken.registers)
@@ -128,7 +128,7 @@ def _take_arc(
             registers[register.name] = (
                 array if array.type == register.type else array.cast(register.type)
             )
-    return _Threads(taken.first, np.full(len(passed), arc.target), registers)
+    return _Threads(taken.first, np.full(len(passed), target), registers)
 
 
 def _concat(parts: list[_Threads], schema: pa.Schema) -> _Threads:

@@ -20,7 +20,6 @@ from thalweg.errors import PlanError
 from thalweg.expr import Expr, ExprLike, as_expr
 
 __all__ = [
-    "Arc",
     "Automaton",
     "Event",
     "OneOf",
@@ -109,9 +108,7 @@ def one_of(*parts: Pattern) -> Pattern:
     return _several(parts, OneOf, "one_of")
 
 
-def _several(
-    parts: tuple[Pattern, ...], kind: type[Then] | type[OneOf], what: str
-) -> Pattern:
+def _several(parts: tuple[Pattern, ...], kind: type[Then | OneOf], what: str) -> Pattern:
     for part in parts:
         if not isinstance(part, Pattern):
             raise PlanError(f"{what}: a part must be a pattern such as event(...); got {part!r}.")
@@ -121,46 +118,31 @@ def _several(
 
 
 @dataclass(frozen=True, slots=True)
-class Arc:
-    """From `source` (state 0 is the beginning) the event leads to `target`."""
-
-    source: int
-    target: int
-    event: Event
-
-
-@dataclass(frozen=True, slots=True)
 class Automaton:
-    """Arcs by events; a match is complete in the states `final`."""
+    """State n + 1 is the place behind event n of the pattern, state 0 the beginning. `arcs` are the
+    pairs of states that may follow each other; a match is complete in the states `final`."""
 
-    arcs: tuple[Arc, ...]
+    events: tuple[Event, ...]
+    arcs: tuple[tuple[int, int], ...]
     final: frozenset[int]
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """Every event of the pattern once."""
-        return tuple(dict.fromkeys(arc.event for arc in self.arcs))
 
     @property
     def open(self) -> frozenset[int]:
         """The states that an event may still lead on from."""
-        return frozenset(arc.source for arc in self.arcs)
+        return frozenset(source for source, _ in self.arcs)
 
     @classmethod
     def of(cls, pattern: Pattern) -> Automaton:
         """
         >>> a, b = event("x = 1"), event("x = 2")
         >>> machine = Automaton.of(then(a, Repeat(b, 0)))
-        >>> [(arc.source, arc.target) for arc in machine.arcs], sorted(machine.final)
-        ([(0, 1), (1, 2), (2, 2)], [1, 2])
+        >>> machine.arcs, sorted(machine.final)
+        (((0, 1), (1, 2), (2, 2)), [1, 2])
         """
         places: list[Event] = []
         whole = _shape(pattern, places)
-        pairs = sorted({(0, place) for place in whole.first} | whole.follows)
-        if whole.empty and not whole.first:
-            raise PlanError("detect: the pattern has no event.")
-        arcs = tuple(Arc(before, after, places[after - 1]) for before, after in pairs)
-        return cls(arcs, whole.last)
+        pairs = {(0, place) for place in whole.first} | whole.follows
+        return cls(tuple(places), tuple(sorted(pairs)), whole.last)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from typing import Literal, TypeAlias, get_args
 from thalweg.errors import PlanError, did_you_mean
 from thalweg.expr import Column, Expr, call, lit
 from thalweg.model.time import INFINITY
+from thalweg.plan.expressions import START
 from thalweg.plan.nodes import (
     Chronicle,
     ClipBy,
@@ -41,7 +42,6 @@ from thalweg.plan.nodes import (
     Shift,
     Where,
 )
-from thalweg.plan.rules.substitution import START
 from thalweg.plan.window_joins import asof_join
 
 __all__ = ["MODES", "Mode", "Step", "sequence"]

@@ -11,6 +11,8 @@ import pyarrow as pa
 from thalweg.errors import PlanError, TypeMismatchError, UnknownColumnError
 from thalweg.plan.automata import Automaton, Pattern
 from thalweg.plan.nodes.base import Node, lifetime_schema, require_condition, require_known
+from thalweg.plan.nodes.families import GroupedOperator
+from thalweg.plan.nodes.groups import show_keys
 from thalweg.plan.properties import StreamProperties
 
 __all__ = ["Detect", "Register", "Simultaneous"]
@@ -28,7 +30,7 @@ class Register:
 
 
 @dataclass(frozen=True, eq=False)
-class Detect(Node):
+class Detect(GroupedOperator):
     """R' = {(t, s + within, keys + registers) | a run of events from s to t matches}.
 
     The events of a key stand in the order of their starts, ties by all columns. An instance begins
@@ -73,6 +75,26 @@ class Detect(Node):
     @cached_property
     def automaton(self) -> Automaton:
         return Automaton.of(self.pattern)
+
+    @property
+    def grouping(self) -> tuple[str, ...]:
+        return self.keys
+
+    @cached_property
+    def never_revises(self) -> bool:
+        return False
+
+    @property
+    def state(self) -> str | None:
+        return "events that a match may still need"
+
+    @property
+    def promise(self) -> str:
+        return "t"
+
+    @property
+    def details(self) -> str:
+        return f"{self.pattern} within {self.within}{show_keys(self.keys)}"
 
     def event_schema(self) -> pa.Schema:
         """What conditions and `keep` expressions read: the event, its start, the registers."""

@@ -9,12 +9,13 @@ import pyarrow as pa
 from thalweg.errors import TypeMismatchError
 from thalweg.expr import Expr
 from thalweg.plan.nodes.base import Node, lifetime_schema
+from thalweg.plan.nodes.families import LifetimeOperator
 
 __all__ = ["Retime"]
 
 
 @dataclass(frozen=True, eq=False)
-class Retime(Node):
+class Retime(LifetimeOperator):
     """R' = {(f(s, p), g(s, e, p), p) | f(s, p) < g(s, e, p)}: the start from an expression over
     `_start` and the payload, the end from one that may also read `_end`.
 
@@ -48,3 +49,15 @@ class Retime(Node):
     def reads_end(self) -> bool:
         """Whether the new end depends on the old one."""
         return "_end" in self.end.columns()
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return self.start, self.end
+
+    @property
+    def promise(self) -> str:
+        return "what follows from the promises for the columns it reads"
+
+    @property
+    def details(self) -> str:
+        return f"from {self.start} to {self.end}"
