@@ -209,11 +209,11 @@ class Stream:
         """The rows for which the condition is true."""
         return Stream(nodes.Where(self.node, as_expr(condition)))
 
-    def select(self, *names: str | Column, **columns: ExprLike) -> Stream:
+    def select(self, /, *names: str | Column, **columns: ExprLike) -> Stream:
         """Only these columns: existing ones by name, new ones as `name=expression`."""
         return Stream(nodes.Select(self.node, self._columns("select", names, columns)))
 
-    def with_columns(self, **columns: ExprLike) -> Stream:
+    def with_columns(self, /, **columns: ExprLike) -> Stream:
         """All columns, and new or replaced ones."""
         named = {name: Column(name) for name in self.schema.names} | {
             name: as_expr(value) for name, value in columns.items()
@@ -226,7 +226,7 @@ class Stream:
             _known(name, self.schema, "drop")
         return self.select(*(name for name in self.schema.names if name not in names))
 
-    def rename(self, **names: str) -> Stream:
+    def rename(self, /, **names: str) -> Stream:
         """`rename(old="new")`."""
         for old in names:
             _known(old, self.schema, "rename")
@@ -624,7 +624,7 @@ class Stream:
     # ------------------------------------------------------------------------------------------
     # groups and windows
 
-    def group_by(self, *keys: str | Column, **named: ExprLike) -> GroupedStream:
+    def group_by(self, /, *keys: str | Column, **named: ExprLike) -> GroupedStream:
         """The stream in groups, by columns or by `name=expression`."""
         names = tuple(name for name, _ in self._columns("group_by", keys, {}))
         for name in named:
@@ -693,49 +693,49 @@ class Stream:
 
     def sliding(
         self,
-        range: Size,  # noqa: A002
-        slide: Size = None,
+        size: Size,
+        hop: Size = None,
         *,
         over: str | Rows | Rank = "ts",
         partition_by: str | Sequence[str] = (),
         origin: Duration | None = 0,
     ) -> WindowedStream:
-        """Windows of the last `range`, a new one every `slide` (default: tumbling). A row belongs
-        to them by its start.
+        """Windows of the last `size`, a new one every `hop` (default: tumbling). A row belongs to
+        them by its start.
 
-        `over` is the time of the stream, `rows()` or `rank("ts")`; then range and slide count rows.
+        `over` is the time of the stream, `rows()` or `rank("ts")`; then size and hop count rows.
         `partition_by` divides the stream first, each part having windows of its own. `origin` is
         where windows over time begin; None: at the first row of all.
         """
         return GroupedStream(self.node, ()).sliding(
-            range, slide, over=over, partition_by=partition_by, origin=origin
+            size, hop, over=over, partition_by=partition_by, origin=origin
         )
 
     def landmark(
         self,
-        slide: Size,
+        hop: Size,
         *,
         over: str | Rows | Rank = "ts",
         partition_by: str | Sequence[str] = (),
         origin: Duration = 0,
     ) -> WindowedStream:
-        """Windows of everything so far, a new one every `slide`."""
+        """Windows of everything so far, a new one every `hop`."""
         return GroupedStream(self.node, ()).landmark(
-            slide, over=over, partition_by=partition_by, origin=origin
+            hop, over=over, partition_by=partition_by, origin=origin
         )
 
     def slide_by_tuple(
         self,
-        range: Duration,  # noqa: A002
+        size: Duration,
         *,
         every: int = 1,
         order: Rows | Rank | None = None,
         partition_by: str | Sequence[str] = (),
     ) -> WindowedStream:
-        """Windows of the last `range` of time, a new one at every tuple, or at every n-th in the
+        """Windows of the last `size` of time, a new one at every tuple, or at every n-th in the
         order of `rows()` or `rank("ts")`."""
         return GroupedStream(self.node, ()).slide_by_tuple(
-            range, every=every, order=order, partition_by=partition_by
+            size, every=every, order=order, partition_by=partition_by
         )
 
     def windows(self, kind: WindowKind) -> WindowedStream:
@@ -920,8 +920,8 @@ class GroupedStream:
 
     def sliding(
         self,
-        range: Size,  # noqa: A002
-        slide: Size = None,
+        size: Size,
+        hop: Size = None,
         *,
         over: str | Rows | Rank = "ts",
         partition_by: str | Sequence[str] = (),
@@ -929,31 +929,31 @@ class GroupedStream:
     ) -> WindowedStream:
         """Windows of the whole stream, in each of them the groups; `partition_by` instead gives
         every part windows of its own."""
-        node, window = sliding_windows(self.node, range, slide, over, _names(partition_by), origin)
+        node, window = sliding_windows(self.node, size, hop, over, _names(partition_by), origin)
         return self._windowed(node, window, _names(partition_by))
 
     def landmark(
         self,
-        slide: Size,
+        hop: Size,
         *,
         over: str | Rows | Rank = "ts",
         partition_by: str | Sequence[str] = (),
         origin: Duration = 0,
     ) -> WindowedStream:
         """Windows of everything so far, in each of them the groups."""
-        node, window = landmark_windows(self.node, slide, over, _names(partition_by), origin)
+        node, window = landmark_windows(self.node, hop, over, _names(partition_by), origin)
         return self._windowed(node, window, _names(partition_by))
 
     def slide_by_tuple(
         self,
-        range: Duration,  # noqa: A002
+        size: Duration,
         *,
         every: int = 1,
         order: Rows | Rank | None = None,
         partition_by: str | Sequence[str] = (),
     ) -> WindowedStream:
         """Windows that end at tuples of the whole stream, in each of them the groups."""
-        node, window = by_tuple_windows(self.node, range, every, order, _names(partition_by))
+        node, window = by_tuple_windows(self.node, size, every, order, _names(partition_by))
         return self._windowed(node, window, _names(partition_by))
 
     def windows(self, kind: WindowKind) -> WindowedStream:
@@ -1011,6 +1011,9 @@ class WindowedStream:
     expected: Volume | None = None
     table: Table | None = None
     sources: str | None = None
+    filled: tuple[tuple[Any, ...], ...] | None = None
+    id_column: str | None = None
+    strategy: str | None = None
 
     def __repr__(self) -> str:
         grouped = f" by {', '.join(self.keys)}" if self.keys else ""
@@ -1040,51 +1043,63 @@ class WindowedStream:
         """
         return replace(self, table=Table(slots, flush, every, late))
 
+    def fill(self, groups: Iterable[Any] | None = None) -> WindowedStream:
+        """The same windows, also where they are empty: `groups` lists those that get a row for empty
+        windows too (values, or tuples for several keys); a stream without groups needs none."""
+        if isinstance(self.window, WindowKind):
+            raise WindowError(
+                f"fill: only hopping and tumbling windows have empty windows to fill, not {self.window}."
+            )
+        return replace(self, filled=_filled(self.node.schema, self.keys, groups))
+
+    def with_id(self, name: str) -> WindowedStream:
+        """The same windows; `name` is the column for a window's id, where windows have one."""
+        if not isinstance(self.window, WindowKind):
+            raise WindowError(
+                f"with_id: the id of a window of {self.window} is its start; read `_start` of the answers."
+            )
+        return replace(self, id_column=name)
+
+    def using(self, strategy: str) -> WindowedStream:
+        """The same windows, evaluated in one of the ways that `explain` lists; without it the
+        cheapest is taken."""
+        return replace(self, strategy=strategy)
+
     def aggregate(
-        self,
-        *,
-        fill: bool | Iterable[Any] | None = None,
-        wid: str | None = None,
-        strategy: str | None = None,
-        **aggregates: AggregateCall,
+        self, aggregates: Mapping[str, AggregateCall] | None = None, /, **named: AggregateCall
     ) -> Stream:
         """One row for each window that has rows: the keys and the aggregates, `n=count(),
-        total=sum_("x")`.
+        total=sum_("x")`, or the same as a mapping of any names.
 
-        `fill` lists the groups that get a row for empty windows too (values, or tuples for several
-        keys); without groups it is just `True`. `wid` names a column for the window's id, where
-        windows have one. `strategy` says how hopping and slide-by-tuple windows are to be
-        evaluated; without it the cheapest way is taken (see `explain`).
+        How windows are evaluated, filled and numbered is said before: `using`, `fill`, `with_id`.
         """
-        for name, call in aggregates.items():
+        calls = tuple({**(aggregates or {}), **named}.items())
+        for name, call in calls:
             if not isinstance(call, AggregateCall):
                 raise PlanError(
-                    f"aggregate: {name}={call!r} is not an aggregate; write {name}=count() or {name}=sum_('column')."
+                    f"aggregate: {name}={call!r} is not an aggregate; write {name}=count() or {name}=sum_('column').{_moved(name)}"
                 )
         if isinstance(self.window, WindowKind):
-            if fill is not None and fill is not False:
-                raise WindowError(
-                    f"fill: only hopping and tumbling windows have empty windows to fill, not {self.window}."
-                )
             return Stream(
                 nodes.WidAggregate(
                     self.node,
                     self.window,
-                    tuple(aggregates.items()),
+                    calls,
                     self.keys,
                     self.partition,
-                    wid,
-                    strategy,
+                    self.id_column,
+                    self.strategy,
                 )
             )
-        if wid is not None:
-            raise WindowError(
-                f"wid: the id of a window of {self.window} is its start; read `_start` of the answers."
-            )
-        filled = _filled(self.node.schema, self.keys, fill=fill)
-        calls = tuple(aggregates.items())
         whole = nodes.WindowAggregate(
-            self.node, self.window, calls, self.keys, filled, strategy, self.expected, self.sources
+            self.node,
+            self.window,
+            calls,
+            self.keys,
+            self.filled,
+            self.strategy,
+            self.expected,
+            self.sources,
         )
         if self.table is None:
             return Stream(whole)
@@ -1098,7 +1113,8 @@ class WindowedStream:
     def apply(
         self,
         module: str,
-        *columns: ExprLike,
+        /,
+        *columns: ExprLike | Mapping[str, ExprLike],
         params: Mapping[str, Any] | None = None,
         clip: str | None = None,
         stamp: str | None = None,
@@ -1109,20 +1125,23 @@ class WindowedStream:
     ) -> Stream:
         """What a module, by its name, makes of each window.
 
-        `columns`, or `input=expression`, say what the module's inputs are; without any it gets the
-        columns of the same names. `params` initialise it. `clip` (none, left, right, full) cuts the
+        `columns`, or `input=expression` (or a mapping), say what the module's inputs are; without
+        any it gets the columns of the same names. `params` initialise it. `clip` (none, left, right, full) cuts the
         lifetimes that it sees, `stamp` (align, keep, clip, time-bound, unrestricted) says how long
         its output lives; both are the module's choice unless given. `on_error` is `fail` or `skip`;
         a call that takes longer than `time_limit` is an error. `name` is the column of an
         aggregate.
         """
+        plain = [column for column in columns if not isinstance(column, Mapping)]
+        for mapping in (column for column in columns if isinstance(column, Mapping)):
+            named = {**mapping, **named}
         return Stream(
             apply_node(
                 self.node,
                 self.window,
                 self.keys,
                 module,
-                columns,
+                plain,
                 named,
                 params,
                 clip,
@@ -1263,17 +1282,21 @@ def _default_result(left: pa.Schema, right: pa.Schema, shared: set[str]) -> Name
     return (*mine, *theirs)
 
 
+def _moved(name: str) -> str:
+    """Where an option went that used to be an argument of `aggregate`."""
+    method = {"fill": "fill(...)", "wid": 'with_id("w")', "strategy": 'using("panes")'}.get(name)
+    return "" if method is None else f" The option is a method before it: .{method}.aggregate(...)."
+
+
 def _filled(
-    schema: pa.Schema, keys: tuple[str, ...], *, fill: bool | Iterable[Any] | None
-) -> tuple[tuple[Any, ...], ...] | None:
-    if fill is None or fill is False:
-        return None
-    if fill is True:
+    schema: pa.Schema, keys: tuple[str, ...], fill: Iterable[Any] | None
+) -> tuple[tuple[Any, ...], ...]:
+    if fill is None:
         if keys:
             raise PlanError(f"fill: say which groups: a list of values of {', '.join(keys)}.")
         return ((),)
     if not keys:
-        raise PlanError("fill: this stream has no groups; write fill=True.")
+        raise PlanError("fill: this stream has no groups; write fill().")
     groups = tuple(group if isinstance(group, tuple) else (group,) for group in fill)
     types = [schema.field(key).type for key in keys]
     for group in groups:

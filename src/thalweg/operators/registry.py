@@ -154,7 +154,7 @@ def _aggregate(node: WindowAggregate, consistency: Consistency) -> Operator:
 
 
 def _on_a_grid(node: WindowAggregate, consistency: Consistency) -> GridOperator:
-    strategy = node.decide().strategy
+    strategy = node.chosen
     if strategy == "differential":
         return HoppingAggregateKernel(node, consistency)
     if strategy == "rows":
