@@ -20,12 +20,9 @@ from thalweg.testing._vector_data import PARTITION, Vector
 from thalweg.testing._vector_expr import VectorError, translate, translate_keys
 from thalweg.windows import SnapshotWindow
 
-__all__ = ["UNSUPPORTED", "ops_of", "order_matters", "plan_of", "unsupported"]
+__all__ = ["ops_of", "order_matters", "plan_of"]
 
 Op = Mapping[str, Any]
-
-UNSUPPORTED: dict[str, str] = {}
-"""Operations that no node stands for, with the reason."""
 
 _LATE = {"throw": "error", "drop": "drop", "adjust": "adjust"}
 _AGGREGATES = {
@@ -58,18 +55,6 @@ def ops_of(op: Op) -> Iterator[Op]:
     for name in ("in", "left", "right", "apply"):
         if name in op:
             yield from ops_of(op[name])
-
-
-def unsupported(vector: Vector) -> str | None:
-    """Why a case cannot be run at all, or None."""
-    return next(
-        (
-            f"{op['op']}: {UNSUPPORTED[op['op']]}"
-            for op in ops_of(vector.op)
-            if op["op"] in UNSUPPORTED
-        ),
-        None,
-    )
 
 
 def order_matters(vector: Vector) -> bool:
