@@ -37,6 +37,8 @@ __all__ = ["LifetimeKernel", "refuse_beyond", "ticks_of"]
 class LifetimeKernel(Operator):
     """The shared part of all lifetime operators."""
 
+    row_by_row = True
+
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
 

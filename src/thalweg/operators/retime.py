@@ -10,8 +10,13 @@ import numpy as np
 
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Rows
-from thalweg.model.time import Times
-from thalweg.operators.attribute_promises import move_progress, promise_of
+from thalweg.model.time import INFINITY, Times
+from thalweg.operators.attribute_promises import (
+    has_promises,
+    missing_promise,
+    move_progress,
+    promise_of,
+)
 from thalweg.operators.lifetimes import LifetimeKernel, ticks_of
 from thalweg.plan.nodes import Retime
 
@@ -30,6 +35,7 @@ class RetimeKernel(LifetimeKernel):
     def __init__(self, node: Retime) -> None:
         super().__init__(node.schema)
         self._start, self._end, self._reads_end = node.start, node.end, node.reads_end
+        self._promised = has_promises(node.start, node.input)
 
     def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
         begin, first = ticks_of(self._start, payload, start)
@@ -45,5 +51,10 @@ class RetimeKernel(LifetimeKernel):
 
     def needs(self, time: int) -> tuple[int, ...]:
         """A start that is a column has promises of its own, which come as far as the times it was
-        made of."""
+        made of; one that nothing promises anything about waits for the end."""
+        if not self._promised:
+            return (INFINITY,)
         return super().needs(time) if self._start.columns() <= {"_start"} else (time,)
+
+    def lacks(self) -> tuple[str, ...]:
+        return () if self._promised else (missing_promise(self._start),)
