@@ -1,6 +1,6 @@
-"""Retime: R' = {(f(s, p), g(s, p), p) | f < g}.
+"""Retime: R' = {(f(s, p), g(s, e, p), p) | f < g}.
 
-The end of the input is forgotten, so that an adjust matters only when it removes its row. A row
+Where g does not read the end of the input, an adjust matters only when it removes its row. A row
 with a null start or end is left out. Promises pass through f as in `alter_lifetime`. No state.
 """
 
@@ -34,12 +34,12 @@ class RetimeKernel(LifetimeKernel):
 
     def __init__(self, node: Retime) -> None:
         super().__init__(node.schema)
-        self._start, self._end = node.start, node.end
+        self._start, self._end, self._reads_end = node.start, node.end, node.reads_end
         self._promised = has_promises(node.start, node.input)
 
     def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
         begin, first = ticks_of(self._start, payload, start)
-        until, last = ticks_of(self._end, payload, start)
+        until, last = ticks_of(self._end, payload, start, end if self._reads_end else None)
         valid = first & last
         return np.where(valid, begin, 0), np.where(valid, until, 0)
 
