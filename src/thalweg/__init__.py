@@ -40,6 +40,7 @@ from thalweg.plan.aggregates import (
     sum_,
     variance,
 )
+from thalweg.plan.applying import module
 from thalweg.plan.join_windows import band, ranges, same_window, widjoin
 from thalweg.progress.policies import (
     estimated,
@@ -99,6 +100,7 @@ __all__ = [
     "lit",
     "max_",
     "min_",
+    "module",
     "no_event",
     "on_demand",
     "one_of",
@@ -129,9 +131,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Spark is imported when it is first asked for."""
+    """Spark is imported when it is first asked for; a name that others use gets a hint."""
     if name in ("from_files", "from_spark"):
         from thalweg import spark
 
         return getattr(spark, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("thalweg")
+    from thalweg.plan.other_names import unknown_function
+
+    raise unknown_function(name, __all__)
