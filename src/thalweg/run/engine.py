@@ -18,6 +18,7 @@ import pyarrow as pa
 from thalweg.errors import InputError, PlanError, StateError
 from thalweg.graph.build import build_graph
 from thalweg.graph.stations import OperatorFigures
+from thalweg.graph.stuck import StuckInputs
 from thalweg.graph.why import Why, explain_wait
 from thalweg.io.events import Feed, batches_from
 from thalweg.io.records import LETTERS, Records
@@ -47,6 +48,9 @@ from thalweg.stream import Stream
 __all__ = ["Engine", "Status", "changes", "run", "table"]
 
 Query = Stream | Node
+
+LEDGER_LIMIT = 10_000
+"""Entries of a late ledger that wait for `Engine.late`; what came before them is only counted."""
 
 _ITSELF = "(engine)"
 """Where a snapshot holds what the engine itself remembers."""
@@ -99,12 +103,16 @@ class Engine:
         hold: Duration | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], int] = wall_clock,
+        on_late: Callable[[str, pa.Table], None] | None = None,
     ) -> None:
+        """`on_late` is called after a push with the source and the entries of its late ledger;
+        without it the newest `LEDGER_LIMIT` entries of each source wait for `late`."""
         self.query = query.node if isinstance(query, Stream) else query
         self._consistency = Consistency(
             consistency, 0 if hold is None else duration_us(hold, what="hold")
         )
         self._graph, self._plan = build_graph(self.query, self._consistency)
+        self._stuck = StuckInputs(self._graph)
         self._clock = clock
         self._now = now
         self._busy = 0.0
@@ -115,6 +123,10 @@ class Engine:
         self._has_clocks = any(policy.clocks for policy in policies)
         self._on_demand = any(policy.on_demand is not None for policy in policies)
         self._broken: BaseException | None = None
+        self._on_late = on_late
+        for name in self.sources:
+            self._ingress(name).ledger.limit = LEDGER_LIMIT
+            self._ingress(name).quarantined.limit = LEDGER_LIMIT
 
     @property
     def schema(self) -> pa.Schema:
@@ -198,7 +210,10 @@ class Engine:
         except BaseException as reason:
             self._broken = reason
             raise
+        self._stuck.observe()
         self._busy += self._clock() - begin
+        if self._on_late is not None and self._ingress(source).ledger.tables:
+            self._on_late(source, self.late(source))
         return kept
 
     def _news(self, out: list[Batch]) -> list[Batch]:
@@ -246,13 +261,16 @@ class Engine:
     def punctuate(self, source: str, pattern: Punctuation) -> list[Batch]:
         """No row of a source that matches a pattern will come any more; what came out.
 
-        A linear or group-wise linear pattern is a CTI. Any other is kept at the input: a row that
-        matches it is late.
+        A linear or group-wise linear pattern is a CTI, upper bounds on columns are a promise over
+        those columns. Any other is kept at the input: a row that matches it is late.
         """
         promise = pattern.to_cti()
         if promise is not None:
             return self.push(source, promise)
         self._refuse_if_broken()
+        boxes = pattern.to_boxes()
+        if boxes:
+            return self.push(source, Batch.empty(self._schema_of(source), Progress(boxes=boxes)))
         self._ingress(source).guard(pattern)
         return []
 
@@ -275,6 +293,10 @@ class Engine:
     def late_count(self, source: str) -> int:
         """How many elements of a source came late so far."""
         return self._ingress(source).ledger.count
+
+    def late_unlisted(self, source: str) -> int:
+        """How many of them the ledger no longer lists, because nobody took its entries."""
+        return self._ingress(source).ledger.unlisted
 
     def dead_letters(self) -> pa.Table:
         """The windows, since the last call, that modules failed on and the query went on without
@@ -302,6 +324,7 @@ class Engine:
         late = sum(self.late_count(name) for name in self.sources)
         kernels = [self._ingress(name) for name in self.sources]
         warned = tuple(text for kernel in kernels for text in kernel.warnings.values())
+        warned += tuple(self._stuck.warnings())
         aside = sum(kernel.quarantined.count for kernel in kernels)
         counts = self._counts
         dead = sum(feed.dead for several in self._records.values() for feed in several)
@@ -341,9 +364,12 @@ class Engine:
         hold: Duration | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], int] = wall_clock,
+        on_late: Callable[[str, pa.Table], None] | None = None,
     ) -> Engine:
         """An engine that goes on where the snapshot was taken."""
-        engine = cls(query, consistency=consistency, hold=hold, clock=clock, now=now)
+        engine = cls(
+            query, consistency=consistency, hold=hold, clock=clock, now=now, on_late=on_late
+        )
         state = unpack(snapshot, engine._mark())
         itself = state.pop(_ITSELF)
         engine._progress = progress_of_rows(itself["progress"])
