@@ -124,6 +124,8 @@ class RateMonitor:
 
     def rates(self, cells: Ints, time: int) -> Floats:
         """Rates of known keys at `time`, between updates."""
+        if not self.updates:
+            return np.zeros(len(cells))
         times = np.full(len(cells), time, np.int64)
         count, span = self._measured(cells, times)
         return _estimate(count, span, np.full(len(cells), self._mean_gap(time)))
@@ -137,7 +139,7 @@ class RateMonitor:
 
     def _mean_gap(self, time: int) -> float:
         """The mean time between updates of one key."""
-        return float(self.known) * max(time - self.began, 1) / self.updates
+        return float(self.known) * max(time - self.began, 1) / max(self.updates, 1)
 
     def _mean_gaps(self, times: Ints, updates: Ints, known: Ints) -> Floats:
         gaps: Floats = known.astype(np.float64) * np.maximum(times - self.began, 1) / updates
