@@ -23,6 +23,7 @@ from thalweg.model import (
     point,
     remove,
 )
+from thalweg.patterns import event, no_event, one_of, optional, repeated, sequence, then
 from thalweg.plan.aggregates import (
     approx_percentile,
     arg_max,
@@ -49,7 +50,7 @@ from thalweg.progress.policies import (
     quarantine,
     timer,
 )
-from thalweg.run import Engine, changes, events, records, run, table
+from thalweg.run import Engine, changes, events, from_frame, records, run, table
 from thalweg.sql import sql
 from thalweg.stream import Stream, join_all, source
 from thalweg.windows.specification import rank, rows
@@ -83,9 +84,11 @@ __all__ = [
     "elements_of",
     "equivalent",
     "estimated",
+    "event",
     "events",
     "first",
     "from_files",
+    "from_frame",
     "from_spark",
     "heavy_hitters",
     "insert",
@@ -96,7 +99,10 @@ __all__ = [
     "lit",
     "max_",
     "min_",
+    "no_event",
     "on_demand",
+    "one_of",
+    "optional",
     "ordered",
     "percentile",
     "point",
@@ -105,14 +111,17 @@ __all__ = [
     "rank",
     "records",
     "remove",
+    "repeated",
     "rows",
     "run",
     "same_window",
+    "sequence",
     "source",
     "sql",
     "stddev",
     "sum_",
     "table",
+    "then",
     "timer",
     "variance",
     "widjoin",

@@ -120,7 +120,7 @@ def number(rng: random.Random, data: bytes) -> bytes:
     value = rng.choice([0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**64 - 1, 2**20])
     size = rng.choice([1, 2, 4, 8])
     at = rng.randrange(max(1, len(data) - size)) // size * size
-    return data[:at] + (value % 2 ** (8 * size)).to_bytes(size, "little") + data[at + size :]
+    return data[:at] + (value % (1 << 8 * size)).to_bytes(size, "little") + data[at + size :]
 
 
 def cut(rng: random.Random, data: bytes) -> bytes:

@@ -103,6 +103,10 @@ def changes(*elements: tw.Element) -> list[bytes]:
     return [blob_of_batch(Batch.concat(engine.push("s", list(elements)), SCHEMA))]
 
 
+def starts(table: KeptTable) -> list[int]:
+    return sorted(table.batch().start.tolist())
+
+
 def row(value: int) -> tw.Element:
     return tw.insert({"v": value}, value, value + 1)
 
@@ -115,8 +119,8 @@ def test_a_table_in_memory_survives_a_restart(
     for batch in range(10):
         table.take(batch, changes(row(batch)))
         again = KeptTable(SCHEMA, tmp_path / "table", last=batch, finished=batch)
-        assert sorted(again.rows()) == sorted(table.rows())
-        assert [start for start, _, _ in sorted(again.rows())] == list(range(batch + 1))
+        assert starts(again) == starts(table)
+        assert starts(again) == list(range(batch + 1))
     assert len(list((tmp_path / "table").iterdir())) < 6, "older micro-batches are put together"
 
 
@@ -126,7 +130,7 @@ def test_a_micro_batch_that_runs_again_replaces_itself(tmp_path: Path) -> None:
     table.take(1, changes(row(2)))
     again = KeptTable(SCHEMA, tmp_path / "table", last=1, finished=0)
     again.take(1, changes(row(3)))
-    assert [start for start, _, _ in sorted(again.rows())] == [1, 3]
+    assert starts(again) == [1, 3]
 
 
 def test_answers_that_went_elsewhere_are_missed(tmp_path: Path) -> None:

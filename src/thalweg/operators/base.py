@@ -53,6 +53,8 @@ class Operator(ABC):
     """A kernel with `ports` inputs. `schema` is that of its output."""
 
     ports: int = 1
+    row_by_row: bool = False
+    """Whether each row is answered by itself, at once and without state."""
     schema: pa.Schema
 
     @abstractmethod
@@ -63,6 +65,10 @@ class Operator(ABC):
         """For each input the least promise that would let this operator promise `time`, as things
         stand: what holds it back."""
         return (time,) * self.ports
+
+    def lacks(self) -> tuple[str, ...]:
+        """In words: what is missing for an answer besides a promise of its inputs."""
+        return ()
 
     def snapshot(self) -> Slices:
         """All state, as Arrow."""
@@ -84,7 +90,7 @@ def map_progress(progress: Progress, move: Callable[[int], int]) -> Progress:
     promises over columns."""
 
     def moved(time: int) -> int:
-        return time if time in (INFINITY, MIN_TIME) else max(MIN_TIME, min(move(time), INFINITY))
+        return time if time in (INFINITY, MIN_TIME) else max(MIN_TIME, min(move(time), MAX_TIME))
 
     return Progress(
         moved(progress.cti),

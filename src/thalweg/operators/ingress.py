@@ -24,9 +24,9 @@ are replaced, never changed.
 from __future__ import annotations
 
 import json
-import math
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -44,8 +44,17 @@ from thalweg.errors import (
     did_you_mean,
 )
 from thalweg.model.batch import Batch, column_of
+from thalweg.model.boxes import Boxes, box, inside, merge_boxes
+from thalweg.model.clocks import Clock, shown_duration, shown_time
 from thalweg.model.delta import Delta, Weights
-from thalweg.model.progress import NO_PROGRESS, Progress, Scope, progress_of_text, progress_text
+from thalweg.model.progress import (
+    NO_PROGRESS,
+    Progress,
+    Scope,
+    progress_of_text,
+    progress_text,
+    scope_values,
+)
 from thalweg.model.punctuation import Punctuation
 from thalweg.model.rows import Codes, Rows, encode
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
@@ -62,7 +71,7 @@ from thalweg.operators.element_checks import ElementChecks, shown_row
 from thalweg.plan.nodes import Source
 from thalweg.progress import QuarantineGate
 from thalweg.progress.late_ledger import LateLedger
-from thalweg.progress.promises import Groups, SourcePromises, roll_down
+from thalweg.progress.promises import Groups, SourcePromises, roll_down, running_before
 from thalweg.progress.quarantine import Case
 
 __all__ = ["IngressKernel", "LateLedger"]
@@ -79,8 +88,9 @@ class IngressKernel(Operator):
     def __init__(self, node: Source) -> None:
         self.schema = node.schema
         self.ledger = LateLedger()
-        self._name, self._policy = node.name, node.ingress
+        self._name, self._policy, self._clock = node.name, node.ingress, node.clock
         self._tracks = not node.declared.insert_only
+        self._declared = node.declared
         self._live = Delta.empty(node.schema)
         self._claims = Claims(node.schema)
         self._progress = NO_PROGRESS
@@ -93,6 +103,8 @@ class IngressKernel(Operator):
         self.quarantined = LateLedger()
         self._grid = None if node.ingress.period is None else (node.ingress.period, 0)
         self._guards: tuple[Punctuation, ...] = ()
+        self._newest: Mapping[str, int] = {}
+        """Of each column that progresses by its disorder, the largest value seen."""
         self._batches = 0
         self.now: int | None = None
         """The time by the clock, as whoever runs the kernel tells it."""
@@ -126,9 +138,11 @@ class IngressKernel(Operator):
             self._gate,
             self._heard,
             self._since,
+            self._newest,
         )
         ledgers = [
-            (ledger, ledger.count, len(ledger.tables)) for ledger in (self.ledger, self.quarantined)
+            (ledger, ledger.count, ledger.unlisted, list(ledger.tables))
+            for ledger in (self.ledger, self.quarantined)
         ]
         try:
             return [self.process(0, batch) for batch in batches]
@@ -142,10 +156,10 @@ class IngressKernel(Operator):
                 self._gate,
                 self._heard,
                 self._since,
+                self._newest,
             ) = before
-            for ledger, count, noted in ledgers:
-                ledger.count = count
-                del ledger.tables[noted:]
+            for ledger, count, unlisted, tables in ledgers:
+                ledger.count, ledger.unlisted, ledger.tables = count, unlisted, tables
             raise
 
     def process(self, port: int, batch: Batch) -> Batch:
@@ -159,6 +173,7 @@ class IngressKernel(Operator):
         parts = self._parts(batch)
         promise, promises = self._promises.after(batch, parts, self._known(batch, parts))
         promise = self._guarded(batch, promise)
+        promise, newest = self._by_columns(batch, promise)
         late = batch.sync < promise
         rewritten: Rewritten | None = None
         if late.any() or (batch.is_adjust is not None and len(self._claims)):
@@ -180,7 +195,10 @@ class IngressKernel(Operator):
             self.quarantined.note(gated.aside, gated.reference, ["quarantined"] * len(gated.aside))
         self._batches += 1
         self._promises = promises
-        self._advance(promises.now(given, parts, self._progress, self._grid), len(batch))
+        self._newest = newest
+        made = promises.now(given, parts, self._progress, self._grid)
+        boxes = merge_boxes(given.boxes, self._boxes_by_disorder())
+        self._advance(replace(made, boxes=boxes) if boxes else made, len(batch))
         if len(self._live):
             self._live = self._live.filter(
                 (self._live.end >= self._progress.cti) & (self._progress.cti != INFINITY)
@@ -205,8 +223,10 @@ class IngressKernel(Operator):
             self._warn()
 
     def _refuse_late(self, batch: Batch, promise: Times, at: int) -> None:
+        changed = shown_time(int(batch.sync[at]), self._clock)
+        promised = shown_time(int(promise[at]), self._clock)
         raise LateEventError(
-            f"{self._place(at)}: {shown_row(batch, at)} changes time {batch.sync[at]}, before the promise {promise[at]} of its source. "
+            f"{self._place(at)}: {shown_row(batch, at)} changes time {changed}, before the promise {promised} of its source. "
             "Give the source more disorder=, or a policy late='drop', 'adjust' or 'side'."
         )
 
@@ -216,7 +236,7 @@ class IngressKernel(Operator):
         if not self._tracks or not len(batch):
             return None
         live = Delta.concat([self._live, Delta.of_batch(batch)], self.schema)
-        if batch.is_adjust is None or batch.new_end is None:
+        if batch.is_adjust is None or batch.new_end is None or not batch.is_adjust.any():
             return live
         code, size = encode([*live.payload.columns, live.start, live.end], len(live))
         # The changes of a batch stand behind the rows there were: what adjusts take, then what
@@ -232,7 +252,8 @@ class IngressKernel(Operator):
             at = missing // 2
             raise UnknownRowError(
                 f"{self._place(at if rows is None else int(rows[at]))}: adjust of a row that is not there: {shown_row(batch, at)} over "
-                f"[{batch.start[at]}, {_shown(int(batch.end[at]))}). Insert the row first, and give the end it has now."
+                f"[{shown_time(int(batch.start[at]), self._clock)}, "
+                f"{_shown(int(batch.end[at]), self._clock)}). Insert the row first, and give the end it has now."
             )
         total = np.zeros(size, np.int64)
         np.add.at(total, code, live.weight)
@@ -246,7 +267,7 @@ class IngressKernel(Operator):
         return self._checks().place(at)
 
     def _checks(self) -> ElementChecks:
-        return ElementChecks(self._name, self._batches, self.schema, self._tracks)
+        return ElementChecks(self._name, self._batches, self.schema, self._declared)
 
     # -----------------------------------------------------------------------------------------------------
     # patterns
@@ -277,6 +298,32 @@ class IngressKernel(Operator):
             )
         return promise
 
+    def _by_columns(self, batch: Batch, promise: Times) -> tuple[Times, Mapping[str, int]]:
+        """Promises raised for the rows whose columns come too late; and the largest values after
+        the batch. Such a row cannot be moved: nothing remains of it."""
+        if not len(batch) or not (self._policy.columns or self._progress.boxes):
+            return promise, self._newest
+        late = inside(self._progress.boxes, batch.payload)
+        newest = dict(self._newest)
+        for name, disorder in self._policy.columns:
+            column = batch.payload.column(name)
+            values = column.cast(pa.int64()).fill_null(MIN_TIME).to_numpy(zero_copy_only=False)
+            before = running_before(values, newest.get(name, MIN_TIME))
+            late |= values < np.maximum(before, MIN_TIME + disorder) - disorder
+            late |= values == MIN_TIME
+            newest[name] = max(newest.get(name, MIN_TIME), int(values.max()))
+        if batch.is_adjust is not None:
+            late &= ~batch.is_adjust
+        return np.where(late, INFINITY, promise), newest
+
+    def _boxes_by_disorder(self) -> Boxes:
+        """What follows from the largest values seen of the columns that progress."""
+        found: Boxes = {}
+        for name, disorder in self._policy.columns:
+            if self._newest.get(name, MIN_TIME) > MIN_TIME:
+                found = merge_boxes(found, box({name: self._newest[name] - disorder}))
+        return found
+
     # ------------------------------------------------------------------------------------------------
     # CTIs that came
 
@@ -286,8 +333,14 @@ class IngressKernel(Operator):
         if given is NO_PROGRESS:
             return given
         cti = self._promised(given.cti, self._progress.cti, "the CTI")
+        for column in {name for names in given.boxes for name in names}:
+            if column not in self.schema.names:
+                raise SchemaChangeError(
+                    f"{self._place(None)}: a promise about {column!r}, a column that the source does not have"
+                    f"{did_you_mean(column, self.schema.names)}"
+                )
         if not given.scoped:
-            return given if type(given.cti) is int else Progress(cti)
+            return given if type(given.cti) is int else Progress(cti, boxes=given.boxes)
         columns, scopes = self._scopes(given)
         scoped = {
             scope: self._promised(
@@ -297,7 +350,7 @@ class IngressKernel(Operator):
             )
             for scope, time in zip(scopes, given.scoped.values(), strict=True)
         }
-        return Progress(cti, columns, scoped)
+        return Progress(cti, columns, scoped, given.boxes)
 
     def _promised(self, time: Any, known: int, what: str) -> int:
         if not isinstance(time, (int, np.integer)):
@@ -311,7 +364,7 @@ class IngressKernel(Operator):
             )
         if MIN_TIME != ticks < known and not (self._policy.observes or self._policy.clocks):
             raise ProgressError(
-                f"{self._place(None)}: {what} is {ticks}, which goes back behind {_shown(known)}."
+                f"{self._place(None)}: {what} is {shown_time(ticks, self._clock)}, which goes back behind {_shown(known, self._clock)}."
             )
         return ticks
 
@@ -342,7 +395,7 @@ class IngressKernel(Operator):
         for name, column in zip(columns, zip(*given.scoped, strict=True), strict=True):
             kind = self.schema.field(name).type
             try:
-                values.append(_keys(column_of(column, kind)))
+                values.append(scope_values(column_of(column, kind)))
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
                 raise SchemaChangeError(
                     f"{self._place(None)}: a CTI for {list(column)[:3]} of the column {name!r}, which is {kind}: {reason}."
@@ -424,22 +477,29 @@ class IngressKernel(Operator):
 
     def needed(self, time: int, group: Mapping[str, Any] | None = None) -> list[str]:
         """What would bring the promise to a time: one way for each policy, and what always does."""
+        clock = self._clock
         key = (
             None
             if self._policy.partition is None or group is None
             else group.get(self._policy.partition)
         )
         ways = (
-            self._promises.needed(time, key)
+            self._promises.needed(time, key, clock)
             if self._policy.partition is None or group is not None
             else []
         )
         if self._policy.timer is not None:
             timer = self._policy.timer
-            ways.append(f"the clock at {time + timer.behind}, after a silence of {timer.lull}")
+            at = shown_time(time + timer.behind, clock)
+            silence = shown_duration(timer.lull, clock)
+            ways.append(f"the clock at {at}, after a silence of {silence}")
         if self._policy.on_demand is not None:
-            ways.append(f"the clock at {time + self._policy.on_demand.behind}")
-        return [*ways, f"a CTI at {time} or later in the data", "the end of the source"]
+            ways.append(f"the clock at {shown_time(time + self._policy.on_demand.behind, clock)}")
+        always = [
+            f"a CTI at {shown_time(time, clock)} or later in the data",
+            "the end of the source",
+        ]
+        return [*ways, *always]
 
     def _warn(self) -> None:
         for key, tracker in self._promises.broken().items():
@@ -460,13 +520,17 @@ class IngressKernel(Operator):
     # state
 
     def snapshot(self) -> Slices:
-        counts = [self._batches, self.ledger.count, self.quarantined.count]
+        counts = [self._batches]
+        for ledger in (self.ledger, self.quarantined):
+            counts += [ledger.count, ledger.unlisted]
         clocks = [self._heard, self._fired, self._since]
         slices = {
             "live": slice_of_delta(self._live),
             "claims": self._claims.to_rows(),
             "progress": _text(progress_text(self._progress), "progress"),
-            "notes": _text(json.dumps([self._promises.to_json(), counts, clocks]), "notes"),
+            "notes": _text(
+                json.dumps([self._promises.to_json(), counts, clocks, self._newest]), "notes"
+            ),
         }
         if self._gate is not None:
             slices["quarantine"] = self._gate.to_rows()
@@ -474,18 +538,17 @@ class IngressKernel(Operator):
             slices["guards"] = _text(
                 json.dumps([guard.to_text() for guard in self._guards]), "guards"
             )
-        for name, ledger in (("ledger", self.ledger), ("aside", self.quarantined)):
-            if ledger.tables:
-                slices[name] = ledger.entries(self.schema).combine_chunks().to_batches()[0]
-        return slices
+        slices |= self.ledger.snapshot("ledger", self.schema)
+        return slices | self.quarantined.snapshot("aside", self.schema)
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._live = delta_of_slice(slices["live"])
         self._claims = Claims.from_rows(slices["claims"], self.schema)
         self._progress = progress_of_text(slices["progress"].column(0)[0].as_py())
-        promises, counts, clocks = json.loads(slices["notes"].column(0)[0].as_py())
+        promises, counts, clocks, self._newest = json.loads(slices["notes"].column(0)[0].as_py())
         self._promises = self._promises.from_json(promises)
-        self._batches, self.ledger.count, self.quarantined.count = counts
+        self._batches, self.ledger.count, self.ledger.unlisted = counts[:3]
+        self.quarantined.count, self.quarantined.unlisted = counts[3:]
         self._heard, self._fired, self._since = clocks
         if self._gate is not None:
             self._gate = self._gate.from_rows(slices["quarantine"])
@@ -493,8 +556,8 @@ class IngressKernel(Operator):
             self._guards = tuple(
                 map(Punctuation.from_text, json.loads(slices["guards"].column(0)[0].as_py()))
             )
-        for name, ledger in (("ledger", self.ledger), ("aside", self.quarantined)):
-            ledger.tables = [pa.Table.from_batches([slices[name]])] if name in slices else []
+        self.ledger.restore("ledger", slices)
+        self.quarantined.restore("aside", slices)
 
     def state_size(self) -> StateSize:
         waiting = 0 if self._gate is None else len(self._gate)
@@ -513,20 +576,10 @@ def _text(text: str, name: str) -> Rows:
 def _groups(batch: Batch, columns: Sequence[str]) -> Groups:
     arrays = [batch.payload.column(name) for name in columns]
     code, size = encode(arrays, len(batch))
-    someone = np.empty(size, np.int64)
-    someone[code] = np.arange(len(batch))
-    which = pa.array(someone)
-    return list(zip(*(_keys(array.take(which)) for array in arrays), strict=True)), code
-
-
-def _keys(values: pa.Array) -> list[Any]:
-    """Values as dictionary keys; there is one NaN."""
-    keys: list[Any] = values.to_pylist()
-    return (
-        [math.nan if key is not None and math.isnan(key) else key for key in keys]
-        if pa.types.is_floating(values.type)
-        else keys
-    )
+    representative = np.empty(size, np.int64)
+    representative[code] = np.arange(len(batch))
+    which = pa.array(representative)
+    return list(zip(*(scope_values(array.take(which)) for array in arrays), strict=True)), code
 
 
 def _first_missing(
@@ -547,5 +600,5 @@ def _first_missing(
     return int(bad.min()) if len(bad) else None
 
 
-def _shown(time: int) -> str:
-    return "infinity" if time == INFINITY else str(time)
+def _shown(time: int, clock: Clock = None) -> str:
+    return "infinity" if time == INFINITY else shown_time(time, clock)

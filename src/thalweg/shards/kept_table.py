@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from thalweg.errors import StateError
-from thalweg.model.cht import Row, rows_of_table, table_of_batches
+from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS
 from thalweg.shards.exchange import batch_of_blob, blob_of_batch
@@ -58,9 +58,10 @@ class KeptTable:
             self._before = Delta.concat([self._before, self._newest], self._schema).consolidate()
         self._newest, self._batch = changes, batch
 
-    def rows(self) -> list[Row]:
+    def batch(self) -> Batch:
+        """The table as it is now: inserts alone."""
         now = Delta.concat([self._before, self._newest], self._schema).consolidate()
-        return rows_of_table(table_of_batches([now.to_batch(NO_PROGRESS)], self._schema))
+        return now.to_batch(NO_PROGRESS)
 
     def _write(self, name: str, changes: Delta) -> None:
         assert self._folder is not None

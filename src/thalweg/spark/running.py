@@ -8,7 +8,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,10 @@ from thalweg.errors import InputWarning, PlanError, StateError
 from thalweg.graph.why import Why
 from thalweg.io.file_log import passed_files
 from thalweg.io.locks import lock_file, unlock_file
-from thalweg.model.cht import Row
+from thalweg.model.answers import Answers
 from thalweg.model.printing import printable
-from thalweg.model.time import MIN_TIME, Duration, time_us
+from thalweg.model.time import MIN_TIME, Duration, TimeLike, time_us
+from thalweg.plan.clock import clock_of
 from thalweg.plan.nodes import Node
 from thalweg.shards.fragments import fragments_of
 from thalweg.shards.kept_table import KeptTable
@@ -137,14 +138,16 @@ class RunningQuery:
             del _RUNNING[str(self._checkpoint)]
             unlock_file(_lock_of(self._checkpoint))
 
-    def table(self) -> list[Row]:
-        """What the answers say now, as rows (start, end, payload); for a query that is kept in
+    def table(self) -> Answers:
+        """What the answers say now: a sequence of rows (start, end, payload) that is also
+        `.to_arrow()`, `.to_pandas()`, `.to_polars()` and `.batches()`; for a query that is kept in
         memory."""
         if self._table is None:
             raise PlanError(
                 "this query is written elsewhere; start it with to='memory' to read its table here."
             )
-        return self._table.rows()
+        root = self._ready.plan.root
+        return Answers.of_batches([self._table.batch()], root.schema, clock_of(root))
 
     def status(self) -> QueryStatus:
         """Figures of the query so far."""
@@ -157,7 +160,7 @@ class RunningQuery:
         told = self._figures
         cti = told.newest.get("cti")
         passed, notes = self._passed()
-        found = [note for report in told.reports for note in report["notes"]]
+        found = [note for report in told.reports for note in (*report["notes"], *report["stuck"])]
         return QueryStatus(
             batches=told.batches,
             rows=told.totals["read"],
@@ -190,14 +193,15 @@ class RunningQuery:
                 notes.append(f"source {source!r}: {number - len(files)} more files are not read.")
         return count, notes
 
-    def why(self, start: int | datetime | None = None) -> Why:
+    def why(self, start: TimeLike | None = None) -> Why:
         """Why the answer that starts at `start` is not final (without one: the first that is not),
         as of the last micro-batch.
 
         Says which operator waits for which source's promise, since when, and what would release it.
         """
         self.status()
-        return combined_why(self._figures.reports, None if start is None else time_us(start))
+        told = combined_why(self._figures.reports, None if start is None else time_us(start))
+        return replace(told, clock=clock_of(self._ready.plan.root))
 
     def _note(self, batch: int, _seconds: float, figures: dict[str, Any]) -> None:
         """The figures of one more micro-batch; its reports are left in the checkpoint."""

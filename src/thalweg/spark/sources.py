@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
 from thalweg.errors import PlanError
-from thalweg.plan.nodes import Node, Source, walk
+from thalweg.plan.nodes import Node, Source, rebuild, walk
 from thalweg.spark.feeds import Feed
 from thalweg.spark.file_feed import Files
 
@@ -64,12 +63,12 @@ def name_sources(root: Node) -> Node:
             )
     names = {name: _apart(name, several, set(feeds)) for name, several in clashes.items()}
 
-    def rename(node: Node) -> dict[str, Any]:
+    def rename(node: Node) -> Node:
         if not isinstance(node, Source) or node.name not in clashes:
-            return {}
-        return {"name": names[node.name][clashes[node.name].index(node.feed)]}
+            return node
+        return replace(node, name=names[node.name][clashes[node.name].index(node.feed)])
 
-    return _changed(root, rename)
+    return rebuild(root, rename)
 
 
 def _apart(name: str, feeds: list[Any], taken: set[str]) -> list[str]:
@@ -86,20 +85,9 @@ def _apart(name: str, feeds: list[Any], taken: set[str]) -> list[str]:
 
 def without_feeds(root: Node) -> Node:
     """The plan alone: what travels to the workers."""
-    return _changed(
+    return rebuild(
         root,
-        lambda node: {"feed": None} if isinstance(node, Source) and node.feed is not None else {},
+        lambda node: (
+            replace(node, feed=None) if isinstance(node, Source) and node.feed is not None else node
+        ),
     )
-
-
-def _changed(root: Node, change: Callable[[Node], dict[str, Any]]) -> Node:
-    """The plan with some fields of its nodes changed."""
-    done: dict[Node, Node] = {}
-    for node in walk(root):
-        held = {name: value for name, value in vars(node).items() if isinstance(value, Node)}
-        changes: dict[str, Any] = {
-            name: done[value] for name, value in held.items() if done[value] is not value
-        }
-        changes |= change(node)
-        done[node] = replace(node, **changes) if changes else node
-    return done[root]

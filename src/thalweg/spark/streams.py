@@ -15,6 +15,7 @@ from thalweg.expr import ExprLike, as_expr
 from thalweg.io.discovery import discover, place_name, require_time
 from thalweg.io.records import require_bad
 from thalweg.io.text import NULLS
+from thalweg.model.clocks import clock_type
 from thalweg.model.time import Duration, duration_us
 from thalweg.plan.nodes import Source
 from thalweg.spark.feeds import Frame, Times
@@ -144,4 +145,5 @@ def _bound(
         facts = {"group_ctis": times.per, **facts}
     made = source(name, payload, late=late, insert_only=True, **facts).node
     assert isinstance(made, Source)
-    return Stream(Source(made.name, made.columns, made.ingress, made.declared, feed))
+    clock = clock_type(schema.field(times.start).type)
+    return Stream(Source(made.name, made.columns, made.ingress, made.declared, feed, clock=clock))
