@@ -13,6 +13,7 @@ import pytest
 import thalweg as tw
 from thalweg.errors import InputError, PlanError, StateError, TypeMismatchError
 from thalweg.io.discovery import discover
+from thalweg.io.events import events
 from thalweg.io.file_log import FileLog
 from thalweg.io.files import FileForm, read_file
 from thalweg.io.listing import FilePlace
@@ -250,7 +251,7 @@ def test_iso_times_are_times(text: str, micros: int, format_: str, tmp_path: Pat
     (tmp_path / f"a.{format_}").write_text(record)
     found = discover(str(tmp_path), times=("ts",))
     (table,) = found.read()
-    assert tw.events(table, "ts").column("_start").to_pylist() == [micros]
+    assert events(table, "ts").column("_start").to_pylist() == [micros]
 
 
 def test_a_time_that_is_none_is_refused_on_the_line_that_names_it(tmp_path: Path) -> None:
