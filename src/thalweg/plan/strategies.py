@@ -21,6 +21,7 @@ matters is their ratio.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from thalweg.errors import WindowError, did_you_mean
@@ -110,6 +111,15 @@ class Decision:
     costs: Costs | None = None
     volume: Volume | None = None
 
+    def remarks(self) -> Iterator[str]:
+        """What each evaluation would cost, for `explain()`."""
+        costs = self.costs
+        if costs is None:
+            return
+        by_name = {"differential": costs.differential, "panes": costs.panes, "wid": costs.wid}
+        shown = ", ".join(f"{name} {ns / 1000:,.1f} us" for name, ns in by_name.items())
+        yield f"cost of a window for {self.volume}: {shown}; buffering, one row added and taken at a time, {costs.rows / 1000:,.1f} us"
+
 
 def choose(
     window: HoppingWindow,
@@ -159,7 +169,7 @@ def _as_wanted(
         )
     if wanted not in possible:
         raise WindowError(
-            f"strategy={wanted!r} cannot evaluate this window; possible: {', '.join(possible)}. Partial results need bounded "
+            f"using({wanted!r}): cannot evaluate this window; possible: {', '.join(possible)}. Partial results need bounded "
             "aggregates over points (sliding(...), or points()) of a source that is declared insert_only; differential ones need "
             "counts and integer sums."
         )

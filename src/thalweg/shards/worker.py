@@ -23,6 +23,7 @@ from thalweg.errors import LateEventError, StateError
 from thalweg.graph.build import build_graph
 from thalweg.graph.query_graph import QueryGraph
 from thalweg.graph.stations import OperatorFigures
+from thalweg.graph.stuck import StuckInputs
 from thalweg.graph.why import explain_wait
 from thalweg.model.batch import Batch
 from thalweg.model.boxes import Boxes
@@ -33,7 +34,7 @@ from thalweg.operators.base import StateSize, progress_of_slice, slice_of_progre
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.dead_letters import WritesLetters
 from thalweg.operators.ingress import IngressKernel
-from thalweg.plan.explain import describe, operator_ids
+from thalweg.plan.explain import operator_ids
 from thalweg.plan.usefulness import useful_grids
 from thalweg.progress.promises import roll_down
 from thalweg.shards.exchange import UNORDERED, Chunk, Header, batch_of_blob
@@ -85,6 +86,7 @@ class FragmentRunner:
         """What each operator did in the last micro-batch, and keeps."""
         self._grids = useful_grids(fragment.plan)
         self.signatures = _signatures(fragment, self._graph)
+        self._stuck = StuckInputs(self._graph)
 
     # --------------------------------------------------------------------------------------------------------
     # flow
@@ -120,6 +122,7 @@ class FragmentRunner:
         for name, known in self._inputs.items():
             known.since = now if known.cti > told[name][0] else known.since
         self.figures = self._graph.figures()
+        self._stuck.observe()
         answer = Batch.concat(out, self.fragment.plan.schema)
         self._progress = self._progress.merge(answer.progress)
         return Answer(
@@ -411,6 +414,7 @@ class FragmentRunner:
             "promise": why.promise,
             "waits": waits,
             "notes": [*why.notes, *warned],
+            "stuck": self._stuck.warnings(),
             "operators": {station: astuple(figures) for station, figures in self.figures.items()},
         }
 
@@ -432,10 +436,6 @@ def _signatures(fragment: Fragment, graph: QueryGraph) -> dict[str, str]:
         node = names.get(station.id)
         text = station.id
         if node is not None:
-            read = [child.schema.to_string() for child in node.inputs]
-            way = (
-                getattr(node, "strategy", None) or type(station.operator).__name__
-            )  # what is kept depends on the evaluation
-            text = f"{node.label} {describe(node)} over {read}, by {way}"
+            text = f"{node.signature}, kept by {type(station.operator).__name__}"
         found[station.id] = text if station.operator.snapshot() else f"stateless {text}"
     return found

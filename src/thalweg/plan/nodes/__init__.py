@@ -1,7 +1,9 @@
 """Logical nodes: what a query means, without a word about how it runs."""
 
 from thalweg.plan.nodes.apply import WindowApply
-from thalweg.plan.nodes.base import Named, Node, lifetime_schema, walk
+from thalweg.plan.nodes.base import FACTS, Grid, Named, Node, lifetime_schema
+from thalweg.plan.nodes.chronicle import Chronicle
+from thalweg.plan.nodes.detect import Detect, Register
 from thalweg.plan.nodes.groups import (
     Distinct,
     GroupApply,
@@ -27,18 +29,23 @@ from thalweg.plan.nodes.progress import Describe
 from thalweg.plan.nodes.retime import Retime
 from thalweg.plan.nodes.rows import Select, SelectMany, Where
 from thalweg.plan.nodes.sources import GroupInput, Ingress, Source
+from thalweg.plan.nodes.traversal import find, rebuild, replace, walk
 from thalweg.plan.nodes.wid import NumberRows, WidAggregate
 
 __all__ = [
+    "FACTS",
     "JOIN_KINDS",
     "AlterLifetime",
     "Chop",
+    "Chronicle",
     "ClipBy",
     "ClipDuration",
     "CombinePanes",
     "Describe",
+    "Detect",
     "Distinct",
     "Extend",
+    "Grid",
     "GroupApply",
     "GroupInput",
     "HoppingLifetime",
@@ -50,6 +57,7 @@ __all__ = [
     "Panes",
     "PointAtEnd",
     "Quantize",
+    "Register",
     "Retime",
     "Select",
     "SelectMany",
@@ -64,6 +72,9 @@ __all__ = [
     "WidAggregate",
     "WindowAggregate",
     "WindowApply",
+    "find",
     "lifetime_schema",
+    "rebuild",
+    "replace",
     "walk",
 ]

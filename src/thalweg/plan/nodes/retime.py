@@ -9,14 +9,15 @@ import pyarrow as pa
 from thalweg.errors import TypeMismatchError
 from thalweg.expr import Expr
 from thalweg.plan.nodes.base import Node, lifetime_schema
+from thalweg.plan.nodes.families import LifetimeOperator
 
 __all__ = ["Retime"]
 
 
 @dataclass(frozen=True, eq=False)
-class Retime(Node):
-    """R' = {(f(s, p), g(s, p), p) | f(s, p) < g(s, p)}: both ends from expressions over `_start`
-    and the payload.
+class Retime(LifetimeOperator):
+    """R' = {(f(s, p), g(s, e, p), p) | f(s, p) < g(s, e, p)}: the start from an expression over
+    `_start` and the payload, the end from one that may also read `_end`.
 
     What a row's lifetime counts need not be time: window ids will do, for a join of windows.
     """
@@ -27,7 +28,7 @@ class Retime(Node):
 
     def __post_init__(self) -> None:
         for what, expr in (("start", self.start), ("end", self.end)):
-            kind = expr.type_in(lifetime_schema(self.input.schema))
+            kind = expr.type_in(lifetime_schema(self.input.schema, with_end=what == "end"))
             if not pa.types.is_integer(kind):
                 raise TypeMismatchError(
                     f"retime: the {what} must be a whole number of ticks; {expr} is {kind}."
@@ -39,7 +40,24 @@ class Retime(Node):
                 unique_start=False,
                 payload_start_key=False,
                 constant_duration=None,
-                firm_ends=True,
+                firm_ends=not self.reads_end or self.input.properties.firm_ends,
                 group_ctis=False,
             ),
         )
+
+    @property
+    def reads_end(self) -> bool:
+        """Whether the new end depends on the old one."""
+        return "_end" in self.end.columns()
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return self.start, self.end
+
+    @property
+    def promise(self) -> str:
+        return "what follows from the promises for the columns it reads"
+
+    @property
+    def details(self) -> str:
+        return f"from {self.start} to {self.end}"
