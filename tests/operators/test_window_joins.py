@@ -30,8 +30,8 @@ from thalweg.model import (
     point,
     remove,
 )
-from thalweg.state.overlaps import overlapping_pairs
 from thalweg.plan.join_windows import JoinWindow
+from thalweg.state.overlaps import overlapping_pairs
 from thalweg.testing import assert_physically_independent, assert_same_table
 
 A = tw.source("a", {"k": "int64", "x": "int64"})
