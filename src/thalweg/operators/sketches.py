@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from thalweg.errors import require_package
 from thalweg.model.rows import Codes
 from thalweg.plan.aggregates import SKETCHED, AggregateCall
 
@@ -28,6 +29,7 @@ _KLL_SIZE, _LOG_ITEMS = 200, 12
 
 
 def _library() -> Any:
+    require_package("datasketches", "sketches", "a sketch")
     import datasketches  # type: ignore[import-untyped]  # when it is first needed: a worker starts sooner without it
 
     return datasketches
