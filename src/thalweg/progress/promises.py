@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.model.batch import Batch
+from thalweg.model.clocks import Clock, shown_duration, shown_time
 from thalweg.model.progress import NO_PROGRESS, Progress, Scope, pack_values, unpack_values
 from thalweg.model.rows import Codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
@@ -33,7 +34,7 @@ from thalweg.progress.trackers import (
     trackers_text,
 )
 
-__all__ = ["Groups", "SourcePromises", "roll_down"]
+__all__ = ["Groups", "SourcePromises", "roll_down", "running_before"]
 
 Groups = tuple[list[Scope], Codes]
 """The groups that a batch speaks of, and which of them each row is in."""
@@ -75,7 +76,7 @@ class SourcePromises:
             if policy.disorder is not None:
                 promise = np.maximum(
                     promise,
-                    _minus(_running_before(sync, self.newest.get(None, MIN_TIME)), policy.disorder),
+                    _minus(running_before(sync, self.newest.get(None, MIN_TIME)), policy.disorder),
                 )
         else:
             groups, code = parts
@@ -88,7 +89,7 @@ class SourcePromises:
                 )
             if policy.low_watermark is not None:
                 period, lag = policy.low_watermark
-                newest = _running_before(sync, max(self.newest.values(), default=MIN_TIME))
+                newest = running_before(sync, max(self.newest.values(), default=MIN_TIME))
                 promise = np.maximum(
                     promise,
                     np.where(newest == MIN_TIME, MIN_TIME, _minus(newest, lag) // period * period),
@@ -173,17 +174,19 @@ class SourcePromises:
             if isinstance(tracker, EstimateTracker) and tracker.broken
         }
 
-    def needed(self, time: int, key: Any = None) -> list[str]:
+    def needed(self, time: int, key: Any = None, clock: Clock = None) -> list[str]:
         """What would bring the promise to a time, one way for each policy."""
         ways = []
         if self.policy.disorder is not None:
             newest = self.newest.get(key)
-            shown = "none has come" if newest is None else f"the newest is {newest}"
-            ways.append(
-                f"a row at {time + self.policy.disorder} or later ({shown}, disorder {self.policy.disorder})"
+            shown = (
+                "none has come" if newest is None else f"the newest is {shown_time(newest, clock)}"
             )
+            allowed = shown_duration(self.policy.disorder, clock)
+            row = shown_time(time + self.policy.disorder, clock)
+            ways.append(f"a row at {row} or later ({shown}, disorder {allowed})")
         ways += [
-            tracker.needed(time)
+            tracker.needed(time, clock)
             for tracker in self.trackers.get(key) or trackers_for(self.policy.observed)
         ]
         return ways
@@ -217,7 +220,7 @@ def _minus(times: Times, ticks: int) -> Times:
     return np.maximum(times, MIN_TIME + ticks) - ticks
 
 
-def _running_before(sync: Times, before: int) -> Times:
+def running_before(sync: Times, before: int) -> Times:
     """The largest of `before` and all earlier elements."""
     running = np.empty(len(sync), np.int64)
     running[0] = before

@@ -183,7 +183,7 @@ class _Cutter:
         kept = replace(
             source.ingress, progress=source.ingress.observed
         )  # clocks are read where the chunks come in
-        leaf = Source(source.name, source.columns, kept, source.declared)
+        leaf = Source(source.name, source.columns, kept, source.declared, clock=source.clock)
         return _Placed(leaf, False, (), {leaf.name: Exchange(leaf, (), source, source)})
 
     def _over(self, node: Node, below: _Placed) -> _Placed:
@@ -362,12 +362,13 @@ def _source_of(node: Node) -> Source:
 
 
 def _needs_order(source: Source) -> bool:
-    """Promises per partition, or from observed times of rows that may be adjusted, and quarantine
-    need the rows in one order."""
+    """Promises per partition, about columns, or from observed times of rows that may be adjusted, and
+    quarantine need the rows in one order."""
     policy = source.ingress
     return (
         policy.partition is not None
         or policy.quarantine is not None
+        or bool(source.declared.progressing)
         or (policy.observes and not source.declared.insert_only)
     )
 
