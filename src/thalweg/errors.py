@@ -18,10 +18,12 @@
     ├── EvaluationError           an expression that failed on a row
     ├── ModuleError               a user's module that failed on a window, under the policy `fail`
     ├── SoundnessError            an output that breaks a promise made before it (a bug in an operator)
+    ├── MissingPackageError       an optional package that is not installed; says which extra brings it
     └── StateError                a snapshot that does not belong to this query, or state that a failure has spoilt
 
 A message says where, what was wrong, and what to do. `PlanError` also knows the user's file and
-line. What is legal but seldom meant is a `WindowWarning`; an `EstimateWarning` says that more
+line. What is legal but seldom meant is a `WindowWarning`; input that was passed over is an
+`InputWarning`; an `EstimateWarning` says that more
 events were late than an estimated slack allows.
 """
 
@@ -36,9 +38,11 @@ __all__ = [
     "EvaluationError",
     "ExpressionError",
     "InputError",
+    "InputWarning",
     "LateEventError",
     "LifetimeError",
     "MalformedElementError",
+    "MissingPackageError",
     "ModuleError",
     "PlanError",
     "ProgressError",
@@ -187,6 +191,20 @@ class SoundnessError(ThalwegError):
 class StateError(ThalwegError):
     """A snapshot that does not fit the query it is restored into, or a query that failed and cannot
     go on."""
+
+
+class InputWarning(UserWarning):
+    """Input that was passed over: a file that is not whole, a link, a file of another format."""
+
+
+class MissingPackageError(ThalwegError, ImportError):
+    """An optional package that is not installed."""
+
+    def __init__(self, package: str, extra: str, what: str = "this") -> None:
+        super().__init__(
+            f"{what} needs {package}, which is not installed; install it with "
+            f"pip install 'thalweg[{extra}]'."
+        )
 
 
 class EstimateWarning(UserWarning):
