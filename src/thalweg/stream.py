@@ -261,9 +261,9 @@ class Stream:
         row of each key and serves keys by `schedule`; what it leaves out is counted. `freshness` is
         how old an answer may be, `capacity` the bytes that waiting rows and keys may take.
 
-        >>> quotes = source("quotes", {"symbol": "string", "price": "float64"}, insert_only=True)
+        >>> quotes = source("quotes", {"symbol": "string", "price": "int64"}, insert_only=True)
         >>> quotes.update_key("symbol").where("price > 10")
-        <Stream where (symbol string, price float64)>
+        <Stream where (symbol string, price int64)>
         """
         return Stream(
             conflating_source(
