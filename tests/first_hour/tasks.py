@@ -376,7 +376,8 @@ def duckdb_in_and_out() -> None:
     answers = tw.table(  # noqa: F841 - and this too
         tw.from_frame(duckdb.sql("SELECT * FROM frame"), time="ts")
     ).to_arrow()
-    assert duckdb.sql("SELECT sum(qty) FROM answers").fetchall() == [(6,)]
+    found = duckdb.sql("SELECT sum(qty) FROM answers")
+    assert found is not None and found.fetchall() == [(6,)]
 
 
 @task("full")
