@@ -642,7 +642,7 @@ class Stream:
         right = require_stream(other, "window_join")
         if not isinstance(window, JoinWindow):
             raise PlanError(
-                f"window_join: window must be band(...), ranges(...), same_window(...) or widjoin(...); got {window!r}."
+                f"window_join: window must be band(...), ranges(...), same_window(...), widjoin(...) or a JoinWindow; got {window!r}."
             )
         if how not in nodes.JOIN_KINDS:
             raise PlanError(
