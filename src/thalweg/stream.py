@@ -38,25 +38,34 @@ from thalweg.plan.clock import as_ticks, clock_of, understood
 from thalweg.plan.explain import explain
 from thalweg.plan.expressions import START
 from thalweg.plan.join_windows import JoinWindow
+from thalweg.plan.merging import (
+    Broken,
+    InsertPolicy,
+    Level,
+    MergePolicy,
+    Missing,
+    RevisePolicy,
+)
 from thalweg.plan.nodes import Ingress, Named, Node
 from thalweg.plan.nodes.detect import Simultaneous
 from thalweg.plan.nodes.panes import Table, in_panes
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.strategies import Volume
+from thalweg.plan.update_rules import check_update_rules, conflating_source
 from thalweg.plan.wid_windows import (
     by_tuple_windows,
     kind_windows,
     landmark_windows,
     sliding_windows,
 )
-from thalweg.plan.window_joins import asof_join, multi_join, one_side, window_join
+from thalweg.plan.window_joins import asof_join, is_of_points, multi_join, one_side, window_join
 from thalweg.progress.policies import Estimated, LateBy, LateByRows, Policy, Quarantine, policies_of
 from thalweg.windows import SessionWindow, SnapshotWindow, Window, WindowKind
 from thalweg.windows.counts import count_window
 from thalweg.windows.kinds import hopping, positive_ticks, session
 from thalweg.windows.specification import Rank, Rows, Size
 
-__all__ = ["GroupedStream", "Keys", "On", "Stream", "WindowedStream", "join_all", "source"]
+__all__ = ["GroupedStream", "Keys", "On", "Stream", "WindowedStream", "join_all", "merge", "source"]
 
 Keys: TypeAlias = "str | Sequence[str] | Mapping[str, ExprLike]"
 """Grouping keys: columns, or names with the expressions that give them."""
@@ -227,6 +236,9 @@ class Stream:
 
     node: Node
 
+    def __post_init__(self) -> None:
+        check_update_rules(self.node)
+
     @property
     def schema(self) -> pa.Schema:
         return self.node.schema
@@ -242,6 +254,36 @@ class Stream:
         """The plan, what is known about each stream in it, and what the rewrite rules make of
         it."""
         return explain(self.node, consistency=consistency)
+
+    def update_key(
+        self,
+        *columns: str,
+        schedule: str = "gain",
+        freshness: Duration | None = None,
+        capacity: int = 256 * 2**20,
+    ) -> Stream:
+        """Only the newest row of each key matters: a row replaces the one before it that has the
+        same values in these columns (without columns: the one before it).
+
+        When rows come faster than they are worked on, a queue before this source keeps the newest
+        row of each key and serves keys by `schedule`; what it leaves out is counted. `freshness` is
+        how old an answer may be, `capacity` the bytes that waiting rows and keys may take.
+
+        >>> quotes = source("quotes", {"symbol": "string", "price": "int64"}, insert_only=True)
+        >>> quotes.update_key("symbol").where("price > 10")
+        <Stream where (symbol string, price int64)>
+        """
+        return Stream(
+            conflating_source(
+                self.node,
+                columns,
+                schedule=schedule,
+                freshness=None
+                if freshness is None
+                else positive_ticks(freshness, "update_key, freshness"),
+                capacity=capacity,
+            )
+        )
 
     # ----------------------------------------------------------------------------------------------------
     # payload
@@ -473,6 +515,13 @@ class Stream:
             raise PlanError(
                 f"join: how must be one of {', '.join(nodes.JOIN_KINDS)}{did_you_mean(how, nodes.JOIN_KINDS)} Got {how!r}."
             )
+        if is_of_points(self.node) and is_of_points(right.node):
+            raise PlanError(
+                "join: rows of both streams are points, which meet only at the same instant. Say over "
+                "which time: window_join(..., window=tw.band(before='10 min', after='10 min')), or "
+                "asof_join(...); for the same instant window=tw.same_window(1); or let rows last, "
+                "set_duration('10 min')."
+            )
         left_keys, right_keys = _pairs(on)
         predicate = None if where is None else as_expr(where)
         if how in ("semi", "anti"):
@@ -593,7 +642,7 @@ class Stream:
         right = require_stream(other, "window_join")
         if not isinstance(window, JoinWindow):
             raise PlanError(
-                f"window_join: window must be band(...), ranges(...), same_window(...) or widjoin(...); got {window!r}."
+                f"window_join: window must be band(...), ranges(...), same_window(...), widjoin(...) or a JoinWindow; got {window!r}."
             )
         if how not in nodes.JOIN_KINDS:
             raise PlanError(
@@ -828,6 +877,30 @@ class Stream:
         """At every instant, the rows with the k best values of `by`; ties are kept whole. `rank`
         names a column for the rank."""
         return self.snapshot().top_k(k, by=by, descending=descending, rank=rank)
+
+
+def merge(
+    *streams: Stream,
+    level: Level | None = None,
+    groups: str | Sequence[str] = (),
+    insert: InsertPolicy = "first seen",
+    revise: RevisePolicy = "lazy",
+    missing: Missing = "leader",
+    lag: Duration = 0,
+    share: float = 0.5,
+    tolerance: float = 0.0,
+    broken: Broken = "cut",
+) -> Stream:
+    """Streams that mean the same as one (LMerge): answers come from whichever is first, and the
+    result can follow all of them.
+
+    The level (R0 to R4) is inferred from what is known of the streams; `explain()` says why. With
+    `groups`, or where the plan knows them, there is at most one row for a group and start. For
+    streams that come and go while a query runs there is `thalweg.merging.Merger`.
+    """
+    found = [require_stream(stream, "merge").node for stream in streams]
+    policy = MergePolicy(insert, revise, missing, duration_us(lag, what="merge: lag"), share)
+    return Stream(nodes.Merge(tuple(found), policy, level, _names(groups), tolerance, broken))
 
 
 def join_all(
