@@ -14,7 +14,6 @@ import pyarrow as pa
 from thalweg.model.rows import Rows, concat_rows, empty_rows
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.groups import ranges
-from thalweg.operators.reduce import reduce_cells
 from thalweg.plan.aggregates import AggregateCall
 
 __all__ = ["BufferedRows"]
@@ -28,7 +27,7 @@ class BufferedRows:
 
     def __init__(self, call: AggregateCall, schema: pa.Schema, range_: int, slide: int) -> None:
         self._arguments = ArgumentProjection((("answer", call),), (), schema)
-        self._kind = call.type_in(schema)
+        self._schema = pa.schema([("answer", call.type_in(schema))])
         self._range, self._slide = range_, slide
         self._buffer = empty_rows(self._arguments.schema)
         self._first = self._window = 0
@@ -49,16 +48,14 @@ class BufferedRows:
             cell, member = ranges(begin - self._first, end - begin)
             extents = self._buffer.take(pa.array(member))
             answers.append(
-                reduce_cells(
-                    self._arguments,
-                    0,
+                self._arguments.reduce(
                     extents,
                     np.zeros(len(member), np.int64),
                     np.arange(len(member)),
                     cell,
                     many,
-                    self._kind,
-                )
+                    self._schema,
+                )[0]
             )
             self._window += many
         needed = max((self._window + 1) * self._slide - self._range - self._first, 0)

@@ -24,6 +24,7 @@ from thalweg.model import (
     remove,
 )
 from thalweg.plan.aggregates import (
+    aggregate_by,
     approx_percentile,
     arg_max,
     arg_min,
@@ -69,6 +70,7 @@ __all__ = [
     "Stream",
     "ThalwegError",
     "adjust",
+    "aggregate_by",
     "approx_percentile",
     "arg_max",
     "arg_min",

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
+from thalweg.model.names import internal
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Codes, Rows, encode
 from thalweg.model.time import INFINITY
@@ -73,7 +74,9 @@ class HoppingAggregateKernel(GridOperator):
         self._release = Release(self._grid, consistency)
         key_fields = [node.schema.field(name) for name in node.keys]
         partials = [pa.field(name, pa.int64()) for name in self._partials.names]
-        self._cell_schema = pa.schema([*key_fields, pa.field("_k", pa.int64()), *partials])
+        self._cell_schema = pa.schema(
+            [*key_fields, pa.field(internal("window"), pa.int64()), *partials]
+        )
         self._book = KeyBook(key_fields)
         self._running = self._open = self._none = Cells.none(self._width)
         self._entries = WindowSlices(
@@ -124,7 +127,7 @@ class HoppingAggregateKernel(GridOperator):
         """The keys and the partial sums of each row."""
         rows = self._arguments.project(delta.payload, delta.start)
         return [rows.column(name) for name in self._keys], self._partials.of_rows(
-            rows, delta.weight
+            rows, delta.start, delta.weight
         )
 
     def _enter(self, cells: Cells, beyond: Codes) -> tuple[Cells, Cells]:

@@ -34,8 +34,7 @@ from thalweg.operators.groups import (
     units,
 )
 from thalweg.operators.hopping_grid import Grid, GridOperator, Release
-from thalweg.operators.reduce import reduce_cells
-from thalweg.operators.top_k import rank_members, ranked_projection
+from thalweg.operators.top_k import ORDER, rank_members, ranked_projection
 from thalweg.plan.nodes import TopK, WindowAggregate
 from thalweg.windows import HoppingWindow
 
@@ -182,13 +181,9 @@ class HoppingRowsAggregateKernel(HoppingRowsKernel):
         someone[cell] = np.arange(len(member))
         keys = rows.payload.take(pa.array(member[someone]))
         columns = [keys.column(name) for name in self._keys]
-        for index in range(len(self._arguments.calls)):
-            kind = self.schema.field(len(self._keys) + index).type
-            columns.append(
-                reduce_cells(
-                    self._arguments, index, rows.payload, rows.start, member, cell, cells, kind
-                )
-            )
+        columns += self._arguments.reduce(
+            rows.payload, rows.start, member, cell, cells, self.schema
+        )
         return self._stamped(
             pa.RecordBatch.from_arrays(columns, schema=self.schema), window[someone]
         )
@@ -206,7 +201,7 @@ class HoppingTopKKernel(HoppingRowsKernel):
         assert isinstance(node.window, HoppingWindow)
         self._node = node
         by = node.by.type_in(pa.schema([*node.input.schema, pa.field("_start", pa.int64())]))
-        held = pa.schema([*node.input.schema, pa.field("_order", by)])
+        held = pa.schema([*node.input.schema, pa.field(ORDER, by)])
         super().__init__(node.schema, held, node.keys, node.window, consistency)
 
     def project(self, batch: Batch) -> Delta:
@@ -215,7 +210,7 @@ class HoppingTopKKernel(HoppingRowsKernel):
     def answer(self, rows: Delta, member: Codes, window: Codes, group: Codes) -> Delta:
         cell, _ = encode([group, window], len(member))
         rank = rank_members(
-            rows.payload.column("_order"), member, cell, descending=self._node.descending
+            rows.payload.column(ORDER), member, cell, descending=self._node.descending
         )
         best = rank <= self._node.k
         names = self._node.input.schema.names

@@ -23,6 +23,7 @@ import pyarrow as pa
 from thalweg.errors import EvaluationError
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
+from thalweg.model.names import internal
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Codes, Rows, encode
 from thalweg.model.time import INFINITY, MIN_TIME, Times
@@ -31,7 +32,6 @@ from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, 
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.due import Due
 from thalweg.operators.groups import keyed_in, refuse_negative, units
-from thalweg.operators.reduce import reduce_cells
 from thalweg.operators.regroup import only_starts
 from thalweg.plan.nodes import WidAggregate
 from thalweg.windows import Tuples
@@ -53,7 +53,7 @@ class KindAggregateKernel(Operator):
         self._node, self._kind = node, node.kind
         self._arguments = ArgumentProjection(node.aggregates, node.columns, node.input.schema)
         read = [
-            pa.field(f"_read{i}", node.input.schema.field(name).type)
+            pa.field(internal(f"read{i}"), node.input.schema.field(name).type)
             for i, name in enumerate(node.kind.reads)
         ]
         self._held = Delta.empty(pa.schema([*self._arguments.schema, *read]))
@@ -106,7 +106,8 @@ class KindAggregateKernel(Operator):
     def _bucket(self, rows: Delta) -> tuple[Codes, Codes, Times, Times]:
         """Row and window, and the lifetime of the window, for every membership."""
         columns = {
-            name: rows.payload.column(f"_read{i}") for i, name in enumerate(self._kind.reads)
+            name: rows.payload.column(internal(f"read{i}"))
+            for i, name in enumerate(self._kind.reads)
         }
         tuples = Tuples(
             rows.start, np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64), columns
@@ -142,13 +143,9 @@ class KindAggregateKernel(Operator):
         keys = rows.payload.take(pa.array(member[someone]))
         columns = [keys.column(name) for name in self._node.columns]
         columns += [] if self._node.wid is None else [pa.array(window[someone])]
-        for index in range(len(self._arguments.calls)):
-            kind = self.schema.field(len(self.schema) - len(self._arguments.calls) + index).type
-            columns.append(
-                reduce_cells(
-                    self._arguments, index, rows.payload, rows.start, member, cell, cells, kind
-                )
-            )
+        columns += self._arguments.reduce(
+            rows.payload, rows.start, member, cell, cells, self.schema
+        )
         payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         return Delta(payload, start[someone], end[someone], np.ones(cells, np.int64))
 

@@ -18,10 +18,11 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
+from thalweg.model.names import internal
+from thalweg.model.order import dense_ranks
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Codes, Rows, concat_rows, empty_rows, encode, encode_together
 from thalweg.model.time import INFINITY, MIN_TIME, Times
@@ -32,7 +33,6 @@ from thalweg.operators.consistency import Consistency
 from thalweg.operators.due import Due
 from thalweg.operators.extents import Frames, Occupied, occupied
 from thalweg.operators.groups import group_codes, keyed_in, ranges, refuse_negative, units
-from thalweg.operators.reduce import reduce_cells
 from thalweg.operators.regroup import only_starts
 from thalweg.operators.wid_framing import Ordered, framing_of
 from thalweg.plan.nodes import WidAggregate
@@ -41,6 +41,7 @@ from thalweg.windows import SlideByTuple, SlidingRows, SlidingTime
 
 __all__ = ["WidAggregateKernel"]
 
+_COUNT = pa.field(internal("count"), pa.int64())
 _UNKNOWN = INFINITY
 """The anchor of windows that begin with the first row, before there is one."""
 
@@ -82,7 +83,7 @@ class WidAggregateKernel(Operator):
             else []
         )
         order += [
-            pa.field(f"_tie{i}", node.input.schema.field(name).type)
+            pa.field(internal(f"tie{i}"), node.input.schema.field(name).type)
             for i, name in enumerate(self._ties)
         ]
         self._part_schema = pa.schema([*fields, *values])
@@ -91,7 +92,7 @@ class WidAggregateKernel(Operator):
             pa.schema(
                 [
                     *(node.input.schema.field(n) for n in node.partition),
-                    pa.field("_count", pa.int64()),
+                    _COUNT,
                 ]
             )
         )
@@ -205,7 +206,7 @@ class WidAggregateKernel(Operator):
         both = concat_rows([self._gone, more], self._gone.schema)
         code, size = encode([both.column(name) for name in names], both.num_rows)
         counts = np.zeros(size, np.int64)
-        np.add.at(counts, code, both.column("_count").to_numpy())
+        np.add.at(counts, code, both.column(_COUNT.name).to_numpy())
         someone = np.empty(size, np.int64)
         someone[code] = np.arange(both.num_rows)
         kept = both.take(pa.array(someone))
@@ -244,7 +245,8 @@ class WidAggregateKernel(Operator):
         else:
             number, at = np.zeros(len(rows), np.int64), rows.start
             ties = [
-                _ranks(rows.payload.column(f"_tie{i}")) for i in reversed(range(len(self._ties)))
+                dense_ranks(rows.payload.column(internal(f"tie{i}")))
+                for i in reversed(range(len(self._ties)))
             ]
             order = np.lexsort((*ties, rows.start, partition))
         rows, partition, number, at = rows.take(order), partition[order], number[order], at[order]
@@ -259,7 +261,7 @@ class WidAggregateKernel(Operator):
         """How many rows of each row's partition are no longer held."""
         if not self._gone.num_rows:
             return np.zeros(len(rows), np.int64)
-        counts = self._gone.column("_count").to_numpy()
+        counts = self._gone.column(_COUNT.name).to_numpy()
         names = self._node.partition
         if not names:
             return np.full(len(rows), counts[0])
@@ -316,21 +318,9 @@ class WidAggregateKernel(Operator):
             )
         else:
             cell, member = ranges(found.lo, found.hi - found.lo)
-            width = len(columns)
-            for index in range(len(self._arguments.calls)):
-                kind = self.schema.field(width + index).type
-                columns.append(
-                    reduce_cells(
-                        self._arguments,
-                        index,
-                        parts,
-                        start,
-                        found.rows[member],
-                        cell,
-                        len(found.lo),
-                        kind,
-                    )
-                )
+            columns += self._arguments.reduce(
+                parts, start, found.rows[member], cell, len(found.lo), self.schema
+            )
         payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         return Delta(
             payload,
@@ -367,13 +357,3 @@ class WidAggregateKernel(Operator):
         return StateSize(len(self._held), self._held.nbytes) + StateSize(
             sum(t.num_rows for t in tables), sum(t.nbytes for t in tables)
         )
-
-
-def _ranks(values: pa.Array) -> Codes:
-    if pa.types.is_nested(values.type):
-        values = pa.array([repr(value) for value in values.to_pylist()], pa.string())
-    plain = values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values
-    ranks: Codes = (
-        pc.rank(plain, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
-    )
-    return ranks

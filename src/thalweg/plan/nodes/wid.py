@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from thalweg.errors import PlanError, WindowError
-from thalweg.plan.aggregates import SKETCHED, AggregateCall
+from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.nodes.base import Node, lifetime_schema, require_known
 from thalweg.plan.properties import StreamProperties
 from thalweg.windows import LandmarkTime, SlideByTuple, SlidingRows, SlidingTime, WindowKind
@@ -78,7 +78,7 @@ class WidAggregate(Node):
         if not self.aggregates:
             raise PlanError("aggregate: name at least one aggregate, such as n=count().")
         for _, call in self.aggregates:
-            if call.function in SKETCHED:
+            if not call.aggregate.repeatable:
                 raise WindowError(
                     f"{call}: sketches are kept for hopping, tumbling and sliding windows over time, not for {self.kind}."
                 )
