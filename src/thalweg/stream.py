@@ -19,23 +19,24 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from thalweg.errors import (
+    ExpressionError,
     PlanError,
     TypeMismatchError,
     UnknownColumnError,
     WindowError,
     did_you_mean,
 )
-from thalweg.expr import Column, Expr, ExprLike, as_expr, lit
+from thalweg.expr import Column, Expr, ExprLike, as_expr, col, lit
 from thalweg.model.time import INFINITY, Duration, duration_us
 from thalweg.plan import nodes
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.applying import apply_node
 from thalweg.plan.explain import explain
+from thalweg.plan.expressions import START
 from thalweg.plan.join_windows import JoinWindow
 from thalweg.plan.nodes import Ingress, Named, Node
 from thalweg.plan.nodes.panes import Table, in_panes
 from thalweg.plan.properties import StreamProperties
-from thalweg.plan.rules.substitution import START
 from thalweg.plan.strategies import Volume
 from thalweg.plan.wid_windows import (
     by_tuple_windows,
@@ -268,9 +269,16 @@ class Stream:
     # ---------------------------------------------------------------------------------------------------
     # lifetimes
 
-    def set_duration(self, duration: Duration | None) -> Stream:
-        """Every row lasts this long; `None` or `"forever"`: without end."""
-        return Stream(nodes.SetDuration(self.node, _lasting(duration, "set_duration")))
+    def set_duration(self, duration: Duration | Expr | None) -> Stream:
+        """Every row lasts this long; `None` or `"forever"`: without end.
+
+        An expression over `_start` and the columns (`col("ttl")`, or text that is no duration, such
+        as `"ttl * 2"`) gives each row its own; a row with a null or no positive one is left out.
+        """
+        lasts = _duration_or_expr(duration)
+        if isinstance(lasts, Expr):
+            return Stream(nodes.Retime(self.node, col("_start"), col("_start") + lasts))
+        return Stream(nodes.SetDuration(self.node, _lasting(lasts, "set_duration")))
 
     def points(self) -> Stream:
         """Every row lasts the smallest duration."""
@@ -1105,6 +1113,20 @@ def _not_negative(value: Duration, what: str) -> int:
     if ticks < 0:
         raise WindowError(f"{what} must not be negative; got {value!r}.")
     return ticks
+
+
+def _duration_or_expr(value: Duration | Expr | None) -> Duration | Expr | None:
+    """Text that reads as a duration is one; other text is an expression."""
+    if not isinstance(value, str) or value == "forever":
+        return value
+    try:
+        return duration_us(value)
+    except WindowError:
+        try:
+            found = as_expr(value)
+        except ExpressionError:
+            return value  # the mistake is in a duration: its own message is the better one
+        return found if found.columns() else value
 
 
 def _lasting(duration: Duration | None, what: str) -> int:

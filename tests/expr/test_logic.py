@@ -171,6 +171,10 @@ def test_case_of_nested_values() -> None:
         (pa.date32(), pa.date32()),
         (pa.decimal128(10, 2), pa.decimal128(10, 2)),
         (pa.binary(), pa.binary()),
+        (pa.timestamp("us"), pa.date32()),
+        (pa.timestamp("us", "UTC"), pa.timestamp("ms", "Asia/Tokyo")),
+        (pa.int64(), pa.decimal128(10, 2)),
+        (pa.float32(), pa.decimal128(10, 2)),
     ],
 )
 def test_types_that_meet(one: pa.DataType, two: pa.DataType) -> None:
@@ -187,10 +191,10 @@ def test_types_that_meet(one: pa.DataType, two: pa.DataType) -> None:
         (pa.int64(), pa.string()),
         (pa.int64(), pa.bool_()),
         (pa.timestamp("us"), pa.timestamp("us", "UTC")),
-        (pa.timestamp("us"), pa.date32()),
+        (pa.timestamp("us", "UTC"), pa.date32()),
         (pa.string(), pa.timestamp("us")),
         (pa.string(), pa.binary()),
-        (pa.int64(), pa.decimal128(10, 2)),
+        (pa.string(), pa.decimal128(10, 2)),
     ],
 )
 @pytest.mark.parametrize(

@@ -302,8 +302,7 @@ AGGREGATES: dict[str, AggregateCall] = {
     "arg_min": agg.arg_min("v", by="t"),
 }
 FILTERED = tuple(
-    (name.replace(" ", "_"), replace(c, where=col("k") > 1))
-    for name, c in AGGREGATES.items()
+    (name.replace(" ", "_"), replace(c, where=col("k") > 1)) for name, c in AGGREGATES.items()
 )
 
 

@@ -11,7 +11,7 @@ from tests.plan.rule_cases import CASES, A, B
 from thalweg.errors import PlanError
 from thalweg.expr import col
 from thalweg.plan.aggregates import count
-from thalweg.plan.explain import describe, explain, operator_ids, plan_text
+from thalweg.plan.explain import explain, operator_ids, plan_text
 from thalweg.plan.nodes import Node, walk
 from thalweg.stream import Stream, source
 
@@ -147,9 +147,9 @@ ONE_LINERS: list[tuple[Stream, str]] = [
     ids=lambda value: value.node.label if isinstance(value, Stream) else "",
 )
 def test_one_line_says_what_an_operator_does(query: Stream, line: str) -> None:
-    assert describe(query.node) == line
+    assert query.node.details == line
 
 
 def test_a_list_column_is_unnested() -> None:
     lists = source("s", {"xs": pa.list_(pa.int64())})
-    assert describe(lists.select_many("xs", unnest="xs").node) == "xs (unnest xs)"
+    assert lists.select_many("xs", unnest="xs").node.details == "xs (unnest xs)"

@@ -101,8 +101,8 @@ def test_alter_lifetime_moves_every_row_to_one_instant() -> None:
 
 
 def test_a_null_start_has_no_place_on_the_time_axis() -> None:
-    with pytest.raises(ValueError, match="is null"):
-        oracle(AlterLifetime(S, col("v"), 5), {"s": rows((3, 4, None))})
+    check(AlterLifetime(S, col("v"), 5), rows((3, 4, None), (3, 4, 7)), rows((7, 12, 7)))
+    check(Shift(S, col("v")), rows((3, 4, None), (3, 4, 7)), rows((10, 11, 7)))
 
 
 def test_shift_by_a_constant_and_by_an_expression() -> None:

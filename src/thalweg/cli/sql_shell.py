@@ -40,7 +40,10 @@ def words_of(job: Job) -> list[str]:
     from thalweg.aggregates import aggregate_names
     from thalweg.expr.functions import FUNCTIONS
 
-    words = {*_KEYWORDS, *(f"{name}(" for name in (*aggregate_names(), *FUNCTIONS) if name.isidentifier())}
+    words = {
+        *_KEYWORDS,
+        *(f"{name}(" for name in (*aggregate_names(), *FUNCTIONS) if name.isidentifier()),
+    }
     for place in job.places:
         words |= {place.name, place.time(), *(place.stream().schema.names)}
     return sorted(words, key=str.lower)

@@ -21,6 +21,7 @@ __all__ = [
     "coalesce",
     "comparison",
     "connective",
+    "is_distinct",
     "is_in",
     "is_not_null",
     "is_null",
@@ -75,6 +76,14 @@ def connective(kernel: str) -> Callable[[Datum, Datum], Datum]:
         return run([truth(left), truth(right)])
 
     return apply
+
+
+def is_distinct(left: Datum, right: Datum) -> Datum:
+    """Whether two values differ, where null is a value like others."""
+    one, two = _comparable(left, right)
+    differ = pc.not_equal(one, two)
+    nulls = pc.xor(pc.is_null(one), pc.is_null(two))
+    return pc.coalesce(differ, nulls)
 
 
 def not_(value: Datum) -> Datum:

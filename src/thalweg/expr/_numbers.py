@@ -21,7 +21,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types
 
+from thalweg.expr._times import add_times, has_times, subtract_times
 from thalweg.expr.kinds import Datum, Refusal, constant, convert, kind_of, meet, number, numbers
 
 __all__ = [
@@ -35,11 +37,14 @@ __all__ = [
     "floor",
     "integer_division",
     "ln",
+    "log",
     "negate",
     "power",
     "round_",
     "sign",
     "sqrt",
+    "subtract",
+    "within_domain",
 ]
 
 _FLOAT64, _ZERO = pa.float64(), pa.scalar(0.0)
@@ -66,24 +71,47 @@ def arithmetic(kernel: str) -> Callable[[Datum, Datum], Datum]:
     def apply(left: Datum, right: Datum) -> Datum:
         if left.type.id != right.type.id or left.type.id not in _EXACT:
             left, right = numbers(left, right)
+            if types.is_decimal(left.type):
+                left, right = _with_room(left, right, kernel)
         return run([left, right])
 
     return apply
+
+
+def _with_room(left: Datum, right: Datum, kernel: str) -> tuple[Datum, Datum]:
+    """Decimals whose result would need more than 38 digits, as ones of up to 76."""
+    product = kernel.startswith("multiply")
+    scale = max(left.type.scale, right.type.scale)
+    whole = max(left.type.precision - left.type.scale, right.type.precision - right.type.scale)
+    digits = left.type.precision + right.type.precision + 1 if product else whole + scale + 1
+    if digits <= 38:
+        return left, right
+    return tuple(
+        value.cast(pa.decimal256(value.type.precision, value.type.scale)) for value in (left, right)
+    )
 
 
 _add_numbers = arithmetic("add_checked")
 
 
 def add(left: Datum, right: Datum) -> Datum:
-    """Numbers are added, texts are joined."""
+    """Numbers are added, texts are joined, times move by durations."""
     if left.type.id not in _EXACT and "text" in (kind_of(left.type), kind_of(right.type)):
         one, two = meet([left, right])
         return _join([one, two, pa.scalar("", one.type)], _JOIN)
-    return _add_numbers(left, right)
+    return add_times(left, right) if has_times(left, right) else _add_numbers(left, right)
+
+
+_subtract_numbers = arithmetic("subtract_checked")
+
+
+def subtract(left: Datum, right: Datum) -> Datum:
+    """Numbers are subtracted; of times, what lies between them."""
+    return subtract_times(left, right) if has_times(left, right) else _subtract_numbers(left, right)
 
 
 def negate(value: Datum) -> Datum:
-    return _call["negate_checked"]([number(value)])
+    return _call["negate_checked"]([value if types.is_duration(value.type) else number(value)])
 
 
 def absolute(value: Datum) -> Datum:
@@ -172,6 +200,28 @@ def sqrt(value: Datum) -> Datum:
 def ln(value: Datum) -> Datum:
     value = _double(value)
     return _call["ln"]([_null_where(_call["less_equal"]([value, _ZERO]), value)])
+
+
+def within_domain(kernel: str) -> Callable[..., Datum]:
+    """A function of doubles; null outside its domain."""
+    run = pc.get_function(kernel).call
+
+    def apply(*values: Datum) -> Datum:
+        given = [_double(value) for value in values]
+        result = run(given)
+        outside = _call["is_nan"]([result])
+        if kernel.startswith("log"):
+            outside = _call["or"]([outside, _call["less_equal"]([given[-1], _ZERO])])
+        for value in given:
+            outside = _call["and_not"]([outside, _call["is_nan"]([value])])
+        return _null_where(outside, result)
+
+    return apply
+
+
+def log(first: Datum, second: Datum | None = None) -> Datum:
+    """The natural logarithm; with two arguments the first is the base."""
+    return ln(first) if second is None else divide(ln(second), ln(first))
 
 
 def exp(value: Datum) -> Datum:

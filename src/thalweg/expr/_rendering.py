@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import timedelta
 
 __all__ = [
     "ATOM",
@@ -34,6 +35,8 @@ _INFIX = {
     "gt": (" > ", _COMPARE),
     "ge": (" >= ", _COMPARE),
     "like": (" LIKE ", _COMPARE),
+    "ilike": (" ILIKE ", _COMPARE),
+    "is_distinct": (" IS DISTINCT FROM ", _COMPARE),
     "in": (" IN ", _COMPARE),
     "add": (" + ", _ADD),
     "subtract": (" - ", _ADD),
@@ -52,7 +55,8 @@ STATEMENT_WORDS = frozenset(
 
 RESERVED_WORDS = STATEMENT_WORDS | {
     "AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "IS", "NULL", "TRUE", "FALSE",
-    "CASE", "WHEN", "THEN", "ELSE", "END", "AS", "CAST", "DIV",
+    "CASE", "WHEN", "THEN", "ELSE", "END", "AS", "CAST", "DIV", "ILIKE", "RLIKE", "REGEXP",
+    "INTERVAL",
 }  # fmt: skip
 """Words that are printed between quotes when they name a column."""
 
@@ -81,6 +85,8 @@ def render_value(value: object) -> str:
         return f"CAST('{value}' AS double)"
     if isinstance(value, (int, float)):
         return repr(value)
+    if isinstance(value, timedelta):
+        return f"INTERVAL '{value // timedelta(microseconds=1)}' MICROSECOND"
     if isinstance(value, (list, tuple)):
         return "(" + ", ".join(render_value(item) for item in value) + ")"
     return "'" + str(value).replace("'", "''") + "'"

@@ -8,23 +8,40 @@ takes the next character as it is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from thalweg.expr._nested import element
 from thalweg.expr.kinds import Datum, Refusal, constant, text
 
 __all__ = [
     "char_at",
     "concat",
+    "concat_ws",
+    "ilike",
+    "initcap",
+    "left",
     "length",
     "like",
     "lower",
     "matcher",
+    "padded",
+    "position",
+    "regexp_extract",
+    "regexp_like",
+    "regexp_replace",
+    "repeat",
     "replace",
+    "reverse",
+    "right",
+    "split",
+    "split_part",
     "substring",
     "trim",
+    "trimmer",
     "upper",
 ]
 
@@ -60,15 +77,21 @@ def length(value: Datum) -> Datum:
 
 
 def trim(value: Datum, characters: Datum | None = None) -> Datum:
-    taken = " " if characters is None else _constant_text(characters, "the characters to trim")
-    value = text(value)
-    return (
-        value
-        if taken == ""
-        else _nothing(value)
-        if taken is None
-        else pc.utf8_trim(value, characters=taken)
-    )
+    return trimmer("utf8_trim")(value, characters)
+
+
+def trimmer(kernel: str) -> Callable[..., Datum]:
+    """`trim`, `ltrim`, `rtrim`: takes spaces, or the characters given, from both sides or one."""
+    run = getattr(pc, kernel)
+
+    def apply(value: Datum, characters: Datum | None = None) -> Datum:
+        taken = " " if characters is None else _constant_text(characters, "the characters to trim")
+        value = text(value)
+        if taken is None:
+            return _nothing(value)
+        return value if taken == "" else run(value, characters=taken)
+
+    return apply
 
 
 def substring(value: Datum, start: Datum, length: Datum | None = None) -> Datum:
@@ -116,6 +139,15 @@ def like(value: Datum, pattern: Datum) -> Datum:
     return _match_regex([value], pc.MatchSubstringOptions(_like_as_regex(sought)))
 
 
+def ilike(value: Datum, pattern: Datum) -> Datum:
+    """The whole text against a pattern, without regard to case."""
+    sought = _constant_text(pattern, "the pattern")
+    value = text(value)
+    if sought is None:
+        return _nothing(value, pa.bool_())
+    return _match_regex([value], pc.MatchSubstringOptions("(?i)" + _like_as_regex(sought)))
+
+
 def _like_as_regex(pattern: str) -> str:
     parts, characters = [], iter(pattern)
     for character in characters:
@@ -128,8 +160,13 @@ def _like_as_regex(pattern: str) -> str:
         elif character in "%_":
             parts.append(".*" if character == "%" else ".")
             continue
-        parts.append(f"\\x{{{ord(character):x}}}")
+        parts.append(_as_regex(character))
     return "(?s)^" + "".join(parts) + "$"
+
+
+def _as_regex(text: str) -> str:
+    """A pattern that matches this text alone."""
+    return "".join(f"\\x{{{ord(character):x}}}" for character in text)
 
 
 def replace(value: Datum, old: Datum, new: Datum) -> Datum:
@@ -139,6 +176,159 @@ def replace(value: Datum, old: Datum, new: Datum) -> Datum:
     if sought is None or put is None:
         return _nothing(value)
     return value if sought == "" else pc.replace_substring(value, pattern=sought, replacement=put)
+
+
+# -------------------------------------------------------------------------------------------------
+# regular expressions
+
+
+def regexp_like(value: Datum, pattern: Datum) -> Datum:
+    """Whether some part of the text matches."""
+    sought = _constant_text(pattern, "the pattern")
+    value = text(value)
+    if sought is None:
+        return _nothing(value, pa.bool_())
+    return _match_regex([value], pc.MatchSubstringOptions(sought))
+
+
+def regexp_replace(value: Datum, pattern: Datum, put: Datum) -> Datum:
+    """Every match; `$1` or `\\1` in the replacement stands for a group."""
+    sought, said = _constant_text(pattern, "the pattern"), _constant_text(put, "the replacement")
+    value = text(value)
+    if sought is None or said is None:
+        return _nothing(value)
+    groups = re.sub(r"\$(\d)", r"\\\1", said)
+    return pc.replace_substring_regex(value, pattern=sought, replacement=groups)
+
+
+def regexp_extract(value: Datum, pattern: Datum, group: Datum | None = None) -> Datum:
+    """The first match, or a group of it (the first unless told; 0: all of it); empty without
+    one."""
+    sought = _constant_text(pattern, "the pattern")
+    wanted = 1 if group is None else _position(group, "the number of a group", 0)
+    value = text(value)
+    if sought is None:
+        return _nothing(value)
+    found = pc.extract_regex(value, pattern=_with_one_group(sought, wanted))
+    part = pc.struct_field(found, "g")
+    return pc.if_else(pc.is_null(value), pa.scalar(None, part.type), pc.coalesce(part, ""))
+
+
+def _with_one_group(pattern: str, wanted: int) -> str:
+    """The pattern with one named group; Arrow takes no others."""
+    made, number, at, in_class = [], 0, 0, False
+    while at < len(pattern):
+        character = pattern[at]
+        if character == "\\":
+            made.append(pattern[at : at + 2])
+            at += 2
+            continue
+        if character == "(" and not in_class and pattern[at + 1 : at + 2] != "?":
+            number += 1
+            character = "(?P<g>" if number == wanted else "(?:"
+        in_class = character == "[" or (in_class and character != "]")
+        made.append(character)
+        at += 1
+    if wanted > number:
+        raise Refusal(
+            f"the pattern {pattern!r} has {number} groups; group {wanted} is none of them"
+        )
+    return "".join(made) if wanted else f"(?P<g>{''.join(made)})"
+
+
+# -------------------------------------------------------------------------------------------------
+# parts and copies
+
+
+def concat_ws(separator: Datum, *values: Datum) -> Datum:
+    """One after the other with a separator between them; nulls are left out."""
+    given = [text(value) for value in values]
+    none = pc.is_null(given[0])
+    for value in given[1:]:
+        none = pc.and_(none, pc.is_null(value))
+    # Arrow loses a row of which all parts are skipped, so such a row gets an empty part.
+    given[0] = pc.if_else(none, pa.scalar("", given[0].type), given[0])
+    return _join([*given, text(separator)], pc.JoinOptions(null_handling="skip"))
+
+
+def initcap(value: Datum) -> Datum:
+    """Each word with a capital letter."""
+    return pc.utf8_title(text(value))
+
+
+def reverse(value: Datum) -> Datum:
+    return pc.utf8_reverse(text(value))
+
+
+def repeat(value: Datum, times: Datum) -> Datum:
+    return pc.binary_repeat(text(value), _position(times, "the number of copies", 0))
+
+
+def left(value: Datum, size: Datum) -> Datum:
+    """The first characters."""
+    return pc.utf8_slice_codeunits(
+        text(value), start=0, stop=_position(size, "the number of characters", 0)
+    )
+
+
+def right(value: Datum, size: Datum) -> Datum:
+    """The last characters."""
+    wanted = _position(size, "the number of characters", 0)
+    value = text(value)
+    if wanted == 0:
+        return pc.utf8_slice_codeunits(value, start=0, stop=0)
+    return pc.utf8_slice_codeunits(value, start=-wanted, stop=None)
+
+
+def padded(kernel: str) -> Callable[..., Datum]:
+    """`lpad` and `rpad`: exactly so many characters, cut at the right or filled up."""
+    run = getattr(pc, kernel)
+
+    def apply(value: Datum, size: Datum, filling: Datum | None = None) -> Datum:
+        wanted = _position(size, "the length of a text", 0)
+        put = " " if filling is None else _constant_text(filling, "what fills the text up")
+        value = text(value)
+        if put is None:
+            return _nothing(value)
+        if len(put) != 1:
+            raise Refusal(f"a text is filled up with one character, not {put!r}")
+        cut = pc.utf8_slice_codeunits(value, start=0, stop=wanted)
+        return run(cut, width=wanted, padding=put)
+
+    return apply
+
+
+def position(sought: Datum, value: Datum) -> Datum:
+    """Where a text begins inside of another, from 1; 0 where it does not."""
+    wanted = _constant_text(sought, "the text to look for")
+    value = text(value)
+    if wanted is None:
+        return _nothing(value, pa.int64())
+    before = pc.extract_regex(value, pattern=f"(?s)^(?P<g>.*?){_as_regex(wanted)}")
+    if wanted == "":
+        return pc.if_else(pc.is_null(value), pa.scalar(None, pa.int64()), pa.scalar(1))
+    place = pc.add(pc.utf8_length(pc.struct_field(before, "g")).cast(pa.int64()), pa.scalar(1))
+    found = pc.coalesce(place, pa.scalar(0))
+    return pc.if_else(pc.is_null(value), pa.scalar(None, pa.int64()), found)
+
+
+def split(value: Datum, separator: Datum) -> Datum:
+    """The parts between separators, as a list."""
+    sought = _constant_text(separator, "the separator")
+    value = text(value)
+    if sought is None:
+        return _nothing(value, pa.list_(value.type))
+    if sought == "":
+        raise Refusal("a separator has at least one character")
+    return pc.split_pattern(value, pattern=sought)
+
+
+def split_part(value: Datum, separator: Datum, number: Datum) -> Datum:
+    """One of the parts between separators, from 1; empty where there are not so many."""
+    _position(number, "the number of a part", 1)
+    parts = split(value, separator)
+    found = element(parts, number)
+    return pc.if_else(pc.is_null(parts), pa.scalar(None, found.type), pc.coalesce(found, ""))
 
 
 def _nothing(value: Datum, type_: pa.DataType | None = None) -> Datum:

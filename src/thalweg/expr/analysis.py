@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from datetime import timedelta
 from enum import Enum
 
 import pyarrow as pa
@@ -58,8 +59,9 @@ def _growth(expr: Expr, rising: Collection[str]) -> _Growth:
     if not expr.columns():
         return _Growth.UNKNOWN if _number(expr) is None else _Growth.STAYS
     if isinstance(expr, Cast):
-        numeric = types.is_integer(expr.type) or types.is_floating(expr.type)
-        return _growth(expr.expr, rising) if numeric else _Growth.UNKNOWN
+        ordered = types.is_integer(expr.type) or types.is_floating(expr.type)
+        kept = ordered or types.is_timestamp(expr.type)  # from ticks, or from another timestamp
+        return _growth(expr.expr, rising) if kept else _Growth.UNKNOWN
     return _growth_of_call(expr, rising) if isinstance(expr, Call) else _Growth.UNKNOWN
 
 
@@ -109,6 +111,8 @@ def _number(expr: Expr) -> float | None:
         value = expr.evaluate(Frame({}, 1))[0].as_py()
     except (ThalwegError, pa.ArrowException):
         return None
+    if isinstance(value, timedelta):
+        value = value // timedelta(microseconds=1)
     return (
         value
         if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -2,18 +2,24 @@
 
 Null stays null. A value that does not fit is an error, never a wrong value: text that is no number,
 a whole number out of range. A double loses its fraction on the way to a whole number (as in SQL); a
-whole number becomes the nearest double.
+whole number becomes the nearest double. TRY_CAST gives null where CAST fails.
+
+Text is read as ISO 8601 where a time is wanted. A whole number is a time of the clock, in
+microseconds, and back.
 """
 
 from __future__ import annotations
+
+import re
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from thalweg.expr._times import timestamps_of_text
 from thalweg.expr.kinds import Datum, convert, plain
 
-__all__ = ["TYPE_NAMES", "cast_to", "type_name"]
+__all__ = ["TYPE_NAMES", "cast_to", "try_cast_to", "type_name", "type_named"]
 
 TYPE_NAMES: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -32,6 +38,8 @@ TYPE_NAMES: dict[str, pa.DataType] = {
     "text": pa.string(),
     "date": pa.date32(),
     "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", "UTC"),
+    "timestamp_ltz": pa.timestamp("us", "UTC"),
 }
 """SQL's names of types; of several for one type the first is the one that is printed."""
 
@@ -42,7 +50,54 @@ def type_name(type_: pa.DataType) -> str:
     >>> type_name(pa.int64()), type_name(pa.list_(pa.int8()))
     ('bigint', 'list<item: int8>')
     """
+    if types.is_decimal128(type_):
+        return f"decimal({type_.precision}, {type_.scale})"
     return next((name for name, known in TYPE_NAMES.items() if known == type_), str(type_))
+
+
+_DECIMAL = re.compile(r"(?:decimal|numeric|dec)(?:\((\d+)(?:, ?(\d+))?\))?")
+_SIZED = re.compile(r"(varchar|char|timestamp|timestamp_ltz)\(\d+\)")
+_ZONED = re.compile(r"timestamp(?:\(\d+\))? with time zone")
+
+
+def type_named(name: str) -> pa.DataType | None:
+    """The type that SQL calls so; None where nobody does.
+
+    >>> type_named("DECIMAL(10, 2)"), type_named("timestamp(3)"), type_named("blob")
+    (Decimal128Type(decimal128(10, 2)), TimestampType(timestamp[us]), None)
+    """
+    said = name.lower()
+    found = _DECIMAL.fullmatch(said)
+    if found is not None:
+        digits, scale = int(found.group(1) or 38), int(found.group(2) or 0)
+        return pa.decimal128(digits, scale) if 0 < digits <= 38 and scale <= digits else None
+    if _ZONED.fullmatch(said):
+        return TYPE_NAMES["timestamptz"]
+    return TYPE_NAMES.get(_SIZED.sub(r"\1", said))
+
+
+def try_cast_to(value: Datum, type_: pa.DataType) -> Datum:
+    """The value as another type, null where it does not fit."""
+    if isinstance(value, pa.Scalar):
+        return try_cast_to(pa.array([value.as_py()], value.type), type_)[0]
+    try:
+        return cast_to(value, type_)
+    except (pa.ArrowInvalid, ValueError):
+        pass
+    codes = value.dictionary_encode()
+    return _fitting(codes.dictionary, type_).take(codes.indices)
+
+
+def _fitting(values: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Distinct values: halves that fit are converted whole, so that few misfits cost little."""
+    try:
+        return cast_to(values, type_)
+    except (pa.ArrowInvalid, ValueError):
+        if len(values) == 1:
+            return pa.nulls(1, type_)
+    middle = len(values) // 2
+    halves = [_fitting(half, type_) for half in (values.slice(0, middle), values.slice(middle))]
+    return pa.concat_arrays(halves)
 
 
 def cast_to(value: Datum, type_: pa.DataType) -> Datum:
@@ -54,4 +109,29 @@ def cast_to(value: Datum, type_: pa.DataType) -> Datum:
         value = pc.trunc(value)
     elif types.is_integer(value.type) and types.is_floating(type_):
         return convert(value, type_)
+    elif types.is_timestamp(type_) or types.is_date(type_):
+        return _cast_to_time(value, type_)
+    elif types.is_timestamp(value.type) and types.is_string(type_):
+        return _time_as_text(value)
+    elif types.is_decimal(type_) and types.is_integer(value.type):
+        value = value.cast(pa.decimal128(19, 0))
+    elif types.is_decimal(type_) and not types.is_string(value.type):
+        value = pc.round(value, ndigits=type_.scale, round_mode="half_towards_infinity")
     return value.cast(type_)
+
+
+def _cast_to_time(value: Datum, type_: pa.DataType) -> Datum:
+    if types.is_string(value.type) or types.is_large_string(value.type):
+        value = timestamps_of_text(value)
+    if types.is_timestamp(value.type) and types.is_date(type_):
+        wall = value if value.type.tz is None else pc.local_timestamp(value)
+        return pc.floor_temporal(wall, unit="day").cast(type_)
+    return value.cast(type_)
+
+
+def _time_as_text(value: Datum) -> Datum:
+    """Without a fraction where there is none, as databases print it."""
+    said = pc.strftime(value.cast(pa.timestamp("us", value.type.tz)), format="%Y-%m-%d %H:%M:%S")
+    short = pc.replace_substring_regex(said, pattern=r"\.?0*$", replacement="")
+    whole = pc.match_substring(said, pattern=".")
+    return pc.if_else(whole, short, said)

@@ -7,16 +7,24 @@ than this one translate by the same names.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from thalweg.errors import ExpressionError, did_you_mean
-from thalweg.expr import _logic, _numbers, _texts
+from thalweg.expr import _logic, _nested, _numbers, _texts, _times
 from thalweg.expr.kinds import Datum
 
-__all__ = ["ALIASES", "FUNCTIONS", "Function", "find_function", "is_function"]
+__all__ = [
+    "ALIASES",
+    "CHANGING",
+    "FUNCTIONS",
+    "Function",
+    "find_function",
+    "is_function",
+    "unknown_function",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +47,16 @@ class Function:
         )
 
 
+_PARTS = (
+    "year", "quarter", "month", "week", "day", "dayofweek", "dayofyear", "hour", "minute", "second",
+)  # fmt: skip
+_TRIGONOMETRY = ("sin", "cos", "tan", "asin", "acos", "atan")
+
+
 def _table() -> dict[str, Function]:
     rows: list[tuple[str, Callable[..., Datum], int, int | None]] = [
         ("add", _numbers.add, 2, 2),
-        ("subtract", _numbers.arithmetic("subtract_checked"), 2, 2),
+        ("subtract", _numbers.subtract, 2, 2),
         ("multiply", _numbers.arithmetic("multiply_checked"), 2, 2),
         ("divide", _numbers.divide, 2, 2),
         ("floor_div", _numbers.integer_division(np.floor_divide, overflows=True), 2, 2),
@@ -86,15 +100,95 @@ def _table() -> dict[str, Function]:
         ("starts_with", _texts.matcher("starts_with"), 2, 2),
         ("ends_with", _texts.matcher("ends_with"), 2, 2),
         ("contains", _texts.matcher("match_substring"), 2, 2),
+        ("ilike", _texts.ilike, 2, 2),
+        ("regexp_like", _texts.regexp_like, 2, 2),
+        ("regexp_replace", _texts.regexp_replace, 3, 3),
+        ("regexp_extract", _texts.regexp_extract, 2, 3),
+        ("ltrim", _texts.trimmer("utf8_ltrim"), 1, 2),
+        ("rtrim", _texts.trimmer("utf8_rtrim"), 1, 2),
+        ("lpad", _texts.padded("utf8_lpad"), 2, 3),
+        ("rpad", _texts.padded("utf8_rpad"), 2, 3),
+        ("left", _texts.left, 2, 2),
+        ("right", _texts.right, 2, 2),
+        ("reverse", _texts.reverse, 1, 1),
+        ("repeat", _texts.repeat, 2, 2),
+        ("initcap", _texts.initcap, 1, 1),
+        ("concat_ws", _texts.concat_ws, 2, None),
+        ("position", _texts.position, 2, 2),
+        ("split", _texts.split, 2, 2),
+        ("split_part", _texts.split_part, 3, 3),
+        ("log10", _numbers.within_domain("log10"), 1, 1),
+        ("log2", _numbers.within_domain("log2"), 1, 1),
+        ("log", _numbers.log, 1, 2),
+        *((name, _numbers.within_domain(name), 1, 1) for name in _TRIGONOMETRY),
+        ("atan2", _numbers.within_domain("atan2"), 2, 2),
+        ("is_distinct", _logic.is_distinct, 2, 2),
+        *((name, _times.part(name), 1, 1) for name in _PARTS),
+        ("date_trunc", _times.date_trunc, 2, 2),
+        ("extract", _times.extract, 2, 2),
+        ("unix_timestamp", _times.unix_timestamp, 1, 1),
+        ("add_months", _times.add_months, 2, 2),
+        ("timestampadd", _times.timestampadd, 3, 3),
+        ("timestampdiff", _times.timestampdiff, 3, 3),
+        ("datediff", _times.datediff, 2, 2),
+        ("date_format", _times.date_format, 2, 2),
+        ("strftime", _times.strftime, 2, 2),
+        ("to_timestamp", _times.to_timestamp, 1, 2),
+        ("to_date", _times.to_date, 1, 2),
+        ("at_time_zone", _times.at_time_zone, 2, 2),
+        ("field", _nested.field, 2, 2),
+        ("element_at", _nested.element, 2, 2),
+        ("cardinality", _nested.cardinality, 1, 1),
+        ("array_contains", _nested.array_contains, 2, 2),
     ]
     return {name: Function(name, apply, least, most) for name, apply, least, most in rows}
 
 
 FUNCTIONS: dict[str, Function] = _table()
 
-ALIASES = {"substr": "substring", "if_null": "coalesce", "ceiling": "ceil", "pow": "power"}
+ALIASES = {
+    "substr": "substring",
+    "if_null": "coalesce",
+    "ifnull": "coalesce",
+    "nvl": "coalesce",
+    "ceiling": "ceil",
+    "pow": "power",
+    "char_length": "length",
+    "character_length": "length",
+    "len": "length",
+    "ucase": "upper",
+    "lcase": "lower",
+    "startswith": "starts_with",
+    "endswith": "ends_with",
+    "rlike": "regexp_like",
+    "regexp_matches": "regexp_like",
+    "size": "cardinality",
+    "array_length": "cardinality",
+    "list_contains": "array_contains",
+    "dayofmonth": "day",
+    "weekofyear": "week",
+    "epoch": "unix_timestamp",
+}
 """Other names for functions, understood in text and by `call`; an expression holds the name of the
 table."""
+
+
+CHANGING = frozenset(
+    {"now", "current_timestamp", "current_date", "current_time", "localtimestamp", "rand", "random",
+     "uuid"}
+)  # fmt: skip
+"""Functions of SQL that this table leaves out on purpose: they give another value when they are
+computed again, and an answer that is taken back has to be the one that was given."""
+
+
+def unknown_function(name: str, others: Iterable[str] = ()) -> str:
+    """Why there is no such function, and which are near."""
+    if name.lower() in CHANGING:
+        return (
+            f"{name} gives another value whenever it is computed, so an answer could not be taken "
+            "back; use the time of the row, or give the value as a constant."
+        )
+    return f"unknown function {name!r}{did_you_mean(name.lower(), [*FUNCTIONS, *ALIASES, *others])}"
 
 
 def is_function(name: str) -> bool:
@@ -115,9 +209,7 @@ def find_function(name: str, arguments: int) -> Function:
     """
     function = FUNCTIONS.get(ALIASES.get(name, name))
     if function is None:
-        raise ExpressionError(
-            f"unknown function {name!r}{did_you_mean(name, [*FUNCTIONS, *ALIASES])}"
-        )
+        raise ExpressionError(unknown_function(name))
     if arguments < function.least or (function.most is not None and arguments > function.most):
         raise ExpressionError(f"{name} takes {function.arity}; got {arguments}.")
     return function

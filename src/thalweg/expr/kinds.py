@@ -1,8 +1,9 @@
 """Kinds of values: which types may meet in one operation, and the type they meet in.
 
-Numbers meet in int64 when all are whole and in double otherwise; texts meet in text, timestamps of
-one time zone in the finest unit, and an untyped NULL meets every type. Other types meet only
-themselves. Booleans are not numbers.
+Numbers meet in int64 when all are whole and in double otherwise; decimals meet whole numbers in a
+decimal and others in double; texts meet in text, timestamps in the finest unit, and an untyped NULL
+meets every type. Beside a time, constant text is read as a time, and a constant time without a zone
+as one of the other's zone. Other types meet only themselves. Booleans are not numbers.
 
 A function refuses a type by raising `Refusal`, on empty input as on full: this is what makes typing
 and evaluation agree.
@@ -11,6 +12,7 @@ and evaluation agree.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -26,6 +28,7 @@ __all__ = [
     "is_constant",
     "kind_of",
     "meet",
+    "moment",
     "number",
     "numbers",
     "plain",
@@ -86,15 +89,40 @@ def common_type(parts: Sequence[pa.DataType]) -> pa.DataType:
     if all(t == known[0] for t in known[1:]):
         return known[0]
     kinds = {kind_of(t) for t in known}
+    if "decimal" in kinds and kinds <= {"decimal", "number"}:
+        return _decimal_type(known)
+    if all(types.is_timestamp(t) or types.is_date(t) for t in known):
+        return _time_type(known)
     if len(kinds) > 1:
         raise _not_together(known)
     if kinds == {"number"}:
         return pa.int64() if all(types.is_integer(t) for t in known) else pa.float64()
     if kinds == {"text"}:
         return pa.large_string() if any(types.is_large_string(t) for t in known) else pa.string()
-    if kinds <= {kind_of(t) for t in known if types.is_timestamp(t)}:
+    if all(types.is_duration(t) for t in known):
         return max(known, key=lambda t: _UNITS.index(t.unit))
     raise _not_together(known)
+
+
+def _decimal_type(parts: Sequence[pa.DataType]) -> pa.DataType:
+    """Decimals and whole numbers meet in a decimal that holds both; a double makes all double."""
+    if any(types.is_floating(t) for t in parts):
+        return pa.float64()
+    decimals = [t if types.is_decimal(t) else pa.decimal128(19, 0) for t in parts]
+    scale = max(t.scale for t in decimals)
+    digits = max(t.precision - t.scale for t in decimals) + scale
+    return pa.decimal128(digits, scale) if digits <= 38 else pa.decimal256(min(digits, 76), scale)
+
+
+def _time_type(parts: Sequence[pa.DataType]) -> pa.DataType:
+    """Times meet in the finest unit, instants of several zones in UTC."""
+    stamps = [t for t in parts if types.is_timestamp(t)]
+    if not stamps:
+        return max(parts, key=lambda t: t.bit_width)
+    if len({t.tz is None for t in stamps}) > 1 or (stamps[0].tz and len(stamps) < len(parts)):
+        raise _not_together(parts)
+    unit = max((t.unit for t in stamps), key=_UNITS.index)
+    return pa.timestamp(unit, stamps[0].tz if len({t.tz for t in stamps}) == 1 else "UTC")
 
 
 def _not_together(parts: Sequence[pa.DataType]) -> Refusal:
@@ -134,8 +162,46 @@ def meet(values: Sequence[Datum]) -> list[Datum]:
     code = values[0].type.id
     if code in _SIMPLE and all(value.type.id == code for value in values):
         return list(values)
+    values = moment(values)
     type_ = common_type([value.type for value in values])
     return [convert(value, type_) for value in values]
+
+
+def moment(values: Sequence[Datum]) -> list[Datum]:
+    """Values beside times: constant text becomes a time, a constant time without a zone gets the
+    zone of the others, and a duration beside ticks becomes ticks."""
+    stamps = [value.type for value in values if types.is_temporal(value.type)]
+    if not stamps:
+        return list(values)
+    if any(types.is_integer(value.type) for value in values):
+        return [
+            value.cast(pa.duration("us")).cast(pa.int64())
+            if types.is_duration(value.type)
+            else value
+            for value in values
+        ]
+    zone = next((t.tz for t in stamps if types.is_timestamp(t) and t.tz is not None), None)
+    return [_as_time(value, zone) for value in values]
+
+
+def _as_time(value: Datum, zone: str | None) -> Datum:
+    if not isinstance(value, pa.Scalar) or not value.is_valid:
+        return value
+    if kind_of(value.type) == "text":
+        try:
+            found = datetime.fromisoformat(value.as_py().strip())
+        except ValueError:
+            raise Refusal(
+                f"{value.as_py()!r} is no time; write it as '2026-01-31 12:00:00'"
+            ) from None
+        value = pa.scalar(found, pa.timestamp("us", None if found.tzinfo is None else "UTC"))
+        if zone is None and value.type.tz is not None:  # times without a zone are read as UTC
+            return value.cast(pa.timestamp("us"))
+    bare = types.is_timestamp(value.type) and value.type.tz is None
+    if zone is not None and (bare or types.is_date(value.type)):
+        wall = value.cast(pa.timestamp("us"))
+        return pc.assume_timezone(wall, zone, ambiguous="earliest", nonexistent="latest")
+    return value
 
 
 def number(value: Datum) -> Datum:
@@ -145,6 +211,8 @@ def number(value: Datum) -> Datum:
         return value
     if code == _NULL:
         return value.cast(pa.int64())
+    if types.is_decimal(value.type):
+        return value
     if kind_of(value.type) != "number":
         raise Refusal(
             f"a number is needed, not {value.type}; convert it with CAST(... AS bigint) or CAST(... AS double)"
@@ -156,9 +224,21 @@ def number(value: Datum) -> Datum:
 def numbers(left: Datum, right: Datum) -> tuple[Datum, Datum]:
     """Two numbers, both int64 or both double."""
     left, right = number(left), number(right)
+    if types.is_decimal(left.type) or types.is_decimal(right.type):
+        return _decimals(left, right)
     if left.type.id == right.type.id:
         return left, right
     return convert(left, pa.float64()), convert(right, pa.float64())
+
+
+def _decimals(left: Datum, right: Datum) -> tuple[Datum, Datum]:
+    """Both decimal, a whole number with no more digits than it may need; or both double."""
+    if types.is_floating(left.type) or types.is_floating(right.type):
+        return left.cast(pa.float64()), right.cast(pa.float64())
+    return tuple(
+        value if types.is_decimal(value.type) else value.cast(pa.decimal128(19, 0))
+        for value in (left, right)
+    )
 
 
 def text(value: Datum) -> Datum:

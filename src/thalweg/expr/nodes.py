@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -25,7 +26,7 @@ import pyarrow as pa
 
 from thalweg.errors import ExpressionError, UnknownColumnError
 from thalweg.expr._rendering import ATOM, Rendered, render_call, render_name, render_value
-from thalweg.expr.casts import cast_to, type_name
+from thalweg.expr.casts import cast_to, try_cast_to, type_name
 from thalweg.expr.failures import KERNEL_ERRORS, failure
 from thalweg.expr.frame import Frame, Shape
 from thalweg.expr.functions import find_function, is_function
@@ -188,6 +189,7 @@ _NATURAL = {
     int: pa.int64(),
     float: pa.float64(),
     str: pa.string(),
+    timedelta: pa.duration("us"),
 }
 
 
@@ -251,24 +253,29 @@ class Cast(Expr):
 
     expr: Expr
     type: pa.DataType
+    safe: bool = False
+    """Null where the value does not fit, instead of an error."""
 
-    def __init__(self, expr: Expr, type: pa.DataType) -> None:  # noqa: A002 - the name of the attribute
+    def __init__(self, expr: Expr, type: pa.DataType, safe: bool = False) -> None:  # noqa: A002, FBT001, FBT002 - the names of the attributes
         if not isinstance(type, pa.DataType):
             raise ExpressionError(f"cast takes an Arrow type, such as pa.int64(); got {type!r}.")
         object.__setattr__(self, "expr", expr)
         object.__setattr__(self, "type", type)
+        object.__setattr__(self, "safe", safe)
 
     def parts(self) -> tuple[Expr, ...]:
         return (self.expr,)
 
     def key(self) -> tuple[Any, ...]:
-        return "Cast", str(self.type), self.expr.key()
+        return "Cast", str(self.type), self.safe, self.expr.key()
 
     def _with_parts(self, parts: Sequence[Expr]) -> Expr:
-        return Cast(parts[0], self.type)
+        return Cast(parts[0], self.type, self.safe)
 
     def _datum(self, frame: Frame) -> Datum:
         value = self.expr._datum(frame)
+        if self.safe:
+            return try_cast_to(value, self.type)
         try:
             return cast_to(value, self.type)
         except KERNEL_ERRORS as reason:
@@ -282,7 +289,8 @@ class Cast(Expr):
             ) from reason
 
     def _rendered(self) -> Rendered:
-        return f"CAST({self.expr} AS {type_name(self.type)})", ATOM
+        word = "TRY_CAST" if self.safe else "CAST"
+        return f"{word}({self.expr} AS {type_name(self.type)})", ATOM
 
 
 def col(name: str) -> Column:

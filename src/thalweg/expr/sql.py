@@ -1,24 +1,30 @@
 """SQL text to expressions.
 
 The text is one expression: columns (`len`, `l.price`, `"odd name"`), numbers, 'text', TRUE, FALSE,
-NULL; `+ - * / // % ||`, `= == <> != < <= > >=`, AND, OR, NOT, [NOT] BETWEEN, [NOT] IN (constants),
-[NOT] LIKE, IS [NOT] NULL (or TRUE, FALSE), CASE, CAST, IF, and the functions of the table. Words
-and function names may be in either case; column names are exact. `//` and DIV both round down.
-There are no comments. Anything else is refused, with a caret under the place.
+NULL, TIMESTAMP '2026-01-31 12:00', DATE '2026-01-31', INTERVAL '10' MINUTE; `+ - * / // % ||`,
+`= == <> != < <= > >=`, AND, OR, NOT, [NOT] BETWEEN, [NOT] IN (constants), [NOT] LIKE, ILIKE and
+RLIKE, IS [NOT] NULL (or TRUE, FALSE), IS [NOT] DISTINCT FROM, CASE, CAST, TRY_CAST, `x::int`, IF,
+`list[1]`, `struct.field`, AT TIME ZONE, and the functions of the table. Words and function names may
+be in either case; column names are exact. `//` and DIV both round down. There are no comments.
+Anything else is refused, with a caret under the place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
-from thalweg.errors import ExpressionError, did_you_mean
+import pyarrow as pa
+
+from thalweg.errors import ExpressionError, WindowError, did_you_mean
 from thalweg.expr._rendering import STATEMENT_WORDS
 from thalweg.expr.case import Case
-from thalweg.expr.casts import TYPE_NAMES
-from thalweg.expr.functions import ALIASES, FUNCTIONS
+from thalweg.expr.casts import TYPE_NAMES, type_named
+from thalweg.expr.functions import ALIASES, FUNCTIONS, unknown_function
 from thalweg.expr.nodes import Call, Cast, Column, Expr, Literal
 from thalweg.expr.user_calls import find_user_function, user_call
+from thalweg.model.time import duration_us
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -148,6 +154,10 @@ class ExpressionReader:
         like = Call("like", (self.convert(node.this), self.convert(node.expression)))
         return Call("not", (like,)) if node.args.get("negate") else like
 
+    def read_match(self, name: str, node: exp.Expr) -> Expr:
+        found = Call(name, (self.convert(node.this), self.convert(node.expression)))
+        return Call("not", (found,)) if node.args.get("negate") else found
+
     def read_not(self, node: exp.Expr) -> Expr:
         inner = node.this
         if type(inner).__name__ == "Is" and type(inner.expression).__name__ == "Null":
@@ -180,17 +190,79 @@ class ExpressionReader:
         default = node.args.get("default")
         return Case(tuple(branches), None if default is None else self.convert(default))
 
-    def read_cast(self, node: exp.Expr) -> Expr:
-        target = node.args["to"]
-        name = target.args.get("kind")
-        plain = isinstance(name, str) and not target.args.get("expressions")
-        type_ = TYPE_NAMES.get(name.lower()) if plain and name.isascii() else None
+    def read_cast(self, node: exp.Expr, *, safe: bool = False) -> Expr:
+        name = str(node.args["to"].args.get("kind"))
+        type_ = type_named(name) if name.isascii() else None
         if type_ is None:
-            guess = did_you_mean(str(name).lower(), TYPE_NAMES)
+            guess = did_you_mean(name.lower(), TYPE_NAMES)
+            known = ", ".join((*TYPE_NAMES, "decimal(p, s)"))
+            self.source.refuse_node(node, f"unknown type {name!r}{guess} Types: {known}.")
+        literal = node.this
+        text = type(literal).__name__ == "Literal" and literal.args["is_string"]
+        if text and pa.types.is_temporal(type_) and not safe:
+            return self.read_time(literal, type_)
+        return Cast(self.convert(node.this), type_, safe)
+
+    def read_time(self, node: exp.Expr, type_: pa.DataType) -> Expr:
+        """TIMESTAMP '2026-01-31 12:00' and DATE '2026-01-31': a constant."""
+        try:
+            found = datetime.fromisoformat(node.this.strip())
+        except ValueError:
             self.source.refuse_node(
-                node, f"unknown type {target.sql()!r}{guess} Types: {', '.join(TYPE_NAMES)}."
+                node,
+                f"{node.this!r} is no time; write it as '2026-01-31 12:00:00', with a zone if it is not UTC.",
             )
-        return Cast(self.convert(node.this), type_)
+        if pa.types.is_date(type_):
+            return Literal(found.date(), type_)
+        if found.tzinfo is not None and type_.tz is None:
+            type_ = pa.timestamp("us", "UTC")
+        return Literal(found if found.tzinfo else found.replace(tzinfo=_zone(type_)), type_)
+
+    def read_interval(self, node: exp.Expr) -> Expr:
+        """INTERVAL '10' MINUTE."""
+        months = self.months(node)
+        if months is not None:
+            self.source.refuse_node(
+                node,
+                "months and years have no fixed length; add them to a time: t + INTERVAL '1' MONTH.",
+            )
+        unit = node.args.get("unit")
+        said = f"{node.this.name} {unit.name if unit is not None else ''}".strip()
+        try:
+            return Literal(timedelta(microseconds=duration_us(said, what="INTERVAL")))
+        except WindowError as reason:
+            self.source.refuse_node(node, reason.reason)
+
+    def months(self, node: exp.Expr) -> int | None:
+        """How many months an interval is, if it is counted in them."""
+        if type(node).__name__ != "Interval" or node.this is None:
+            return None
+        unit = node.args.get("unit")
+        said = f"{node.this.name} {unit.name if unit is not None else ''}".lower().split()
+        size = {"month": 1, "quarter": 3, "year": 12}.get(said[-1].removesuffix("s"))
+        whole = len(said) == 2 and said[0].lstrip("-").isdigit()
+        return int(said[0]) * size if size is not None and whole else None
+
+    def read_sum(self, node: exp.Expr) -> Expr:
+        """`+` and `-`, of which one side may be a number of months."""
+        name = "add" if type(node).__name__ == "Add" else "subtract"
+        months = self.months(node.expression)
+        if months is None:
+            return Call(name, (self.convert(node.this), self.convert(node.expression)))
+        return Call(
+            "add_months",
+            (self.convert(node.this), Literal(months if name == "add" else -months)),
+        )
+
+    def read_distinct(self, node: exp.Expr) -> Expr:
+        differ = Call("is_distinct", (self.convert(node.this), self.convert(node.expression)))
+        return differ if type(node).__name__ == "NullSafeNEQ" else Call("not", (differ,))
+
+    def read_item(self, node: exp.Expr) -> Expr:
+        """`list[1]`, `map['key']`."""
+        if len(node.expressions) != 1:
+            self.source.refuse_node(node, "one item is named between the brackets.")
+        return Call("element_at", (self.convert(node.this), self.convert(node.expressions[0])))
 
     def read_qualified(self, node: exp.Expr) -> Expr:
         """A function in a namespace, `finance.vwap(price)`."""
@@ -217,7 +289,9 @@ class ExpressionReader:
         if not isinstance(node.this, str) or not node.this.isascii():
             self.source.refuse_node(node, f"{node.this} is not the name of a function.")
         name = node.this.lower()
-        args = tuple(self.convert(arg) for arg in node.expressions)
+        args = tuple(self.read_argument(name, at, arg) for at, arg in enumerate(node.expressions))
+        if name in _SWAPPED and len(args) == 2:
+            name, args = _SWAPPED[name], (args[1], args[0])
         if name == "if":
             if len(args) not in (2, 3):
                 self.source.refuse_node(
@@ -230,8 +304,7 @@ class ExpressionReader:
             return user_call(own, args)
         if function is None:
             self.source.refuse(
-                f"unknown function {node.this!r}{did_you_mean(name, [*FUNCTIONS, *ALIASES, 'if', 'cast'])}",
-                node.meta["start"],
+                unknown_function(node.this, ("if", "cast", "try_cast")), node.meta["start"]
             )
         if len(args) < function.least or (function.most is not None and len(args) > function.most):
             self.source.refuse(
@@ -239,10 +312,22 @@ class ExpressionReader:
             )
         return Call(function.name, args)
 
+    def read_argument(self, function: str, at: int, node: exp.Expr) -> Expr:
+        """An argument; TIMESTAMPDIFF(MINUTE, a, b) names its unit without quotes."""
+        unit = function in ("timestampdiff", "timestampadd") and at == 0
+        if unit and type(node).__name__ == "Column" and not node.args.get("table"):
+            return Literal(node.this.this.lower())
+        return self.convert(node)
+
+
+def _zone(type_: pa.DataType) -> tzinfo | None:
+    return None if type_.tz is None else UTC
+
+
+_SWAPPED = {"instr": "position"}
+"""Functions that are another one with its two arguments the other way round."""
 
 _BINARY = {
-    "Add": "add",
-    "Sub": "subtract",
     "Mul": "multiply",
     "Div": "divide",
     "IntDiv": "floor_div",
@@ -265,6 +350,12 @@ _UNDERSTOOD = {
     "Between": frozenset({"this", "low", "high"}),
     "In": frozenset({"this", "expressions"}),
     "Like": frozenset({"this", "expression", "negate"}),
+    "ILike": frozenset({"this", "expression", "negate"}),
+    "RegexpLike": frozenset({"this", "expression", "negate"}),
+    "Interval": frozenset({"this", "unit"}),
+    "Bracket": frozenset({"this", "expressions"}),
+    "TryCast": frozenset({"this", "to", "safe"}),
+    "AtTimeZone": frozenset({"this", "zone"}),
     "Case": frozenset({"this", "ifs", "default"}),
     "Cast": frozenset({"this", "to"}),
     "Anonymous": frozenset({"this", "expressions"}),
@@ -282,6 +373,18 @@ _READERS: dict[str, Callable[[ExpressionReader, exp.Expr], Expr]] = {
     "Between": ExpressionReader.read_between,
     "In": ExpressionReader.read_in,
     "Like": ExpressionReader.read_like,
+    "ILike": lambda reader, node: reader.read_match("ilike", node),
+    "RegexpLike": lambda reader, node: reader.read_match("regexp_like", node),
+    "Add": ExpressionReader.read_sum,
+    "Sub": ExpressionReader.read_sum,
+    "Interval": ExpressionReader.read_interval,
+    "NullSafeEQ": ExpressionReader.read_distinct,
+    "NullSafeNEQ": ExpressionReader.read_distinct,
+    "Bracket": ExpressionReader.read_item,
+    "TryCast": lambda reader, node: reader.read_cast(node, safe=True),
+    "AtTimeZone": lambda reader, node: Call(
+        "at_time_zone", (reader.convert(node.this), reader.convert(node.args["zone"]))
+    ),
     "Not": ExpressionReader.read_not,
     "Is": ExpressionReader.read_is,
     "Case": ExpressionReader.read_case,

@@ -18,44 +18,12 @@ from thalweg.operators.fill import FillKernel
 from thalweg.operators.final_gate import FinalGateKernel
 from thalweg.operators.ingress import IngressKernel
 from thalweg.operators.registry import kernel_for
-from thalweg.plan import nodes
 from thalweg.plan.explain import operator_ids
-from thalweg.plan.nodes import Join, Node, Source, WindowAggregate, walk
+from thalweg.plan.nodes import Node, Source, WindowAggregate, find, walk
 from thalweg.plan.rules import optimize
 from thalweg.plan.usefulness import useful_grids
 
-__all__ = ["build_graph", "never_revises"]
-
-_ROW_BY_ROW = (
-    nodes.Where,
-    nodes.Select,
-    nodes.SelectMany,
-    nodes.SetDuration,
-    nodes.AlterLifetime,
-    nodes.Retime,
-    nodes.Shift,
-    nodes.Extend,
-    nodes.ClipDuration,
-    nodes.PointAtEnd,
-    nodes.HoppingLifetime,
-    nodes.Quantize,
-    nodes.Union,
-    nodes.Describe,
-)
-
-
-def never_revises(node: Node) -> bool:
-    """Whether the output has no adjusts when every window holds its answers until they are
-    final."""
-    if isinstance(node, Source):
-        return node.declared.insert_only
-    if isinstance(node, (WindowAggregate, nodes.WindowApply, nodes.CombinePanes, nodes.TopK)):
-        return True
-    if isinstance(node, nodes.WidAggregate):
-        return node.properties.firm_ends
-    if isinstance(node, _ROW_BY_ROW) or (isinstance(node, Join) and node.how == "inner"):
-        return all(never_revises(child) for child in node.inputs)
-    return False
+__all__ = ["build_graph"]
 
 
 def build_graph(
@@ -96,7 +64,7 @@ def build_graph(
         if isinstance(kernel, IngressKernel):
             kernel.use_grid(grid)
     end = last[plan]
-    if consistency.is_final and not never_revises(plan):
+    if consistency.is_final and not plan.never_revises:
         end = add(
             "final-gate", FinalGateKernel(plan.schema, firm_ends=plan.properties.firm_ends), [end]
         )
@@ -108,14 +76,13 @@ def build_graph(
 def _refuse_two_meanings(plan: Node) -> None:
     """A source may be mentioned often, but it is one stream."""
     seen: dict[str, Source] = {}
-    for node in walk(plan):
-        if isinstance(node, Source):
-            other = seen.setdefault(node.name, node)
-            if (
-                other.columns != node.columns
-                or other.ingress != node.ingress
-                or other.declared != node.declared
-            ):
-                raise PlanError(
-                    f"the source {node.name!r} is declared in two different ways; declare it once and use that stream twice."
-                )
+    for node in find(plan, Source):
+        other = seen.setdefault(node.name, node)
+        if (
+            other.columns != node.columns
+            or other.ingress != node.ingress
+            or other.declared != node.declared
+        ):
+            raise PlanError(
+                f"the source {node.name!r} is declared in two different ways; declare it once and use that stream twice."
+            )

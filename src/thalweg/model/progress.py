@@ -29,6 +29,7 @@ __all__ = [
     "pack_values",
     "progress_of_text",
     "progress_text",
+    "scope_values",
     "unpack_values",
 ]
 
@@ -146,6 +147,18 @@ def progress_of_text(text: str) -> Progress:
     return Progress(
         cti, tuple(columns), {tuple(unpack_values(scope)): time for scope, time in scoped}, boxes
     )
+
+
+def scope_values(values: pa.Array) -> list[Any]:
+    """Values of a column as parts of a scope: dictionary keys, with one NaN, so that it is found.
+
+    >>> (scope_values(pa.array([float("nan")]))[0],) in {(math.nan,): 5}
+    True
+    """
+    keys: list[Any] = values.to_pylist()
+    if pa.types.is_floating(values.type):
+        return [math.nan if key is not None and math.isnan(key) else key for key in keys]
+    return keys
 
 
 def pack_values(values: Sequence[Any]) -> Any:

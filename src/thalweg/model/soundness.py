@@ -15,8 +15,8 @@ import numpy as np
 from thalweg.errors import SoundnessError
 from thalweg.model.batch import Batch
 from thalweg.model.boxes import inside
-from thalweg.model.elements import Adjust, Cti, Element, Insert
-from thalweg.model.progress import NO_PROGRESS
+from thalweg.model.elements import Adjust, Cti, Element, Insert, Payload
+from thalweg.model.progress import NO_PROGRESS, scope_values
 from thalweg.model.time import MIN_TIME
 
 __all__ = ["Violation", "assert_sound", "first_violation", "first_violation_in_batches"]
@@ -53,14 +53,21 @@ def first_violation(elements: Iterable[Element]) -> Violation | None:
             else:
                 scoped.append((dict(element.scope), element.time))
             continue
-        promise = max(
-            [common, *(t for scope, t in scoped if scope.items() <= dict(element.payload).items())]
-        )
+        promise = max([common, *(t for scope, t in scoped if _matches(scope, element.payload))])
         if isinstance(element, Insert) and element.start < promise:
             return Violation(position, element, promise)
         if isinstance(element, Adjust) and min(element.end, element.new_end) < promise:
             return Violation(position, element, promise)
     return None
+
+
+def _matches(scope: Payload, payload: Payload) -> bool:
+    """Whether a row belongs to the group of a CTI; NaN names a group like any other value."""
+    return all(
+        name in payload
+        and (payload[name] == value or (payload[name] != payload[name] and value != value))
+        for name, value in scope.items()
+    )
 
 
 def first_violation_in_batches(batches: Iterable[Batch]) -> str | None:
@@ -69,7 +76,7 @@ def first_violation_in_batches(batches: Iterable[Batch]) -> str | None:
     for number, batch in enumerate(batches):
         promise = np.full(len(batch), known.cti)
         if known.scoped and len(batch):
-            columns = [batch.payload.column(name).to_pylist() for name in known.scope_columns]
+            columns = [scope_values(batch.payload.column(name)) for name in known.scope_columns]
             promise = np.array([known.of(scope) for scope in zip(*columns, strict=True)], np.int64)
         broken = np.flatnonzero(batch.sync < promise)
         if len(broken):

@@ -1,21 +1,20 @@
 """Alter lifetime: R' = {(f(s, p), f(s, p) + ticks, p)}.
 
-The end of the input is forgotten. A promise passes through f when f is a non-decreasing function of
-the start, or of columns for which there are promises (see `attribute_promises`); otherwise a future
-row could land anywhere, and only the end of the stream is a promise. No state.
+The end of the input is forgotten; a row whose new start is null is left out. A promise passes
+through f when f is a non-decreasing function of the start, or of columns for which there are
+promises (see `attribute_promises`); otherwise a future row could land anywhere, and only the end of
+the stream is a promise. No state.
 """
 
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, Times
 from thalweg.operators.attribute_promises import move_progress, promise_of
-from thalweg.operators.frames import frame_of
-from thalweg.operators.lifetimes import LifetimeKernel
+from thalweg.operators.lifetimes import LifetimeKernel, refuse_beyond, ticks_of
 from thalweg.plan.nodes import AlterLifetime
 
 __all__ = ["AlterLifetimeKernel"]
@@ -34,14 +33,11 @@ class AlterLifetimeKernel(LifetimeKernel):
         self._start, self._ticks = node.start, node.ticks
 
     def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
-        moved = (
-            self._start.evaluate(frame_of(payload, start))
-            .cast(pa.int64())
-            .to_numpy(zero_copy_only=False)
-        )
-        return moved, np.full(
-            len(moved), INFINITY
-        ) if self._ticks == INFINITY else moved + self._ticks
+        moved, valid = ticks_of(self._start, payload, start)
+        refuse_beyond(moved, self.name)
+        if self._ticks == INFINITY:
+            return moved, np.where(valid, INFINITY, moved)
+        return moved, np.where(valid, moved + self._ticks, moved)
 
     def promise(self, cti: int) -> int:
         return promise_of(self._start, Progress(cti))

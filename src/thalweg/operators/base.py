@@ -84,7 +84,7 @@ def map_progress(progress: Progress, move: Callable[[int], int]) -> Progress:
     promises over columns."""
 
     def moved(time: int) -> int:
-        return time if time in (INFINITY, MIN_TIME) else max(MIN_TIME, min(move(time), INFINITY))
+        return time if time in (INFINITY, MIN_TIME) else max(MIN_TIME, min(move(time), MAX_TIME))
 
     return Progress(
         moved(progress.cti),

@@ -143,6 +143,7 @@ def rewrite_late(
 def _rewrite_one_by_one(batch: Batch, promise: Times, policy: str, claims: Claims) -> Rewritten:
     assert batch.is_adjust is not None and batch.new_end is not None
     start, new_end, wants = batch.start.copy(), batch.new_end.copy(), batch.new_end.tolist()
+    is_adjust, ends_now = batch.is_adjust.copy(), batch.end.copy()
     keep = np.ones(len(batch), np.bool_)
     noted: list[int] = []
     actions: list[str] = []
@@ -172,7 +173,11 @@ def _rewrite_one_by_one(batch: Batch, promise: Times, policy: str, claims: Claim
                 claims.add((row, begin, wanted), None)
             return
         start[at] = real[0]
-        if wanted >= limit:
+        if real[1] <= real[0] and wanted >= limit:
+            # Nothing was left of the row behind the promise; now something is, or still is not.
+            is_adjust[at], ends_now[at], keep[at] = False, wanted, wanted > real[0]
+            claims.add((row, begin, wanted), (real[0], wanted))
+        elif wanted >= limit:
             if real[0] != begin:
                 claims.add((row, begin, wanted), (real[0], wanted))
         elif policy == "adjust":
@@ -194,7 +199,8 @@ def _rewrite_one_by_one(batch: Batch, promise: Times, policy: str, claims: Claim
         promise[which],
         actions,
     )
-    rewritten = Batch(
-        batch.payload, start, batch.end, new_end, batch.is_adjust, batch.progress
-    ).filter(keep)
-    return Rewritten(rewritten, np.flatnonzero(keep), claims, notes)
+    if is_adjust[keep].any():
+        rewritten = Batch(batch.payload, start, ends_now, new_end, is_adjust, batch.progress)
+    else:
+        rewritten = Batch(batch.payload, start, ends_now, progress=batch.progress)
+    return Rewritten(rewritten.filter(keep), np.flatnonzero(keep), claims, notes)

@@ -23,7 +23,7 @@ import pyarrow as pa
 from thalweg.errors import PlanError
 from thalweg.model.boxes import inside
 from thalweg.model.delta import Delta
-from thalweg.model.progress import NO_PROGRESS, Progress, Scope
+from thalweg.model.progress import NO_PROGRESS, Progress, Scope, scope_values
 from thalweg.model.rows import Bools, Codes, Rows, encode
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import (
@@ -97,7 +97,8 @@ class Gate:
         if self._consistency.mode == "eager":
             return delta, promise
         waiting = Delta.concat([self._held, delta], delta.schema)
-        if len(self._held) and len(delta):
+        # A row may come and go, or change its end, inside one batch: nothing of it is held.
+        if len(delta) and (delta.weight < 0).any():
             waiting = waiting.consolidate()
         leaves = self._may_leave(waiting, watermark, progress)
         self._held = waiting.filter(~leaves)
@@ -189,7 +190,7 @@ def _scopes(payload: Rows, columns: Sequence[str]) -> tuple[Codes, list[Scope]]:
     """The group of each row, as a number, and the values that name each group."""
     keys = [payload.column(name) for name in columns]
     group, count = encode(keys, payload.num_rows)
-    someone = np.empty(count, np.int64)
-    someone[group] = np.arange(payload.num_rows)
-    named = [key.take(pa.array(someone)).to_pylist() for key in keys]
+    representative = np.empty(count, np.int64)
+    representative[group] = np.arange(payload.num_rows)
+    named = [scope_values(key.take(pa.array(representative))) for key in keys]
     return group, list(zip(*named, strict=True))

@@ -14,6 +14,7 @@ from thalweg.errors import LifetimeError, MalformedElementError, SchemaChangeErr
 from thalweg.model.batch import Batch
 from thalweg.model.rows import Bools
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
+from thalweg.plan.properties import StreamProperties
 
 __all__ = ["ElementChecks", "refuse_first", "shown_row"]
 
@@ -25,8 +26,13 @@ class ElementChecks:
     name: str
     number: int
     schema: pa.Schema
-    tracks: bool
-    """Whether rows may be adjusted."""
+    declared: StreamProperties
+    """What the source says of its rows; checked where one comparison will do."""
+
+    @property
+    def tracks(self) -> bool:
+        """Whether rows may be adjusted."""
+        return not self.declared.insert_only
 
     def place(self, at: int | None) -> str:
         """Where an element is, as a message says it."""
@@ -55,7 +61,31 @@ class ElementChecks:
         )
         if batch.is_adjust is not None and batch.new_end is not None:
             self._check_adjusts(batch, np.where(batch.is_adjust, batch.new_end, batch.end))
+        self._check_facts(batch)
         return batch
+
+    def _check_facts(self, batch: Batch) -> None:
+        """Rows that are not what the source declared would make final answers wrong."""
+        lasts = self.declared.constant_duration
+        new_end = batch.end if batch.new_end is None else batch.new_end
+        adjusts = np.zeros(len(batch), np.bool_) if batch.is_adjust is None else batch.is_adjust
+        stays = np.where(adjusts, new_end, batch.end)
+        if lasts is not None:
+            refuse_first(
+                (stays - batch.start != lasts) & (stays > batch.start),
+                lambda at: LifetimeError(
+                    f"{self.place(at)}: {shown_row(batch, at)} lasts from {batch.start[at]} to "
+                    f"{stays[at]}, but the source declared constant_duration={lasts}."
+                ),
+            )
+        if self.declared.firm_ends and batch.is_adjust is not None:
+            refuse_first(
+                adjusts & (new_end > batch.start),
+                lambda at: LifetimeError(
+                    f"{self.place(at)}: the end of {shown_row(batch, at)} moves from {batch.end[at]}"
+                    f" to {new_end[at]}, but the source declared firm_ends: rows come and go whole."
+                ),
+            )
 
     def _check_adjusts(self, batch: Batch, new_end: Times) -> None:
         assert batch.is_adjust is not None

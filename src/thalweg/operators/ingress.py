@@ -24,7 +24,6 @@ are replaced, never changed.
 from __future__ import annotations
 
 import json
-import math
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -45,7 +44,14 @@ from thalweg.errors import (
 )
 from thalweg.model.batch import Batch, column_of
 from thalweg.model.delta import Delta, Weights
-from thalweg.model.progress import NO_PROGRESS, Progress, Scope, progress_of_text, progress_text
+from thalweg.model.progress import (
+    NO_PROGRESS,
+    Progress,
+    Scope,
+    progress_of_text,
+    progress_text,
+    scope_values,
+)
 from thalweg.model.punctuation import Punctuation
 from thalweg.model.rows import Codes, Rows, encode
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
@@ -81,6 +87,7 @@ class IngressKernel(Operator):
         self.ledger = LateLedger()
         self._name, self._policy = node.name, node.ingress
         self._tracks = not node.declared.insert_only
+        self._declared = node.declared
         self._live = Delta.empty(node.schema)
         self._claims = Claims(node.schema)
         self._progress = NO_PROGRESS
@@ -128,7 +135,8 @@ class IngressKernel(Operator):
             self._since,
         )
         ledgers = [
-            (ledger, ledger.count, len(ledger.tables)) for ledger in (self.ledger, self.quarantined)
+            (ledger, ledger.count, ledger.unlisted, list(ledger.tables))
+            for ledger in (self.ledger, self.quarantined)
         ]
         try:
             return [self.process(0, batch) for batch in batches]
@@ -143,9 +151,8 @@ class IngressKernel(Operator):
                 self._heard,
                 self._since,
             ) = before
-            for ledger, count, noted in ledgers:
-                ledger.count = count
-                del ledger.tables[noted:]
+            for ledger, count, unlisted, tables in ledgers:
+                ledger.count, ledger.unlisted, ledger.tables = count, unlisted, tables
             raise
 
     def process(self, port: int, batch: Batch) -> Batch:
@@ -216,7 +223,7 @@ class IngressKernel(Operator):
         if not self._tracks or not len(batch):
             return None
         live = Delta.concat([self._live, Delta.of_batch(batch)], self.schema)
-        if batch.is_adjust is None or batch.new_end is None:
+        if batch.is_adjust is None or batch.new_end is None or not batch.is_adjust.any():
             return live
         code, size = encode([*live.payload.columns, live.start, live.end], len(live))
         # The changes of a batch stand behind the rows there were: what adjusts take, then what
@@ -246,7 +253,7 @@ class IngressKernel(Operator):
         return self._checks().place(at)
 
     def _checks(self) -> ElementChecks:
-        return ElementChecks(self._name, self._batches, self.schema, self._tracks)
+        return ElementChecks(self._name, self._batches, self.schema, self._declared)
 
     # -----------------------------------------------------------------------------------------------------
     # patterns
@@ -342,7 +349,7 @@ class IngressKernel(Operator):
         for name, column in zip(columns, zip(*given.scoped, strict=True), strict=True):
             kind = self.schema.field(name).type
             try:
-                values.append(_keys(column_of(column, kind)))
+                values.append(scope_values(column_of(column, kind)))
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
                 raise SchemaChangeError(
                     f"{self._place(None)}: a CTI for {list(column)[:3]} of the column {name!r}, which is {kind}: {reason}."
@@ -460,7 +467,9 @@ class IngressKernel(Operator):
     # state
 
     def snapshot(self) -> Slices:
-        counts = [self._batches, self.ledger.count, self.quarantined.count]
+        counts = [self._batches]
+        for ledger in (self.ledger, self.quarantined):
+            counts += [ledger.count, ledger.unlisted]
         clocks = [self._heard, self._fired, self._since]
         slices = {
             "live": slice_of_delta(self._live),
@@ -474,10 +483,8 @@ class IngressKernel(Operator):
             slices["guards"] = _text(
                 json.dumps([guard.to_text() for guard in self._guards]), "guards"
             )
-        for name, ledger in (("ledger", self.ledger), ("aside", self.quarantined)):
-            if ledger.tables:
-                slices[name] = ledger.entries(self.schema).combine_chunks().to_batches()[0]
-        return slices
+        slices |= self.ledger.snapshot("ledger", self.schema)
+        return slices | self.quarantined.snapshot("aside", self.schema)
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._live = delta_of_slice(slices["live"])
@@ -485,7 +492,8 @@ class IngressKernel(Operator):
         self._progress = progress_of_text(slices["progress"].column(0)[0].as_py())
         promises, counts, clocks = json.loads(slices["notes"].column(0)[0].as_py())
         self._promises = self._promises.from_json(promises)
-        self._batches, self.ledger.count, self.quarantined.count = counts
+        self._batches, self.ledger.count, self.ledger.unlisted = counts[:3]
+        self.quarantined.count, self.quarantined.unlisted = counts[3:]
         self._heard, self._fired, self._since = clocks
         if self._gate is not None:
             self._gate = self._gate.from_rows(slices["quarantine"])
@@ -493,8 +501,8 @@ class IngressKernel(Operator):
             self._guards = tuple(
                 map(Punctuation.from_text, json.loads(slices["guards"].column(0)[0].as_py()))
             )
-        for name, ledger in (("ledger", self.ledger), ("aside", self.quarantined)):
-            ledger.tables = [pa.Table.from_batches([slices[name]])] if name in slices else []
+        self.ledger.restore("ledger", slices)
+        self.quarantined.restore("aside", slices)
 
     def state_size(self) -> StateSize:
         waiting = 0 if self._gate is None else len(self._gate)
@@ -513,20 +521,10 @@ def _text(text: str, name: str) -> Rows:
 def _groups(batch: Batch, columns: Sequence[str]) -> Groups:
     arrays = [batch.payload.column(name) for name in columns]
     code, size = encode(arrays, len(batch))
-    someone = np.empty(size, np.int64)
-    someone[code] = np.arange(len(batch))
-    which = pa.array(someone)
-    return list(zip(*(_keys(array.take(which)) for array in arrays), strict=True)), code
-
-
-def _keys(values: pa.Array) -> list[Any]:
-    """Values as dictionary keys; there is one NaN."""
-    keys: list[Any] = values.to_pylist()
-    return (
-        [math.nan if key is not None and math.isnan(key) else key for key in keys]
-        if pa.types.is_floating(values.type)
-        else keys
-    )
+    representative = np.empty(size, np.int64)
+    representative[code] = np.arange(len(batch))
+    which = pa.array(representative)
+    return list(zip(*(scope_values(array.take(which)) for array in arrays), strict=True)), code
 
 
 def _first_missing(

@@ -188,10 +188,12 @@ class JoinKernel(Operator):
         found: Boxes = {}
         names = self._renames[port]
         for columns, bounds in self._progress[port].boxes.items():
-            if all(column in names for column in columns):
+            least = (
+                self._held[port].least(columns) if all(c in names for c in columns) else None
+            )  # None: a held row says nothing about these columns, so neither do its pairs
+            if least is not None:
                 low = {
-                    names[c]: min(bound, self._held[port].least(c))
-                    for c, bound in zip(columns, bounds, strict=True)
+                    names[c]: min(*pair) for c, *pair in zip(columns, bounds, least, strict=True)
                 }
                 found = merge_boxes(found, box(low))
         return found

@@ -5,8 +5,8 @@ largest start so far.
 
 An adjust keeps the number of its row; a row that is taken back leaves its number unused, and its
 start in `_at` of those behind it. So a change of a row that started at or after the CTI never makes
-a later row count earlier. What comes twice within a batch, an insert and its adjust, is one row.
-The result depends on the order of arrival: the one operator for which that is the meaning.
+a later row count earlier. Every insert counts, also of a row that the same batch takes back: numbers
+do not depend on where a batch is cut. The result depends on the order of arrival: the one operator for which that is the meaning.
 
 State: rows that may still be adjusted, with their numbers (none for an insert-only input); per
 partition its last number. Progress passes.
@@ -61,91 +61,105 @@ class NumberRowsKernel(Operator):
 
     def process(self, port: int, batch: Batch) -> Batch:
         self._progress = self._progress.merge(batch.progress)
-        out = self._number(Delta.of_batch(batch)) if len(batch) else Delta.empty(self.schema)
+        answer = Batch.empty(self.schema)
+        if len(batch):
+            row, at = self._numbers(batch)
+            columns = [*batch.payload.columns, pa.array(row), pa.array(at)]
+            answer = batch.with_payload(pa.RecordBatch.from_arrays(columns, schema=self.schema))
+        self._forget(self._progress.cti)
+        return answer.with_progress(self._progress)
+
+    def _numbers(self, batch: Batch) -> tuple[Codes, Times]:
+        """The number of every element: a new one for an insert, that of its row for an adjust."""
+        size = len(batch)
+        adjusts = np.zeros(size, np.bool_) if batch.is_adjust is None else batch.is_adjust
+        row, at = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        inserts = batch.filter(~adjusts)
+        row[~adjusts], at[~adjusts] = self._next(inserts.payload, inserts.start)
+        new_end = (
+            batch.end if batch.new_end is None else np.where(adjusts, batch.new_end, batch.end)
+        )
+        leaves = np.flatnonzero(new_end > batch.start)
+        after = Delta(batch.payload, batch.start, new_end, np.ones(size, np.int64)).take(leaves)
+        held = len(self._live)
+        taken = np.empty(0, np.int64)
+        if adjusts.any():
+            takes = np.flatnonzero(adjusts)
+            taken = self._owners(batch.take(takes), after)
+            # Each adjust takes its number from a live row or from an earlier element of the batch.
+            origin = np.arange(size)
+            inside = taken >= held
+            origin[takes[inside]] = leaves[taken[inside] - held]
+            known = _live_numbers(self._live)
+            row[takes[~inside]] = known[0][taken[~inside]]
+            at[takes[~inside]] = known[1][taken[~inside]]
+            first = _first_of_chain(origin)
+            row, at = row[first], at[first]
         if self._tracks:
-            live = Delta.concat([self._live, out], self.schema)
-            live = live.consolidate() if (out.weight < 0).any() else live
-            cti = self._progress.cti
-            self._live = live.filter((live.end >= cti) & (cti != INFINITY))
-        return out.to_batch(self._progress)
-
-    def _number(self, delta: Delta) -> Delta:
-        if (delta.weight == 1).all():
-            return self._with(delta, *self._next(delta), delta.weight)
-        net = delta.consolidate() if (delta.weight < 0).any() else delta
-        unit = np.repeat(np.arange(len(net)), np.abs(net.weight))
-        leaves = net.weight[unit] < 0
-        gone, came = net.take(unit[leaves]), net.take(unit[~leaves])
-        old_row, old_at = self._known(gone)
-        row, at = np.zeros(len(came), np.int64), np.zeros(len(came), np.int64)
-        moved, from_ = _paired(
-            [*came.payload.columns, pa.array(came.start)],
-            [*gone.payload.columns, pa.array(gone.start)],
-        )
-        row[moved], at[moved] = old_row[from_], old_at[from_]
-        fresh = np.ones(len(came), np.bool_)
-        fresh[moved] = False
-        row[fresh], at[fresh] = self._next(
-            came.filter(fresh) if fresh.any() else Delta.empty(net.schema)
-        )
-        taken = self._with(gone, old_row, old_at, np.full(len(gone), -1))
-        return Delta.concat(
-            [taken, self._with(came, row, at, np.ones(len(came), np.int64))], self.schema
-        )
-
-    def _with(self, rows: Delta, row: Codes, at: Times, weight: Codes) -> Delta:
-        payload = pa.RecordBatch.from_arrays(
-            [*rows.payload.columns, pa.array(row), pa.array(at)], schema=self.schema
-        )
-        return Delta(payload, rows.start, rows.end, weight)
-
-    def _known(self, gone: Delta) -> tuple[Codes, Times]:
-        """The numbers of rows that change or leave."""
-        width = len(self.schema) - 2
-        live = [
-            *self._live.payload.columns[:width],
-            pa.array(self._live.start),
-            pa.array(self._live.end),
-        ]
-        mine, theirs = _paired(
-            [*gone.payload.columns, pa.array(gone.start), pa.array(gone.end)], live
-        )
-        if len(mine) < len(gone):
-            raise UnknownRowError("number_rows: adjust of a row that was never inserted.")
-        row, at = np.zeros(len(gone), np.int64), np.zeros(len(gone), np.int64)
-        row[mine] = self._live.payload.column("_row").to_numpy()[theirs]
-        at[mine] = self._live.payload.column("_at").to_numpy()[theirs]
+            columns = [*after.payload.columns, pa.array(row[leaves]), pa.array(at[leaves])]
+            numbered = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+            every = Delta.concat(
+                [self._live, Delta(numbered, after.start, after.end, after.weight)], self.schema
+            )
+            self._live = every.take(np.delete(np.arange(len(every)), taken))
         return row, at
 
-    def _next(self, rows: Delta) -> tuple[Codes, Times]:
+    def _owners(self, takes: Batch, after: Delta) -> Codes:
+        """For each adjust the row that it takes: a position in the live rows followed by what the
+        elements of the batch leave. Of several equal rows the oldest is taken first."""
+        width = len(self.schema) - 2
+        live = [*self._live.payload.columns[:width], pa.array(self._live.start)]
+        there = [
+            pa.concat_arrays([known, left])
+            for known, left in zip(
+                [*live, pa.array(self._live.end)],
+                [*after.payload.columns, pa.array(after.start), pa.array(after.end)],
+                strict=True,
+            )
+        ]
+        asked = [*takes.payload.columns, pa.array(takes.start), pa.array(takes.end)]
+        mine, theirs = _paired(asked, there)
+        if len(mine) < len(takes):
+            raise UnknownRowError("number_rows: adjust of a row that was never inserted.")
+        taken = np.empty(len(takes), np.int64)
+        taken[mine] = theirs
+        return taken
+
+    def _forget(self, cti: int) -> None:
+        if cti == INFINITY:
+            self._live, self._last = Delta.empty(self.schema), empty_rows(self._last.schema)
+        elif len(self._live):
+            self._live = self._live.filter(self._live.end >= cti)
+
+    def _next(self, rows: Rows, start: Times) -> tuple[Codes, Times]:
         """Numbers for rows that are new, in the order in which they came."""
-        if not len(rows):
+        if not len(start):
             return np.empty(0, np.int64), np.empty(0, np.int64)
         first, highest = self._so_far(rows)
-        code, _ = group_codes(rows.payload, self._names)
+        code, _ = group_codes(rows, self._names)
         order = np.argsort(code, kind="stable")
         sorted_ = code[order]
         begins = np.searchsorted(sorted_, sorted_, side="left")
-        row, at = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-        row[order] = first[order] + np.arange(len(rows)) - begins + 1
-        at[order] = _running_max(np.maximum(rows.start, highest)[order], sorted_)
+        row, at = np.empty(len(start), np.int64), np.empty(len(start), np.int64)
+        row[order] = first[order] + np.arange(len(start)) - begins + 1
+        at[order] = _running_max(np.maximum(start, highest)[order], sorted_)
         self._remember(rows, code, row, at)
         return row, at
 
-    def _so_far(self, rows: Delta) -> tuple[Codes, Times]:
+    def _so_far(self, rows: Rows) -> tuple[Codes, Times]:
         """The last number and the largest start of each row's partition."""
-        mine = [rows.payload.column(name) for name in self._names]
+        mine = [rows.column(name) for name in self._names]
         known = [self._last.column(name) for name in self._names]
-        own, theirs, size = encode_together(mine, known, (len(rows), self._last.num_rows))
+        own, theirs, size = encode_together(mine, known, (rows.num_rows, self._last.num_rows))
         number, highest = np.zeros(max(size, 1), np.int64), np.full(max(size, 1), MIN_TIME)
         number[theirs] = self._last.column("_row").to_numpy()
         highest[theirs] = self._last.column("_at").to_numpy()
         return number[own], highest[own]
 
-    def _remember(self, rows: Delta, code: Codes, row: Codes, at: Times) -> None:
+    def _remember(self, rows: Rows, code: Codes, row: Codes, at: Times) -> None:
         newest = np.empty(int(code.max()) + 1, np.int64)
         newest[code[np.argsort(row, kind="stable")]] = np.argsort(row, kind="stable")
-        columns = [rows.payload.column(name).take(pa.array(newest)) for name in self._names]
+        columns = [rows.column(name).take(pa.array(newest)) for name in self._names]
         fresh = pa.RecordBatch.from_arrays(
             [*columns, pa.array(row[newest]), pa.array(at[newest])], schema=self._last.schema
         )
@@ -183,6 +197,23 @@ def _paired(one: list[pa.Array], two: list[pa.Array]) -> tuple[Codes, Codes]:
     one_key, two_key = mine * span + _occurrence(mine), theirs * span + _occurrence(theirs)
     _, left, right = np.intersect1d(one_key, two_key, assume_unique=True, return_indices=True)
     return left, right
+
+
+def _live_numbers(live: Delta) -> tuple[Codes, Times]:
+    """The last two columns of the rows that are held: `_row` and `_at`."""
+    return live.payload.columns[-2].to_numpy(), live.payload.columns[-1].to_numpy()
+
+
+def _first_of_chain(origin: Codes) -> Codes:
+    """The element at which the chain of each one begins; `origin` is the one before it, or itself.
+
+    The distance doubles with each turn.
+    """
+    while True:
+        further = origin[origin]
+        if (further == origin).all():
+            return origin
+        origin = further
 
 
 def _occurrence(code: Codes) -> Codes:

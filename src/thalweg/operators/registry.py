@@ -117,6 +117,9 @@ def kernel_for(node: Node, consistency: Consistency) -> Operator:
     if isinstance(node, Join) and (node.whole or node.how in ("semi", "anti")):
         return MatchJoinKernel(node) if node.whole else CoverageKernel(node)
     make = _KERNELS.get(type(node))
+    own = node.kernel() if make is None else None
+    if isinstance(own, Operator):
+        return own
     if make is None:
         raise PlanError(f"no kernel runs {node.label}; was the plan rewritten?")
     return make(node)

@@ -1,20 +1,18 @@
 """Retime: R' = {(f(s, p), g(s, p), p) | f < g}.
 
 The end of the input is forgotten, so that an adjust matters only when it removes its row. A row
-with a null end is left out. Promises pass through f as in `alter_lifetime`. No state.
+with a null start or end is left out. Promises pass through f as in `alter_lifetime`. No state.
 """
 
 from __future__ import annotations
 
-import pyarrow as pa
+import numpy as np
 
-from thalweg.expr import Expr, Frame
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Rows
-from thalweg.model.time import MIN_TIME, Times
+from thalweg.model.time import Times
 from thalweg.operators.attribute_promises import move_progress, promise_of
-from thalweg.operators.frames import frame_of
-from thalweg.operators.lifetimes import LifetimeKernel
+from thalweg.operators.lifetimes import LifetimeKernel, ticks_of
 from thalweg.plan.nodes import Retime
 
 __all__ = ["RetimeKernel"]
@@ -34,8 +32,10 @@ class RetimeKernel(LifetimeKernel):
         self._start, self._end = node.start, node.end
 
     def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
-        frame = frame_of(payload, start)
-        return _ticks(self._start, frame), _ticks(self._end, frame)
+        begin, first = ticks_of(self._start, payload, start)
+        until, last = ticks_of(self._end, payload, start)
+        valid = first & last
+        return np.where(valid, begin, 0), np.where(valid, until, 0)
 
     def promise(self, cti: int) -> int:
         return promise_of(self._start, Progress(cti))
@@ -47,10 +47,3 @@ class RetimeKernel(LifetimeKernel):
         """A start that is a column has promises of its own, which come as far as the times it was
         made of."""
         return super().needs(time) if self._start.columns() <= {"_start"} else (time,)
-
-
-def _ticks(expr: Expr, frame: Frame) -> Times:
-    ticks: Times = (
-        expr.evaluate(frame).cast(pa.int64()).fill_null(MIN_TIME).to_numpy(zero_copy_only=False)
-    )
-    return ticks

@@ -1,18 +1,18 @@
 """Shift: R' = {(s + by, e + by, p)}.
 
 A constant shift moves promises too. A shift that depends on the row could move a future change to
-any time, so then only the end of the stream is a promise. Infinite ends stay infinite. No state.
+any time, so then only the end of the stream is a promise. Infinite ends stay infinite. A row whose
+amount is null is left out. No state.
 """
 
 from __future__ import annotations
 
-import pyarrow as pa
+import numpy as np
 
 from thalweg.expr import Expr
 from thalweg.model.rows import Rows
 from thalweg.model.time import MIN_TIME, Times, add_saturating
-from thalweg.operators.frames import frame_of
-from thalweg.operators.lifetimes import LifetimeKernel
+from thalweg.operators.lifetimes import LifetimeKernel, refuse_beyond, ticks_of
 from thalweg.plan.nodes import Shift
 
 __all__ = ["ShiftKernel"]
@@ -32,12 +32,9 @@ class ShiftKernel(LifetimeKernel):
 
     def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
         if isinstance(self._by, Expr):
-            by = (
-                self._by.evaluate(frame_of(payload, start))
-                .cast(pa.int64())
-                .to_numpy(zero_copy_only=False)
-            )
-            return start + by, add_saturating(end, by)
+            by, valid = ticks_of(self._by, payload, start)
+            refuse_beyond(by, self.name)
+            return np.where(valid, start + by, 0), np.where(valid, add_saturating(end, by), 0)
         return start + self._by, add_saturating(end, self._by)
 
     def promise(self, cti: int) -> int:

@@ -11,12 +11,13 @@ same object as long as the slice is not touched, so that only the others are wri
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from thalweg.model.delta import Delta, Weights
 from thalweg.model.rows import Codes, Rows
@@ -205,10 +206,16 @@ class TimeSlices:
                     rows = part.rows
                     slices[number] = Part.of(rows.filter(rows.end > until))
 
-    def least(self, column: str) -> int:
-        """The smallest value of a column of whole numbers; infinity when there are no rows."""
-        lows = [_least(part.payload.column(column)) for part in self.parts()]
-        return min(lows, default=INFINITY)
+    def least(self, columns: Sequence[str]) -> list[int] | None:
+        """The smallest value of each of these columns of whole numbers, nulls left out; infinity
+        when there is none. None when a row is null in all of them."""
+        lows = [INFINITY] * len(columns)
+        for part in self.parts():
+            values = [part.payload.column(column) for column in columns]
+            if _all_null(values):
+                return None
+            lows = [min(low, _least(column)) for low, column in zip(lows, values, strict=True)]
+        return lows
 
     def first(self) -> int:
         """The earliest start."""
@@ -251,4 +258,13 @@ def _cut(delta: Delta, begin: int, end: int) -> Delta:
 
 
 def _least(column: pa.Array) -> int:
-    return int(column.to_numpy(zero_copy_only=False).min())
+    least = pc.min(column).as_py()
+    return INFINITY if least is None else int(least)
+
+
+def _all_null(columns: Sequence[pa.Array]) -> bool:
+    """Whether some row has no value in any of the columns."""
+    if not all(column.null_count for column in columns):
+        return False
+    empty = [column.is_null().to_numpy(zero_copy_only=False) for column in columns]
+    return bool(np.logical_and.reduce(empty).any())

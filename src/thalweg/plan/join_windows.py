@@ -21,7 +21,7 @@ import pyarrow as pa
 from thalweg.errors import WindowError
 from thalweg.expr import Expr, ExprLike, Frame, as_expr, col, is_monotone_in, lit
 from thalweg.model.time import Duration, duration_us
-from thalweg.plan.rules.substitution import START, substitute
+from thalweg.plan.expressions import START, substitute
 from thalweg.windows import HoppingWindow
 from thalweg.windows.kinds import hopping, positive_ticks
 

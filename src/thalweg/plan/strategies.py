@@ -21,6 +21,7 @@ matters is their ratio.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from thalweg.errors import WindowError, did_you_mean
@@ -109,6 +110,15 @@ class Decision:
     reason: str
     costs: Costs | None = None
     volume: Volume | None = None
+
+    def remarks(self) -> Iterator[str]:
+        """What each evaluation would cost, for `explain()`."""
+        costs = self.costs
+        if costs is None:
+            return
+        by_name = {"differential": costs.differential, "panes": costs.panes, "wid": costs.wid}
+        shown = ", ".join(f"{name} {ns / 1000:,.1f} us" for name, ns in by_name.items())
+        yield f"cost of a window for {self.volume}: {shown}; buffering, one row added and taken at a time, {costs.rows / 1000:,.1f} us"
 
 
 def choose(

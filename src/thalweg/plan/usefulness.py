@@ -1,34 +1,18 @@
 """Which promises are of use: for each source, the grid of times at which some operator above it can
 do something with one.
 
-A hopping or tumbling window closes at its end, so below it only promises at `offset + size + k *
-hop` matter. Operators that work row by row pass the question on, a shift moves the grid, and where
-two readers ask, the answer is the coarsest grid that has the times of both. Everything else (joins,
-snapshots, sessions, the end of the query) can use any promise.
+Each operator says what it can use (`Node.useful_promises`): a hopping window only promises at the
+ends of its windows, an operator that works row by row what its reader can use, others any promise.
+Where two readers ask, the answer is the coarsest grid that has the times of both.
 """
 
 from __future__ import annotations
 
 from math import gcd
 
-from thalweg.plan import nodes
-from thalweg.plan.nodes import CombinePanes, Node, Source, TopK, WindowAggregate, WindowApply, walk
-from thalweg.windows import HoppingWindow
+from thalweg.plan.nodes import Grid, Node, Source, walk
 
-__all__ = ["Grid", "coarsest_common", "useful_grids"]
-
-Grid = tuple[int, int]
-"""Times `offset + k * period`: (period, offset)."""
-
-_AS_IT_IS = (
-    nodes.Where,
-    nodes.Select,
-    nodes.SelectMany,
-    nodes.SetDuration,
-    nodes.ClipDuration,
-    nodes.Union,
-)
-"""Promises pass as they are."""
+__all__ = ["coarsest_common", "useful_grids"]
 
 
 def useful_grids(root: Node) -> dict[str, Grid]:
@@ -53,28 +37,9 @@ def useful_grids(root: Node) -> dict[str, Grid]:
             continue
         for child in (*node.inputs, *node.contained):
             wanted.setdefault(child, []).append(
-                _below(node, asked) if child in node.inputs else None
+                node.useful_promises(asked) if child in node.inputs else None
             )
     return {name: grid for name, grid in found.items() if grid is not None}
-
-
-def _below(node: Node, asked: Grid | None) -> Grid | None:
-    """The grid that a node can use, when its own promises are of use on the grid `asked`."""
-    whole = not isinstance(node, WindowApply) or not (node.ends_matter or node.passes_cti)
-    if (
-        isinstance(node, (WindowAggregate, WindowApply, CombinePanes, TopK))
-        and isinstance(node.window, HoppingWindow)
-        and whole
-    ):
-        window = node.window
-        return window.hop, (window.offset + window.size) % window.hop
-    if asked is None:
-        return None
-    if isinstance(node, _AS_IT_IS):
-        return asked
-    if isinstance(node, nodes.Shift) and isinstance(node.by, int):
-        return asked[0], (asked[1] - node.by) % asked[0]
-    return None
 
 
 def _all_of(grids: list[Grid | None]) -> Grid | None:

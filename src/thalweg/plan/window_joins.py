@@ -15,10 +15,10 @@ import pyarrow as pa
 from thalweg.errors import PlanError, did_you_mean
 from thalweg.expr import Column, Expr, Literal, call, lit
 from thalweg.model.time import INFINITY
+from thalweg.plan.expressions import START, substitute
 from thalweg.plan.join_windows import JoinWindow
 from thalweg.plan.nodes import AlterLifetime, ClipBy, Join, Named, Node, Retime, Select, SetDuration
-from thalweg.plan.progressing import progresses, progressing_columns
-from thalweg.plan.rules.substitution import START, substitute
+from thalweg.plan.progressing import progresses
 
 __all__ = ["STAMPS", "asof_join", "multi_join", "one_side", "window_join"]
 
@@ -153,7 +153,7 @@ def timed(node: Node, time: Expr, name: str, side: str) -> Node:
         )
     if not progresses(time, node):
         other = "right" if side == "left" else "left"
-        known = ", ".join(["_start", *sorted(progressing_columns(node))])
+        known = ", ".join(["_start", *sorted(node.progressing)])
         raise PlanError(
             f"window_join: the time of the {side} stream, {time}, makes no promises, so that rows of the {other} input could never be "
             f"dropped and its state would grow for ever. Times that do: {known}, or what rises with them."

@@ -48,6 +48,9 @@ __all__ = ["Engine", "Status", "changes", "run", "table"]
 
 Query = Stream | Node
 
+LEDGER_LIMIT = 10_000
+"""Entries of a late ledger that wait for `Engine.late`; what came before them is only counted."""
+
 _ITSELF = "(engine)"
 """Where a snapshot holds what the engine itself remembers."""
 
@@ -99,7 +102,10 @@ class Engine:
         hold: Duration | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], int] = wall_clock,
+        on_late: Callable[[str, pa.Table], None] | None = None,
     ) -> None:
+        """`on_late` is called after a push with the source and the entries of its late ledger;
+        without it the newest `LEDGER_LIMIT` entries of each source wait for `late`."""
         self.query = query.node if isinstance(query, Stream) else query
         self._consistency = Consistency(
             consistency, 0 if hold is None else duration_us(hold, what="hold")
@@ -115,6 +121,10 @@ class Engine:
         self._has_clocks = any(policy.clocks for policy in policies)
         self._on_demand = any(policy.on_demand is not None for policy in policies)
         self._broken: BaseException | None = None
+        self._on_late = on_late
+        for name in self.sources:
+            self._ingress(name).ledger.limit = LEDGER_LIMIT
+            self._ingress(name).quarantined.limit = LEDGER_LIMIT
 
     @property
     def schema(self) -> pa.Schema:
@@ -199,6 +209,8 @@ class Engine:
             self._broken = reason
             raise
         self._busy += self._clock() - begin
+        if self._on_late is not None and self._ingress(source).ledger.tables:
+            self._on_late(source, self.late(source))
         return kept
 
     def _news(self, out: list[Batch]) -> list[Batch]:
@@ -276,6 +288,10 @@ class Engine:
         """How many elements of a source came late so far."""
         return self._ingress(source).ledger.count
 
+    def late_unlisted(self, source: str) -> int:
+        """How many of them the ledger no longer lists, because nobody took its entries."""
+        return self._ingress(source).ledger.unlisted
+
     def dead_letters(self) -> pa.Table:
         """The windows, since the last call, that modules failed on and the query went on without
         (`on_error="skip"`)."""
@@ -341,9 +357,12 @@ class Engine:
         hold: Duration | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], int] = wall_clock,
+        on_late: Callable[[str, pa.Table], None] | None = None,
     ) -> Engine:
         """An engine that goes on where the snapshot was taken."""
-        engine = cls(query, consistency=consistency, hold=hold, clock=clock, now=now)
+        engine = cls(
+            query, consistency=consistency, hold=hold, clock=clock, now=now, on_late=on_late
+        )
         state = unpack(snapshot, engine._mark())
         itself = state.pop(_ITSELF)
         engine._progress = progress_of_rows(itself["progress"])

@@ -15,27 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
 
-from thalweg.errors import PlanError
-from thalweg.expr import Column, Expr, col
-from thalweg.graph.build import never_revises
-from thalweg.plan import nodes
-from thalweg.plan.explain import describe, operator_ids
-from thalweg.plan.nodes import (
-    ClipBy,
-    CombinePanes,
-    Ingress,
-    Join,
-    Named,
-    Node,
-    Panes,
-    Source,
-    WindowAggregate,
-)
+from thalweg.expr import col
+from thalweg.plan.explain import operator_ids
+from thalweg.plan.expressions import Keys
+from thalweg.plan.nodes import Ingress, Node, Panes, Source, walk
 from thalweg.plan.nodes.panes import in_panes
 from thalweg.plan.rules import optimize
-from thalweg.plan.rules.substitution import START, passed_on, substitute
 
 __all__ = [
     "Exchange",
@@ -46,24 +32,6 @@ __all__ = [
     "sources_of",
     "targets_of",
 ]
-
-Keys: TypeAlias = tuple[Expr, ...]
-
-_ROW_OPERATORS = (nodes.Where, nodes.Select, nodes.SelectMany)
-_KEYLESS = (
-    *_ROW_OPERATORS,
-    nodes.SetDuration,
-    nodes.AlterLifetime,
-    nodes.Retime,
-    nodes.Shift,
-    nodes.Extend,
-    nodes.ClipDuration,
-    nodes.PointAtEnd,
-    nodes.Chop,
-    nodes.HoppingLifetime,
-    nodes.Quantize,
-    nodes.Describe,
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,33 +94,17 @@ class FragmentPlan:
                 lines += [f"    before the exchange: {text}" for text in _chain(entry.ingest)]
             ids = operator_ids(fragment.plan)
             lines += [
-                f"  {ids[node]} keeps {_STATE[type(node)]}"
-                for node in nodes.walk(fragment.plan)
-                if type(node) in _STATE
+                f"  {ids[node]} keeps {node.state}"
+                for node in walk(fragment.plan)
+                if node.state is not None and not isinstance(node, Source)
             ]
         return "\n".join(lines)
-
-
-_STATE: dict[type[Node], str] = {
-    nodes.WindowAggregate: "what windows that are not closed need: sums by key and pane, or their rows",
-    nodes.CombinePanes: "sums by key and pane, for the length of a window and the disorder",
-    nodes.WindowApply: "windows that are not closed, their rows, and what they have answered",
-    nodes.TopK: "the rows of windows that are not closed",
-    nodes.SessionLifetime: "the rows of sessions that are not closed",
-    nodes.Distinct: "the rows that the CTI has not passed",
-    nodes.Stitch: "the rows that may still be touched",
-    nodes.Join: "the rows of both sides that the CTI of the other has not passed",
-    nodes.ClipBy: "the rows of both sides that the CTI has not passed",
-    nodes.Chop: "the rows without an end",
-    nodes.WidAggregate: "the rows that windows which are not settled need, or one partial result a group",
-    nodes.NumberRows: "the last number of each partition, and the numbers of rows that may still be adjusted",
-}
 
 
 def _chain(node: Node | None) -> list[str]:
     chain: list[str] = []
     while node is not None and not isinstance(node, Source):
-        chain.append(f"{node.label} {describe(node)}".strip())
+        chain.append(f"{node.label} {node.details}".strip())
         node = node.inputs[0]
     return chain[::-1]
 
@@ -213,18 +165,18 @@ class _Cutter:
         below = [self.place(child) for child in node.inputs]
         if isinstance(node, Panes):
             return self._panes(node, below[0])
-        if isinstance(node, _KEYLESS):
-            return self._over(node, below[0], _through(node, below[0].keys))
-        if isinstance(node, nodes.Union):
-            return self._union(node, below)
-        if isinstance(node, (Join, ClipBy)):
-            return self._pair(node, below)
-        keys = _own_keys(node)
+        wanted = node.divided_by
+        if wanted is None:
+            return (
+                self._over(node, below[0]) if len(below) == 1 else self._side_by_side(node, below)
+            )
+        if len(below) > 1:
+            return self._matched(node, below, wanted)
         if below[0].free:
-            return self._aggregate_free(node, below[0], keys)
-        if not below[0].single and not _within(below[0].keys, keys):
-            below[0] = self.exchange(below[0], tuple(map(col, keys)))
-        return self._over(node, below[0], below[0].keys)
+            return self._aggregate_free(node, below[0], wanted[0])
+        if not below[0].single and not _within(below[0].keys, wanted[0]):
+            below[0] = self.exchange(below[0], wanted[0])
+        return self._over(node, below[0])
 
     def _exact(self, source: Source) -> _Placed:
         """A source whose promises follow from the order of its rows: one bucket sees them all."""
@@ -234,48 +186,48 @@ class _Cutter:
         leaf = Source(source.name, source.columns, kept, source.declared)
         return _Placed(leaf, False, (), {leaf.name: Exchange(leaf, (), source, source)})
 
-    def _over(self, node: Node, below: _Placed, keys: Keys | None) -> _Placed:
-        return replace(below, plan=_rebuilt(node, [below]), keys=keys if not below.free else ())
+    def _over(self, node: Node, below: _Placed) -> _Placed:
+        plan = node.with_children(below.plan)
+        keys = None if below.keys is None else plan.result_keys(below.keys)
+        return replace(below, plan=plan, keys=() if below.free or below.keys == () else keys)
 
     def _panes(self, node: Panes, below: _Placed) -> _Placed:
         """Partial sums that the query itself asks for: before the exchange where nothing forbids
         it, by the batch alone."""
         if below.free and _can_pre_aggregate(below.plan):
             return _Placed(replace(node, input=below.plan, table=None), free=True)
-        if below.free or (not below.single and not _within(below.keys, node.keys)):
-            below = self.exchange(below, tuple(map(col, node.keys)))
-        return self._over(node, below, below.keys)
+        keys = tuple(map(col, node.keys))
+        if below.free or (not below.single and not _within(below.keys, keys)):
+            below = self.exchange(below, keys)
+        return self._over(node, below)
 
     # --------------------------------------------------------------------------------------------------
-    # two inputs
+    # several inputs
 
-    def _union(self, node: nodes.Union, below: list[_Placed]) -> _Placed:
+    def _side_by_side(self, node: Node, below: list[_Placed]) -> _Placed:
+        """No two rows need to meet, but what is above must know where they are: all inputs go by
+        the keys of one that is placed already, else by all columns."""
         if all(side.free for side in below):
-            return _Placed(_rebuilt(node, below), free=True)
+            return _Placed(node.with_children(*(side.plan for side in below)), free=True)
         columns = tuple(col(name) for name in node.schema.names)
-        one, two = below
-        keys = next(
-            (side.keys for side in below if not side.free and side.keys is not None), columns
-        )
-        one, two = (
-            side if not side.free and _same_keys(side.keys, keys) else self.exchange(side, keys)
-            for side in (one, two)
-        )
-        return _Placed(_rebuilt(node, [one, two]), False, keys, {**one.inputs, **two.inputs})
+        placed = (side.keys for side in below if not side.free and side.keys is not None)
+        keys = next(placed, columns)
+        return self._combined(node, [self._by(side, keys) for side in below], keys)
 
-    def _pair(self, node: Join | ClipBy, below: list[_Placed]) -> _Placed:
-        same = tuple(map(col, node.same))
-        sides = (*node.left_keys, *same), (*node.right_keys, *same)
-        which = _agreed(below, sides)
-        wanted = [tuple(keys[i] for i in which) for keys in sides]
-        placed = [
-            side if not side.free and _same_keys(side.keys, keys) else self.exchange(side, keys)
-            for side, keys in zip(below, wanted, strict=True)
-        ]
-        keys = _pair_keys(node, wanted[0], wanted[1])
-        return _Placed(
-            _rebuilt(node, placed), False, keys, {**placed[0].inputs, **placed[1].inputs}
-        )
+    def _matched(self, node: Node, below: list[_Placed], wanted: tuple[Keys, ...]) -> _Placed:
+        """Rows of all inputs meet where their keys are equal."""
+        which = _agreed(below, wanted)
+        keys = [tuple(side[i] for i in which) for side in wanted]
+        placed = [self._by(side, by) for side, by in zip(below, keys, strict=True)]
+        return self._combined(node, placed, node.result_keys(*keys))
+
+    def _by(self, side: _Placed, keys: Keys) -> _Placed:
+        there = not side.free and _same_keys(side.keys, keys)
+        return side if there else self.exchange(side, keys)
+
+    def _combined(self, node: Node, below: list[_Placed], keys: Keys | None) -> _Placed:
+        inputs = {name: entry for side in below for name, entry in side.inputs.items()}
+        return _Placed(node.with_children(*(side.plan for side in below)), False, keys, inputs)
 
     # ----------------------------------------------------------------------------------------------------
     # exchange
@@ -288,7 +240,7 @@ class _Cutter:
         # Revisions arrive as adjusts, and the promise of each bucket beside them: nothing is left
         # to be checked.
         facts = placed.plan.properties.but(
-            insert_only=never_revises(placed.plan) and placed.plan.properties.insert_only
+            insert_only=placed.plan.never_revises and placed.plan.properties.insert_only
         )
         leaf = Source(
             f"fragment-{fragment.number}", placed.plan.schema, Ingress(trusted=True), facts
@@ -315,16 +267,16 @@ class _Cutter:
             return entry.leaf, {entry.leaf.name: entry}
         inputs: dict[str, Exchange] = {}
         plans = []
+        lowered = node.lower_keys(keys)
+        if lowered is None:
+            return None, {}
         for child in node.inputs:
-            lowered = _lower(node, keys)
-            if lowered is None:
-                return None, {}
             plan, more = self._cut(child, lowered)
             if plan is None:
                 return None, {}
-            plans.append(_Placed(plan, False))
+            plans.append(plan)
             inputs |= more
-        return _rebuilt(node, plans), inputs
+        return node.with_children(*plans), inputs
 
     def _enter(self, ingest: Node, keys: Keys) -> Exchange:
         mark = (ingest, tuple(expr.key() for expr in keys))
@@ -346,40 +298,24 @@ class _Cutter:
             self._exchanged[mark] = Exchange(leaf, keys, source, ingest)
         return self._exchanged[mark]
 
-    def _aggregate_free(self, node: Node, below: _Placed, keys: tuple[str, ...]) -> _Placed:
+    def _aggregate_free(self, node: Node, below: _Placed, keys: Keys) -> _Placed:
         """A keyed operator over the sources: partial sums first where the aggregate has them."""
-        halves = in_panes(_rebuilt(node, [below])) if _can_pre_aggregate(below.plan) else None
+        over = node.with_children(below.plan)
+        halves = in_panes(over) if _can_pre_aggregate(below.plan) else None
         if halves is not None:
-            cut = self.cut_free(_Placed(halves.input, free=True), tuple(map(col, keys)))
-            return replace(cut, plan=replace(halves, input=cut.plan))
-        cut = self.cut_free(below, tuple(map(col, keys)))
-        return self._over(node, cut, cut.keys)
+            cut = self.cut_free(_Placed(halves.input, free=True), keys)
+            return replace(cut, plan=halves.with_children(cut.plan))
+        return self._over(node, self.cut_free(below, keys))
 
 
 # ---------------------------------------------------------------------------------------------------------------
 # keys
 
 
-def _own_keys(node: Node) -> tuple[str, ...]:
-    if isinstance(node, (nodes.Distinct, nodes.Stitch)):
-        return tuple(node.schema.names)
-    if isinstance(node, nodes.WidAggregate):
-        return node.divided_by
-    if isinstance(node, nodes.NumberRows):
-        return node.partition
-    if isinstance(
-        node, (WindowAggregate, nodes.WindowApply, CombinePanes, nodes.TopK, nodes.SessionLifetime)
-    ):
-        # Filling needs to see all groups at once: a silence of one is known from the others.
-        return () if isinstance(node, WindowAggregate) and node.fill is not None else node.keys
-    raise PlanError(f"{node.label} cannot run on Spark yet.")
-
-
-def _within(keys: Keys | None, columns: tuple[str, ...]) -> bool:
-    """Whether rows that agree on the columns are in one bucket already."""
-    return bool(keys) and all(
-        expr.columns() and expr.columns() <= set(columns) for expr in keys or ()
-    )
+def _within(keys: Keys | None, wanted: Keys) -> bool:
+    """Whether rows that agree on the wanted columns are in one bucket already."""
+    columns = {name for expr in wanted for name in expr.columns()}
+    return bool(keys) and all(expr.columns() and expr.columns() <= columns for expr in keys or ())
 
 
 def _same_keys(one: Keys | None, two: Keys) -> bool:
@@ -390,34 +326,7 @@ def _same_keys(one: Keys | None, two: Keys) -> bool:
     )
 
 
-def _through(node: Node, keys: Keys | None) -> Keys | None:
-    """Keys in terms of the columns above a row operator."""
-    if keys is None or not isinstance(node, (nodes.Select, nodes.SelectMany)):
-        return keys
-    above = {old: new for new, old in passed_on(node.columns).items() if old != _unnested(node)}
-    if not all(expr.columns() <= set(above) for expr in keys):
-        return None
-    return tuple(expr.rename(above) for expr in keys)
-
-
-def _lower(node: Node, keys: Keys) -> Keys | None:
-    """Keys in terms of the columns below an operator that was not placed yet."""
-    if not isinstance(node, (nodes.Select, nodes.SelectMany)):
-        return keys
-    known = dict(node.columns)
-    lowered = tuple(substitute(expr, known) for expr in keys)
-    below = set(node.inputs[0].schema.names) - {
-        _unnested(node)
-    }  # `_start` has another value before the lifetimes change
-    return lowered if all(expr.columns() <= below for expr in lowered) else None
-
-
-def _unnested(node: Node) -> str | None:
-    """The column that holds a list below and one of its items above."""
-    return node.unnest if isinstance(node, nodes.SelectMany) else None
-
-
-def _agreed(below: list[_Placed], sides: tuple[Keys, Keys]) -> list[int]:
+def _agreed(below: list[_Placed], sides: tuple[Keys, ...]) -> list[int]:
     """Which of the pairs of join keys choose the bucket: those of a side that is placed already,
     else all."""
     for side, keys in zip(below, sides, strict=True):
@@ -431,77 +340,18 @@ def _agreed(below: list[_Placed], sides: tuple[Keys, Keys]) -> list[int]:
     return list(range(len(sides[0])))
 
 
-def _pair_keys(node: Join | ClipBy, left: Keys, right: Keys) -> Keys | None:
-    """The keys in terms of the columns of the result: of columns that have the key in every row,
-    alone or paired."""
-    if isinstance(node, ClipBy) or node.how in ("semi", "anti"):
-        return left
-    above: list[dict[str, str]] = []
-    for prefix, alone, other in (
-        ("l.", node.left_only, node.right_only),
-        ("r.", node.right_only, node.left_only),
-    ):
-        pairs = {
-            name: expr.name.removeprefix(prefix)
-            for name, expr in _passed(node.result)
-            if expr.name.startswith(prefix)
-        }
-        lone = [dict(_passed(columns)) for columns in (alone, other) if columns]
-        above.append(
-            {
-                old: new
-                for new, old in pairs.items()
-                if all(new in columns and columns[new].name == old for columns in lone)
-            }
-        )
-    found: list[Expr] = []
-    for pair in zip(left, right, strict=True):
-        known = next(
-            (
-                (expr, names)
-                for expr, names in zip(pair, above, strict=True)
-                if expr.columns() <= names.keys()
-            ),
-            None,
-        )
-        if known is None:
-            return None
-        found.append(known[0].rename(known[1]))
-    return tuple(found)
-
-
-def _passed(columns: Named) -> list[tuple[str, Column]]:
-    return [(name, expr) for name, expr in columns if isinstance(expr, Column)]
-
-
 # --------------------------------------------------------------------------------------------------------------
 # plans
-
-
-def _rebuilt(node: Node, below: list[_Placed]) -> Node:
-    names = [entry for entry in ("input", "left", "right") if hasattr(node, entry)]
-    changes = {name: placed.plan for name, placed in zip(names, below, strict=True)}
-    same = all(getattr(node, name) is plan for name, plan in changes.items())
-    return node if same else replace(node, **changes)  # type: ignore[arg-type]
 
 
 def _only_rows(node: Node) -> bool:
     """Whether everything below looks at single rows, leaves lifetimes alone, and sees starts as
     they will be admitted."""
     reads_start = False
-    while isinstance(node, (*_ROW_OPERATORS, Panes)):
-        reads_start |= any(START in expr.columns() for expr in _expressions(node))
+    while node.before_exchange:
+        reads_start |= node.reads_start
         node = node.inputs[0]
     return isinstance(node, Source) and not (reads_start and node.ingress.late == "adjust")
-
-
-def _expressions(node: Node) -> list[Expr]:
-    if isinstance(node, nodes.Where):
-        return [node.predicate]
-    if isinstance(node, (nodes.Select, nodes.SelectMany)):
-        repeat = node.repeat if isinstance(node, nodes.SelectMany) else None
-        return [*(expr for _, expr in node.columns), *([] if repeat is None else [repeat])]
-    return []
 
 
 def _source_of(node: Node) -> Source:

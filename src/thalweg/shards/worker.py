@@ -33,7 +33,8 @@ from thalweg.operators.base import StateSize, progress_of_slice, slice_of_progre
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.dead_letters import WritesLetters
 from thalweg.operators.ingress import IngressKernel
-from thalweg.plan.explain import describe, operator_ids
+from thalweg.plan.aggregates import ROWS
+from thalweg.plan.explain import operator_ids
 from thalweg.plan.usefulness import useful_grids
 from thalweg.progress.promises import roll_down
 from thalweg.shards.exchange import UNORDERED, Chunk, Header, batch_of_blob
@@ -277,7 +278,7 @@ class FragmentRunner:
         late = batch.start < known.cti
         if not late.any():
             return batch
-        rows = int(batch.payload.column("n").to_numpy()[late].sum())
+        rows = int(batch.payload.column(ROWS.name).to_numpy()[late].sum())
         assert entry.source is not None
         if entry.source.ingress.late == "error":
             raise LateEventError(
@@ -432,10 +433,6 @@ def _signatures(fragment: Fragment, graph: QueryGraph) -> dict[str, str]:
         node = names.get(station.id)
         text = station.id
         if node is not None:
-            read = [child.schema.to_string() for child in node.inputs]
-            way = (
-                getattr(node, "strategy", None) or type(station.operator).__name__
-            )  # what is kept depends on the evaluation
-            text = f"{node.label} {describe(node)} over {read}, by {way}"
+            text = f"{node.signature}, kept by {type(station.operator).__name__}"
         found[station.id] = text if station.operator.snapshot() else f"stateless {text}"
     return found

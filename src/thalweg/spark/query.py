@@ -22,7 +22,7 @@ from thalweg.errors import PlanError, did_you_mean
 from thalweg.model.time import MIN_TIME, Duration, duration_us
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.dead_letters import DEAD_LETTERS
-from thalweg.plan.nodes import Node, Source, walk
+from thalweg.plan.nodes import Node, Source, rebuild, walk
 from thalweg.shards.buckets import bucket_ids
 from thalweg.shards.egress import (
     DEAD_RECORDS,
@@ -193,16 +193,12 @@ def _sums_only(plan: FragmentPlan, frames: set[str]) -> bool:
 
 def _without_feeds(root: Node) -> Node:
     """The plan alone: what travels to the workers."""
-    done: dict[Node, Node] = {}
-    for node in walk(root):
-        held = {name: value for name, value in vars(node).items() if isinstance(value, Node)}
-        changes: dict[str, Any] = {
-            name: done[value] for name, value in held.items() if done[value] is not value
-        }
-        if isinstance(node, Source) and node.feed is not None:
-            changes["feed"] = None
-        done[node] = replace(node, **changes) if changes else node
-    return done[root]
+    return rebuild(
+        root,
+        lambda node: (
+            replace(node, feed=None) if isinstance(node, Source) and node.feed is not None else node
+        ),
+    )
 
 
 def _identity(plan: FragmentPlan, buckets: int, consistency: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from thalweg.expr import Column, Expr, lit
 from thalweg.plan.aggregates import AggregateCall, max_
-from thalweg.plan.rules.substitution import START
+from thalweg.plan.expressions import START
 from thalweg.stream import GroupedStream, WindowedStream
 from thalweg.windows.specification import Rank, Rows
 

@@ -1,7 +1,7 @@
 """Expressions of a query over the rows of a relation.
 
 They are read by the reader of the expression language; what a query adds is columns by the names of
-its relation, the parameters of the query, and INTERVAL as a number of ticks.
+its relation and the parameters of the query.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from datetime import datetime
 from sqlglot import exp
 
 from thalweg.errors import did_you_mean
-from thalweg.expr import Expr, Literal
+from thalweg.expr import Call, Expr, Literal
 from thalweg.expr.sql import ExpressionReader
 from thalweg.model.time import duration_us, time_us
 from thalweg.sql.aggregates import is_aggregate
@@ -85,8 +85,6 @@ class RowReader(ExpressionReader):
             return self.column(node)
         if isinstance(node, exp.Placeholder):
             return self.parameter(node)
-        if isinstance(node, exp.Interval):
-            return self.interval(node)
         if isinstance(node, exp.Window):
             self.source.refuse_node(
                 node,
@@ -108,7 +106,34 @@ class RowReader(ExpressionReader):
 
     def column(self, node: exp.Expr) -> Expr:
         text = self.quoted_text(node)
-        return Literal(text) if text is not None else self.relation.resolve(self.source, node).value
+        if text is not None:
+            return Literal(text)
+        inside = self.inside(node)
+        return self.relation.resolve(self.source, node).value if inside is None else inside
+
+    def inside(self, node: exp.Expr) -> Expr | None:
+        """`payload.user.id`: a field of a struct, where the first name is a column and no
+        stream."""
+        said = [node.args.get(level) for level in ("catalog", "db", "table", "this")]
+        parts = [part for part in said if part is not None]
+        column = parts[0].name
+        if len(parts) == 1 or not isinstance(node.this, exp.Identifier):
+            return None
+        if column in self.relation.tables:
+            if len(parts) == 2:
+                return None
+            column, table, rest = parts[1].name, column, parts[2:]
+        else:
+            table, rest = "", parts[1:]
+        if not self.relation.find(column, table):
+            return None
+        first = exp.Column(this=parts[-len(rest) - 1].copy())
+        if table:
+            first.set("table", parts[0].copy())
+        value = self.convert(first)
+        for part in rest:
+            value = Call("field", (value, Literal(part.name)))
+        return value
 
     def quoted_text(self, node: exp.Expr) -> str | None:
         """Text between double quotes, as the literature writes constants: where it cannot be the
@@ -145,9 +170,6 @@ class RowReader(ExpressionReader):
                 said,
                 f"{said.name!r} is no date; write it as '2026-01-31 12:00:00', with a zone if it is not UTC.",
             )
-
-    def interval(self, node: exp.Expr) -> Expr:
-        return Literal(self.interval_ticks(node))
 
     def interval_ticks(self, node: exp.Expr) -> int:
         """INTERVAL '10' MINUTES, as ticks."""

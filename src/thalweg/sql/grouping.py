@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from thalweg.expr import Column
-from thalweg.plan.rules.substitution import START
+from thalweg.plan.expressions import START
 from thalweg.sql.aggregates import is_aggregate
 from thalweg.sql.assigned import AssignedWindow, hop
 from thalweg.sql.expressions import Context, RowReader

@@ -18,9 +18,9 @@ from typing import Literal as Choice
 from sqlglot import exp
 
 from thalweg.expr import Column, call, lit
+from thalweg.plan.expressions import START
 from thalweg.plan.join_windows import JoinWindow, ranges, same_window
 from thalweg.plan.nodes import Retime
-from thalweg.plan.rules.substitution import START
 from thalweg.sql.expressions import Context, ticks
 from thalweg.sql.pairs import Pair
 from thalweg.sql.relations import Field, Relation

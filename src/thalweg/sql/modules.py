@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from thalweg.expr import Column, Expr, Literal
 from thalweg.plan import nodes
-from thalweg.plan.rules.substitution import START
+from thalweg.plan.expressions import START
 from thalweg.sql.expressions import RowReader
 from thalweg.stream import Stream, WindowedStream
 from thalweg.udm import Module

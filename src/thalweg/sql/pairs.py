@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from thalweg.errors import did_you_mean
 from thalweg.expr import Call, Column, Expr, lit
-from thalweg.plan.rules.substitution import START
+from thalweg.plan.expressions import START
 from thalweg.sql.expressions import Context, RowReader, conjuncts
 from thalweg.sql.relations import Field, Relation, unique_names
 from thalweg.stream import Stream

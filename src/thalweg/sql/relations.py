@@ -15,9 +15,8 @@ from sqlglot import exp
 
 from thalweg.errors import did_you_mean
 from thalweg.expr import Column, Expr
+from thalweg.plan.expressions import START
 from thalweg.plan.nodes import Source, walk
-from thalweg.plan.progressing import progressing_columns
-from thalweg.plan.rules.substitution import START
 from thalweg.sql.assigned import AssignedWindow
 from thalweg.sql.text import SqlText
 from thalweg.stream import Stream
@@ -99,8 +98,7 @@ class Relation:
     def progresses(self, field: Field) -> bool:
         """Whether a column is the time of the rows, or one over which the plan makes promises."""
         return field.is_time or (
-            isinstance(field.value, Column)
-            and field.value.name in progressing_columns(self.stream.node)
+            isinstance(field.value, Column) and field.value.name in self.stream.node.progressing
         )
 
     def names(self, table: str = "") -> list[str]:

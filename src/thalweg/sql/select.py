@@ -13,7 +13,7 @@ from sqlglot import exp
 from thalweg.expr import Column, Expr
 from thalweg.plan import nodes
 from thalweg.plan.aggregates import count
-from thalweg.plan.rules.substitution import START
+from thalweg.plan.expressions import START
 from thalweg.sql.aggregates import is_aggregate
 from thalweg.sql.assigned import AssignedWindow
 from thalweg.sql.expressions import Context, RowReader

@@ -23,7 +23,7 @@ from sqlglot import exp
 from thalweg.errors import did_you_mean
 from thalweg.expr import Call, Column, Expr, Literal, lit
 from thalweg.model.time import duration_us
-from thalweg.plan.rules.substitution import START
+from thalweg.plan.expressions import START
 from thalweg.sql.assigned import AssignedWindow, hop, rows, session, snapshot
 from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.relations import Field, Relation

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlglot import exp, parser
+from sqlglot import exp
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # public, though not marked so
 
 from thalweg.errors import did_you_mean
+from thalweg.expr._grammar import ExpressionParser
 from thalweg.sql.syntax import ALL, Amount, Attribute, Place, WindowClause, Windowed
 
 __all__ = ["WindowParser"]
 
+_ITEMS = (TokenType.NUMBER, TokenType.STRING, TokenType.DASH)
 _PARTS = ("RANGE", "SLIDE", "WA", "WATTR", "PA", "RATTR", "SATTR")
 
 
@@ -26,12 +28,14 @@ def _place(first: Token, last: Token) -> Place:
     return Place(first.start, last.end)
 
 
-class WindowParser(parser.Parser):
-    """Windows between brackets."""
+class WindowParser(ExpressionParser):
+    """Windows between brackets; a number or a text there is an item of a list or a map."""
 
     def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
         if self._curr.token_type != TokenType.L_BRACKET:
             return this
+        if self._next.token_type in _ITEMS:
+            return super()._parse_bracket(this)
         if this is None:
             self.raise_error(
                 "a window in brackets stands after an aggregate, or after a stream in FROM",

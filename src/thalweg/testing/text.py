@@ -81,6 +81,8 @@ def _tree(node: Node, indent: str, role: str) -> list[str]:
         value = getattr(node, field.name) if field.init else None
         if isinstance(value, Node):
             below.append((field.name, value))
+        elif isinstance(value, tuple) and value and isinstance(value[0], Node):
+            below += [(f"{field.name}[{at}]", child) for at, child in enumerate(value)]
         elif (
             field.init
             and not (isinstance(node, Source) and field.name in ("ingress", "declared", "feed"))

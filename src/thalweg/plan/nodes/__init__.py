@@ -1,7 +1,7 @@
 """Logical nodes: what a query means, without a word about how it runs."""
 
 from thalweg.plan.nodes.apply import WindowApply
-from thalweg.plan.nodes.base import Named, Node, lifetime_schema, walk
+from thalweg.plan.nodes.base import FACTS, Grid, Named, Node, lifetime_schema
 from thalweg.plan.nodes.groups import (
     Distinct,
     GroupApply,
@@ -27,9 +27,11 @@ from thalweg.plan.nodes.progress import Describe
 from thalweg.plan.nodes.retime import Retime
 from thalweg.plan.nodes.rows import Select, SelectMany, Where
 from thalweg.plan.nodes.sources import GroupInput, Ingress, Source
+from thalweg.plan.nodes.traversal import find, rebuild, replace, walk
 from thalweg.plan.nodes.wid import NumberRows, WidAggregate
 
 __all__ = [
+    "FACTS",
     "JOIN_KINDS",
     "AlterLifetime",
     "Chop",
@@ -39,6 +41,7 @@ __all__ = [
     "Describe",
     "Distinct",
     "Extend",
+    "Grid",
     "GroupApply",
     "GroupInput",
     "HoppingLifetime",
@@ -64,6 +67,9 @@ __all__ = [
     "WidAggregate",
     "WindowAggregate",
     "WindowApply",
+    "find",
     "lifetime_schema",
+    "rebuild",
+    "replace",
     "walk",
 ]

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
 
 import pyarrow as pa
 
 from thalweg.errors import PlanError, TypeMismatchError, did_you_mean
-from thalweg.plan.nodes.base import Named, Node, columns_schema, lifetime_schema, require_known
+from thalweg.plan.nodes.base import (
+    Grid,
+    Named,
+    Node,
+    columns_schema,
+    lifetime_schema,
+    require_known,
+)
+from thalweg.plan.nodes.families import GroupedOperator, columns_of
+from thalweg.plan.nodes.groups import closing_grid, closing_promise, show_keys
 from thalweg.plan.properties import StreamProperties
 from thalweg.udm.module import CLIPS, STAMPS, Module, Params
 from thalweg.udm.types import fits
@@ -19,7 +31,7 @@ ON_ERROR = ("fail", "skip")
 
 
 @dataclass(frozen=True, eq=False)
-class WindowApply(Node):
+class WindowApply(GroupedOperator):
     """Per group and window with at least one row, what the module makes of the window's rows, in
     canonical order.
 
@@ -44,6 +56,8 @@ class WindowApply(Node):
     """Seconds that one call may take."""
     name: str | None = None
     """What the value of an aggregate is called."""
+
+    not_state: ClassVar[frozenset[str]] = frozenset({"time_limit"})
 
     def __post_init__(self) -> None:
         where = f"apply({self.module.name!r})"
@@ -125,6 +139,47 @@ class WindowApply(Node):
 
     # -------------------------------------------------------------------------------------------------------
     # facts
+
+    @property
+    def grouping(self) -> tuple[str, ...]:
+        return self.keys
+
+    @property
+    def columns_read(self) -> tuple[frozenset[str] | None, ...]:
+        return (columns_of(*(expr for _, expr in self.arguments)).union(self.keys),)
+
+    @cached_property
+    def never_revises(self) -> bool:
+        return True
+
+    def useful_promises(self, asked: Grid | None) -> Grid | None:
+        return None if self.ends_matter or self.passes_cti else closing_grid(self.window)
+
+    @property
+    def state(self) -> str | None:
+        return "windows that are not closed, their rows, and what they have answered"
+
+    @property
+    def promise(self) -> str:
+        if self.passes_cti:
+            return "t"
+        if self.stamp == "unrestricted":
+            return "nothing before the end"
+        return closing_promise(self.window)
+
+    @property
+    def details(self) -> str:
+        args = ", ".join(
+            str(expr) if str(expr) == name else f"{name} = {expr}" for name, expr in self.arguments
+        )
+        params = "".join(f"; {name} = {value!r}" for name, value in self.params)
+        text = f"{self.window}{show_keys(self.keys)}: {self.module.label}({args}{params})"
+        text += f", clip {self.clip}" if self.clip != "none" else ""
+        text += f", stamp {self.stamp}" if self.stamp != "align" else ""
+        return text + (f", errors {self.on_error}" if self.on_error != "fail" else "")
+
+    def remarks(self) -> Iterator[str]:
+        return iter(self.gains())
 
     @property
     def ends_matter(self) -> bool:

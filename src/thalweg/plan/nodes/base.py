@@ -1,36 +1,66 @@
-"""What every logical node shares: derived schema and properties, labels, the walk over a plan.
+"""What every logical node shares: its inputs, its schema, and what is true of it.
 
 Every node is frozen and checked when it is built: schemas, types and windows that make no sense are
 refused here, with the user's file and line. A node used twice in a query is one node: plans are
 DAGs, compared by identity.
+
+What the rules, the two engines and `explain` must know about an operator is a *fact*, and its class
+states it (`FACTS` lists them). The base class gives the answer that is safe for an operator nobody
+knows anything about: it looks at all rows, may hold everything for ever, may revise everything, runs
+in one bucket and promises nothing. Families of operators (`families`) state what all of them share.
 
 In the formulas R is the table (bag of rows (s, e, p)) of the input, and R' the table of the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from itertools import islice
+from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
 from thalweg.errors import PlanError, TypeMismatchError, UnknownColumnError
 from thalweg.expr import Expr
 from thalweg.model.batch import CONTROL_COLUMNS
+from thalweg.plan.expressions import Keys, Named
 from thalweg.plan.properties import StreamProperties
 
 __all__ = [
+    "FACTS",
+    "Grid",
     "Named",
     "Node",
     "columns_schema",
     "lifetime_schema",
     "require_condition",
     "require_known",
-    "walk",
 ]
 
-Named = tuple[tuple[str, Expr], ...]
-"""Output columns in order: name and expression."""
+Grid = tuple[int, int]
+"""Times `offset + k * period`: (period, offset)."""
+
+FACTS = (
+    "row_by_row",
+    "before_exchange",
+    "reads_start",
+    "endless_by",
+    "never_revises",
+    "progressing",
+    "useful_promises",
+    "divided_by",
+    "result_keys",
+    "lower_keys",
+    "columns_read",
+    "identity",
+    "group_changes",
+    "state",
+    "promise",
+    "details",
+)
+"""The facts that a node class, or the family it belongs to, must state."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +70,19 @@ class Node:
     schema: pa.Schema = field(init=False, repr=False)
     properties: StreamProperties = field(init=False, repr=False)
 
+    state_version: ClassVar[int] = 1
+    """Part of the signature; raised when the same settings come to mean another state."""
+    not_state: ClassVar[frozenset[str]] = frozenset()
+    """Settings that saved state does not depend on."""
+
+    # ---------------------------------------------------------------------------------------------
+    # structure
+
     @property
     def inputs(self) -> tuple[Node, ...]:
+        """The streams that this node reads: its fields that are nodes, or tuples of nodes."""
         return tuple(
-            getattr(self, f.name)
-            for f in fields(self)
-            if f.init and isinstance(getattr(self, f.name), Node)
+            node for name in self._child_fields() for node in _nodes_in(getattr(self, name))
         )
 
     @property
@@ -54,10 +91,162 @@ class Node:
         return ()
 
     @property
+    def children(self) -> tuple[Node, ...]:
+        """Inputs, then contained queries."""
+        return (*self.inputs, *self.contained)
+
+    def with_children(self, *children: Node, **settings: Any) -> Self:
+        """The same operator over other children, given in the order of `children`, and perhaps
+        with other settings."""
+        before = self.children
+        if len(before) != len(children):
+            raise PlanError(
+                f"{self.label}: {len(before)} children, but {len(children)} were given."
+            )
+        if not settings and all(old is new for old, new in zip(before, children, strict=True)):
+            return self
+        fresh = iter(children)
+        changes: dict[str, Any] = dict(settings)
+        for name in self._child_fields():
+            value = getattr(self, name)
+            changes[name] = (
+                next(fresh) if isinstance(value, Node) else tuple(islice(fresh, len(value)))
+            )
+        return replace(self, **changes)
+
+    def _child_fields(self) -> tuple[str, ...]:
+        return tuple(f.name for f in fields(self) if f.init and _nodes_in(getattr(self, f.name)))
+
+    @property
     def label(self) -> str:
         """The operator's name in `explain()` and in operator ids."""
         name = type(self).__name__
         return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
+
+    # ---------------------------------------------------------------------------------------------
+    # facts about rows
+
+    @property
+    def row_by_row(self) -> bool:
+        """Whether every result row follows from one input row alone."""
+        return False
+
+    @property
+    def before_exchange(self) -> bool:
+        """Whether it may run before lateness is judged: it looks at one row, leaves the lifetime
+        as it is, and has no part in progress."""
+        return False
+
+    @property
+    def reads_start(self) -> bool:
+        """Whether an expression of this operator reads `_start`."""
+        return True
+
+    @cached_property
+    def endless_by(self) -> Node | None:
+        """The operator, here or below, that gives rows no end; None where all rows end, or where
+        only a source can tell."""
+        return self
+
+    @cached_property
+    def never_revises(self) -> bool:
+        """Whether the output has no adjusts when every window holds its answers until they are
+        final."""
+        return False
+
+    # ---------------------------------------------------------------------------------------------
+    # facts about promises
+
+    @cached_property
+    def progressing(self) -> frozenset[str]:
+        """The columns about which the output makes promises, as it does about `_start`."""
+        return frozenset()
+
+    def useful_promises(self, asked: Grid | None) -> Grid | None:
+        """The grid of input promises that are of use, when output promises are on the grid `asked`.
+        None: any promise."""
+        return None
+
+    @property
+    def promise(self) -> str:
+        """In words: what this operator can promise once its inputs have promised t."""
+        return "nothing before the end"
+
+    # ---------------------------------------------------------------------------------------------
+    # facts about buckets and columns
+
+    @property
+    def divided_by(self) -> tuple[Keys, ...] | None:
+        """For each input the keys that bring rows together; rows that differ in a key never meet.
+        Without keys all rows go to one bucket. None: no two rows need to be in one bucket."""
+        return ((),) * len(self.inputs)
+
+    def result_keys(self, *keys: Keys) -> Keys | None:
+        """In terms of the output: keys by which the inputs lie in buckets. None: not visible."""
+        return None
+
+    def lower_keys(self, keys: Keys) -> Keys | None:
+        """In terms of the inputs: keys of the output of a row operator. None: not possible."""
+        return None
+
+    @property
+    def columns_read(self) -> tuple[frozenset[str] | None, ...]:
+        """For each input the columns that the result depends on; None: all, or the order of all."""
+        return (None,) * len(self.inputs)
+
+    @property
+    def identity(self) -> frozenset[str]:
+        """The columns whose values decide which rows are treated together, apart from all others: a
+        filter on them may go below."""
+        return frozenset()
+
+    def group_changes(
+        self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
+    ) -> dict[str, Any]:
+        """The fields that make this operator treat groups apart, inside a group-and-apply: `keys`
+        are the grouping columns, `partitions` those of each input."""
+        raise PlanError(f"group_apply: {self.label} cannot stand inside a group.")
+
+    # ---------------------------------------------------------------------------------------------
+    # facts about state; text
+
+    @property
+    def state(self) -> str | None:
+        """In words: what the operator keeps; None: nothing."""
+        return "everything it has seen"
+
+    @property
+    def details(self) -> str:
+        """What the operator does, on one line, for `explain()`."""
+        return ", ".join(f"{name} {value}" for name, value in self.settings.items())
+
+    def remarks(self) -> Iterator[str]:
+        """Further lines for `explain()`."""
+        return iter(())
+
+    @property
+    def settings(self) -> Mapping[str, object]:
+        """The fields that are no streams."""
+        children = set(self._child_fields())
+        return {
+            f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name not in children
+        }
+
+    @property
+    def signature(self) -> str:
+        """Saved state fits an operator with the same signature: every setting, and the columns of
+        every input. What `explain` prints has no part in it."""
+        settings = ", ".join(
+            f"{name}={_written(value)}"
+            for name, value in self.settings.items()
+            if name not in self.not_state
+        )
+        read = "; ".join(_written(node.schema) for node in self.inputs)
+        return f"{type(self).__name__} {self.state_version}({settings}) over [{read}]"
+
+    def kernel(self) -> object | None:
+        """A new kernel of its own, for an operator that is defined outside of this package."""
+        return None
 
     def _settle(self, schema: pa.Schema, properties: StreamProperties) -> None:
         if not len(schema):
@@ -74,6 +263,26 @@ class Node:
             )
         object.__setattr__(self, "schema", schema)
         object.__setattr__(self, "properties", properties)
+        # Facts that follow from those of the inputs are settled on the way up, so that a long chain
+        # of operators needs no deep recursion.
+        _ = self.endless_by, self.never_revises, self.progressing
+
+
+def _nodes_in(value: object) -> tuple[Node, ...]:
+    if isinstance(value, Node):
+        return (value,)
+    if isinstance(value, tuple) and value and all(isinstance(item, Node) for item in value):
+        return value
+    return ()
+
+
+def _written(value: object) -> str:
+    """A setting as text that is the same in every process."""
+    if isinstance(value, pa.Schema):
+        return ", ".join(f"{f.name} {f.type}" for f in value)
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_written, value))})"
+    return str(value) if isinstance(value, Expr) else repr(value)
 
 
 def lifetime_schema(schema: pa.Schema, *, with_end: bool = False) -> pa.Schema:
@@ -97,21 +306,3 @@ def require_known(names: tuple[str, ...], schema: pa.Schema, what: str) -> None:
     for name in names:
         if name not in schema.names:
             raise UnknownColumnError(name, schema.names, what)
-
-
-def walk(root: Node) -> Iterator[Node]:
-    """Every node once, inputs before the nodes that read them; into the inner query of a
-    group-and-apply too."""
-    seen: set[Node] = set()
-    stack: list[tuple[Node, bool]] = [(root, False)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            yield node
-            continue
-        if node in seen:
-            continue
-        seen.add(node)
-        stack.append((node, True))
-        below = (*node.inputs, *node.contained)
-        stack.extend((child, False) for child in reversed(below))

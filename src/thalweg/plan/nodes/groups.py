@@ -2,32 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from thalweg.errors import PlanError, WindowError
 from thalweg.expr import Expr
 from thalweg.plan.aggregates import AggregateCall
+from thalweg.plan.expressions import Keys
 from thalweg.plan.nodes.base import (
+    Grid,
     Named,
     Node,
     columns_schema,
     lifetime_schema,
     require_known,
-    walk,
 )
+from thalweg.plan.nodes.families import GroupedOperator, by_columns, columns_of
+from thalweg.plan.nodes.rows import show_columns
 from thalweg.plan.nodes.sources import GroupInput
+from thalweg.plan.nodes.traversal import find, walk
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.strategies import Decision, Volume, choose
-from thalweg.windows import CountWindow, HoppingWindow, SessionWindow, SnapshotWindow, Window
+from thalweg.windows import (
+    Category,
+    CountWindow,
+    HoppingWindow,
+    SessionWindow,
+    SnapshotWindow,
+    Window,
+)
 
 __all__ = ["Distinct", "GroupApply", "SessionLifetime", "Stitch", "TopK", "WindowAggregate"]
 
 
+def show_keys(keys: tuple[str, ...]) -> str:
+    """Grouping columns as `explain()` shows them."""
+    return f" by {', '.join(keys)}" if keys else ""
+
+
+def closing_grid(window: object) -> Grid | None:
+    """Hopping windows close at their ends, so that below them only promises at `offset + size + k *
+    hop` are of use; other windows can use any promise."""
+    if not isinstance(window, HoppingWindow):
+        return None
+    return window.hop, (window.offset + window.size) % window.hop
+
+
+def closing_promise(window: object) -> str:
+    """What a window can promise, in words."""
+    if isinstance(window, HoppingWindow):
+        return "the start of the first window that t leaves open"
+    return "the start of the first window that t leaves open, at most t"
+
+
 @dataclass(frozen=True, eq=False)
-class SessionLifetime(Node):
+class SessionLifetime(GroupedOperator):
     """Trill's session: (s, e, p) -> (s, session end, p). The running form: every row lives until
     its session closes.
 
@@ -60,9 +93,61 @@ class SessionLifetime(Node):
             ),
         )
 
+    @property
+    def grouping(self) -> tuple[str, ...]:
+        return self.keys
+
+    @cached_property
+    def never_revises(self) -> bool:
+        return False
+
+    @property
+    def state(self) -> str | None:
+        return "the rows of sessions that are not closed"
+
+    @property
+    def promise(self) -> str:
+        return "t"
+
+    @property
+    def details(self) -> str:
+        longest = f", at most {self.max_duration}" if self.max_duration else ""
+        return f"timeout {self.timeout}{longest}{show_keys(self.keys)}"
+
 
 @dataclass(frozen=True, eq=False)
-class Stitch(Node):
+class EqualRows(GroupedOperator):
+    """What `Stitch` and `Distinct` share: rows of equal payload form a group."""
+
+    @property
+    def grouping(self) -> tuple[str, ...]:
+        return tuple(self.schema.names)
+
+    def group_changes(
+        self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
+    ) -> dict[str, Any]:
+        """The grouping columns are part of the payload."""
+        return {}
+
+    @cached_property
+    def endless_by(self) -> Node | None:
+        return self.inputs[0].endless_by
+
+    @cached_property
+    def never_revises(self) -> bool:
+        return False
+
+    @property
+    def promise(self) -> str:
+        return "t, or the earliest start of a row that may still grow"
+
+    @property
+    def details(self) -> str:
+        return ""
+
+
+@dataclass(frozen=True, eq=False)
+class Stitch(EqualRows):
     """Rows of equal payload where one ends exactly when another starts become one row, as often as
     possible.
 
@@ -86,9 +171,13 @@ class Stitch(Node):
             ),
         )
 
+    @property
+    def state(self) -> str | None:
+        return "the rows that may still be touched"
+
 
 @dataclass(frozen=True, eq=False)
-class Distinct(Node):
+class Distinct(EqualRows):
     """At every instant each payload once: the snapshots of the rows of equal payload."""
 
     input: Node
@@ -102,9 +191,17 @@ class Distinct(Node):
             ),
         )
 
+    @cached_property
+    def progressing(self) -> frozenset[str]:
+        return self.input.progressing
+
+    @property
+    def state(self) -> str | None:
+        return "the rows that the CTI has not passed"
+
 
 @dataclass(frozen=True, eq=False)
-class TopK(Node):
+class TopK(GroupedOperator):
     """Per window (snapshot unless told), the rows whose rank by `by` is at most k; ties are kept
     whole.
 
@@ -141,9 +238,34 @@ class TopK(Node):
             StreamProperties(group_keys=self.keys, group_ctis=self.input.properties.group_ctis),
         )
 
+    @property
+    def grouping(self) -> tuple[str, ...]:
+        return self.keys
+
+    @cached_property
+    def never_revises(self) -> bool:
+        return True
+
+    def useful_promises(self, asked: Grid | None) -> Grid | None:
+        return closing_grid(self.window)
+
+    @property
+    def state(self) -> str | None:
+        return "the rows of windows that are not closed"
+
+    @property
+    def promise(self) -> str:
+        return closing_promise(self.window)
+
+    @property
+    def details(self) -> str:
+        order = "largest" if self.descending else "smallest"
+        rank = f", rank as {self.rank}" if self.rank else ""
+        return f"{self.k} {order} {self.by}, {self.window}{show_keys(self.keys)}{rank}"
+
 
 @dataclass(frozen=True, eq=False)
-class WindowAggregate(Node):
+class WindowAggregate(GroupedOperator):
     """Per group and window with at least one row: (window start, window end, keys + aggregates).
 
     `fill` names groups that get a row (count 0, other aggregates null) for empty windows too,
@@ -162,6 +284,8 @@ class WindowAggregate(Node):
     sources: str | None = None
     """The column that tells where a row came from: an adaptive evaluation watches how far sources
     lie apart."""
+
+    not_state: ClassVar[frozenset[str]] = frozenset({"expected", "fill"})
 
     def __post_init__(self) -> None:
         require_known(self.keys, self.input.schema, "aggregate")
@@ -204,6 +328,55 @@ class WindowAggregate(Node):
         else:
             _refuse_sketches(self.aggregates, str(self.window))
 
+    @property
+    def grouping(self) -> tuple[str, ...]:
+        return self.keys
+
+    @property
+    def divided_by(self) -> tuple[Keys, ...] | None:
+        """Filling needs to see all groups at once: a silence of one is known from the others."""
+        return (() if self.fill is not None else by_columns(self.keys),)
+
+    @property
+    def identity(self) -> frozenset[str]:
+        """With `fill` the range of a group's empty windows depends on all groups."""
+        return frozenset() if self.fill is not None else frozenset(self.keys)
+
+    @property
+    def columns_read(self) -> tuple[frozenset[str] | None, ...]:
+        watched = frozenset() if self.sources is None else frozenset({self.sources})
+        return (watched.union(self.keys, call_columns(self.aggregates)),)
+
+    @cached_property
+    def never_revises(self) -> bool:
+        return True
+
+    def useful_promises(self, asked: Grid | None) -> Grid | None:
+        return closing_grid(self.window)
+
+    @property
+    def state(self) -> str | None:
+        return "what windows that are not closed need: sums by key and pane, or their rows"
+
+    @property
+    def promise(self) -> str:
+        return closing_promise(self.window)
+
+    @property
+    def details(self) -> str:
+        filled = f", {len(self.fill)} groups filled" if self.fill is not None else ""
+        return f"{self.window}{show_keys(self.keys)}: {show_calls(self.aggregates)}{filled}"
+
+    def remarks(self) -> Iterator[str]:
+        if not isinstance(self.window, HoppingWindow):
+            return
+        window, decision = self.window, self.decide()
+        panes = window.size // window.pane
+        yield f"window ids: {Category.CF}; window w is [{window.offset} + {window.hop} w, + {window.size})"
+        yield f"panes: {panes:,} a window, {window.pane:,} ticks each; possible: {', '.join(decision.possible)}"
+        yield f"evaluation: {decision.strategy}, {decision.reason}"
+        yield from decision.remarks()
+
     def decide(self) -> Decision:
         """How the windows of a hopping aggregate are evaluated."""
         assert isinstance(self.window, HoppingWindow)
@@ -218,6 +391,16 @@ class WindowAggregate(Node):
             wanted=self.strategy,
             sketched=next((str(call) for call in calls if not call.aggregate.repeatable), None),
         )
+
+
+def call_columns(aggregates: tuple[tuple[str, AggregateCall], ...]) -> frozenset[str]:
+    """The columns that aggregates read."""
+    return columns_of(*(part for _, call in aggregates for part in (call.of, call.by, call.where)))
+
+
+def show_calls(aggregates: tuple[tuple[str, AggregateCall], ...]) -> str:
+    """Aggregates as `explain()` shows them."""
+    return ", ".join(f"{name} = {call}" for name, call in aggregates)
 
 
 def _refuse_sketches(aggregates: tuple[tuple[str, AggregateCall], ...], where: str) -> None:
@@ -247,9 +430,7 @@ class GroupApply(Node):
         keys = columns_schema(self.keys, seen)
         if self.group not in set(walk(self.inner)):
             raise PlanError("group_apply: the inner query does not use the group it was given.")
-        if any(
-            isinstance(node, WindowAggregate) and node.fill is not None for node in walk(self.inner)
-        ):
+        if any(node.fill is not None for node in find(self.inner, WindowAggregate)):
             # A group that falls silent could be filled only once it speaks again: no promise could
             # ever be made.
             raise PlanError(
@@ -283,6 +464,74 @@ class GroupApply(Node):
     @property
     def contained(self) -> tuple[Node, ...]:
         return (self.inner,)
+
+    def _child_fields(self) -> tuple[str, ...]:
+        return "input", "inner"
+
+    # The rules rewrite it away before anything asks for more than its text.
+
+    @property
+    def row_by_row(self) -> bool:
+        return False
+
+    @property
+    def before_exchange(self) -> bool:
+        return False
+
+    @property
+    def reads_start(self) -> bool:
+        return True
+
+    @cached_property
+    def endless_by(self) -> Node | None:
+        return self.inner.endless_by
+
+    @cached_property
+    def never_revises(self) -> bool:
+        return False
+
+    @cached_property
+    def progressing(self) -> frozenset[str]:
+        return frozenset()
+
+    def useful_promises(self, asked: Grid | None) -> Grid | None:
+        return None
+
+    @property
+    def divided_by(self) -> tuple[Keys, ...] | None:
+        return (tuple(expr for _, expr in self.keys),)
+
+    def result_keys(self, *keys: Keys) -> Keys | None:
+        return None
+
+    def lower_keys(self, keys: Keys) -> Keys | None:
+        return None
+
+    @property
+    def columns_read(self) -> tuple[frozenset[str] | None, ...]:
+        return (None,)
+
+    @property
+    def identity(self) -> frozenset[str]:
+        return frozenset()
+
+    def group_changes(
+        self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
+    ) -> dict[str, Any]:
+        return {}
+
+    @property
+    def state(self) -> str | None:
+        return "what its inner query keeps"
+
+    @property
+    def promise(self) -> str:
+        return "what its inner query promises"
+
+    @property
+    def details(self) -> str:
+        result = f": {show_columns(self.result)}" if self.result is not None else ""
+        return f"by {show_columns(self.keys)}{result}"
 
     def result_schema(self) -> pa.Schema:
         """What `result` sees: `key_<name>` for each key, then the inner columns."""

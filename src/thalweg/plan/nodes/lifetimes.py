@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
 from thalweg.errors import TypeMismatchError, WindowError
 from thalweg.expr import Expr
 from thalweg.model.time import INFINITY
-from thalweg.plan.nodes.base import Node, lifetime_schema
+from thalweg.plan.nodes.base import Grid, Node, lifetime_schema
+from thalweg.plan.nodes.families import LifetimeOperator
 
 __all__ = [
     "AlterLifetime",
@@ -25,7 +27,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False)
-class SetDuration(Node):
+class SetDuration(LifetimeOperator):
     """R' = {(s, s + ticks, p)}; infinite ticks: [s, infinity)."""
 
     input: Node
@@ -39,9 +41,20 @@ class SetDuration(Node):
             self.input.schema, self.input.properties.but(constant_duration=known, firm_ends=True)
         )
 
+    @cached_property
+    def endless_by(self) -> Node | None:
+        return self if self.ticks == INFINITY else None
+
+    def useful_promises(self, asked: Grid | None) -> Grid | None:
+        return asked
+
+    @property
+    def details(self) -> str:
+        return _ticks(self.ticks)
+
 
 @dataclass(frozen=True, eq=False)
-class AlterLifetime(Node):
+class AlterLifetime(LifetimeOperator):
     """R' = {(f(s, p), f(s, p) + ticks, p)}: starts from an expression over `_start` and the
     payload, one duration for all."""
 
@@ -71,9 +84,25 @@ class AlterLifetime(Node):
             ),
         )
 
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.start,)
+
+    @cached_property
+    def endless_by(self) -> Node | None:
+        return self if self.ticks == INFINITY else None
+
+    @property
+    def promise(self) -> str:
+        return "what follows from the promises for the columns it reads"
+
+    @property
+    def details(self) -> str:
+        return f"start {self.start}, duration {_ticks(self.ticks)}"
+
 
 @dataclass(frozen=True, eq=False)
-class Shift(Node):
+class Shift(LifetimeOperator):
     """R' = {(s + by, e + by, p)}; `by` is a constant or an expression over `_start` and the
     payload."""
 
@@ -93,9 +122,31 @@ class Shift(Node):
             )
         self._settle(self.input.schema, before)
 
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.by,) if isinstance(self.by, Expr) else ()
+
+    @cached_property
+    def endless_by(self) -> Node | None:
+        return self.input.endless_by
+
+    def useful_promises(self, asked: Grid | None) -> Grid | None:
+        """The grid moves with the rows."""
+        if asked is None or not isinstance(self.by, int):
+            return None
+        return asked[0], (asked[1] - self.by) % asked[0]
+
+    @property
+    def promise(self) -> str:
+        return "t + by"
+
+    @property
+    def details(self) -> str:
+        return f"by {self.by}"
+
 
 @dataclass(frozen=True, eq=False)
-class Extend(Node):
+class Extend(LifetimeOperator):
     """R' = {(s, e + by, p) | e + by > s}; `by` may be negative."""
 
     input: Node
@@ -109,9 +160,21 @@ class Extend(Node):
             before.but(ordered=before.ordered and self.by >= 0, constant_duration=duration),
         )
 
+    @cached_property
+    def endless_by(self) -> Node | None:
+        return self.input.endless_by
+
+    @property
+    def promise(self) -> str:
+        return "t; t + by where by < 0"
+
+    @property
+    def details(self) -> str:
+        return f"by {self.by}"
+
 
 @dataclass(frozen=True, eq=False)
-class ClipDuration(Node):
+class ClipDuration(LifetimeOperator):
     """R' = {(s, min(e, s + limit), p)}."""
 
     input: Node
@@ -127,9 +190,16 @@ class ClipDuration(Node):
             before.but(constant_duration=None if known is None else min(known, self.limit)),
         )
 
+    def useful_promises(self, asked: Grid | None) -> Grid | None:
+        return asked
+
+    @property
+    def details(self) -> str:
+        return f"to {self.limit}"
+
 
 @dataclass(frozen=True, eq=False)
-class PointAtEnd(Node):
+class PointAtEnd(LifetimeOperator):
     """R' = {(e, e + 1, p) | e finite}."""
 
     input: Node
@@ -148,9 +218,17 @@ class PointAtEnd(Node):
             ),
         )
 
+    @property
+    def promise(self) -> str:
+        return "t; t + the duration where all rows last the same"
+
+    @property
+    def details(self) -> str:
+        return ""
+
 
 @dataclass(frozen=True, eq=False)
-class Chop(Node):
+class Chop(LifetimeOperator):
     """Each row is cut at every grid point offset + k * period strictly inside its lifetime.
 
     A row without an end is cut as far as progress reaches."""
@@ -171,13 +249,32 @@ class Chop(Node):
                 payload_start_key=False,
                 constant_duration=None,
                 group_ctis=False,
+                # the last piece of a row without an end is cut again as progress moves
+                firm_ends=before.firm_ends and before.constant_duration is not None,
                 insert_only=before.insert_only and before.constant_duration is not None,
             ),
         )
 
+    @cached_property
+    def never_revises(self) -> bool:
+        """The last piece of a row without an end is cut later."""
+        return False
+
+    @cached_property
+    def progressing(self) -> frozenset[str]:
+        return frozenset()
+
+    @property
+    def state(self) -> str | None:
+        return "the rows without an end"
+
+    @property
+    def details(self) -> str:
+        return f"every {self.period}{_from(self.offset)}"
+
 
 @dataclass(frozen=True, eq=False)
-class HoppingLifetime(Node):
+class HoppingLifetime(LifetimeOperator):
     """Trill's hopping window: (s, e, p) -> (ceil(s), ceil(s + size), p) on the grid offset + k *
     hop; the end is ignored.
 
@@ -204,9 +301,21 @@ class HoppingLifetime(Node):
             ),
         )
 
+    @cached_property
+    def progressing(self) -> frozenset[str]:
+        return frozenset()
+
+    @property
+    def promise(self) -> str:
+        return "the grid point at or after t"
+
+    @property
+    def details(self) -> str:
+        return f"{self.size} by {self.hop}{_from(self.offset)}"
+
 
 @dataclass(frozen=True, eq=False)
-class Quantize(Node):
+class Quantize(LifetimeOperator):
     """Trill's quantize: (s, e, p) -> (floor(s, g), max(ceil(e, hop), floor(s + size, hop)), p); g
     is `progress` or hop."""
 
@@ -230,3 +339,28 @@ class Quantize(Node):
                 ordered=False, unique_start=False, payload_start_key=False, constant_duration=None
             ),
         )
+
+    @cached_property
+    def endless_by(self) -> Node | None:
+        return self.input.endless_by
+
+    @cached_property
+    def progressing(self) -> frozenset[str]:
+        return frozenset()
+
+    @property
+    def promise(self) -> str:
+        return "the grid point at or before t"
+
+    @property
+    def details(self) -> str:
+        pace = f", progress {self.progress}" if self.progress else ""
+        return f"{self.size} by {self.hop}{pace}{_from(self.offset)}"
+
+
+def _ticks(ticks: int) -> str:
+    return "forever" if ticks == INFINITY else str(ticks)
+
+
+def _from(offset: int) -> str:
+    return f" from {offset}" if offset else ""

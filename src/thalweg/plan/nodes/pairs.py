@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from thalweg.errors import PlanError, TypeMismatchError
-from thalweg.expr import Expr
-from thalweg.plan.nodes.base import Named, Node, columns_schema, lifetime_schema, require_condition
+from thalweg.expr import Column, Expr, col
+from thalweg.plan.expressions import Keys
+from thalweg.plan.nodes.base import (
+    Grid,
+    Named,
+    Node,
+    columns_schema,
+    lifetime_schema,
+    require_condition,
+)
 from thalweg.plan.nodes.bounds import refuse_endless
+from thalweg.plan.nodes.families import by_columns, columns_of
+from thalweg.plan.nodes.rows import show_columns
 from thalweg.plan.properties import StreamProperties
 
 __all__ = ["JOIN_KINDS", "ClipBy", "Join", "Union"]
@@ -45,13 +58,140 @@ class Union(Node):
             ),
         )
 
+    @property
+    def row_by_row(self) -> bool:
+        return True
+
+    @property
+    def before_exchange(self) -> bool:
+        return False
+
+    @property
+    def reads_start(self) -> bool:
+        return False
+
+    @cached_property
+    def endless_by(self) -> Node | None:
+        found = (side.endless_by for side in self.inputs)
+        return next((node for node in found if node is not None), None)
+
+    @cached_property
+    def never_revises(self) -> bool:
+        return all(side.never_revises for side in self.inputs)
+
+    @cached_property
+    def progressing(self) -> frozenset[str]:
+        return frozenset.intersection(*(side.progressing for side in self.inputs))
+
+    def useful_promises(self, asked: Grid | None) -> Grid | None:
+        return asked
+
+    @property
+    def promise(self) -> str:
+        return "the smallest t of its inputs"
+
+    @property
+    def divided_by(self) -> tuple[Keys, ...] | None:
+        return None
+
+    def result_keys(self, *keys: Keys) -> Keys | None:
+        return keys[0]
+
+    def lower_keys(self, keys: Keys) -> Keys | None:
+        return keys
+
+    @property
+    def columns_read(self) -> tuple[frozenset[str] | None, ...]:
+        return (None,) * len(self.inputs)
+
+    @property
+    def identity(self) -> frozenset[str]:
+        return frozenset()
+
+    def group_changes(
+        self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
+    ) -> dict[str, Any]:
+        if len(set(partitions)) > 1:
+            raise PlanError(
+                "group_apply: a union inside a group needs both sides to come from the group."
+            )
+        return {}
+
+    @property
+    def state(self) -> str | None:
+        return None
+
+    @property
+    def details(self) -> str:
+        return ""
+
 
 def _show(schema: pa.Schema) -> str:
     return "(" + ", ".join(f"{f.name} {f.type}" for f in schema) + ")"
 
 
 @dataclass(frozen=True, eq=False)
-class Join(Node):
+class KeyedPair(Node):
+    """What `Join` and `ClipBy` share: two inputs whose rows meet when their keys are equal."""
+
+    left: Node
+    right: Node
+    left_keys: Keys
+    right_keys: Keys
+
+    @property
+    def same_columns(self) -> tuple[str, ...]:
+        """Columns of both sides that must be identical too."""
+        return ()
+
+    @property
+    def row_by_row(self) -> bool:
+        return False
+
+    @property
+    def before_exchange(self) -> bool:
+        return False
+
+    @property
+    def reads_start(self) -> bool:
+        return True
+
+    def useful_promises(self, asked: Grid | None) -> Grid | None:
+        return None
+
+    @property
+    def divided_by(self) -> tuple[Keys, ...] | None:
+        same = by_columns(self.same_columns)
+        return (*self.left_keys, *same), (*self.right_keys, *same)
+
+    def lower_keys(self, keys: Keys) -> Keys | None:
+        return None
+
+    @property
+    def identity(self) -> frozenset[str]:
+        return frozenset()
+
+    def _require_comparable_keys(self) -> None:
+        for left, right in zip(self.left_keys, self.right_keys, strict=True):
+            kinds = (
+                left.type_in(lifetime_schema(self.left.schema)),
+                right.type_in(lifetime_schema(self.right.schema)),
+            )
+            if not _comparable(*kinds):
+                raise TypeMismatchError(
+                    f"{self.label}: {left} is {kinds[0]} and {right} is {kinds[1]}; keys must be of one type."
+                )
+
+    def _shown_keys(self) -> str:
+        pairs = [
+            str(left) if str(left) == str(right) else f"{left} = {right}"
+            for left, right in zip(self.left_keys, self.right_keys, strict=True)
+        ]
+        return f"on {', '.join(pairs)}" if pairs else "on any"
+
+
+@dataclass(frozen=True, eq=False)
+class Join(KeyedPair):
     """Rows of both sides with equal keys, a true predicate and overlapping lifetimes.
 
     inner:  {([s1, e1) ∩ [s2, e2), result(p1, p2))}
@@ -67,10 +207,6 @@ class Join(Node):
     semi:   {(s1, e1, p1) | it has a match};  anti: {(s1, e1, p1) | it has none}; left, right and full as above
     """
 
-    left: Node
-    right: Node
-    left_keys: tuple[Expr, ...]
-    right_keys: tuple[Expr, ...]
     predicate: Expr | None = None
     how: str = "inner"
     result: Named = ()
@@ -84,6 +220,8 @@ class Join(Node):
     """The sides whose rows may stay for ever: `left`, `right`. Without that, a side known to be
     endless is refused."""
 
+    not_state: ClassVar[frozenset[str]] = frozenset({"endless"})
+
     def __post_init__(self) -> None:
         if self.how not in JOIN_KINDS:
             raise PlanError(f"join: how must be one of {', '.join(JOIN_KINDS)}; got {self.how!r}.")
@@ -92,15 +230,7 @@ class Join(Node):
             raise PlanError(
                 "join: rows count whole only where their ends do not move; give both sides lifetimes of their own first."
             )
-        for one, two in zip(self.left_keys, self.right_keys, strict=True):
-            kinds = (
-                one.type_in(lifetime_schema(self.left.schema)),
-                two.type_in(lifetime_schema(self.right.schema)),
-            )
-            if not _comparable(*kinds):
-                raise TypeMismatchError(
-                    f"join: {one} is {kinds[0]} and {two} is {kinds[1]}; keys must be of one type."
-                )
+        self._require_comparable_keys()
         both = self.pair_schema()
         if self.predicate is not None:
             require_condition(self.predicate, both, "join predicate")
@@ -125,6 +255,132 @@ class Join(Node):
         firm = one_.firm_ends and two_.firm_ends and (self.how == "inner" or self.whole)
         self._settle(schema, StreamProperties(insert_only=inserts, firm_ends=firm))
 
+    @property
+    def same_columns(self) -> tuple[str, ...]:
+        return self.same
+
+    @property
+    def left_rows_stay(self) -> bool:
+        """Whether the result rows are left rows, whole or in pieces."""
+        return self.how in ("semi", "anti")
+
+    @cached_property
+    def endless_by(self) -> Node | None:
+        """A pair lives while both its rows do; a row that stands alone, as long as that side."""
+        left, right = self.left.endless_by, self.right.endless_by
+        if self.how in ("inner", "semi"):
+            return None if left is None or right is None else left
+        alone = {"left": (left,), "anti": (left,), "right": (right,), "full": (left, right)}
+        return next((node for node in alone[self.how] if node is not None), None)
+
+    @cached_property
+    def never_revises(self) -> bool:
+        return self.how == "inner" and self.left.never_revises and self.right.never_revises
+
+    @cached_property
+    def progressing(self) -> frozenset[str]:
+        """Columns of a side that every result row has, with their own values."""
+        left, right = self.left.progressing, self.right.progressing
+        if self.left_rows_stay:
+            return left if self.whole else frozenset()
+        kept = {f"l.{name}" for name in left} if self.how in ("inner", "left") else set()
+        kept |= {f"r.{name}" for name in right} if self.how in ("inner", "right") else set()
+        return frozenset(
+            n for n, expr in self.result if isinstance(expr, Column) and expr.name in kept
+        )
+
+    @property
+    def promise(self) -> str:
+        if self.how == "inner":
+            return "the smaller t of both sides"
+        return "the smaller t of both sides, or the earliest row that may still find a match"
+
+    def result_keys(self, *keys: Keys) -> Keys | None:
+        """By columns that have the key in every row, alone or paired."""
+        if self.left_rows_stay:
+            return keys[0]
+        names = (
+            self._carried("l.", self.left_only, self.right_only),
+            self._carried("r.", self.right_only, self.left_only),
+        )
+        found: list[Expr] = []
+        for pair in zip(*keys, strict=True):
+            fitting = (
+                expr.rename(above)
+                for expr, above in zip(pair, names, strict=True)
+                if expr.columns() <= above.keys()
+            )
+            key = next(fitting, None)
+            if key is None:
+                return None
+            found.append(key)
+        return tuple(found)
+
+    def _carried(self, prefix: str, alone: Named, other: Named) -> Mapping[str, str]:
+        """Columns of a side, to the result columns that have their values in every row."""
+        lone = [dict(columns) for columns in (alone, other) if columns]
+        return {
+            expr.name.removeprefix(prefix): name
+            for name, expr in self.result
+            if isinstance(expr, Column)
+            and expr.name.startswith(prefix)
+            and all(
+                _is_column(columns.get(name), expr.name.removeprefix(prefix)) for columns in lone
+            )
+        }
+
+    @property
+    def columns_read(self) -> tuple[frozenset[str] | None, ...]:
+        """Pieces of outer joins are left to their parts, into which a rule divides them."""
+        if self.how not in ("inner", "semi", "anti") and not self.whole:
+            return None, None
+        pair = columns_of(self.predicate, *(expr for _, expr in self.result))
+        right = frozenset(self.same).union(
+            columns_of(*self.right_keys, *(expr for _, expr in self.right_only)),
+            _side(pair, "r.", self.right, self.left),
+        )
+        if self.left_rows_stay:
+            return None, right
+        left = frozenset(self.same).union(
+            columns_of(*self.left_keys, *(expr for _, expr in self.left_only)),
+            _side(pair, "l.", self.left, self.right),
+        )
+        return left, right
+
+    def group_changes(
+        self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
+    ) -> dict[str, Any]:
+        changes = _same_groups(self, self.same, keys, partitions, left_stays=self.left_rows_stay)
+        if self.left_rows_stay:
+            return changes
+        left, right = (set(partition) for partition in partitions)
+        sides: dict[str, Expr] = {
+            key: col(f"l.{key}" if key in left else f"r.{key}") for key in keys
+        }
+        changes["result"] = (*self.result, *sides.items())
+        preserved = {"left": [left], "right": [right], "full": [left, right]}.get(self.how, [])
+        if not all(side >= set(keys) for side in preserved):
+            raise PlanError(
+                f"group_apply: a {self.how} join inside a group needs its preserved sides to come from the group."
+            )
+        carried = tuple((key, col(key)) for key in keys)
+        if self.how in ("left", "full"):
+            changes["left_only"] = (*self.left_only, *carried)
+        if self.how in ("right", "full"):
+            changes["right_only"] = (*self.right_only, *carried)
+        return changes
+
+    @property
+    def state(self) -> str | None:
+        return "the rows of both sides that the CTI of the other has not passed"
+
+    @property
+    def details(self) -> str:
+        text = f"{self.how}{' of whole rows' if self.whole else ''} {self._shown_keys()}"
+        if self.predicate is not None:
+            text += f" where {self.predicate}"
+        return f"{text}: {show_columns(self.result)}" if self.result else text
+
     def pair_schema(self) -> pa.Schema:
         """What the predicate and the result expressions see: `l.x`, `r.x`, and each name alone
         where only one side has it."""
@@ -135,6 +391,36 @@ class Join(Node):
         fields_ += [f for f in self.right.schema if f.name not in self.left.schema.names]
         fields_ += [pa.field("l._start", pa.int64()), pa.field("r._start", pa.int64())]
         return pa.schema(fields_)
+
+
+def _is_column(expr: Expr | None, name: str) -> bool:
+    return isinstance(expr, Column) and expr.name == name
+
+
+def _side(pair: frozenset[str], prefix: str, side: Node, other: Node) -> set[str]:
+    """The columns of one side among those that are read of a pair: `l.x`, or `x` where only this
+    side has it."""
+    return {
+        name
+        for name in side.schema.names
+        if f"{prefix}{name}" in pair or (name in pair and name not in other.schema.names)
+    }
+
+
+def _same_groups(
+    node: KeyedPair,
+    same: tuple[str, ...],
+    keys: tuple[str, ...],
+    partitions: list[tuple[str, ...]],
+    *,
+    left_stays: bool,
+) -> dict[str, Any]:
+    left, right = (set(partition) for partition in partitions)
+    if left_stays and not left >= set(keys):
+        raise PlanError(
+            f"group_apply: the left side of a {node.label} inside a group must come from the group."
+        )
+    return {"same": (*same, *(key for key in keys if key in left and key in right))}
 
 
 def _comparable(one: pa.DataType, two: pa.DataType) -> bool:
@@ -172,28 +458,16 @@ def _same(schema: pa.Schema, other: pa.Schema, what: str) -> pa.Schema:
 
 
 @dataclass(frozen=True, eq=False)
-class ClipBy(Node):
+class ClipBy(KeyedPair):
     """Each left row is cut at the first start, strictly after its own, of a right row with equal
     keys."""
 
-    left: Node
-    right: Node
-    left_keys: tuple[Expr, ...]
-    right_keys: tuple[Expr, ...]
     same: tuple[str, ...] = ()
     """Columns of both sides that must be identical too, null being identical to null: the keys of a
     group."""
 
     def __post_init__(self) -> None:
-        for one, two in zip(self.left_keys, self.right_keys, strict=True):
-            kinds = (
-                one.type_in(lifetime_schema(self.left.schema)),
-                two.type_in(lifetime_schema(self.right.schema)),
-            )
-            if not _comparable(*kinds):
-                raise TypeMismatchError(
-                    f"clip_by: {one} is {kinds[0]} and {two} is {kinds[1]}; keys must be of one type."
-                )
+        self._require_comparable_keys()
         before = self.left.properties
         self._settle(
             self.left.schema,
@@ -205,3 +479,44 @@ class ClipBy(Node):
                 group_ctis=False,
             ),
         )
+
+    @property
+    def same_columns(self) -> tuple[str, ...]:
+        return self.same
+
+    @cached_property
+    def endless_by(self) -> Node | None:
+        """Of each key only the last row has no end."""
+        return None
+
+    @cached_property
+    def never_revises(self) -> bool:
+        return False
+
+    @cached_property
+    def progressing(self) -> frozenset[str]:
+        return frozenset()
+
+    @property
+    def promise(self) -> str:
+        return "the smaller t of both sides, or the earliest row that may still be cut"
+
+    def result_keys(self, *keys: Keys) -> Keys | None:
+        return keys[0]
+
+    @property
+    def columns_read(self) -> tuple[frozenset[str] | None, ...]:
+        return None, frozenset(self.same) | columns_of(*self.right_keys)
+
+    def group_changes(
+        self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
+    ) -> dict[str, Any]:
+        return _same_groups(self, self.same, keys, partitions, left_stays=True)
+
+    @property
+    def state(self) -> str | None:
+        return "the rows of both sides that the CTI has not passed"
+
+    @property
+    def details(self) -> str:
+        return self._shown_keys()

@@ -12,13 +12,21 @@ other node may read panes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
 from thalweg.errors import WindowError, did_you_mean
 from thalweg.plan.aggregates import AggregateCall, partial_schema
-from thalweg.plan.nodes.base import Node, lifetime_schema
-from thalweg.plan.nodes.groups import WindowAggregate
+from thalweg.plan.nodes.base import Grid, Node, lifetime_schema
+from thalweg.plan.nodes.families import GroupedOperator
+from thalweg.plan.nodes.groups import (
+    WindowAggregate,
+    closing_grid,
+    closing_promise,
+    show_calls,
+    show_keys,
+)
 from thalweg.plan.properties import StreamProperties
 from thalweg.windows import HoppingWindow
 
@@ -61,7 +69,7 @@ FLUSHES = ("at end", "slow", "lazy")
 
 
 @dataclass(frozen=True, eq=False)
-class Panes(Node):
+class Panes(GroupedOperator):
     """Of each batch, or of a table: (grid floor of s, grid ceiling of e, keys + partial sums);
     starts move back to the grid, not beyond."""
 
@@ -82,9 +90,44 @@ class Panes(Node):
             StreamProperties(insert_only=True, group_keys=self.keys),
         )
 
+    @property
+    def grouping(self) -> tuple[str, ...]:
+        return self.keys
+
+    @property
+    def before_exchange(self) -> bool:
+        """Sums of rows of one batch; `fragments` asks whether all of a batch may go together."""
+        return True
+
+    @property
+    def reads_start(self) -> bool:
+        return False
+
+    @cached_property
+    def never_revises(self) -> bool:
+        return False
+
+    @property
+    def identity(self) -> frozenset[str]:
+        """None: a table keeps all groups together."""
+        return frozenset()
+
+    @property
+    def state(self) -> str | None:
+        return None if self.table is None else "one table of sums of fixed size"
+
+    @property
+    def promise(self) -> str:
+        return "the grid point at or before t"
+
+    @property
+    def details(self) -> str:
+        table = "" if self.table is None else f", {self.table}"
+        return f"{self.window}{show_keys(self.keys)}{table}"
+
 
 @dataclass(frozen=True, eq=False)
-class CombinePanes(Node):
+class CombinePanes(GroupedOperator):
     """The answers of the aggregate whose rows became the panes; `rows` is the schema that the
     aggregate read."""
 
@@ -108,6 +151,34 @@ class CombinePanes(Node):
             group_keys=self.keys,
         )
         self._settle(pa.schema([*fields, *results]), facts)
+
+    @property
+    def grouping(self) -> tuple[str, ...]:
+        return self.keys
+
+    @cached_property
+    def never_revises(self) -> bool:
+        return True
+
+    @property
+    def identity(self) -> frozenset[str]:
+        """None: other windows may read the same panes."""
+        return frozenset()
+
+    def useful_promises(self, asked: Grid | None) -> Grid | None:
+        return closing_grid(self.window)
+
+    @property
+    def state(self) -> str | None:
+        return "sums by key and pane, for the length of a window and the disorder"
+
+    @property
+    def promise(self) -> str:
+        return closing_promise(self.window)
+
+    @property
+    def details(self) -> str:
+        return f"{self.window}{show_keys(self.keys)}: {show_calls(self.aggregates)}"
 
 
 def in_panes(node: Node, table: Table | None = None) -> CombinePanes | None:

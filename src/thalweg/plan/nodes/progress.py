@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from thalweg.errors import PlanError
-from thalweg.plan.nodes.base import Node, require_known
+from thalweg.plan.nodes.base import Grid, Node, require_known
+from thalweg.plan.nodes.families import RowOperator
 
 __all__ = ["Describe"]
 
 
 @dataclass(frozen=True, eq=False)
-class Describe(Node):
+class Describe(RowOperator):
     """R' = R. Of the promises only those pass that the operators above can use.
 
     A promise t becomes the last time `offset + k * period` at or before t (`period` None: t
@@ -31,3 +32,22 @@ class Describe(Node):
         before = self.input.properties
         kept = self.groups is None or set(before.group_keys) <= set(self.groups)
         self._settle(self.input.schema, before.but(group_ctis=before.group_ctis and kept))
+
+    def useful_promises(self, asked: Grid | None) -> Grid | None:
+        return None
+
+    @property
+    def promise(self) -> str:
+        return "t, on its grid"
+
+    @property
+    def before_exchange(self) -> bool:
+        return False
+
+    @property
+    def details(self) -> str:
+        offset = f" from {self.offset}" if self.offset else ""
+        grid = "" if self.period is None else f"every {self.period}{offset}"
+        return " ".join(
+            [grid, *([] if self.groups is None else [f"for {', '.join(self.groups)}"])]
+        ).strip()

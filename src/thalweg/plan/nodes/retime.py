@@ -9,12 +9,13 @@ import pyarrow as pa
 from thalweg.errors import TypeMismatchError
 from thalweg.expr import Expr
 from thalweg.plan.nodes.base import Node, lifetime_schema
+from thalweg.plan.nodes.families import LifetimeOperator
 
 __all__ = ["Retime"]
 
 
 @dataclass(frozen=True, eq=False)
-class Retime(Node):
+class Retime(LifetimeOperator):
     """R' = {(f(s, p), g(s, p), p) | f(s, p) < g(s, p)}: both ends from expressions over `_start`
     and the payload.
 
@@ -43,3 +44,15 @@ class Retime(Node):
                 group_ctis=False,
             ),
         )
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return self.start, self.end
+
+    @property
+    def promise(self) -> str:
+        return "what follows from the promises for the columns it reads"
+
+    @property
+    def details(self) -> str:
+        return f"from {self.start} to {self.end}"

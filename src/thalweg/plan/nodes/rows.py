@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
 from thalweg.errors import PlanError, TypeMismatchError
-from thalweg.expr import Expr
+from thalweg.expr import Column, Expr, col, is_monotone_in_start
+from thalweg.plan.expressions import START, Keys, passed_on, substitute
 from thalweg.plan.nodes.base import (
     Named,
     Node,
@@ -16,12 +19,13 @@ from thalweg.plan.nodes.base import (
     require_condition,
     require_known,
 )
+from thalweg.plan.nodes.families import RowOperator, columns_of
 
 __all__ = ["Select", "SelectMany", "Where"]
 
 
 @dataclass(frozen=True, eq=False)
-class Where(Node):
+class Where(RowOperator):
     """R' = {(s, e, p) in R | predicate(p, s)}; a null condition counts as false."""
 
     input: Node
@@ -31,13 +35,63 @@ class Where(Node):
         require_condition(self.predicate, lifetime_schema(self.input.schema), "where")
         self._settle(self.input.schema, self.input.properties)
 
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.predicate,)
+
+    @property
+    def details(self) -> str:
+        return str(self.predicate)
+
 
 @dataclass(frozen=True, eq=False)
-class Select(Node):
-    """R' = {(s, e, f(p, s))}."""
+class Projection(RowOperator):
+    """What `Select` and `SelectMany` share: new columns, some of them columns of the input."""
 
     input: Node
     columns: Named
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return tuple(expr for _, expr in self.columns)
+
+    @property
+    def replaced_columns(self) -> frozenset[str]:
+        """Input columns that the expressions see with other values than the input has."""
+        return frozenset()
+
+    def result_keys(self, *keys: Keys) -> Keys | None:
+        carried = passed_on(self.columns).items()
+        above = {old: new for new, old in carried if old not in self.replaced_columns}
+        if not columns_of(*keys[0]) <= set(above):
+            return None
+        return tuple(expr.rename(above) for expr in keys[0])
+
+    def lower_keys(self, keys: Keys) -> Keys | None:
+        """`_start` has another value before the lifetimes change, so that no key may read it."""
+        known = dict(self.columns)
+        lowered = tuple(substitute(expr, known) for expr in keys)
+        below = set(self.input.schema.names) - self.replaced_columns
+        return lowered if columns_of(*lowered) <= below else None
+
+    def group_changes(
+        self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
+    ) -> dict[str, Any]:
+        return {"columns": (*self.columns, *((key, col(key)) for key in keys))}
+
+    @property
+    def details(self) -> str:
+        return show_columns(self.columns)
+
+
+def show_columns(columns: Named) -> str:
+    """Columns as `explain()` shows them."""
+    return ", ".join(name if str(expr) == name else f"{name} = {expr}" for name, expr in columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Select(Projection):
+    """R' = {(s, e, f(p, s))}."""
 
     def __post_init__(self) -> None:
         schema = columns_schema(self.columns, lifetime_schema(self.input.schema))
@@ -66,14 +120,25 @@ class Select(Node):
             ),
         )
 
+    @cached_property
+    def progressing(self) -> frozenset[str]:
+        """Columns that progress below; and what rises with `_start`, where ends do not move."""
+        below = self.input.progressing
+        kept = {n for n, expr in self.columns if isinstance(expr, Column) and expr.name in below}
+        if self.input.properties.firm_ends:
+            kept |= {
+                name
+                for name, expr in self.columns
+                if START in expr.columns() and is_monotone_in_start(expr)
+            }
+        return frozenset(kept)
+
 
 @dataclass(frozen=True, eq=False)
-class SelectMany(Node):
+class SelectMany(Projection):
     """Each row becomes `repeat(p, s)` copies of (s, e, f(p, s)); or one per item of the list column
     `unnest`."""
 
-    input: Node
-    columns: Named
     repeat: Expr | None = None
     unnest: str | None = None
 
@@ -92,6 +157,24 @@ class SelectMany(Node):
             columns_schema(self.columns, schema),
             before.but(unique_start=False, payload_start_key=False, group_ctis=False),
         )
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return (*super().expressions, *(() if self.repeat is None else (self.repeat,)))
+
+    @property
+    def replaced_columns(self) -> frozenset[str]:
+        """A list below, one of its items above."""
+        return frozenset() if self.unnest is None else frozenset({self.unnest})
+
+    @cached_property
+    def progressing(self) -> frozenset[str]:
+        return frozenset()
+
+    @property
+    def details(self) -> str:
+        copies = f"repeat {self.repeat}" if self.repeat is not None else f"unnest {self.unnest}"
+        return f"{super().details} ({copies})"
 
     def unnested_schema(self) -> pa.Schema:
         """What the column expressions of an unnest see: the list column holds one item."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from thalweg.errors import PlanError
-from thalweg.plan.nodes.base import Node, require_known
+from thalweg.plan.expressions import Keys
+from thalweg.plan.nodes.base import Grid, Node, require_known
 from thalweg.plan.properties import StreamProperties
 from thalweg.progress.admission import Ingress
 
@@ -16,7 +18,63 @@ __all__ = ["GroupInput", "Ingress", "Source"]
 
 
 @dataclass(frozen=True, eq=False)
-class Source(Node):
+class Leaf(Node):
+    """A node without inputs: nothing is computed."""
+
+    @property
+    def row_by_row(self) -> bool:
+        return False
+
+    @property
+    def before_exchange(self) -> bool:
+        return False
+
+    @property
+    def reads_start(self) -> bool:
+        return False
+
+    @cached_property
+    def endless_by(self) -> Node | None:
+        """Of a stream from outside nothing is known before it comes."""
+        return None
+
+    @cached_property
+    def never_revises(self) -> bool:
+        return self.properties.insert_only
+
+    @cached_property
+    def progressing(self) -> frozenset[str]:
+        return frozenset()
+
+    def useful_promises(self, asked: Grid | None) -> Grid | None:
+        return asked
+
+    @property
+    def divided_by(self) -> tuple[Keys, ...] | None:
+        return None
+
+    def result_keys(self, *keys: Keys) -> Keys | None:
+        return None
+
+    def lower_keys(self, keys: Keys) -> Keys | None:
+        return None
+
+    @property
+    def columns_read(self) -> tuple[frozenset[str] | None, ...]:
+        return ()
+
+    @property
+    def identity(self) -> frozenset[str]:
+        return frozenset()
+
+    def group_changes(
+        self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
+    ) -> dict[str, Any]:
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Source(Leaf):
     """A stream from outside. R is what its elements say."""
 
     name: str
@@ -26,6 +84,8 @@ class Source(Node):
     feed: Any = field(default=None, repr=False)
     """Where a runner finds its rows, if the source was made from something that can be read; plans
     do not look into it."""
+
+    not_state: ClassVar[frozenset[str]] = frozenset({"feed"})
 
     def __post_init__(self) -> None:
         if self.ingress.partition is not None:
@@ -47,11 +107,41 @@ class Source(Node):
             raise PlanError(
                 f"source {self.name!r}: late must be 'error', 'drop', 'adjust' or 'side'; got {self.ingress.late!r}."
             )
-        self._settle(self.columns, self.declared)
+        facts = self.declared
+        if self.ingress.late == "adjust":  # a late row keeps its end and starts later
+            facts = facts.but(constant_duration=None, firm_ends=facts.insert_only)
+        self._settle(self.columns, facts)
+
+    @property
+    def state(self) -> str | None:
+        return "the progress of each partition, rows in quarantine, the late rows nobody has read"
+
+    @property
+    def promise(self) -> str:
+        return "what its policy derives from the rows and the punctuation"
+
+    @property
+    def details(self) -> str:
+        entry, parts = self.ingress, [self.name]
+        if entry.disorder is not None:
+            parts.append(f"disorder {entry.disorder}")
+        if entry.period is not None:
+            parts.append(f"period {entry.period}")
+        if entry.partition is not None:
+            parts.append(f"partitions {entry.partition}")
+        if entry.low_watermark is not None:
+            every, lag = entry.low_watermark
+            parts.append(f"low watermark every {every} lagging {lag}")
+        parts += map(str, entry.progress)
+        if entry.quarantine is not None:
+            parts.append(f"quarantine: {entry.quarantine}")
+        if entry.late != "error":
+            parts.append(f"late events: {entry.late}")
+        return ", ".join(parts)
 
 
 @dataclass(frozen=True, eq=False)
-class GroupInput(Node):
+class GroupInput(Leaf):
     """Inside a group-and-apply: the rows of one group."""
 
     columns: pa.Schema
@@ -60,6 +150,14 @@ class GroupInput(Node):
     def __post_init__(self) -> None:
         self._settle(self.columns, self.facts)
 
+    @property
+    def state(self) -> str | None:
+        return None
 
-# -------------------------------------------------------------------------------------------------
-# span operators
+    @property
+    def promise(self) -> str:
+        return "t"
+
+    @property
+    def details(self) -> str:
+        return ""

@@ -3,15 +3,28 @@ window."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
 from thalweg.errors import PlanError, WindowError
 from thalweg.plan.aggregates import AggregateCall
+from thalweg.plan.expressions import Keys
 from thalweg.plan.nodes.base import Node, lifetime_schema, require_known
+from thalweg.plan.nodes.families import GroupedOperator, by_columns
+from thalweg.plan.nodes.groups import call_columns, show_calls, show_keys
 from thalweg.plan.properties import StreamProperties
-from thalweg.windows import LandmarkTime, SlideByTuple, SlidingRows, SlidingTime, WindowKind
+from thalweg.windows import (
+    Category,
+    LandmarkTime,
+    SlideByTuple,
+    SlidingRows,
+    SlidingTime,
+    WindowKind,
+)
 
 __all__ = ["ARRIVED_AT", "ROW_NUMBER", "NumberRows", "WidAggregate"]
 
@@ -21,7 +34,7 @@ a number so far."""
 
 
 @dataclass(frozen=True, eq=False)
-class NumberRows(Node):
+class NumberRows(GroupedOperator):
     """Each row with the number under which it arrived here, from 1, in its partition; a row that is
     taken back leaves its number unused.
 
@@ -43,9 +56,45 @@ class NumberRows(Node):
         ]
         self._settle(pa.schema(fields), self.input.properties.but(payload_start_key=True))
 
+    @property
+    def grouping(self) -> tuple[str, ...]:
+        return self.partition
+
+    @property
+    def identity(self) -> frozenset[str]:
+        """None: a filter below would change the numbers."""
+        return frozenset()
+
+    def group_changes(
+        self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
+    ) -> dict[str, Any]:
+        return {"partition": (*keys, *self.partition)}
+
+    @cached_property
+    def endless_by(self) -> Node | None:
+        return self.input.endless_by
+
+    @cached_property
+    def never_revises(self) -> bool:
+        return False
+
+    @property
+    def state(self) -> str | None:
+        return (
+            "the last number of each partition, and the numbers of rows that may still be adjusted"
+        )
+
+    @property
+    def promise(self) -> str:
+        return "t"
+
+    @property
+    def details(self) -> str:
+        return show_keys(self.partition).strip()
+
 
 @dataclass(frozen=True, eq=False)
-class WidAggregate(Node):
+class WidAggregate(GroupedOperator):
     """Per window of a kind, and group in it: (lifetime of the window, partition + keys +
     aggregates).
 
@@ -134,17 +183,76 @@ class WidAggregate(Node):
         return (*self.partition, *(key for key in self.keys if key not in self.partition))
 
     @property
-    def divided_by(self) -> tuple[str, ...]:
-        """Columns that may be seen apart: windows that follow from the time alone need no other
+    def grouping(self) -> tuple[str, ...]:
+        return self.columns
+
+    @property
+    def divided_by(self) -> tuple[Keys, ...] | None:
+        """By columns that may be seen apart: windows that follow from the time alone need no other
         group, others their partition."""
         alone = isinstance(self.kind, LandmarkTime) or not isinstance(
             self.kind, SlideByTuple | SlidingRows | SlidingTime
         )
         if isinstance(self.kind, SlidingTime):
             alone = self.kind.origin is not None
-        return (
-            self.columns if alone else () if isinstance(self.kind, SlidingTime) else self.partition
-        )
+        if alone:
+            return (by_columns(self.columns),)
+        return (by_columns(() if isinstance(self.kind, SlidingTime) else self.partition),)
+
+    @property
+    def identity(self) -> frozenset[str]:
+        """None: rows of other groups may decide where windows lie."""
+        return frozenset()
+
+    @property
+    def columns_read(self) -> tuple[frozenset[str] | None, ...]:
+        if isinstance(self.kind, SlidingRows) and self.kind.ranked:
+            return (None,)  # equal starts are ordered by all columns
+        numbers = {ROW_NUMBER, ARRIVED_AT} if self.by_number else set()
+        return (call_columns(self.aggregates).union(self.columns, self.kind.reads, numbers),)
+
+    def group_changes(
+        self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
+    ) -> dict[str, Any]:
+        """The windows of a group are those of a partition."""
+        if isinstance(self.kind, SlidingTime) and self.kind.origin is None:
+            raise PlanError(
+                "group_apply: windows that begin with the first row cannot differ from group to group; give origin=."
+            )
+        rows = isinstance(self.kind, SlidingRows)
+        kind = replace(self.kind, partitioned=True) if rows else self.kind  # type: ignore[type-var]
+        return {"partition": (*keys, *self.partition), "kind": kind}
+
+    @cached_property
+    def never_revises(self) -> bool:
+        return self.properties.firm_ends
+
+    @property
+    def state(self) -> str | None:
+        return "the rows that windows which are not settled need, or one partial result a group"
+
+    @property
+    def promise(self) -> str:
+        return "the start of the first window that t leaves open, at most t"
+
+    @property
+    def details(self) -> str:
+        parts = f", partitions {', '.join(self.partition)}" if self.partition else ""
+        named = f", id as {self.wid}" if self.wid is not None else ""
+        calls = show_calls(self.aggregates)
+        return f"{self.kind}{parts}{show_keys(self.keys)}: {calls}{named}; {self.kind.category}"
+
+    def remarks(self) -> Iterator[str]:
+        yield f"window ids: {self.kind.category}{self._needs()}"
+        if len(self.strategies) > 1:
+            yield f"evaluation: {self.strategy or 'rows'}; possible: {', '.join(self.strategies)}"
+
+    def _needs(self) -> str:
+        if isinstance(self.kind, SlidingRows) and self.kind.partitioned and not self.kind.ranked:
+            return "; the number of rows so far is kept for each partition"
+        if self.kind.category is Category.FCA:
+            return "; which windows a row belongs to is known when rows after it have come"
+        return ""
 
     @property
     def by_number(self) -> bool:

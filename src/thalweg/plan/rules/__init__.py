@@ -14,8 +14,8 @@ second must not be evaluated on a row that the first rejects.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 from thalweg.plan.nodes import Node, walk
 from thalweg.plan.rules import (
@@ -97,7 +97,7 @@ def _pass(root: Node, rules: tuple[Rule, ...], applied: list[Applied]) -> Node:
     readers = Counter(child for node in order for child in node.inputs)
     done: dict[Node, Node] = {}
     for node in order:
-        rebuilt = _rebuild(node, done)
+        rebuilt = node.with_children(*(done[child] for child in node.children))
         alone = all(readers[child] == 1 for child in node.inputs)
         done[node] = rebuilt
         for rule in rules:
@@ -109,13 +109,3 @@ def _pass(root: Node, rules: tuple[Rule, ...], applied: list[Applied]) -> Node:
                 done[node] = better
                 break
     return done[root]
-
-
-def _rebuild(node: Node, done: dict[Node, Node]) -> Node:
-    """The node over its rewritten inputs; itself when they are as they were."""
-    changes: dict[str, Any] = {}
-    for entry in fields(node):
-        value = getattr(node, entry.name) if entry.init else None
-        if isinstance(value, Node) and done[value] is not value:
-            changes[entry.name] = done[value]
-    return replace(node, **changes) if changes else node

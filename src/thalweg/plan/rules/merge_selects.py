@@ -10,8 +10,8 @@ on other rows. A column that is computed and never read is no longer computed.
 from __future__ import annotations
 
 from thalweg.expr import Column
+from thalweg.plan.expressions import START, passed_on
 from thalweg.plan.nodes import Node, Select
-from thalweg.plan.rules.substitution import START, passed_on
 
 name = "merge_selects"
 sole_reader = True

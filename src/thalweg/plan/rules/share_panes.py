@@ -12,11 +12,9 @@ is not done where a window would have too many panes for that to pay.
 from __future__ import annotations
 
 import math
-from dataclasses import fields, replace
-from typing import Any
 
 from thalweg.plan.aggregates import AggregateCall
-from thalweg.plan.nodes import CombinePanes, Node, Panes, WindowAggregate, walk
+from thalweg.plan.nodes import CombinePanes, Node, Panes, WindowAggregate, find, replace
 from thalweg.windows import HoppingWindow
 
 __all__ = ["apply", "name"]
@@ -30,13 +28,13 @@ _MOST_PANES = 100_000
 def apply(root: Node) -> Node | None:
     """The plan with shared panes; None when no two windows can share them."""
     alike: dict[tuple[Node, tuple[str, ...]], list[WindowAggregate]] = {}
-    for node in walk(root):
-        if isinstance(node, WindowAggregate) and _can_share(node):
+    for node in find(root, WindowAggregate):
+        if _can_share(node):
             alike.setdefault((node.input, node.keys), []).append(node)
     new: dict[Node, Node] = {}
     for group in alike.values():
         new |= _shared(group)
-    return _replaced(root, new) if new else None
+    return replace(root, new) if new else None
 
 
 def _can_share(node: WindowAggregate) -> bool:
@@ -76,25 +74,3 @@ def _shared(group: list[WindowAggregate]) -> dict[Node, Node]:
             panes, node.window, node.aggregates, node.keys, node.input.schema, which
         )
     return found
-
-
-def _replaced(root: Node, new: dict[Node, Node]) -> Node:
-    """The plan with some nodes in the place of others. Panes read what the windows read, rewritten
-    too."""
-    done: dict[Node, Node] = {}
-    for node in walk(root):
-        target = new.get(node, node)
-        done[node] = _over(target, done)
-    return done[root]
-
-
-def _over(node: Node, done: dict[Node, Node]) -> Node:
-    changes: dict[str, Any] = {}
-    for entry in fields(node):
-        value = getattr(node, entry.name) if entry.init else None
-        if isinstance(value, Node):
-            if value not in done:  # panes, met by the first window that reads them
-                done[value] = _over(value, done)
-            if done[value] is not value:
-                changes[entry.name] = done[value]
-    return replace(node, **changes) if changes else node

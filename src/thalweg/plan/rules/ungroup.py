@@ -3,38 +3,15 @@
 Law. For each value g of the keys let R_g be the rows of that group. The union over g of {g} x
 inner(R_g) is the inner query over all rows at once, where every operator that looks at several rows
 also compares the key columns: windows, top-k and sessions are per key, joins and clips match keys,
-and projections keep them. Then no row of one group ever meets a row of another. Inside a
+and projections keep them (`Node.group_changes`). Then no row of one group ever meets a row of another. Inside a
 group-and-apply a stream that does not come from the group is seen whole by every group.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from typing import Any
-
 from thalweg.errors import PlanError
-from thalweg.expr import Expr, col
-from thalweg.plan.nodes import (
-    ClipBy,
-    CombinePanes,
-    GroupApply,
-    GroupInput,
-    Join,
-    Named,
-    Node,
-    NumberRows,
-    Panes,
-    Select,
-    SelectMany,
-    SessionLifetime,
-    TopK,
-    Union,
-    WidAggregate,
-    WindowAggregate,
-    WindowApply,
-    walk,
-)
-from thalweg.windows import SlidingRows, SlidingTime
+from thalweg.expr import col
+from thalweg.plan.nodes import GroupApply, GroupInput, Named, Node, Select, Union, find
 
 __all__ = ["apply", "name"]
 
@@ -45,7 +22,7 @@ Partition = tuple[str, ...]
 
 def apply(root: Node) -> Node | None:
     """The plan without any group-and-apply; None when it has none."""
-    if not any(isinstance(node, GroupApply) for node in walk(root)):
+    if next(find(root, GroupApply), None) is None:
         return None
     return _Ungroup().rewrite(root)[0]
 
@@ -87,75 +64,21 @@ class _Ungroup:
                 "the rows of a group are used outside the group-and-apply they belong to."
             )
         below = [self.rewrite(child) for child in node.inputs]
-        changes: dict[str, Any] = {}
-        for entry in fields(node):
-            value = getattr(node, entry.name) if entry.init else None
-            if isinstance(value, Node):
-                changes[entry.name] = self.rewrite(value)[0]
         partitions = [partition for _, partition in below]
         keys = max(partitions, key=len, default=())
-        if keys:
-            changes |= self._keyed(node, keys, partitions)
-        if all(changes[name] is getattr(node, name) for name in changes):
-            return node, keys
-        return replace(node, **changes), keys
-
-    def _keyed(self, node: Node, keys: Partition, partitions: list[Partition]) -> dict[str, Any]:
-        """How the node takes the key columns along."""
-        carried: Named = tuple((k, col(k)) for k in keys)
-        if isinstance(node, (Select, SelectMany)):
-            return {"columns": (*node.columns, *carried)}
-        if isinstance(
-            node, (SessionLifetime, TopK, WindowAggregate, WindowApply, Panes, CombinePanes)
-        ):
-            return {"keys": (*keys, *node.keys)}
-        if isinstance(node, WidAggregate):
-            return _partitioned(node, keys)
-        if isinstance(node, NumberRows):
-            return {"partition": (*keys, *node.partition)}
-        if isinstance(node, Union) and partitions[0] != partitions[1]:
-            raise PlanError(
-                "group_apply: a union inside a group needs both sides to come from the group."
-            )
-        if isinstance(node, (Join, ClipBy)):
-            return self._paired(node, keys, partitions)
-        return {}
-
-    def _paired(
-        self, node: Join | ClipBy, keys: Partition, partitions: list[Partition]
-    ) -> dict[str, Any]:
-        left, right = (set(p) for p in partitions)
-        changes: dict[str, Any] = {
-            "same": (*node.same, *(k for k in keys if k in left and k in right))
-        }
-        if isinstance(node, ClipBy) or node.how in ("semi", "anti"):
-            if not left >= set(keys):
-                raise PlanError(
-                    f"group_apply: the left side of a {node.label} inside a group must come from the group."
-                )
-            return changes
-        from_side: dict[str, Expr] = {k: col(f"l.{k}" if k in left else f"r.{k}") for k in keys}
-        changes["result"] = (*node.result, *from_side.items())
-        preserved = {"left": [left], "right": [right], "full": [left, right]}.get(node.how, [])
-        if not all(side >= set(keys) for side in preserved):
-            raise PlanError(
-                f"group_apply: a {node.how} join inside a group needs its preserved sides to come from the group."
-            )
-        if node.how in ("left", "full"):
-            changes["left_only"] = (*node.left_only, *((k, col(k)) for k in keys))
-        if node.how in ("right", "full"):
-            changes["right_only"] = (*node.right_only, *((k, col(k)) for k in keys))
-        return changes
+        changes = node.group_changes(keys, partitions) if keys else {}
+        inputs = [child for child, _ in below]
+        if keys and isinstance(node, Union):
+            inputs = [_in_order(child, inputs[0].schema.names) for child in inputs]
+        return node.with_children(*inputs, **changes), keys
 
 
-def _partitioned(node: WidAggregate, keys: Partition) -> dict[str, Any]:
-    """The windows of a group are those of a partition."""
-    if isinstance(node.kind, SlidingTime) and node.kind.origin is None:
-        raise PlanError(
-            "group_apply: windows that begin with the first row cannot differ from group to group; give origin=."
-        )
-    kind = replace(node.kind, partitioned=True) if isinstance(node.kind, SlidingRows) else node.kind
-    return {"partition": (*keys, *node.partition), "kind": kind}
+def _in_order(node: Node, names: list[str]) -> Node:
+    """Windows have the key columns in front, projections behind: the sides of a union get the order
+    of the first."""
+    if node.schema.names == names:
+        return node
+    return Select(node, tuple((name, col(name)) for name in names))
 
 
 def _all(node: Node) -> Named:

@@ -3,7 +3,7 @@
     where(p(k), G_k(R)) = G_k(where(p(k), R))      G: window aggregate or module, top-k, session (k: its keys);
                                                    distinct, stitch (k: the payload)
 
-A group is kept or rejected whole, and no group's result depends on another's rows. It does not
+k being the columns of `Node.identity`. A group is kept or rejected whole, and no group's result depends on another's rows. It does not
 hold, and is not done, for an aggregate with `fill` (the range of its empty windows depends on all
 groups), for a filter that reads `_start` (the operator changes it), for keys of a floating type
 (0.0 and -0.0 are one group but two values), or for a filter that can fail (below, it would meet
@@ -12,19 +12,8 @@ rows that never reach the result).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from thalweg.plan.nodes import (
-    Distinct,
-    Node,
-    SessionLifetime,
-    Stitch,
-    TopK,
-    Where,
-    WindowAggregate,
-    WindowApply,
-)
-from thalweg.plan.rules.substitution import cannot_fail, is_floating
+from thalweg.plan.expressions import cannot_fail, is_floating
+from thalweg.plan.nodes import Node, Where
 
 name = "where_below_groups"
 sole_reader = True
@@ -36,27 +25,9 @@ def apply(node: Node) -> Node | None:
     grouped, read = node.input, node.predicate.columns()
     if (
         not read
-        or not read <= _identity(grouped)
+        or not read <= grouped.identity
         or not cannot_fail(node.predicate)
         or is_floating(read, grouped.schema)
     ):
         return None
-    match grouped:
-        case WindowAggregate() | WindowApply() | TopK() | SessionLifetime() | Distinct() | Stitch():
-            return replace(grouped, input=Where(grouped.input, node.predicate))
-    return None
-
-
-def _identity(grouped: Node) -> set[str]:
-    """The columns that decide which group a row belongs to."""
-    match grouped:
-        case (
-            WindowAggregate(fill=None, keys=keys)
-            | WindowApply(keys=keys)
-            | TopK(keys=keys)
-            | SessionLifetime(keys=keys)
-        ):
-            return set(keys)
-        case Distinct() | Stitch():
-            return set(grouped.schema.names)
-    return set()
+    return grouped.with_children(Where(grouped.inputs[0], node.predicate))

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from thalweg.plan.expressions import START, cannot_fail, passed_on
 from thalweg.plan.nodes import Join, Node, Where
-from thalweg.plan.rules.substitution import START, cannot_fail, passed_on
 
 name = "where_below_join"
 sole_reader = True

@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from thalweg.expr import Column
+from thalweg.plan.expressions import cannot_fail, is_floating
 from thalweg.plan.nodes import Node, Where, WindowApply
-from thalweg.plan.rules.substitution import cannot_fail, is_floating
 from thalweg.windows import HoppingWindow
 
 name = "where_below_module"

@@ -9,8 +9,8 @@ and on other terms.
 
 from __future__ import annotations
 
+from thalweg.plan.expressions import START, passed_on
 from thalweg.plan.nodes import Node, Select, Where
-from thalweg.plan.rules.substitution import START, passed_on
 
 name = "where_below_select"
 sole_reader = True

@@ -91,7 +91,7 @@ def alter_lifetime(node: AlterLifetime, scene: Scene) -> list[Row]:
         (ticks_of(node.start, seen, _schema(node.input)), p)
         for _, _, p, seen in _seen(scene.rows(node.input))
     ]
-    return [(start, later(start, node.ticks), p) for start, p in starts]
+    return [(start, later(start, node.ticks), p) for start, p in starts if start is not None]
 
 
 @meaning(Retime)
@@ -114,7 +114,8 @@ def shift(node: Shift, scene: Scene) -> list[Row]:
     result: list[Row] = []
     for s, e, p, seen in _seen(scene.rows(node.input)):
         by = ticks_of(node.by, seen, _schema(node.input)) if isinstance(node.by, Expr) else node.by
-        result.append((later(s, by), later(e, by), p))
+        if by is not None:
+            result.append((later(s, by), later(e, by), p))
     return result
 
 

@@ -28,12 +28,11 @@ def columns_of(columns: Named, values: Mapping[str, Any], schema: pa.Schema) -> 
     return {name: evaluate(expr, values, schema) for name, expr in columns}
 
 
-def ticks_of(expr: Expr, values: Mapping[str, Any], schema: pa.Schema) -> int:
-    """A time or a number of ticks from an expression; null has no place on the time axis."""
+def ticks_of(expr: Expr, values: Mapping[str, Any], schema: pa.Schema) -> int | None:
+    """A time or a number of ticks from an expression; None where it has no place on the time
+    axis."""
     value = evaluate(expr, values, schema)
-    if value is None:
-        raise ValueError(f"{expr} is null for {dict(values)}: a lifetime needs a number")
-    return int(value)
+    return None if value is None else int(value)
 
 
 def later(time: int, ticks: int) -> int:

@@ -1,5 +1,4 @@
-"""What rules and the API need to know about expressions: which column goes where, and what can
-fail."""
+"""What plans need to know about expressions: which column goes where, and what can fail."""
 
 from __future__ import annotations
 
@@ -8,9 +7,14 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 
 from thalweg.expr import Call, Case, Cast, Column, Expr, Literal, UserCall
-from thalweg.plan.nodes import Named
 
-__all__ = ["START", "cannot_fail", "is_floating", "passed_on", "substitute"]
+__all__ = ["START", "Keys", "Named", "cannot_fail", "is_floating", "passed_on", "substitute"]
+
+Named = tuple[tuple[str, Expr], ...]
+"""Output columns in order: name and expression."""
+
+Keys = tuple[Expr, ...]
+"""Expressions whose values decide which rows belong together."""
 
 START = "_start"
 

@@ -1,0 +1,347 @@
+"""Kernels of times: arithmetic with durations, parts of a date, formats. Null in, null out.
+
+A timestamp with a zone is an instant, and its parts (`hour`, `date_trunc`, ...) are those of its
+zone's calendar; one without a zone is read as it stands. Weeks begin on Monday. Units, formats and
+numbers of months are constants. A duration beside a whole number counts in ticks, microseconds, so
+that `_start + INTERVAL '1' MINUTE` is a time of the clock whatever the clock shows.
+
+| function | gives |
+| --- | --- |
+| timestamp + duration, timestamp - timestamp | a timestamp, a duration |
+| extract(unit, t), year(t), ..., unix_timestamp(t) | int64 |
+| date_trunc(unit, t) | a timestamp: where the unit began |
+| timestampdiff(unit, a, b) | whole units from a to b, rounded towards zero |
+| datediff(b, a) | midnights between a and b |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from thalweg.expr.kinds import Datum, Refusal, constant, moment, text
+
+__all__ = [
+    "add_months",
+    "add_times",
+    "at_time_zone",
+    "date_format",
+    "date_trunc",
+    "datediff",
+    "extract",
+    "has_times",
+    "part",
+    "strftime",
+    "subtract_times",
+    "timestampadd",
+    "timestampdiff",
+    "to_date",
+    "to_timestamp",
+    "unix_timestamp",
+]
+
+_US = pa.duration("us")
+_UNITS_US = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+_UNITS = (*_UNITS_US, *_MONTHS)
+
+
+def has_times(*values: Datum) -> bool:
+    """Whether one of the values is a time or a duration."""
+    return any(types.is_temporal(value.type) for value in values)
+
+
+def _unit(value: Datum, what: str) -> str:
+    found = constant(value, what)
+    name = str(found).lower()
+    name = name if name in _UNITS else name.removesuffix("s")
+    if name not in _UNITS:
+        raise Refusal(f"{what} is one of {', '.join(_UNITS)}; {found!r} is none")
+    return name
+
+
+# -------------------------------------------------------------------------------------------------
+# arithmetic
+
+
+def add_times(left: Datum, right: Datum) -> Datum:
+    """A time and a duration, in either order; two durations; ticks and a duration."""
+    if types.is_duration(left.type) and not types.is_duration(right.type):
+        left, right = right, left
+    return pc.add_checked(*_operands(left, right, "+"))
+
+
+def subtract_times(left: Datum, right: Datum) -> Datum:
+    """What lies between two times; a time before another; ticks less a duration."""
+    return pc.subtract_checked(*_operands(left, right, "-"))
+
+
+def _operands(left: Datum, right: Datum, sign: str) -> tuple[Datum, Datum]:
+    if types.is_date(left.type):
+        left = left.cast(pa.timestamp("us"))
+    if types.is_date(right.type):
+        right = right.cast(pa.timestamp("us"))
+    if types.is_duration(right.type):
+        right = right.cast(_US)
+        if types.is_integer(left.type):
+            return left.cast(pa.int64()), right.cast(pa.int64())
+        if types.is_timestamp(left.type):
+            return left.cast(pa.timestamp("us", left.type.tz)), right
+        if types.is_duration(left.type):
+            return left.cast(_US), right
+    elif sign == "-" and types.is_timestamp(left.type):
+        one, two = (
+            value.cast(pa.timestamp("us", value.type.tz)) for value in moment([left, right])
+        )
+        return one, two
+    raise Refusal(
+        f"{left.type} {sign} {right.type} has no meaning; a time takes a duration, such as INTERVAL '1' HOUR"
+    )
+
+
+def add_months(value: Datum, months: Datum) -> Datum:
+    """So many months later, on the same day or on the last day of a shorter month."""
+    count = constant(months, "the number of months")
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise Refusal(f"the number of months is a whole number, not {count!r}")
+    if isinstance(value, pa.Scalar):
+        return add_months(pa.array([value.as_py()], value.type), months)[0]
+    if types.is_null(value.type):
+        return value
+    wall = _wall(value).cast(pa.timestamp("us"))
+    times = wall.to_numpy(zero_copy_only=False).astype("M8[us]")
+    month = times.astype("M8[M]")
+    day = times.astype("M8[D]") - month.astype("M8[D]")
+    later = month + np.timedelta64(count, "M")
+    last = (later + np.timedelta64(1, "M")).astype("M8[D]") - later.astype("M8[D]")
+    moved = (
+        later.astype("M8[D]")
+        + np.minimum(day, last - np.timedelta64(1, "D"))
+        + (times - times.astype("M8[D]"))
+    )
+    return _zoned(pa.array(moved, pa.timestamp("us"), mask=np.isnat(times)), value.type)
+
+
+def _wall(value: Datum) -> Datum:
+    """A time as the calendar of its zone shows it."""
+    if types.is_date(value.type):
+        return value.cast(pa.timestamp("us"))
+    if not types.is_timestamp(value.type):
+        raise Refusal(f"a time is needed, not {value.type}; convert it with CAST(... AS timestamp)")
+    return value if value.type.tz is None else pc.local_timestamp(value)
+
+
+def _zoned(wall: Datum, type_: pa.DataType) -> Datum:
+    zone = type_.tz if types.is_timestamp(type_) else None
+    if zone is None:
+        return wall
+    return pc.assume_timezone(wall, zone, ambiguous="earliest", nonexistent="latest")
+
+
+def timestampadd(unit: Datum, count: Datum, value: Datum) -> Datum:
+    """So many units later."""
+    name = _unit(unit, "the unit")
+    if name in _MONTHS:
+        number = constant(count, "the number of months")
+        if not isinstance(number, int):
+            raise Refusal(f"the number of months is a whole number, not {number!r}")
+        return add_months(value, pa.scalar(number * _MONTHS[name]))
+    if not types.is_integer(count.type):
+        raise Refusal(f"the number of {name}s is a whole number, not {count.type}")
+    ticks = pc.multiply_checked(count.cast(pa.int64()), pa.scalar(_UNITS_US[name]))
+    return add_times(value, ticks.cast(_US))
+
+
+def timestampdiff(unit: Datum, begin: Datum, end: Datum) -> Datum:
+    """Whole units from one time to another, rounded towards zero."""
+    name = _unit(unit, "the unit")
+    if name in _MONTHS:
+        raise Refusal("months have no fixed length; count weeks, days or shorter units")
+    ticks = subtract_times(end, begin).cast(pa.int64())
+    size = pa.scalar(_UNITS_US[name])
+    sign = pc.sign(ticks).cast(pa.int64())
+    return pc.multiply(pc.divide(pc.abs(ticks), size), sign)  # whole numbers divide towards zero
+
+
+def datediff(end: Datum, begin: Datum) -> Datum:
+    """Midnights from the second time to the first, as Spark counts days."""
+    return pc.days_between(_wall(begin), _wall(end))
+
+
+# -------------------------------------------------------------------------------------------------
+# parts
+
+
+def date_trunc(unit: Datum, value: Datum) -> Datum:
+    """Where the unit began that the time is in."""
+    name = _unit(unit, "the unit of date_trunc")
+    wall = _wall(value)
+    if wall is value or name in ("microsecond", "millisecond", "second", "minute"):
+        given = wall if types.is_date(value.type) else value
+        return pc.floor_temporal(given, unit=name, week_starts_monday=True)
+    return _zoned(pc.floor_temporal(wall, unit=name, week_starts_monday=True), value.type)
+
+
+_PARTS: dict[str, Callable[[Datum], Datum]] = {
+    "year": pc.year,
+    "quarter": pc.quarter,
+    "month": pc.month,
+    "week": pc.iso_week,
+    "day": pc.day,
+    "dayofweek": lambda value: pc.add(
+        pc.day_of_week(value, count_from_zero=True, week_start=7), pa.scalar(1)
+    ),
+    "isodow": lambda value: pc.day_of_week(value, count_from_zero=False, week_start=1),
+    "dayofyear": pc.day_of_year,
+    "hour": pc.hour,
+    "minute": pc.minute,
+    "second": pc.second,
+    "millisecond": pc.millisecond,
+    "microsecond": lambda value: pc.add(
+        pc.multiply(pc.millisecond(value), pa.scalar(1_000)), pc.microsecond(value)
+    ),
+}
+_PART_NAMES = {
+    "dow": "dayofweek",
+    "doy": "dayofyear",
+    "dayofmonth": "day",
+    "weekofyear": "week",
+    "dayofweek_iso": "isodow",
+    "dow_iso": "isodow",
+}
+
+
+def part(name: str) -> Callable[[Datum], Datum]:
+    """`year`, `hour` and their kind, as functions of their own."""
+    run = _PARTS[name]
+
+    def apply(value: Datum) -> Datum:
+        if types.is_null(value.type):
+            return value.cast(pa.int64())
+        return run(_wall(value)).cast(pa.int64())
+
+    return apply
+
+
+def extract(unit: Datum, value: Datum) -> Datum:
+    """EXTRACT(unit FROM t)."""
+    said = str(constant(unit, "the part of a time")).lower()
+    name = _PART_NAMES.get(said, said)
+    if name == "epoch":
+        return unix_timestamp(value)
+    if name not in _PARTS:
+        raise Refusal(f"a time has no part {said!r}; its parts are epoch, {', '.join(_PARTS)}")
+    return part(name)(value)
+
+
+def unix_timestamp(value: Datum) -> Datum:
+    """Whole seconds since 1970 began in UTC."""
+    if types.is_timestamp(value.type):
+        utc = pc.floor_temporal(value.cast(pa.timestamp("us")), unit="second")
+        return utc.cast(pa.timestamp("s")).cast(pa.int64())
+    return unix_timestamp(_wall(value))
+
+
+# -------------------------------------------------------------------------------------------------
+# text
+
+
+_JAVA = {
+    "yyyy": "%Y", "yy": "%y", "MMMM": "%B", "MMM": "%b", "MM": "%m", "dd": "%d", "DDD": "%j",
+    "EEEE": "%A", "EEE": "%a", "E": "%a", "HH": "%H", "hh": "%I", "mm": "%M", "ss": "%S",
+    "a": "%p", "XXX": "%z", "VV": "%Z",
+}  # fmt: skip
+_JAVA_LETTERS = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
+
+
+def _c_format(pattern: str) -> str:
+    """A pattern of Java's DateTimeFormatter, as Spark and Flink write it, in C's letters."""
+    made = []
+    for found in _JAVA_LETTERS.finditer(pattern):
+        if found.group(1) is not None:
+            made.append((found.group(1) or "'").replace("''", "'").replace("%", "%%"))
+        elif found.group(2) is None:
+            made.append(found.group(0).replace("%", "%%"))
+        elif found.group(0) in _JAVA:
+            made.append(_JAVA[found.group(0)])
+        else:
+            raise Refusal(
+                f"the letters {found.group(0)!r} of the format are unknown; known are {', '.join(_JAVA)}"
+            )
+    return "".join(made)
+
+
+def date_format(value: Datum, pattern: Datum) -> Datum:
+    """A time as text, in a pattern such as 'yyyy-MM-dd HH:mm'."""
+    return _formatted(value, _c_format(str(constant(pattern, "the format"))))
+
+
+def strftime(value: Datum, pattern: Datum) -> Datum:
+    """A time as text, in C's letters: '%Y-%m-%d %H:%M'."""
+    return _formatted(value, str(constant(pattern, "the format")))
+
+
+def _formatted(value: Datum, pattern: str) -> Datum:
+    given = value if types.is_timestamp(value.type) else _wall(value)
+    seconds = pc.floor_temporal(given, unit="second").cast(pa.timestamp("s", given.type.tz))
+    return pc.strftime(seconds, format=pattern, locale="C")
+
+
+def to_timestamp(value: Datum, pattern: Datum | None = None) -> Datum:
+    """Text as a time: ISO 8601, or in a pattern such as 'dd/MM/yyyy HH:mm'."""
+    if has_times(value):
+        return _wall(value)
+    if pattern is None:
+        return timestamps_of_text(text(value))
+    said = _c_format(str(constant(pattern, "the format")))
+    return pc.strptime(text(value), format=said, unit="us")
+
+
+def to_date(value: Datum, pattern: Datum | None = None) -> Datum:
+    """The date of a time, or of text."""
+    made = _wall(to_timestamp(value, pattern))
+    return pc.floor_temporal(made, unit="day").cast(pa.date32())
+
+
+def timestamps_of_text(value: Datum) -> Datum:
+    """ISO 8601 without a zone; 'Z' and offsets are instants, given in UTC without a zone."""
+    if isinstance(value, pa.Scalar):
+        said = value.as_py()
+        return pa.scalar(None if said is None else instant(said), pa.timestamp("us"))
+    zoned = pc.match_substring_regex(value, r"(Z|[+-]\d\d:?\d\d)$")
+    if not pc.any(zoned).as_py():
+        return value.cast(pa.timestamp("us"))
+    plain = pc.if_else(zoned, pa.scalar(None, value.type), value).cast(pa.timestamp("us"))
+    moments = pc.if_else(zoned, value, pa.scalar(None, value.type)).cast(pa.timestamp("us", "UTC"))
+    return pc.coalesce(plain, moments.cast(pa.timestamp("us")))
+
+
+def instant(said: str) -> datetime:
+    """A time as text, in UTC without a zone."""
+    found = datetime.fromisoformat(said.strip())
+    return found if found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)
+
+
+def at_time_zone(value: Datum, zone: Datum) -> Datum:
+    """A time without a zone as an instant of that zone; an instant as that zone's calendar shows
+    it."""
+    name = str(constant(zone, "the time zone"))
+    if not types.is_timestamp(value.type):
+        value = _wall(value)
+    if value.type.tz is None:
+        return pc.assume_timezone(value, name, ambiguous="earliest", nonexistent="latest")
+    return pc.local_timestamp(value.cast(pa.timestamp(value.type.unit, name)))

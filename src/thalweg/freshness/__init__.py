@@ -1,0 +1,6 @@
+"""Freshness under overload: queues that keep the newest value of each key and schedule keys.
+
+When updates arrive faster than they can be served, a queue of updates keeps only the newest value
+of each key and decides which key is served next, so that answers lag the input as little as
+possible. It stands before the ingress of a source: what leaves the queue is the source's table.
+"""

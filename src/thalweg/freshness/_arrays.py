@@ -1,0 +1,28 @@
+"""Arrays that are indexed by key cell and grow with the number of keys."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["NEVER", "Floats", "Ints", "Mask", "enlarge"]
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Floats: TypeAlias = npt.NDArray[np.float64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+NEVER = -(2**63)
+"""The time of something that has not happened."""
+
+
+def enlarge(array: npt.NDArray[Any], size: int, filler: float) -> npt.NDArray[Any]:
+    """A longer copy; the new places hold `filler`.
+
+    >>> enlarge(np.array([7]), 3, -1)
+    array([ 7, -1, -1])
+    """
+    longer = np.full(size, filler, array.dtype)
+    longer[: len(array)] = array
+    return longer

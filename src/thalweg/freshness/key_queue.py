@@ -1,0 +1,234 @@
+"""The queue of keys: which keys have an update that waits, where it is stored, who is served next.
+
+Keys are numbers here (key cells); `UpdateQueue` adds the keys themselves and the values. For each
+key at most one value waits, the newest: a new one takes the location of the old one, which is
+thereby conflated. Several readers may share the queue, each with a schedule and a staleness of its
+own; the location is free when the last of them has taken the value.
+
+When no location is left, an update of a key that does not wait is refused and counted. Updates of
+waiting keys always find their location. Displacing another key instead would lose a value that was
+accepted before; who sends a refused row can be told.
+
+Per key and reader:  arrived = taken + conflated + (1 if it waits), refused rows apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from thalweg.freshness._arrays import NEVER, Floats, Ints, enlarge
+from thalweg.freshness.arrivals import Arrivals, group_by_cell
+from thalweg.freshness.pages import PagedMemory
+from thalweg.freshness.rates import CostMonitor, RateMonitor
+from thalweg.freshness.schedules import Schedule, Standing
+from thalweg.freshness.staleness import StalenessLedger
+
+__all__ = ["KeyQueue", "Reader"]
+
+
+@dataclass(slots=True, eq=False)
+class Reader:
+    """One consumer of the queue."""
+
+    schedule: Schedule
+    ledger: StalenessLedger
+    taken: Ints
+    """Values taken out, per cell."""
+    ahead: Ints
+    """Updates that had arrived when this reader joined, per cell."""
+
+    def grow(self, size: int) -> None:
+        self.schedule.grow(size)
+        self.ledger.grow(size)
+        self.taken = enlarge(self.taken, size, 0)
+        self.ahead = enlarge(self.ahead, size, 0)
+
+
+class KeyQueue:
+    """
+    >>> from thalweg.freshness.pages import PagePool
+    >>> from thalweg.freshness.schedules import make_schedule
+    >>> queue = KeyQueue(PagedMemory(PagePool(1, 4)), {"app": make_schedule("in-place")})
+    >>> queue.grow(3)
+    >>> batch = queue.arrive(np.array([2, 0, 2]), np.array([10, 11, 12]))
+    >>> queue.take_one(15)          # cell and location
+    (2, 0)
+    >>> queue.deliver_one(2, 16)
+    >>> queue.conflated("app")[:3], queue.memory.used
+    (array([0, 0, 1]), 1)
+    """
+
+    def __init__(
+        self,
+        memory: PagedMemory,
+        schedules: Mapping[str, Schedule],
+        *,
+        rates: RateMonitor | None = None,
+        costs: CostMonitor | None = None,
+    ) -> None:
+        self.memory = memory
+        self.rates = rates or RateMonitor()
+        self.costs = costs or CostMonitor()
+        empty = np.empty(0, np.int64)
+        self.readers = {
+            name: Reader(schedule, StalenessLedger(), empty, empty)
+            for name, schedule in schedules.items()
+        }
+        self._main = next(iter(self.readers))
+        self.size = 0
+        self.location = empty
+        self._holders = empty
+        """Readers that have not taken the waiting value yet."""
+        self.arrived = empty
+        self.refused = empty
+        self._scratch = empty
+        self._needs_row_rates = any(s.needs_row_rates for s in schedules.values())
+
+    def grow(self, size: int) -> None:
+        """Room for the cells 0 to `size` - 1."""
+        if size <= len(self.location):
+            self.size = max(self.size, size)
+            return
+        self.size = size
+        room = max(16, size, 2 * len(self.location))
+        self.location = enlarge(self.location, room, -1)
+        self._holders = enlarge(self._holders, room, 0)
+        self.arrived = enlarge(self.arrived, room, 0)
+        self.refused = enlarge(self.refused, room, 0)
+        self._scratch = np.empty(room, np.int64)
+        self.rates.grow(room)
+        for reader in self.readers.values():
+            reader.grow(room)
+
+    def __len__(self) -> int:
+        """Values that wait for at least one reader."""
+        return self.memory.used
+
+    def waiting(self, reader: str | None = None) -> int:
+        return self.readers[reader or self._main].schedule.waiting
+
+    # ------------------------------------------------------------------------------------ enqueue
+
+    def arrive(self, cells: Ints, times: Ints) -> Arrivals:
+        """Updates arrive; the rows that were accepted, grouped by cell. The newest value of a cell,
+        row `last` of it, belongs at `location[cell]`."""
+        batch = group_by_cell(cells, times, self._scratch)
+        homeless = np.flatnonzero(self.location[batch.distinct] < 0)
+        found = self.memory.add(len(homeless))
+        self.location[batch.distinct[homeless[: len(found)]]] = found
+        if len(found) < len(homeless):
+            batch = self._refuse(batch, batch.distinct[homeless[len(found) :]])
+        self.arrived[batch.distinct] += batch.counts
+        standing = self._standing(batch)
+        for reader in self.readers.values():
+            entering = reader.schedule.arrive(batch, standing)
+            entered = batch.distinct[entering]
+            self._holders[entered] += 1
+            reader.ledger.arrive(entered, batch.times[batch.first[entering]])
+        return batch
+
+    def arrive_one(self, cell: int, time: int) -> int:
+        """As `arrive`, for one update: where its value belongs, -1 if it was refused."""
+        location = int(self.location[cell])
+        if location < 0:
+            location = self.memory.add_one()
+            if location < 0:
+                self.refused[cell] += 1
+                return -1
+            self.location[cell] = location
+        self.arrived[cell] += 1
+        rate = self.rates.arrive_one(cell, time)
+        for reader in self.readers.values():
+            if reader.schedule.arrive_one(cell, time, rate, self.rates.known, self.costs.cost):
+                self._holders[cell] += 1
+                reader.ledger.arrive_one(cell, time)
+        return location
+
+    def _standing(self, batch: Arrivals) -> Standing:
+        of_rows = self.rates.rates_of_rows(batch) if self._needs_row_rates else None
+        rates, known = self.rates.arrive(batch)
+        return Standing(rates if of_rows is None else of_rows, known, self.costs.cost)
+
+    def _refuse(self, batch: Arrivals, cells: Ints) -> Arrivals:
+        refused = np.isin(batch.distinct, cells)
+        self.refused[batch.distinct[refused]] += batch.counts[refused]
+        kept = ~refused[batch.group]
+        return group_by_cell(batch.cells[kept], batch.times[kept], self._scratch)
+
+    # ------------------------------------------------------------------------------------ dequeue
+
+    def take_one(self, now: int, reader: str | None = None) -> tuple[int, int]:
+        """Take the next key out: its cell and where its value is, (-1, -1) if none waits. The value
+        is there until the next update arrives."""
+        serving = self.readers[reader or self._main]
+        schedule = serving.schedule
+        cell = schedule.next_cell(now)
+        if cell < 0:
+            return -1, -1
+        since = int(schedule.since[cell])
+        schedule.remove_next(cell)
+        serving.ledger.take_one(cell, since, now)
+        serving.taken[cell] += 1
+        location = int(self.location[cell])
+        holders = int(self._holders[cell]) - 1
+        self._holders[cell] = holders
+        if not holders:
+            self.location[cell] = -1
+            self.memory.remove_one(location)
+        return cell, location
+
+    def take(self, count: int, now: int, reader: str | None = None) -> tuple[Ints, Ints]:
+        """As `count` calls of `take_one` at `now`."""
+        serving = self.readers[reader or self._main]
+        cells = serving.schedule.peek(count, now)
+        serving.ledger.take(cells, serving.schedule.since[cells], now)
+        serving.schedule.remove(cells)
+        serving.taken[cells] += 1
+        locations = self.location[cells]
+        self._holders[cells] -= 1
+        free = self._holders[cells] == 0
+        self.location[cells[free]] = -1
+        self.memory.remove(locations[free])
+        return cells, locations
+
+    def read(self, count: int, now: int, reader: str | None = None) -> tuple[Ints, Ints]:
+        """The next keys, which stay: cells and locations."""
+        cells = self.readers[reader or self._main].schedule.peek(count, now)
+        return cells, self.location[cells]
+
+    def deliver_one(self, cell: int, now: int, reader: str | None = None) -> None:
+        """The result of the key's value that was taken first reaches the application."""
+        serving = self.readers[reader or self._main]
+        serving.ledger.deliver_one(cell, now, int(serving.schedule.since[cell]))
+
+    def deliver(self, cells: Ints, now: int, reader: str | None = None) -> None:
+        """As `deliver_one`, for distinct cells."""
+        serving = self.readers[reader or self._main]
+        serving.ledger.deliver(cells, now, serving.schedule.since[cells])
+
+    # ----------------------------------------------------------------------------------- measures
+
+    def conflated(self, reader: str | None = None) -> Ints:
+        """Per cell, the updates that a newer one replaced before this reader took them."""
+        serving = self.readers[reader or self._main]
+        waits = serving.schedule.since != NEVER
+        conflated: Ints = self.arrived - serving.ahead - serving.taken - waits
+        return conflated
+
+    def application_staleness(self, now: int, reader: str | None = None) -> Ints:
+        return self.readers[reader or self._main].ledger.application(now)[: self.size]
+
+    def queue_staleness(self, now: int, reader: str | None = None) -> Ints:
+        since = self.readers[reader or self._main].schedule.since[: self.size]
+        return np.where(since == NEVER, 0, now - since)
+
+    def application_area(self, now: int, reader: str | None = None) -> Floats:
+        """Per cell, the integral of application staleness up to now."""
+        return self.readers[reader or self._main].ledger.application_area(now)[: self.size]
+
+    def queue_area(self, now: int, reader: str | None = None) -> Floats:
+        serving = self.readers[reader or self._main]
+        return serving.ledger.queue_area(now, serving.schedule.since)[: self.size]

@@ -1,0 +1,208 @@
+"""The statistics monitor: how often each key updates, and what serving a key costs.
+
+The rate of a key is measured over its latest `memory` to 2 `memory` updates: an anchor is set at
+every `memory`-th update, and the rate at time t is the number of updates since the anchor before
+last, divided by the time since then. So a key that changes its pace is known at its new pace after
+2 `memory` updates, and a key that falls silent slows down by itself, since t goes on. Counting
+updates instead of decaying weights makes the estimate a function of whole numbers: a batch leads
+to the same bits as its rows one by one.
+
+A key that has updated only once has no rate of its own; it is taken to be an average key.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from thalweg.freshness._arrays import NEVER, Floats, Ints, Mask, enlarge
+from thalweg.freshness.arrivals import Arrivals
+
+__all__ = ["CLASSES", "CostMonitor", "RateMonitor", "class_of", "class_rates", "classes_of"]
+
+CLASSES = 128
+_HALF_POWER = math.sqrt(0.5)
+_ZERO_CLASS = 126
+"""The class of rates in [sqrt(1/2), 1) updates a tick."""
+
+
+class RateMonitor:
+    """
+    >>> monitor = RateMonitor(memory=2)
+    >>> monitor.grow(1)
+    >>> [round(monitor.arrive_one(0, t), 3) for t in (0, 10, 20, 30, 32, 34, 36, 38)]
+    [1.0, 0.1, 0.1, 0.1, 0.125, 0.214, 0.25, 0.5]
+    """
+
+    def __init__(self, memory: int = 64) -> None:
+        self.memory = memory
+        self.updates = 0
+        self.known = 0
+        self.began = NEVER
+        self._anchor = np.empty(0, np.int64)
+        self._older_anchor = np.empty(0, np.int64)
+        self._count = np.empty(0, np.int64)
+
+    def grow(self, size: int) -> None:
+        self._anchor = enlarge(self._anchor, size, NEVER)
+        self._older_anchor = enlarge(self._older_anchor, size, NEVER)
+        self._count = enlarge(self._count, size, 0)
+
+    def arrive_one(self, cell: int, time: int) -> float:
+        """Take an update in; the key's rate at this update."""
+        if self.began == NEVER:
+            self.began = time
+        self.updates += 1
+        anchor = int(self._anchor[cell])
+        if anchor == NEVER:
+            self.known += 1
+            self._anchor[cell] = time
+            return self.updates / (float(self.known) * max(time - self.began, 1))
+        older, count = int(self._older_anchor[cell]), int(self._count[cell]) + 1
+        if older == NEVER:
+            rate = count / float(max(time - anchor, 1))
+        else:
+            rate = (count + self.memory) / float(max(time - older, 1))
+        if count == self.memory:
+            self._older_anchor[cell], self._anchor[cell], self._count[cell] = anchor, time, 0
+        else:
+            self._count[cell] = count
+        return rate
+
+    def arrive(self, batch: Arrivals) -> tuple[Floats, Ints]:
+        """Take a batch in; each distinct key's rate at its first row, and how many keys were known
+        then."""
+        if not len(batch.cells):
+            return np.empty(0), np.empty(0, np.int64)
+        if self.began == NEVER:
+            self.began = int(batch.times[0])
+        cells, times = batch.distinct, batch.times[batch.first]
+        new = self._anchor[cells] == NEVER
+        rates = self._rates(cells, times, 1)
+        known = self.known + np.cumsum(new)
+        elapsed = np.maximum(times - self.began, 1)
+        rates[new] = (self.updates + batch.first[new] + 1) / (
+            known[new].astype(np.float64) * elapsed[new]
+        )
+        self.updates += len(batch.cells)
+        self.known = int(known[-1])
+        self._count_updates(batch, new)
+        return rates, known
+
+    def rates_of_rows(self, batch: Arrivals) -> Floats:
+        """The rate of each row's key at that row; to be asked before `arrive`.
+
+        With `before` updates counted since the anchor, the row of rank r is update number
+        j = before + r + 1, and q = (j - 1) // memory anchors were set on the way to it.
+        """
+        if not len(batch.cells):
+            return np.empty(0)
+        memory, cells, times = self.memory, batch.cells, batch.times
+        anchor, older = self._anchor[cells], self._older_anchor[cells]
+        new = anchor == NEVER
+        anchor = np.where(new, times[batch.first][batch.group], anchor)
+        number = self._count[cells] + batch.rank + 1 - new
+        turns = np.maximum(number - 1, 0) // memory
+        full = (turns > 0) | (older != NEVER)
+        count = number - turns * memory + np.where(full, memory, 0)
+        base = np.where((turns == 0) & full, older, anchor)
+        far = np.flatnonzero(turns > 1)
+        if len(far):
+            order = np.argsort(batch.group, kind="stable")
+            begin = np.concatenate([[0], np.cumsum(batch.counts)[:-1]])[batch.group[far]]
+            rank = (turns[far] - 1) * memory - self._count[cells[far]] - 1 + new[far]
+            base[far] = times[order[begin + rank]]
+        rates: Floats = count / np.maximum(times - base, 1).astype(np.float64)
+        first = new & (batch.rank == 0)
+        began = self.began if self.began != NEVER else int(times[0])
+        known = self.known + np.cumsum(first)
+        rows = self.updates + 1 + np.arange(len(cells))
+        prior = rows / (known.astype(np.float64) * np.maximum(times - began, 1))
+        return np.where(first, prior, rates)
+
+    def rates(self, cells: Ints, time: int) -> Floats:
+        """Rates at `time`, between updates."""
+        rates = self._rates(cells, np.full(len(cells), time, np.int64), 0)
+        single = (self._older_anchor[cells] == NEVER) & (self._count[cells] == 0)
+        rates[single] = self.mean_rate(time)
+        return rates
+
+    def mean_rate(self, time: int) -> float:
+        return self.updates / (float(max(self.known, 1)) * max(time - self.began, 1))
+
+    def _rates(self, cells: Ints, times: Ints, more: int) -> Floats:
+        older = self._older_anchor[cells]
+        full = older != NEVER
+        count = self._count[cells] + more + np.where(full, self.memory, 0)
+        base = np.where(full, older, self._anchor[cells])
+        rates: Floats = count / np.maximum(times - base, 1).astype(np.float64)
+        return rates
+
+    def _count_updates(self, batch: Arrivals, new: Mask) -> None:
+        """Move counts and anchors on: what passes a multiple of `memory` sets an anchor there."""
+        cells, memory = batch.distinct, self.memory
+        self._anchor[cells[new]] = batch.times[batch.first[new]]
+        total = self._count[cells] + batch.counts - new
+        turns = total // memory
+        turning = np.flatnonzero(turns)
+        before = self._count[cells]
+        self._count[cells] = total - turns * memory
+        if not len(turning):
+            return
+        rows = np.flatnonzero((turns > 0)[batch.group])
+        rows = rows[np.argsort(batch.group[rows], kind="stable")]
+        begin = np.concatenate([[0], np.cumsum(batch.counts[turning])[:-1]])
+        # Row `begin + i` is the i-th update of the cell in this batch; a new cell's row 0 only
+        # set its first anchor, and counts from row 1.
+        newest = begin + turns[turning] * memory - before[turning] - 1 + new[turning]
+        older = newest - memory
+        inside = older >= begin
+        at = cells[turning]
+        self._older_anchor[at] = np.where(
+            inside, batch.times[rows[np.maximum(older, 0)]], self._anchor[at]
+        )
+        self._anchor[at] = batch.times[rows[newest]]
+
+
+def class_of(rate: float) -> int:
+    """The class of a rate: two classes for each power of two."""
+    mantissa, exponent = math.frexp(rate)
+    return min(max(_ZERO_CLASS - 1 + 2 * exponent + (mantissa >= _HALF_POWER), 0), CLASSES - 1)
+
+
+def classes_of(rates: Floats) -> Ints:
+    """
+    >>> classes_of(np.array([1.0, 0.9, 0.6, 0.3])), class_of(0.3)
+    (array([127, 126, 125, 123]), 123)
+    """
+    mantissa, exponent = np.frexp(rates)
+    classes = _ZERO_CLASS - 1 + 2 * exponent.astype(np.int64) + (mantissa >= _HALF_POWER)
+    clipped: Ints = np.clip(classes, 0, CLASSES - 1)
+    return clipped
+
+
+def class_rates() -> Floats:
+    """The rate in the middle of each class, by ratio."""
+    rates: Floats = 2.0 ** ((np.arange(CLASSES) - _ZERO_CLASS - 0.5) / 2)
+    return rates
+
+
+class CostMonitor:
+    """What serving one key costs, as a mean that forgets: each measured row counts `forget` of the
+    rest.
+
+    >>> monitor = CostMonitor(first=10.0, forget=0.5)
+    >>> monitor.observe(20.0)
+    >>> monitor.cost
+    15.0
+    """
+
+    def __init__(self, first: float = 1.0, forget: float = 1 / 64) -> None:
+        self.cost = first
+        self._forget = forget
+
+    def observe(self, duration: float, rows: int = 1) -> None:
+        """`duration` is what `rows` rows took together."""
+        kept = (1 - self._forget) ** rows
+        self.cost = kept * self.cost + (1 - kept) * duration / rows

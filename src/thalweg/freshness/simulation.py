@@ -1,0 +1,167 @@
+"""Virtual time: arrivals, costs and servers around the queues that production runs.
+
+Of things that happen at one moment, arrivals come first, then deliveries, then the next takes: a
+server that becomes free at t sees the updates of t.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from thalweg.freshness._arrays import Floats, Ints
+
+__all__ = [
+    "Served",
+    "ServedQueue",
+    "Workload",
+    "bursty_times",
+    "poisson_times",
+    "regular_times",
+    "run",
+    "zipf_shares",
+]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Updates in order of arrival: time, key."""
+
+    times: Ints
+    keys: Ints
+    number_of_keys: int
+
+    def __post_init__(self) -> None:
+        assert (np.diff(self.times) >= 0).all()
+
+    @staticmethod
+    def merge(streams: list[Ints]) -> Workload:
+        """One stream of times for each key.
+
+        >>> Workload.merge([np.array([1, 5]), np.array([3])]).keys
+        array([0, 1, 0])
+        """
+        times = np.concatenate(streams)
+        keys = np.repeat(np.arange(len(streams)), [len(one) for one in streams])
+        order = np.argsort(times, kind="stable")
+        return Workload(times[order], keys[order], len(streams))
+
+
+def regular_times(rate: float, until: int, phase: float = 0.0) -> Ints:
+    """One update every 1 / rate ticks; the first after `phase` of that.
+
+    >>> regular_times(0.5, 7)
+    array([0, 2, 4, 6])
+    """
+    times: Ints = np.floor((np.arange(int(until * rate) + 1) + phase) / rate).astype(np.int64)
+    return times[times < until]
+
+
+def poisson_times(rate: float, until: int, random: np.random.Generator) -> Ints:
+    count = random.poisson(rate * until)
+    return np.sort(random.integers(0, until, count))
+
+
+def bursty_times(
+    rate: float, until: int, random: np.random.Generator, burst: int = 10, spread: float = 0.1
+) -> Ints:
+    """Bursts of about `burst` updates that come `spread` as far apart as regular ones would; bursts
+    come as a Poisson process."""
+    starts = poisson_times(rate / burst, until, random)
+    gaps = random.exponential(spread / rate, (len(starts), burst)).cumsum(axis=1)
+    times = np.sort((starts[:, None] + gaps).astype(np.int64).ravel())
+    return times[times < until]
+
+
+def zipf_shares(keys: int, skew: float) -> Floats:
+    """The share of each key: proportional to 1 / rank^skew.
+
+    >>> zipf_shares(3, 1.0).round(3)
+    array([0.545, 0.273, 0.182])
+    """
+    weights = 1.0 / np.arange(1, keys + 1) ** skew
+    shares: Floats = weights / weights.sum()
+    return shares
+
+
+class ServedQueue(Protocol):
+    """What a simulated server needs of a queue; `KeyQueue` and the baselines have it."""
+
+    def arrive(self, cells: Ints, times: Ints) -> object: ...
+
+    def arrive_one(self, cell: int, time: int) -> object: ...
+
+    def take_one(self, now: int) -> tuple[int, int]: ...
+
+    def deliver_one(self, cell: int, now: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class Served:
+    """What was served: key, the number of its update that the value is, when taken and delivered."""
+
+    keys: list[int]
+    taken: list[int]
+    delivered: list[int]
+    values: list[int]
+
+
+def run(
+    queue: ServedQueue,
+    load: Workload,
+    cost: Callable[[int], int],
+    *,
+    until: int,
+    servers: int = 1,
+    batch_from: int = 16,
+    at_take: Callable[[int], None] | None = None,
+) -> Served:
+    """Serve `load` until `until`; `cost(key)` is how long serving a key takes.
+
+    `values` holds what `take_one` gives as its second number. Runs of `batch_from` arrivals and more are
+    enqueued as a batch. `at_take` is called with each moment at which a server turns to the queue.
+    """
+    served = Served([], [], [], [])
+    busy: list[tuple[int, int, int]] = []
+    fed, number = 0, 0
+    times, keys = load.times, load.keys
+
+    def feed(moment: int) -> None:
+        nonlocal fed
+        end = int(np.searchsorted(times, moment, side="right"))
+        if end - fed >= batch_from:
+            queue.arrive(keys[fed:end], times[fed:end])
+        else:
+            for at in range(fed, end):
+                queue.arrive_one(int(keys[at]), int(times[at]))
+        fed = end
+
+    while True:
+        now = busy[0][0] if busy else until
+        if len(busy) < servers and fed < len(times):
+            now = min(now, int(times[fed]))
+        if now >= until:
+            break
+        feed(now)
+        while busy and busy[0][0] == now:
+            _, _, cell = heapq.heappop(busy)
+            queue.deliver_one(cell, now)
+        while len(busy) < servers:
+            if at_take is not None:
+                at_take(now)
+            cell, value = queue.take_one(now)
+            if cell < 0:
+                break
+            number += 1
+            end = now + cost(cell)
+            heapq.heappush(busy, (end, number, cell))
+            served.keys.append(cell)
+            served.taken.append(now)
+            served.delivered.append(end)
+            served.values.append(value)
+    feed(until - 1)
+    return served

@@ -1,0 +1,167 @@
+"""What operators of a family have in common: those that look at one row, those that change one
+lifetime, those that treat groups apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from thalweg.expr import Expr, col
+from thalweg.plan.expressions import START, Keys
+from thalweg.plan.nodes.base import Grid, Node
+
+__all__ = ["GroupedOperator", "LifetimeOperator", "RowOperator", "by_columns", "columns_of"]
+
+
+def columns_of(*expressions: Expr | None) -> frozenset[str]:
+    """The columns that some expressions read."""
+    return frozenset(c for expr in expressions if expr is not None for c in expr.columns())
+
+
+def by_columns(names: tuple[str, ...]) -> Keys:
+    """Columns as keys."""
+    return tuple(map(col, names))
+
+
+@dataclass(frozen=True, eq=False)
+class RowOperator(Node):
+    """One input, one row at a time; lifetimes and progress stay as they are."""
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """What is computed for every row."""
+        return ()
+
+    @property
+    def row_by_row(self) -> bool:
+        return True
+
+    @property
+    def before_exchange(self) -> bool:
+        return True
+
+    @property
+    def reads_start(self) -> bool:
+        return START in columns_of(*self.expressions)
+
+    @cached_property
+    def endless_by(self) -> Node | None:
+        return self.inputs[0].endless_by
+
+    @cached_property
+    def never_revises(self) -> bool:
+        return self.inputs[0].never_revises
+
+    @cached_property
+    def progressing(self) -> frozenset[str]:
+        """Of a column that has the same values in the output; a class that renames or computes
+        columns says which those are."""
+        return self.inputs[0].progressing & frozenset(self.schema.names)
+
+    def useful_promises(self, asked: Grid | None) -> Grid | None:
+        return asked
+
+    @property
+    def promise(self) -> str:
+        return "t"
+
+    @property
+    def divided_by(self) -> tuple[Keys, ...] | None:
+        return None
+
+    def result_keys(self, *keys: Keys) -> Keys | None:
+        return keys[0] if columns_of(*keys[0]) <= set(self.schema.names) else None
+
+    def lower_keys(self, keys: Keys) -> Keys | None:
+        return keys if columns_of(*keys) <= set(self.inputs[0].schema.names) else None
+
+    @property
+    def columns_read(self) -> tuple[frozenset[str] | None, ...]:
+        return (None,)
+
+    @property
+    def identity(self) -> frozenset[str]:
+        return frozenset()
+
+    def group_changes(
+        self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
+    ) -> dict[str, Any]:
+        return {}
+
+    @property
+    def state(self) -> str | None:
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class LifetimeOperator(RowOperator):
+    """One input, one row at a time; the payload stays and the lifetime changes, so that rows end
+    and promises pass on as each class says."""
+
+    @property
+    def before_exchange(self) -> bool:
+        return False
+
+    @cached_property
+    def endless_by(self) -> Node | None:
+        return None
+
+    def useful_promises(self, asked: Grid | None) -> Grid | None:
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedOperator(Node):
+    """One input whose rows are treated apart by the values of `grouping`, which the result has."""
+
+    @property
+    def grouping(self) -> tuple[str, ...]:
+        """The columns of a group; none: all rows are one group."""
+        return ()
+
+    @property
+    def row_by_row(self) -> bool:
+        return False
+
+    @property
+    def before_exchange(self) -> bool:
+        return False
+
+    @property
+    def reads_start(self) -> bool:
+        return True
+
+    @cached_property
+    def endless_by(self) -> Node | None:
+        return None
+
+    @cached_property
+    def progressing(self) -> frozenset[str]:
+        return frozenset()
+
+    def useful_promises(self, asked: Grid | None) -> Grid | None:
+        return None
+
+    @property
+    def divided_by(self) -> tuple[Keys, ...] | None:
+        return (by_columns(self.grouping),)
+
+    def result_keys(self, *keys: Keys) -> Keys | None:
+        return keys[0] if columns_of(*keys[0]) <= set(self.grouping) else None
+
+    def lower_keys(self, keys: Keys) -> Keys | None:
+        return None
+
+    @property
+    def columns_read(self) -> tuple[frozenset[str] | None, ...]:
+        return (None,)
+
+    @property
+    def identity(self) -> frozenset[str]:
+        return frozenset(self.grouping)
+
+    def group_changes(
+        self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
+    ) -> dict[str, Any]:
+        return {"keys": (*keys, *self.grouping)}

@@ -1,0 +1,192 @@
+"""What is true of an operator is stated by its class; the base class gives the safe answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+import thalweg as tw
+from thalweg.errors import PlanError
+from thalweg.plan import nodes
+from thalweg.plan.nodes import FACTS, Node, find, rebuild, replace, walk
+from thalweg.plan.properties import StreamProperties
+from thalweg.shards.fragments import fragments_of
+
+
+def _subclasses(kind: type[Node]) -> Iterator[type[Node]]:
+    for below in kind.__subclasses__():
+        yield below
+        yield from _subclasses(below)
+
+
+def _operators() -> list[type[Node]]:
+    """Every node class of the package that can stand in a plan: one that has no subclasses."""
+    found = {
+        kind
+        for kind in _subclasses(Node)
+        if kind.__module__.startswith("thalweg.") and not kind.__subclasses__()
+    }
+    return sorted(found, key=lambda kind: kind.__name__)
+
+
+@pytest.mark.parametrize("fact", FACTS)
+@pytest.mark.parametrize("kind", _operators(), ids=lambda kind: kind.__name__)
+def test_every_operator_states_every_fact(kind: type[Node], fact: str) -> None:
+    stated = any(fact in vars(base) for base in kind.__mro__ if base is not Node)
+    assert stated, f"{kind.__name__} says nothing about {fact!r}; see plan/nodes/base.py."
+
+
+def test_all_exported_operators_are_examined() -> None:
+    exported = {getattr(nodes, name) for name in nodes.__all__ if name != "Node"}
+    kinds = {kind for kind in exported if isinstance(kind, type) and issubclass(kind, Node)}
+    assert kinds <= set(_operators())
+
+
+@dataclass(frozen=True, eq=False)
+class Mystery(Node):
+    """An operator that says nothing about itself, over any number of inputs."""
+
+    sides: tuple[Node, ...]
+    setting: int = 1
+
+    def __post_init__(self) -> None:
+        self._settle(self.sides[0].schema, StreamProperties())
+
+
+def _streams(count: int) -> tuple[Node, ...]:
+    return tuple(tw.source(f"s{i}", {"k": "int64", "v": "int64"}).node for i in range(count))
+
+
+def test_an_unknown_operator_gets_the_safe_answers() -> None:
+    node = Mystery(_streams(3))
+    assert node.inputs == node.sides
+    assert not node.row_by_row
+    assert not node.before_exchange
+    assert node.endless_by is node
+    assert not node.never_revises
+    assert node.progressing == frozenset()
+    assert node.useful_promises((10, 0)) is None
+    assert node.divided_by == ((), (), ())
+    assert node.columns_read == (None, None, None)
+    assert node.state == "everything it has seen"
+    with pytest.raises(PlanError, match="mystery cannot stand inside a group"):
+        node.group_changes(("k",), [("k",)] * 3)
+
+
+def test_an_unknown_operator_over_three_inputs_runs_in_one_bucket() -> None:
+    plan = fragments_of(Mystery(_streams(3)))
+    (fragment,) = plan.fragments
+    assert fragment.single
+    assert [entry.leaf.name for entry in fragment.inputs] == ["s0", "s1", "s2"]
+
+
+def test_an_unknown_operator_may_be_endless_so_no_join_keeps_its_rows() -> None:
+    left, right = _streams(2)
+    with pytest.raises(PlanError, match="mystery gives its rows no end"):
+        nodes.Join(
+            Mystery((left,)), right, (tw.col("k"),), (tw.col("k"),), result=(("k", tw.col("l.k")),)
+        )
+
+
+# -------------------------------------------------------------------------------------------------
+# structure
+
+
+def test_children_of_a_tuple_are_replaced_in_their_order() -> None:
+    a, b, c = _streams(3)
+    node = Mystery((a, b), 7)
+    assert node.with_children(a, b) is node
+    changed = node.with_children(c, b)
+    assert (changed.sides, changed.setting) == ((c, b), 7)
+    with pytest.raises(PlanError, match="2 children, but 1 were given"):
+        node.with_children(a)
+
+
+def test_a_node_that_is_read_twice_stays_one_node_when_the_plan_is_rebuilt() -> None:
+    (a,) = _streams(1)
+    shared = nodes.Where(a, tw.col("v") > 1)
+    plan = Mystery((shared, nodes.Where(shared, tw.col("k") > 2)))
+    other = tw.source("other", {"k": "int64", "v": "int64"}).node
+    for changed in (
+        rebuild(plan, lambda node: other if node is a else node),
+        replace(plan, {a: other}),
+    ):
+        left, right = changed.inputs
+        assert right.inputs == (left,)
+        assert [node.name for node in find(changed, nodes.Source)] == ["other"]
+        assert len(list(walk(changed))) == len(list(walk(plan)))
+
+
+def test_a_replacement_may_read_what_it_replaces() -> None:
+    (a,) = _streams(1)
+    filtered = nodes.Where(a, tw.col("v") > 1)
+    changed = replace(Mystery((filtered,)), {filtered: nodes.Describe(filtered)})
+    assert [node.label for node in walk(changed)] == ["source", "where", "describe", "mystery"]
+
+
+def test_a_plan_inside_a_group_is_rebuilt_too() -> None:
+    stream = tw.source("s", {"k": "int64", "v": "int64"})
+    grouped = stream.group_apply("k", lambda g: g.where("v > 1")).node
+    changed = rebuild(
+        grouped, lambda node: nodes.Describe(node) if isinstance(node, nodes.Where) else node
+    )
+    assert "describe" in [node.label for node in walk(changed)]
+
+
+def test_a_chain_of_many_operators_needs_no_deep_recursion() -> None:
+    (node,) = _streams(1)
+    for _ in range(5_000):
+        node = nodes.Where(node, tw.col("v") > 1)
+    assert node.endless_by is None
+    assert len(list(walk(rebuild(node, lambda same: same)))) == 5_001
+
+
+# -------------------------------------------------------------------------------------------------
+# facts that were kept in lists elsewhere, and had drifted
+
+
+def test_promises_that_are_thinned_out_do_not_hide_rows_without_an_end() -> None:
+    a = tw.source("a", {"k": "int64"}).set_duration(None)
+    b = tw.source("b", {"k": "int64"})
+    for endless in (a, a.describe(), a.distinct(), a.number_rows(), a.quantize(10, 10)):
+        with pytest.raises(PlanError, match="set_duration gives its rows no end"):
+            endless.join(b, "k")
+
+
+def test_the_times_of_a_window_join_still_progress_behind_describe() -> None:
+    a, b, c = (tw.source(name, {"k": "int64"}) for name in "abc")
+    joined = a.window_join(b, "k", window=tw.band(before=1, after=1))
+    for left in (joined, joined.describe(), joined.where("k > 1").describe(every=10)):
+        again = left.window_join(
+            c, "k", window=tw.band(before=1, after=1), left_time="left_time", times=("x", "y")
+        )
+        assert {"x", "y"} <= set(again.schema.names)
+
+
+def test_a_pair_of_endless_rows_is_endless() -> None:
+    a, b = (tw.source(name, {"k": "int64"}).set_duration(None) for name in "ab")
+    pairs = a.join(b, "k", endless=("left", "right"))
+    with pytest.raises(PlanError, match="set_duration gives its rows no end"):
+        pairs.join(tw.source("c", {"k": "int64"}), "k")
+
+
+# -------------------------------------------------------------------------------------------------
+# signatures
+
+
+def test_the_signature_has_every_setting_and_the_columns_that_are_read() -> None:
+    stream = tw.source("s", {"k": "int64", "v": "int64"})
+    sums = stream.group_by("k").tumbling(10).aggregate(x=tw.sum_("v")).node
+    text = sums.signature
+    assert text.startswith("WindowAggregate 1(")
+    assert "k int64, v int64" in text
+    other = stream.group_by("k").hopping(10, 10, offset=3).aggregate(x=tw.sum_("v")).node
+    assert sums.details == other.details  # the offset is not shown
+    assert other.signature != text  # but state depends on it
+
+
+def test_what_state_does_not_depend_on_is_not_in_the_signature() -> None:
+    a, b = (tw.source(name, {"k": "int64"}) for name in "ab")
+    assert a.join(b, "k").node.signature == a.join(b, "k", endless="left").node.signature

@@ -1,0 +1,121 @@
+"""Promises that were unsound, stood still, or took answers back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pytest
+
+import thalweg as tw
+from thalweg import adjust, cti, insert
+from thalweg.errors import LifetimeError
+from thalweg.model import (
+    Element,
+    Insert,
+    batches_of,
+    first_violation,
+    first_violation_in_batches,
+)
+
+VALUE = {"v": "int64"}
+
+
+def run(query: tw.Stream, elements: Sequence[Element], consistency: str = "final") -> list[Element]:
+    """The output of one source's elements, pushed one by one."""
+    engine = tw.Engine(query, consistency=consistency)
+    out = [batch for element in elements for batch in engine.push("s", element)]
+    out += engine.finish()
+    assert first_violation_in_batches(out) is None
+    return list(tw.elements_of(out))
+
+
+@pytest.mark.parametrize("form", ["rows", "snapshot", "distinct"])
+def test_a_cti_for_the_group_nan_comes_after_its_rows(form: str) -> None:
+    stream = tw.source("s", {"k": "float64"})
+    query = {
+        "rows": stream,
+        "snapshot": stream.group_by("k").snapshot().aggregate(n=tw.count()),
+        "distinct": stream.distinct(),
+    }[form]
+    elements: list[Element] = [insert({"k": math.nan}, 1, 5), cti(10, {"k": float("nan")}), cti(4)]
+    out = run(query, elements)
+    assert isinstance(out[0], Insert) and out[1].scope is not None  # type: ignore[union-attr]
+
+
+def test_the_soundness_check_knows_the_group_nan() -> None:
+    broken: list[Element] = [cti(10, {"k": math.nan}), insert({"k": float("nan")}, 1, 5)]
+    assert first_violation(broken) is not None
+    batches = list(batches_of(broken, tw.source("s", {"k": "float64"}).schema))
+    assert first_violation_in_batches(batches) is not None
+
+
+def test_final_holds_the_open_piece_of_a_chopped_row() -> None:
+    query = tw.source("s", VALUE).set_duration(None).chop(5)
+    out = run(query, [insert({"v": 1}, 3), cti(7), cti(12)])
+    assert out[:4] == [insert({"v": 1}, 3, 5), cti(5), insert({"v": 1}, 5, 10), cti(10)]
+    assert all(isinstance(e, (Insert, tw.Cti)) for e in out)
+
+
+def test_a_late_row_that_came_to_nothing_may_grow_again() -> None:
+    source = tw.source("s", VALUE, late="adjust")
+    out = run(
+        source,
+        [
+            cti(19),
+            insert({"v": 1}, 18),
+            adjust({"v": 1}, 18, None, 19),
+            adjust({"v": 1}, 18, 19, 21),
+        ],
+    )
+    assert out[1] == insert({"v": 1}, 19, 21)
+
+
+def test_null_times_of_an_outer_join_make_no_promise() -> None:
+    """The right time of a row without a partner is null, and the next join reads it."""
+    a, b, c = (tw.source(name, {"k": "int64", f"v{name}": "int64"}) for name in "abc")
+    near = tw.band(before=2, after=2)
+    query = a.window_join(b, "k", window=near, how="full").window_join(
+        c, "k", window=near, times=("x", "y")
+    )
+    rows: dict[str, list[Element]] = {
+        "a": [tw.point({"k": 1, "va": 1}, 0)],
+        "b": [tw.point({"k": 1, "vb": 1}, 20)],
+        "c": [tw.point({"k": 1, "vc": 1}, 1), cti(30)],
+    }
+    (row,) = tw.table(query, rows)
+    assert (row[2]["x"], row[2]["right_time"], row[2]["y"]) == (0, None, 1)
+
+
+def test_a_wrong_constant_duration_is_refused() -> None:
+    engine = tw.Engine(tw.source("s", VALUE, constant_duration=5))
+    engine.push("s", insert({"v": 1}, 3, 8))
+    with pytest.raises(LifetimeError, match="constant_duration=5"):
+        engine.push("s", insert({"v": 1}, 3, 9))
+    with pytest.raises(LifetimeError, match="constant_duration=5"):
+        engine.push("s", adjust({"v": 1}, 3, 8, 7))
+    engine.push("s", tw.remove({"v": 1}, 3, 8))
+
+
+def test_a_wrong_firm_end_is_refused() -> None:
+    engine = tw.Engine(tw.source("s", VALUE, firm_ends=True), consistency="final")
+    engine.push("s", insert({"v": 1}, 3, 8))
+    with pytest.raises(LifetimeError, match="firm_ends"):
+        engine.push("s", adjust({"v": 1}, 3, 8, 12))
+    engine.push("s", tw.remove({"v": 1}, 3, 8))
+
+
+def test_a_source_that_moves_late_rows_has_no_constant_duration() -> None:
+    moved = tw.source("s", VALUE, constant_duration=5, firm_ends=True, late="adjust")
+    assert moved.properties.constant_duration is None
+    assert not moved.properties.firm_ends
+
+
+@pytest.mark.parametrize(("size", "hop", "fine"), [(10, 3, None), (3, 10, None), (4, 6, 2)])
+def test_quantize_promises_what_it_can(size: int, hop: int, fine: int | None) -> None:
+    query = tw.source("s", VALUE).quantize(size, hop, progress=fine)
+    engine = tw.Engine(query)
+    engine.push("s", insert({"v": 1}, 3, 4))
+    engine.push("s", cti(25))
+    grid = hop if fine is None else fine
+    assert engine.status().progress.cti == 25 // grid * grid
