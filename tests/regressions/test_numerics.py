@@ -17,6 +17,7 @@ import thalweg as tw
 from thalweg.aggregates.limbs import Limbs
 from thalweg.errors import EvaluationError
 from thalweg.model import Element, Row, rows_of_table, table_of_batches
+from thalweg.stream import WindowedStream
 from thalweg.testing.identity import identity
 from thalweg.testing.oracle.aggregates import aggregate as defined
 
@@ -46,7 +47,7 @@ def points(values: Sequence[object], key: int = 1) -> list[Element]:
     return [tw.point({"k": key, "v": value}, at % 10) for at, value in enumerate(values)]
 
 
-def windows(stream: tw.Stream) -> dict[str, tw.Stream]:
+def windows(stream: tw.Stream) -> dict[str, WindowedStream]:
     """One window of every kind that has all rows."""
     return {
         "tumbling": stream.points().tumbling(10),
@@ -99,8 +100,9 @@ def test_variances_far_from_zero(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", list(windows(events())))
 def test_a_small_value_survives_large_ones(kind: str) -> None:
-    beside = {} if kind == "landmark" else {"mid": tw.percentile("v", 0.5)}
-    query = windows(events())[kind].aggregate(x=tw.sum_("v"), **beside)
+    windowed, total = windows(events())[kind], tw.sum_("v")
+    beside = tw.last("v") if kind == "landmark" else tw.percentile("v", 0.5)
+    query = windowed.aggregate(x=total, mid=beside)
     (row,) = in_one_and_in_many(query, points([1e300, 1e16, 1.0, -1e16, -1e300]))
     assert row[2]["x"] == 1.0
 
@@ -127,8 +129,15 @@ def test_one_definition_for_nan_and_infinities(kind: str, values: list[float | N
         "low": tw.min_("v"),
         "high": tw.max_("v"),
     }
-    (row,) = in_one_and_in_many(windows(events())[kind].aggregate(**calls), points(values))
-    given_rows = [(0, 1, {"k": 1, "v": value}) for value in values]
+    query = windows(events())[kind].aggregate(
+        total=calls["total"],
+        mean=calls["mean"],
+        spread=calls["spread"],
+        low=calls["low"],
+        high=calls["high"],
+    )
+    (row,) = in_one_and_in_many(query, points(values))
+    given_rows: list[Row] = [(0, 1, {"k": 1, "v": value}) for value in values]
     schema = events().schema
     for name, call in calls.items():
         wanted = defined(call, given_rows, schema)

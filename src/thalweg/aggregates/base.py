@@ -125,6 +125,9 @@ class Aggregate(ABC):
         """What is shown after its arguments; with the class, what tells two aggregates apart."""
         return ()
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self.parameters))})"
+
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and other.parameters == self.parameters
 

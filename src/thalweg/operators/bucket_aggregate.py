@@ -35,7 +35,13 @@ from thalweg.model.progress import Progress
 from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows, encode
 from thalweg.model.time import INFINITY, Times
 from thalweg.operators.accumulators import Accumulators
-from thalweg.operators.adaptation import Monitor, lower_threshold, threshold
+from thalweg.operators.adaptation import (
+    Monitor,
+    eager_bytes,
+    lazy_bytes,
+    lower_threshold,
+    threshold,
+)
 from thalweg.operators.arguments import PRESENT, ArgumentProjection
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
@@ -319,7 +325,7 @@ class BucketAggregateKernel(GridOperator):
             )
             which, at = ranges(begin, np.maximum(beyond - begin, 0))
             return self._merged(Items(items.group[which], at, items.parts.take(pa.array(which))))
-        window = np.arange(first, last + 1)
+        window = self._reached(items.at, first, last)
         start = self._grid.start(window)
         frames = Frames(
             np.zeros(len(window), np.int64),
@@ -332,6 +338,18 @@ class BucketAggregateKernel(GridOperator):
         found = occupied(frames, np.zeros(len(items), np.int64), items.group, items.at)
         merged = self._sums.over_ranges(items.parts.take(pa.array(found.rows)), found.lo, found.hi)
         return Items(items.group[found.someone], window[found.frame], merged)
+
+    def _reached(self, at: Times, low: int, high: int) -> Codes:
+        """The windows low .. high that some of these times lie in: a row that is years away from
+        the others costs what one row costs."""
+        at = np.sort(at)
+        first = np.maximum(self._grid.first(at), low)
+        beyond = np.minimum(self._grid.beyond(at + 1), high + 1)
+        new = np.ones(len(at), np.bool_)
+        new[1:] = first[1:] > beyond[:-1]
+        begins = np.flatnonzero(new)
+        ends = np.append(begins[1:], len(at)) - 1
+        return ranges(first[begins], np.maximum(beyond[ends] - first[begins], 0))[1]
 
     def _given(self, low: int, high: int, touched: Bools) -> Delta:
         """The answers of some windows and groups that are out. Sums are the same when they are made
@@ -395,8 +413,10 @@ class BucketAggregateKernel(GridOperator):
 
     def _limit(self) -> float:
         """Rows of a group in open windows above which it should be eager."""
-        step = self._window.pane if self._by_pane else self._window.hop
-        return threshold(*self._bytes, self._monitor.extent, step)
+        return threshold(*self._bytes, self._monitor.extent, self._step())
+
+    def _step(self) -> int:
+        return self._window.pane if self._by_pane else self._window.hop
 
     def _turn_eager(self, group: Codes) -> None:
         """Groups that get many rows: what they have in the buffer becomes partial results, and so
@@ -423,13 +443,12 @@ class BucketAggregateKernel(GridOperator):
         cells = self._gather_cells()
         largest = np.zeros(len(self._is_eager), np.int64)
         np.maximum.at(largest, cells.group, cells.parts.column(ROWS.name).to_numpy())
-        rows = (
-            largest
-            * self._monitor.extent
-            / (self._window.pane if self._by_pane else self._window.size)
-        )
-        rows *= 1.0 - self._monitor.share_behind()  # what has not come yet would take no memory
-        sparse = self._is_eager & (rows < lower_threshold(self._limit()))
+        extent, step = self._monitor.extent, self._step()
+        volume = largest / (self._window.pane if self._by_pane else self._window.size)
+        behind = volume * extent * self._monitor.share_behind()
+        lazy = lazy_bytes(self._bytes[1], volume, extent, behind)
+        eager = eager_bytes(self._bytes[0], extent, step)
+        sparse = self._is_eager & (lazy < lower_threshold(eager))
         self.switches["to lazy"] += int(sparse.sum())
         self._is_eager &= ~sparse
 

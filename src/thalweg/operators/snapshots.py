@@ -27,6 +27,7 @@ import pyarrow as pa
 from thalweg.model.batch import Batch
 from thalweg.model.boxes import rename_boxes
 from thalweg.model.delta import Delta
+from thalweg.model.names import internal
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Codes, Rows, encode
 from thalweg.model.time import INFINITY, MIN_TIME, Times
@@ -51,6 +52,8 @@ from thalweg.operators.groups import (
 )
 
 __all__ = ["SnapshotKernel", "Snapshots", "snapshots_of"]
+
+SINCE, GROUP = internal("since"), internal("group")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ class SnapshotKernel(Operator):
         self.schema = schema
         self._keys = keys
         self._gate = gate
-        self._held = Delta.empty(pa.schema([*held, pa.field("_since", pa.int64())]))
+        self._held = Delta.empty(pa.schema([*held, pa.field(SINCE, pa.int64())]))
         self._progress = NO_PROGRESS
         self._watermark = MIN_TIME
 
@@ -144,7 +147,7 @@ class SnapshotKernel(Operator):
         base = _bases(before, before_group, groups)
         since = np.maximum(delta.start, base[delta_group])
         delta = Delta(
-            append_column(delta.payload, "_since", since), delta.start, delta.end, delta.weight
+            append_column(delta.payload, SINCE, since), delta.start, delta.end, delta.weight
         )
         after = _with_group(Delta.concat([before, delta], self._held.schema), group).consolidate()
         refuse_negative(after, type(self).__name__.removesuffix("Kernel"))
@@ -197,9 +200,7 @@ class SnapshotKernel(Operator):
         group, groups = group_codes(held.payload, self._keys)
         boundary = _last_boundaries(held, group, np.full(groups, cti), groups)
         since = np.maximum(_since(held), boundary[group])
-        kept = Delta(
-            replace_column(held.payload, "_since", since), held.start, held.end, held.weight
-        )
+        kept = Delta(replace_column(held.payload, SINCE, since), held.start, held.end, held.weight)
         self._held = kept.filter(~old)
 
     def snapshot(self) -> Slices:
@@ -222,18 +223,18 @@ class SnapshotKernel(Operator):
 
 
 def _with_group(rows: Delta, group: Codes) -> Delta:
-    return Delta(append_column(rows.payload, "_group", group), rows.start, rows.end, rows.weight)
+    return Delta(append_column(rows.payload, GROUP, group), rows.start, rows.end, rows.weight)
 
 
 def _without_group(rows: Delta) -> tuple[Delta, Codes]:
     names = rows.schema.names[:-1]
-    group: Codes = rows.payload.column("_group").to_numpy(zero_copy_only=False)
+    group: Codes = rows.payload.column(GROUP).to_numpy(zero_copy_only=False)
     payload = pa.RecordBatch.from_arrays(rows.payload.columns[:-1], names=names)
     return Delta(payload, rows.start, rows.end, rows.weight), group
 
 
 def _since(rows: Delta) -> Times:
-    times: Times = rows.payload.column("_since").to_numpy(zero_copy_only=False)
+    times: Times = rows.payload.column(SINCE).to_numpy(zero_copy_only=False)
     return times
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -78,6 +79,7 @@ class Panes(GroupedOperator):
     aggregates: Calls
     keys: tuple[str, ...] = ()
     table: Table | None = None
+    internal_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.window.size % self.window.hop:
