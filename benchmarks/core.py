@@ -360,7 +360,7 @@ OPERATORS: dict[str, Callable[[tw.Stream, tw.Stream], tw.Stream]] = {
         a.group_by("k").hopping(20, 10).aggregate(mid=tw.percentile("v", 0.5))
     ),
     "hopping_fill": lambda a, _: (
-        a.group_by("k").hopping(20, 10).aggregate(fill=range(4), n=tw.count(), total=tw.sum_("v"))
+        a.group_by("k").hopping(20, 10).fill(range(4)).aggregate(n=tw.count(), total=tw.sum_("v"))
     ),
     "sliding": lambda a, _: (
         a.group_by("k").sliding(20, 10, over=tw.rows()).aggregate(n=tw.count(), total=tw.sum_("v"))

@@ -108,7 +108,7 @@ def _slide_by_tuple(emit: Emit, rows: int) -> None:
         "every 5th by time": lambda s: s.slide_by_tuple("100 ms", every=5, order=tw.rank("ts")),
     }
     for (name, windows), strategy in product(kinds.items(), ("rows", "bins")):
-        query = windows(_stream()).aggregate(most=tw.max_("value"), n=tw.count(), strategy=strategy)
+        query = windows(_stream()).using(strategy).aggregate(most=tw.max_("value"), n=tw.count())
         few = list(_batches(rows // 10, 20_000))
         many = list(_batches(rows, 20_000))
         short = min(_play(query, few)[0] for _ in range(3))
@@ -174,7 +174,7 @@ def _unit_costs(emit: Emit, rows: int) -> None:
     stream = _stream()
 
     def seconds(strategy: str, size: int, slide: int) -> float:
-        query = stream.sliding(size, slide).aggregate(most=tw.max_("value"), strategy=strategy)
+        query = stream.sliding(size, slide).using(strategy).aggregate(most=tw.max_("value"))
         return min(_play(query, batches)[0] for _ in range(3))
 
     bare = min(_play(stream, batches)[0] for _ in range(3))

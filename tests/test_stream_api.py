@@ -155,13 +155,14 @@ SPELLINGS: list[tuple[Stream, str]] = [
         "window_aggregate-1  session(gap 1000): m = max(len)",
     ),
     (
-        PACKETS.tumbling(10).aggregate(fill=True, n=count()),
+        PACKETS.tumbling(10).fill().aggregate(n=count()),
         "window_aggregate-1  tumbling(10): n = count(), 1 groups filled",
     ),
     (
         PACKETS.group_by("src")
         .hopping(10, 5)
-        .aggregate(fill=["a", "b"], s=sum_("len", where="len > 1")),
+        .fill(["a", "b"])
+        .aggregate(s=sum_("len", where="len > 1")),
         "window_aggregate-1  hopping(10 by 5) by src: s = sum(len) where len > 1, 2 groups filled",
     ),
 ]
@@ -393,37 +394,37 @@ MISTAKES: list[tuple[str, Callable[[], object], type[PlanError], str]] = [
     ),
     (
         "fill snapshot",
-        lambda: PACKETS.snapshot().aggregate(fill=True, n=count()),
+        lambda: PACKETS.snapshot().fill().aggregate(n=count()),
         WindowError,
         "hopping and tumbling",
     ),
     (
         "fill true",
-        lambda: PACKETS.group_by("src").tumbling(1).aggregate(fill=True, n=count()),
+        lambda: PACKETS.group_by("src").tumbling(1).fill().aggregate(n=count()),
         PlanError,
         "which groups",
     ),
     (
         "fill list",
-        lambda: PACKETS.tumbling(1).aggregate(fill=["a"], n=count()),
+        lambda: PACKETS.tumbling(1).fill(["a"]).aggregate(n=count()),
         PlanError,
-        "fill=True",
+        "write fill()",
     ),
     (
         "fill value",
-        lambda: PACKETS.group_by("len").tumbling(1).aggregate(fill=["a"], n=count()),
+        lambda: PACKETS.group_by("len").tumbling(1).fill(["a"]).aggregate(n=count()),
         TypeMismatchError,
         "int64",
     ),
     (
         "fill in a group",
-        lambda: PACKETS.group_apply("src", lambda g: g.tumbling(1).aggregate(fill=True, n=count())),
+        lambda: PACKETS.group_apply("src", lambda g: g.tumbling(1).fill().aggregate(n=count())),
         PlanError,
         "not inside a group",
     ),
     (
         "fill width",
-        lambda: PACKETS.group_by("len").tumbling(1).aggregate(fill=[(1, 2)], n=count()),
+        lambda: PACKETS.group_by("len").tumbling(1).fill([(1, 2)]).aggregate(n=count()),
         PlanError,
         "each of len",
     ),

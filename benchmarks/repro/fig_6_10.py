@@ -67,7 +67,7 @@ def series(scale: float) -> Iterator[Line]:
 
     def one_by_one(slide: int) -> int:
         return _engine(
-            rows.sliding(RANGE, slide).aggregate(most=tw.max_("value"), strategy="wid"), batches
+            rows.sliding(RANGE, slide).using("wid").aggregate(most=tw.max_("value")), batches
         )
 
     cases: dict[str, tuple[Callable[[int], int], list[int]]] = {

@@ -1,7 +1,7 @@
 """Execution time with panes over execution time without, for a sliding maximum.
 
-Tuples a pane and panes a window vary; both sides are the engine, once with `strategy="panes"`, once
-with `strategy="wid"`, less the time of passing the rows through. Processor time, the best of some
+Tuples a pane and panes a window vary; both sides are the engine, once with `using("panes")`, once
+with `using("wid")`, less the time of passing the rows through. Processor time, the best of some
 rounds that take turns.
 """
 
@@ -41,7 +41,7 @@ def series(scale: float) -> Iterator[Line]:
             slide = tuples * 1_000
             windows = rows.sliding(slide * panes, slide)
             with_, without = (
-                windows.aggregate(most=tw.max_("value"), strategy=strategy)
+                windows.using(strategy).aggregate(most=tw.max_("value"))
                 for strategy in ("panes", "wid")
             )
             best = {"scan": math.inf, "panes": math.inf, "wid": math.inf}

@@ -119,10 +119,8 @@ def series(scale: float) -> Iterator[Line]:
         for query, (windows, calls, behind, strategies) in queries.items():
             fed = batches(seconds, small, behind=behind)
             for strategy in strategies:
-                asked = windows.aggregate(
-                    **calls,  # type: ignore[arg-type]
-                    strategy="rows" if strategy == "lazy" else strategy,
-                )
+                way = "rows" if strategy == "lazy" else strategy
+                asked = windows.using(way).aggregate(calls)
                 runs = [_run(asked, fed) for _ in range(ROUNDS)]
                 name = {"wid": "WID", "adaptive": "AdaptWID", "lazy": "buffering"}[strategy]
                 facts: dict[str, Value] = {"dataset": f"DS{number}", "small_percent": small}

@@ -31,10 +31,12 @@ from thalweg.model.time import INFINITY, Duration, duration_us
 from thalweg.plan import nodes
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.applying import apply_node
+from thalweg.plan.automata import Pattern
 from thalweg.plan.explain import explain
 from thalweg.plan.expressions import START
 from thalweg.plan.join_windows import JoinWindow
 from thalweg.plan.nodes import Ingress, Named, Node
+from thalweg.plan.nodes.detect import Simultaneous
 from thalweg.plan.nodes.panes import Table, in_panes
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.strategies import Volume
@@ -57,6 +59,8 @@ Keys: TypeAlias = "str | Sequence[str] | Mapping[str, ExprLike]"
 """Grouping keys: columns, or names with the expressions that give them."""
 On: TypeAlias = "str | Expr | Sequence[str | Expr] | Mapping[str, ExprLike] | None"
 """Join keys: expressions that both sides have, or left expressions with their right ones."""
+Registers: TypeAlias = "Mapping[str, str | pa.DataType | tuple[str | pa.DataType, Any]]"
+
 Columns: TypeAlias = "Mapping[str, ExprLike] | Sequence[str]"
 
 _TYPE_NAMES = {
@@ -102,6 +106,7 @@ def source(
     constant_duration: Duration | None = None,
     firm_ends: bool = False,
     group_ctis: str | Sequence[str] = (),
+    progressing: str | Sequence[str] | Mapping[str, Duration] = (),
 ) -> Stream:
     """A stream from outside.
 
@@ -109,7 +114,9 @@ def source(
     is `progress=late_by(d)`, and `progress` takes more policies, such as `late_by_rows`,
     `estimated` and `timer`. The rest declares facts that hold for every form in which this stream
     arrives. `group_ctis` names the columns for whose values promises may come separately; a
-    partition is one of them by itself.
+    partition is one of them by itself. `progressing` names further columns of whole numbers that
+    progress as the start does, so that windows over them close: by punctuation, or, as a mapping,
+    each by its own disorder.
 
     >>> source("packets", {"src": "string", "len": "int64"}, disorder="1 min")
     <Stream source (src string, len int64)>
@@ -157,7 +164,12 @@ def source(
         low_watermark=lag,
         progress=observed,
         quarantine=quarantine,
+        columns=tuple(
+            (column, _not_negative(behind, f"{where}, progressing {column!r}"))
+            for column, behind in (progressing.items() if isinstance(progressing, Mapping) else ())
+        ),
     )
+    further = _names(progressing) if not isinstance(progressing, Mapping) else tuple(progressing)
     declared = StreamProperties(
         ordered=ordered,
         insert_only=insert_only,
@@ -169,10 +181,16 @@ def source(
         firm_ends=firm_ends or insert_only,
         group_ctis=bool(groups),
         group_keys=groups,
+        progressing=further,
     )
     schema = _schema(columns, where)
-    for column in groups:
+    for column in (*groups, *further):
         _known(column, schema, where)
+    for column in further:
+        if not pa.types.is_integer(schema.field(column).type):
+            raise TypeMismatchError(
+                f"{where}: progressing= takes columns of whole numbers; {column!r} is {schema.field(column).type}."
+            )
     return Stream(nodes.Source(name, schema, ingress, declared))
 
 
@@ -205,11 +223,11 @@ class Stream:
         """The rows for which the condition is true."""
         return Stream(nodes.Where(self.node, as_expr(condition)))
 
-    def select(self, *names: str | Column, **columns: ExprLike) -> Stream:
+    def select(self, /, *names: str | Column, **columns: ExprLike) -> Stream:
         """Only these columns: existing ones by name, new ones as `name=expression`."""
         return Stream(nodes.Select(self.node, self._columns("select", names, columns)))
 
-    def with_columns(self, **columns: ExprLike) -> Stream:
+    def with_columns(self, /, **columns: ExprLike) -> Stream:
         """All columns, and new or replaced ones."""
         named = {name: Column(name) for name in self.schema.names} | {
             name: as_expr(value) for name, value in columns.items()
@@ -222,7 +240,7 @@ class Stream:
             _known(name, self.schema, "drop")
         return self.select(*(name for name in self.schema.names if name not in names))
 
-    def rename(self, **names: str) -> Stream:
+    def rename(self, /, **names: str) -> Stream:
         """`rename(old="new")`."""
         for old in names:
             _known(old, self.schema, "rename")
@@ -307,7 +325,7 @@ class Stream:
 
     def clip_by(self, other: Stream, on: On = None) -> Stream:
         """Each row ends, at the latest, at the next start of a matching row of the other stream."""
-        return Stream(nodes.ClipBy(self.node, _stream(other, "clip_by").node, *_pairs(on)))
+        return Stream(nodes.ClipBy(self.node, require_stream(other, "clip_by").node, *_pairs(on)))
 
     def edges(self, on: On = None) -> Stream:
         """Samples of a signal: each row lasts until the next row of the same key starts."""
@@ -392,7 +410,7 @@ class Stream:
 
     def union(self, *others: Stream) -> Stream:
         """The rows of all."""
-        level = [self.node, *(_stream(other, "union").node for other in others)]
+        level = [self.node, *(require_stream(other, "union").node for other in others)]
         while len(level) > 1:  # a row passes few unions, however many streams there are
             pairs = [nodes.Union(*level[at : at + 2]) for at in range(0, len(level) - 1, 2)]
             level = [*pairs, *level[2 * len(pairs) :]]
@@ -419,7 +437,7 @@ class Stream:
         `endless` names it (`"left"`, `"right"`): it is then kept for ever, as a table of reference
         is.
         """
-        right = _stream(other, "join")
+        right = require_stream(other, "join")
         kept = (endless,) if isinstance(endless, str) else tuple(endless)
         if how not in nodes.JOIN_KINDS:
             raise PlanError(
@@ -445,7 +463,9 @@ class Stream:
             )
         shared = _shared_keys(left_keys, right_keys) if select is None else set()
         result = (
-            _default_result(self.schema, right.schema, shared) if select is None else _named(select)
+            _default_result(self.schema, right.schema, shared)
+            if select is None
+            else named_columns(select)
         )
         mine: Named = ()
         theirs: Named = ()
@@ -453,13 +473,13 @@ class Stream:
             mine = (
                 one_side(result, self.schema, right.schema, "l")
                 if left_only is None
-                else _named(left_only)
+                else named_columns(left_only)
             )
         if how in ("right", "full"):
             theirs = (
                 one_side(result, right.schema, self.schema, "r", shared)
                 if right_only is None
-                else _named(right_only)
+                else named_columns(right_only)
             )
         return Stream(
             nodes.Join(
@@ -540,7 +560,7 @@ class Stream:
         join. In outer, semi and anti joins a row counts as one: it is matched when it has a partner
         at all.
         """
-        right = _stream(other, "window_join")
+        right = require_stream(other, "window_join")
         if not isinstance(window, JoinWindow):
             raise PlanError(
                 f"window_join: window must be band(...), ranges(...), same_window(...) or widjoin(...); got {window!r}."
@@ -566,7 +586,7 @@ class Stream:
                 how=how,
                 result=_default_result(self.schema, right.schema, shared)
                 if select is None
-                else _named(select),
+                else named_columns(select),
                 shared=shared,
                 at=at,
             )
@@ -590,7 +610,7 @@ class Stream:
         answer is taken back and given again. `how="left"` keeps rows without a match. Results are
         points at the left time.
         """
-        right = _stream(other, "asof_join")
+        right = require_stream(other, "asof_join")
         if how not in ("inner", "left"):
             raise PlanError(
                 f"asof_join: how must be inner or left{did_you_mean(how, ('inner', 'left'))} Got {how!r}."
@@ -598,7 +618,9 @@ class Stream:
         keys = _pairs(on)
         shared = _shared_keys(*keys) if select is None else set()
         result = (
-            _default_result(self.schema, right.schema, shared) if select is None else _named(select)
+            _default_result(self.schema, right.schema, shared)
+            if select is None
+            else named_columns(select)
         )
         limit = None if within is None else positive_ticks(within, "asof_join within")
         return Stream(
@@ -616,7 +638,7 @@ class Stream:
     # ------------------------------------------------------------------------------------------
     # groups and windows
 
-    def group_by(self, *keys: str | Column, **named: ExprLike) -> GroupedStream:
+    def group_by(self, /, *keys: str | Column, **named: ExprLike) -> GroupedStream:
         """The stream in groups, by columns or by `name=expression`."""
         names = tuple(name for name, _ in self._columns("group_by", keys, {}))
         for name in named:
@@ -639,15 +661,19 @@ class Stream:
         `select` chooses the result instead: the keys are `key_<name>` there.
         """
         named = (
-            _named(keys)
+            named_columns(keys)
             if isinstance(keys, Mapping)
-            else _named([keys] if isinstance(keys, str) else keys)
+            else named_columns([keys] if isinstance(keys, str) else keys)
         )
         group = nodes.GroupInput(self.schema, self.properties)
-        inner = _stream(query(Stream(group)), "group_apply: the query")
+        inner = require_stream(query(Stream(group)), "group_apply: the query")
         return Stream(
             nodes.GroupApply(
-                self.node, named, group, inner.node, None if select is None else _named(select)
+                self.node,
+                named,
+                group,
+                inner.node,
+                None if select is None else named_columns(select),
             )
         )
 
@@ -681,54 +707,85 @@ class Stream:
 
     def sliding(
         self,
-        range: Size,  # noqa: A002
-        slide: Size = None,
+        size: Size,
+        hop: Size = None,
         *,
         over: str | Rows | Rank = "ts",
         partition_by: str | Sequence[str] = (),
         origin: Duration | None = 0,
     ) -> WindowedStream:
-        """Windows of the last `range`, a new one every `slide` (default: tumbling). A row belongs
-        to them by its start.
+        """Windows of the last `size`, a new one every `hop` (default: tumbling). A row belongs to
+        them by its start.
 
-        `over` is the time of the stream, `rows()` or `rank("ts")`; then range and slide count rows.
+        `over` is the time of the stream, `rows()` or `rank("ts")`; then size and hop count rows.
         `partition_by` divides the stream first, each part having windows of its own. `origin` is
         where windows over time begin; None: at the first row of all.
         """
         return GroupedStream(self.node, ()).sliding(
-            range, slide, over=over, partition_by=partition_by, origin=origin
+            size, hop, over=over, partition_by=partition_by, origin=origin
         )
 
     def landmark(
         self,
-        slide: Size,
+        hop: Size,
         *,
         over: str | Rows | Rank = "ts",
         partition_by: str | Sequence[str] = (),
         origin: Duration = 0,
     ) -> WindowedStream:
-        """Windows of everything so far, a new one every `slide`."""
+        """Windows of everything so far, a new one every `hop`."""
         return GroupedStream(self.node, ()).landmark(
-            slide, over=over, partition_by=partition_by, origin=origin
+            hop, over=over, partition_by=partition_by, origin=origin
         )
 
     def slide_by_tuple(
         self,
-        range: Duration,  # noqa: A002
+        size: Duration,
         *,
         every: int = 1,
         order: Rows | Rank | None = None,
         partition_by: str | Sequence[str] = (),
     ) -> WindowedStream:
-        """Windows of the last `range` of time, a new one at every tuple, or at every n-th in the
+        """Windows of the last `size` of time, a new one at every tuple, or at every n-th in the
         order of `rows()` or `rank("ts")`."""
         return GroupedStream(self.node, ()).slide_by_tuple(
-            range, every=every, order=order, partition_by=partition_by
+            size, every=every, order=order, partition_by=partition_by
         )
 
     def windows(self, kind: WindowKind) -> WindowedStream:
         """Windows of a kind of your own: its three functions and `time_range`."""
         return GroupedStream(self.node, ()).windows(kind)
+
+    def detect(
+        self,
+        pattern: Pattern,
+        *,
+        within: Duration,
+        registers: Registers | None = None,
+        overlap: bool = True,
+        simultaneous: Simultaneous = "sequence",
+    ) -> Stream:
+        """Runs of events, in the order of time, that match a pattern of `event`, `then`, `one_of`,
+        `repeated`, `optional`; each event of the run must take part.
+
+        `registers` gather values along the way: names with a type, or with a type and the value to
+        begin with. They are the columns of a match, which lives from its last event until `within`
+        after its first. Without `overlap` a new run begins only when the last one is over.
+
+        >>> s = source("s", {"v": "int64"})
+        >>> from thalweg.patterns import event, repeated, then
+        >>> up = event("v > top", keep={"top": "v", "n": "n + 1"})
+        >>> s.detect(then(event("true", keep={"top": "v"}), repeated(up)), within="1 min",
+        ...          registers={"top": "int64", "n": ("int64", 0)})
+        <Stream detect (top int64, n int64)>
+        """
+        return GroupedStream(self.node, ()).detect(
+            pattern,
+            within=within,
+            registers=registers,
+            overlap=overlap,
+            simultaneous=simultaneous,
+        )
 
     def number_rows(self, *, partition_by: str | Sequence[str] = ()) -> Stream:
         """Each row with the number `_row` under which it arrives here, from 1; row windows after it
@@ -766,20 +823,10 @@ def join_all(
         raise PlanError(
             "join_all: give at least two streams by name: {'orders': orders, 'payments': payments, ...}."
         )
-    nodes_ = {name: _stream(stream, f"join_all: {name}").node for name, stream in streams.items()}
-    keys = (
-        {name: on.get(name, ()) for name in streams}
-        if isinstance(on, Mapping)
-        else dict.fromkeys(streams, on)
-    )
-    exprs = {
-        name: tuple(as_expr(key) for key in ([given] if isinstance(given, str) else given))
-        for name, given in keys.items()
+    nodes_ = {
+        name: require_stream(stream, f"join_all: {name}").node for name, stream in streams.items()
     }
-    if len({len(given) for given in exprs.values()}) > 1:
-        raise PlanError(
-            f"join_all: every stream needs the same number of keys; got { ({n: len(k) for n, k in exprs.items()}) }."
-        )
+    exprs = keys_by_name(on, streams, "join_all")
     lengths = {name: sizes[name] if isinstance(sizes, Mapping) else sizes for name in streams}
     ticks = {
         name: positive_ticks(size, f"join_all, size of {name}") for name, size in lengths.items()
@@ -796,9 +843,30 @@ def join_all(
             exprs,
             ticks,
             predicate=predicate,
-            result=every if select is None else _named(select),
+            result=every if select is None else named_columns(select),
         )
     )
+
+
+def keys_by_name(
+    on: Mapping[str, str | Sequence[str]] | str | Sequence[str],
+    streams: Mapping[str, Stream],
+    what: str,
+) -> dict[str, tuple[Expr, ...]]:
+    """The keys of each stream: columns that all have, or given for each."""
+    given = (
+        {name: on.get(name, ()) for name in streams}
+        if isinstance(on, Mapping)
+        else dict.fromkeys(streams, on)
+    )
+    keys = {
+        name: tuple(as_expr(key) for key in ([names] if isinstance(names, str) else names))
+        for name, names in given.items()
+    }
+    if len({len(names) for names in keys.values()}) > 1:
+        counts = {name: len(names) for name, names in keys.items()}
+        raise PlanError(f"{what}: every stream needs the same number of keys; got {counts}.")
+    return keys
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -807,6 +875,35 @@ class GroupedStream:
 
     node: Node
     keys: tuple[str, ...]
+
+    def detect(
+        self,
+        pattern: Pattern,
+        *,
+        within: Duration,
+        registers: Registers | None = None,
+        overlap: bool = True,
+        simultaneous: Simultaneous = "sequence",
+    ) -> Stream:
+        """Runs of events of a group that match a pattern; see `Stream.detect`."""
+        typed = {
+            name: given if isinstance(given, tuple) else (given, None)
+            for name, given in (registers or {}).items()
+        }
+        return Stream(
+            nodes.Detect(
+                self.node,
+                pattern,
+                positive_ticks(within, "detect within"),
+                tuple(
+                    nodes.Register(name, _arrow_type(kind, f"detect: the register {name!r}"), value)
+                    for name, (kind, value) in typed.items()
+                ),
+                self.keys,
+                overlap,
+                simultaneous,
+            )
+        )
 
     def __repr__(self) -> str:
         return f"<GroupedStream by {', '.join(self.keys)} of ({_show(self.node.schema)})>"
@@ -837,8 +934,8 @@ class GroupedStream:
 
     def sliding(
         self,
-        range: Size,  # noqa: A002
-        slide: Size = None,
+        size: Size,
+        hop: Size = None,
         *,
         over: str | Rows | Rank = "ts",
         partition_by: str | Sequence[str] = (),
@@ -846,31 +943,31 @@ class GroupedStream:
     ) -> WindowedStream:
         """Windows of the whole stream, in each of them the groups; `partition_by` instead gives
         every part windows of its own."""
-        node, window = sliding_windows(self.node, range, slide, over, _names(partition_by), origin)
+        node, window = sliding_windows(self.node, size, hop, over, _names(partition_by), origin)
         return self._windowed(node, window, _names(partition_by))
 
     def landmark(
         self,
-        slide: Size,
+        hop: Size,
         *,
         over: str | Rows | Rank = "ts",
         partition_by: str | Sequence[str] = (),
         origin: Duration = 0,
     ) -> WindowedStream:
         """Windows of everything so far, in each of them the groups."""
-        node, window = landmark_windows(self.node, slide, over, _names(partition_by), origin)
+        node, window = landmark_windows(self.node, hop, over, _names(partition_by), origin)
         return self._windowed(node, window, _names(partition_by))
 
     def slide_by_tuple(
         self,
-        range: Duration,  # noqa: A002
+        size: Duration,
         *,
         every: int = 1,
         order: Rows | Rank | None = None,
         partition_by: str | Sequence[str] = (),
     ) -> WindowedStream:
         """Windows that end at tuples of the whole stream, in each of them the groups."""
-        node, window = by_tuple_windows(self.node, range, every, order, _names(partition_by))
+        node, window = by_tuple_windows(self.node, size, every, order, _names(partition_by))
         return self._windowed(node, window, _names(partition_by))
 
     def windows(self, kind: WindowKind) -> WindowedStream:
@@ -928,6 +1025,9 @@ class WindowedStream:
     expected: Volume | None = None
     table: Table | None = None
     sources: str | None = None
+    filled: tuple[tuple[Any, ...], ...] | None = None
+    id_column: str | None = None
+    strategy: str | None = None
 
     def __repr__(self) -> str:
         grouped = f" by {', '.join(self.keys)}" if self.keys else ""
@@ -957,51 +1057,63 @@ class WindowedStream:
         """
         return replace(self, table=Table(slots, flush, every, late))
 
+    def fill(self, groups: Iterable[Any] | None = None) -> WindowedStream:
+        """The same windows, also where they are empty: `groups` lists those that get a row for empty
+        windows too (values, or tuples for several keys); a stream without groups needs none."""
+        if isinstance(self.window, WindowKind):
+            raise WindowError(
+                f"fill: only hopping and tumbling windows have empty windows to fill, not {self.window}."
+            )
+        return replace(self, filled=_filled(self.node.schema, self.keys, groups))
+
+    def with_id(self, name: str) -> WindowedStream:
+        """The same windows; `name` is the column for a window's id, where windows have one."""
+        if not isinstance(self.window, WindowKind):
+            raise WindowError(
+                f"with_id: the id of a window of {self.window} is its start; read `_start` of the answers."
+            )
+        return replace(self, id_column=name)
+
+    def using(self, strategy: str) -> WindowedStream:
+        """The same windows, evaluated in one of the ways that `explain` lists; without it the
+        cheapest is taken."""
+        return replace(self, strategy=strategy)
+
     def aggregate(
-        self,
-        *,
-        fill: bool | Iterable[Any] | None = None,
-        wid: str | None = None,
-        strategy: str | None = None,
-        **aggregates: AggregateCall,
+        self, aggregates: Mapping[str, AggregateCall] | None = None, /, **named: AggregateCall
     ) -> Stream:
         """One row for each window that has rows: the keys and the aggregates, `n=count(),
-        total=sum_("x")`.
+        total=sum_("x")`, or the same as a mapping of any names.
 
-        `fill` lists the groups that get a row for empty windows too (values, or tuples for several
-        keys); without groups it is just `True`. `wid` names a column for the window's id, where
-        windows have one. `strategy` says how hopping and slide-by-tuple windows are to be
-        evaluated; without it the cheapest way is taken (see `explain`).
+        How windows are evaluated, filled and numbered is said before: `using`, `fill`, `with_id`.
         """
-        for name, call in aggregates.items():
+        calls = tuple({**(aggregates or {}), **named}.items())
+        for name, call in calls:
             if not isinstance(call, AggregateCall):
                 raise PlanError(
-                    f"aggregate: {name}={call!r} is not an aggregate; write {name}=count() or {name}=sum_('column')."
+                    f"aggregate: {name}={call!r} is not an aggregate; write {name}=count() or {name}=sum_('column').{_moved(name)}"
                 )
         if isinstance(self.window, WindowKind):
-            if fill is not None and fill is not False:
-                raise WindowError(
-                    f"fill: only hopping and tumbling windows have empty windows to fill, not {self.window}."
-                )
             return Stream(
                 nodes.WidAggregate(
                     self.node,
                     self.window,
-                    tuple(aggregates.items()),
+                    calls,
                     self.keys,
                     self.partition,
-                    wid,
-                    strategy,
+                    self.id_column,
+                    self.strategy,
                 )
             )
-        if wid is not None:
-            raise WindowError(
-                f"wid: the id of a window of {self.window} is its start; read `_start` of the answers."
-            )
-        filled = _filled(self.node.schema, self.keys, fill=fill)
-        calls = tuple(aggregates.items())
         whole = nodes.WindowAggregate(
-            self.node, self.window, calls, self.keys, filled, strategy, self.expected, self.sources
+            self.node,
+            self.window,
+            calls,
+            self.keys,
+            self.filled,
+            self.strategy,
+            self.expected,
+            self.sources,
         )
         if self.table is None:
             return Stream(whole)
@@ -1015,7 +1127,8 @@ class WindowedStream:
     def apply(
         self,
         module: str,
-        *columns: ExprLike,
+        /,
+        *columns: ExprLike | Mapping[str, ExprLike],
         params: Mapping[str, Any] | None = None,
         clip: str | None = None,
         stamp: str | None = None,
@@ -1026,20 +1139,23 @@ class WindowedStream:
     ) -> Stream:
         """What a module, by its name, makes of each window.
 
-        `columns`, or `input=expression`, say what the module's inputs are; without any it gets the
-        columns of the same names. `params` initialise it. `clip` (none, left, right, full) cuts the
+        `columns`, or `input=expression` (or a mapping), say what the module's inputs are; without
+        any it gets the columns of the same names. `params` initialise it. `clip` (none, left, right, full) cuts the
         lifetimes that it sees, `stamp` (align, keep, clip, time-bound, unrestricted) says how long
         its output lives; both are the module's choice unless given. `on_error` is `fail` or `skip`;
         a call that takes longer than `time_limit` is an error. `name` is the column of an
         aggregate.
         """
+        plain = [column for column in columns if not isinstance(column, Mapping)]
+        for mapping in (column for column in columns if isinstance(column, Mapping)):
+            named = {**mapping, **named}
         return Stream(
             apply_node(
                 self.node,
                 self.window,
                 self.keys,
                 module,
-                columns,
+                plain,
                 named,
                 params,
                 clip,
@@ -1134,7 +1250,7 @@ def _lasting(duration: Duration | None, what: str) -> int:
     return INFINITY if endless else positive_ticks(duration, what)  # type: ignore[arg-type]
 
 
-def _stream(value: object, what: str) -> Stream:
+def require_stream(value: object, what: str) -> Stream:
     if not isinstance(value, Stream):
         hint = (
             " Finish it with .aggregate(...) or .top_k(...)."
@@ -1145,7 +1261,7 @@ def _stream(value: object, what: str) -> Stream:
     return value
 
 
-def _named(columns: Columns) -> Named:
+def named_columns(columns: Columns) -> Named:
     if isinstance(columns, Mapping):
         return tuple((name, as_expr(value)) for name, value in columns.items())
     return tuple((name.split(".")[-1], as_expr(name)) for name in columns)
@@ -1180,17 +1296,21 @@ def _default_result(left: pa.Schema, right: pa.Schema, shared: set[str]) -> Name
     return (*mine, *theirs)
 
 
+def _moved(name: str) -> str:
+    """Where an option went that used to be an argument of `aggregate`."""
+    method = {"fill": "fill(...)", "wid": 'with_id("w")', "strategy": 'using("panes")'}.get(name)
+    return "" if method is None else f" The option is a method before it: .{method}.aggregate(...)."
+
+
 def _filled(
-    schema: pa.Schema, keys: tuple[str, ...], *, fill: bool | Iterable[Any] | None
-) -> tuple[tuple[Any, ...], ...] | None:
-    if fill is None or fill is False:
-        return None
-    if fill is True:
+    schema: pa.Schema, keys: tuple[str, ...], fill: Iterable[Any] | None
+) -> tuple[tuple[Any, ...], ...]:
+    if fill is None:
         if keys:
             raise PlanError(f"fill: say which groups: a list of values of {', '.join(keys)}.")
         return ((),)
     if not keys:
-        raise PlanError("fill: this stream has no groups; write fill=True.")
+        raise PlanError("fill: this stream has no groups; write fill().")
     groups = tuple(group if isinstance(group, tuple) else (group,) for group in fill)
     types = [schema.field(key).type for key in keys]
     for group in groups:

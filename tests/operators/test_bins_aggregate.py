@@ -52,7 +52,7 @@ def test_every_third_by_arrival() -> None:
     query = source("s", {"v": "int64"}, insert_only=True).slide_by_tuple(
         5, every=3, order=arrival()
     )
-    engine = Engine(query.aggregate(n=count(), s=sum_("v"), strategy="bins"), consistency="final")
+    engine = Engine(query.using("bins").aggregate(n=count(), s=sum_("v")), consistency="final")
     for time in (7, 3, 9, 4, 12, 5, 13):
         engine.push("s", point({"v": time}, time))
     out = [
@@ -67,7 +67,8 @@ def test_bins_are_dropped() -> None:
     query = (
         source("s", {"v": "int64"}, insert_only=True)
         .slide_by_tuple(50)
-        .aggregate(n=count(), strategy="bins")
+        .using("bins")
+        .aggregate(n=count())
     )
     engine = Engine(query)
     for time in range(0, 1_000, 10):

@@ -199,7 +199,7 @@ CASES = [
     RuleCase(
         "where_below_groups",
         "filled_groups_stay",
-        A.group_by("k").tumbling(10).aggregate(fill=[1, 2], n=count()).where("k > 1"),
+        A.group_by("k").tumbling(10).fill([1, 2]).aggregate(n=count()).where("k > 1"),
         """
         where-1  k > 1
           window_aggregate-1  tumbling(10) by k: n = count(), 2 groups filled

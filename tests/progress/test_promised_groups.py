@@ -25,11 +25,9 @@ def answers(batches: list[Batch]) -> list[tuple[int, Any]]:
 WINDOWS = {
     "sums": lambda s: s.tumbling(10).aggregate(n=tw.count()),
     "partial results": lambda s: (
-        s.sliding(10)
-        .aggregate(n=tw.count(), most=tw.max_("v"), strategy="wid")
-        .select("sensor", "n")
+        s.sliding(10).using("wid").aggregate(n=tw.count(), most=tw.max_("v")).select("sensor", "n")
     ),
-    "rows": lambda s: s.tumbling(10).aggregate(n=tw.count(), strategy="rows"),
+    "rows": lambda s: s.tumbling(10).using("rows").aggregate(n=tw.count()),
 }
 
 

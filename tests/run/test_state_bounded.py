@@ -110,7 +110,7 @@ QUERIES: dict[str, tw.Stream] = {
     "stitch": A.stitch(),
     "chop": A.chop(5),
     "point_at_end": A.point_at_end(),
-    "fill": GROUPED.tumbling(5).aggregate(n=tw.count(), fill=[0, 1, 2, 3]),
+    "fill": GROUPED.tumbling(5).fill([0, 1, 2, 3]).aggregate(n=tw.count()),
     "group_apply": GROUPED.apply(
         lambda group: group.snapshot().aggregate(n=tw.count()).where("n > 1")
     ),

@@ -168,7 +168,7 @@ def test_no_partial_sums_where_they_would_lose_something(query: tw.Stream) -> No
         S.snapshot().aggregate(n=N),
         S.top_k(2, by="v"),
         S.join(T, where="l.v = r.x", select={"v": "l.v"}),
-        S.group_by("k").tumbling(10).aggregate(n=N, fill=["a", "b"]),
+        S.group_by("k").tumbling(10).fill(["a", "b"]).aggregate(n=N),
         S.shift(3).select(t="_start % 2").group_by("t").snapshot().aggregate(n=N),
         LISTS.shift(3)
         .select_many(unnest="items", item="items")

@@ -3,6 +3,8 @@ refused."""
 
 from __future__ import annotations
 
+import json
+import zlib
 from typing import Any
 
 import pyarrow as pa
@@ -274,3 +276,16 @@ def test_operators_of_a_fragment_say_what_their_state_fits() -> None:
     )
     wider = signatures(s.shift(1).where("v > 1").group_by("k").snapshot().aggregate(n=tw.sum_("v")))
     assert base["window_aggregate-1"] != wider["window_aggregate-1"]
+
+
+def test_a_checkpoint_of_an_older_version_is_refused_with_what_to_do(store: Noting) -> None:
+    SliceStore(store, Memory(), "bucket 1").save({"top_k-1|rows": rows(1)}, PLAN)
+    blob = bytes(store.getValue(("directory",))[0])
+    older = json.loads(blob[8:])
+    del older["format"]
+    text = json.dumps(older).encode()
+    store.updateValue(("directory",), (b"%08x" % zlib.crc32(text) + text,))
+    with pytest.raises(
+        StateError, match=r"written by another version \(state format 1; .* new checkpoint"
+    ):
+        SliceStore(store, Memory(), "bucket 1").load(PLAN)

@@ -52,7 +52,7 @@ def test_what_has_not_come_yet_counts_where_the_sources_are_told_apart() -> None
         packets.group_by("k").sliding(10, 1),
         packets.group_by("k").sliding(10, 1).expecting(sources="link"),
     ):
-        node = windows.aggregate(n=count("k"), strategy="adaptive").node
+        node = windows.using("adaptive").aggregate(n=count(where="k > 0")).node
         assert isinstance(node, WindowAggregate)
         kernel = BucketAggregateKernel(node, Consistency("final"), adaptive=True)
         for time in range(100):
@@ -75,7 +75,7 @@ def test_sources_are_for_adaptive_evaluation() -> None:
     with pytest.raises(WindowError, match="adaptive"):
         windows.expecting(sources="k").aggregate(n=count())
     with pytest.raises(UnknownColumnError, match="link"):
-        windows.expecting(sources="link").aggregate(n=count(), strategy="adaptive")
+        windows.expecting(sources="link").using("adaptive").aggregate(n=count())
 
 
 def test_an_extent_lasts_until_it_is_closed() -> None:
@@ -89,7 +89,7 @@ def test_an_extent_lasts_until_it_is_closed() -> None:
 @pytest.fixture
 def kernel() -> BucketAggregateKernel:
     events = source("s", {"k": "int64"}, insert_only=True)
-    node = events.group_by("k").sliding(10, 2).aggregate(n=count(), strategy="adaptive").node
+    node = events.group_by("k").sliding(10, 2).using("adaptive").aggregate(n=count()).node
     assert isinstance(node, WindowAggregate)
     return BucketAggregateKernel(node, Consistency("final"), adaptive=True)
 
@@ -122,7 +122,9 @@ def test_state_is_small_and_gone_at_the_end() -> None:
     events = source("s", {"k": "int64"}, insert_only=True).group_by("k").sliding(10, 2)
     sizes = {}
     for strategy in ("wid", "adaptive"):
-        engine = Engine(events.aggregate(n=count("k"), strategy=strategy), consistency="final")
+        engine = Engine(
+            events.using(strategy).aggregate(n=count(where="k >= 0")), consistency="final"
+        )
         largest = 0
         for time in range(0, 40, 2):
             sparse = [point({"k": 1_000 * time + key}, time) for key in range(50)]

@@ -21,7 +21,7 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
     "negative slide": (lambda: EVENTS.sliding("10 s", "-1 s"), "sliding slide must be positive"),
     "a column that does not progress": (
         lambda: EVENTS.sliding(10, 5, over="seq"),
-        "'seq' is a column, and nothing promises that its values progress, .* alter_lifetime",
+        "'seq' is a column, and nothing promises that its values progress, .* progressing=",
     ),
     "a column nobody has": (
         lambda: EVENTS.sliding(10, 5, over="sec"),
@@ -63,23 +63,23 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
         "needs every row there ever was",
     ),
     "an unknown strategy": (
-        lambda: EVENTS.sliding(10, 5).aggregate(n=tw.count(), strategy="pane"),
+        lambda: EVENTS.sliding(10, 5).using("pane").aggregate(n=tw.count()),
         "Did you mean 'panes'",
     ),
     "a strategy that cannot": (
-        lambda: EVENTS.sliding(10, 5).aggregate(n=tw.percentile("v", 0.5), strategy="panes"),
+        lambda: EVENTS.sliding(10, 5).using("panes").aggregate(n=tw.percentile("v", 0.5)),
         "cannot evaluate this window; possible: rows",
     ),
     "a strategy for snapshots": (
-        lambda: EVENTS.snapshot().aggregate(n=tw.count(), strategy="wid"),
+        lambda: EVENTS.snapshot().using("wid").aggregate(n=tw.count()),
         "one way only",
     ),
     "a strategy for rows": (
-        lambda: EVENTS.sliding(5, over=tw.rows()).aggregate(n=tw.count(), strategy="rows"),
+        lambda: EVENTS.sliding(5, over=tw.rows()).using("rows").aggregate(n=tw.count()),
         "one way only",
     ),
     "a strategy for tuples": (
-        lambda: EVENTS.slide_by_tuple(5).aggregate(n=tw.count(), strategy="wid"),
+        lambda: EVENTS.slide_by_tuple(5).using("wid").aggregate(n=tw.count()),
         "possible: rows, bins",
     ),
     "a sketch of rows that may go": (
@@ -93,12 +93,12 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
         "sketches are kept for hopping",
     ),
     "fill by tuple": (
-        lambda: EVENTS.slide_by_tuple(5).aggregate(n=tw.count(), fill=True),
+        lambda: EVENTS.slide_by_tuple(5).fill().aggregate(n=tw.count()),
         "only hopping and tumbling windows",
     ),
     "top_k by tuple": (lambda: EVENTS.slide_by_tuple(5).top_k(1, by="v"), "has no ranking"),
     "ids of hopping windows": (
-        lambda: EVENTS.hopping(10, 5).aggregate(n=tw.count(), wid="w"),
+        lambda: EVENTS.hopping(10, 5).with_id("w").aggregate(n=tw.count()),
         "is its start",
     ),
 }
@@ -118,7 +118,7 @@ def test_a_slide_larger_than_the_range_is_warned_about() -> None:
 
     with pytest.warns(
         WindowWarning,
-        match=r"tuples between two windows are in none\. A tumbling window has slide=5",
+        match=r"tuples between two windows are in none\. A tumbling window has hop=5",
     ) as caught:
         build()
     assert (caught[0].filename, caught[0].lineno) == (__file__, build.__code__.co_firstlineno + 1)
@@ -127,7 +127,7 @@ def test_a_slide_larger_than_the_range_is_warned_about() -> None:
 def test_millions_of_panes_are_warned_about() -> None:
     with pytest.warns(
         WindowWarning,
-        match=r"greatest common divisor 1, so that a window has 600,000,000 panes\. A slide of 7000000",
+        match=r"greatest common divisor 1, so that a window has 600,000,000 panes\. A hop of 7000000",
     ):
         EVENTS.sliding("10 min", 7_000_001)
 

@@ -17,7 +17,7 @@ from thalweg.plan.nodes import Node
 COLUMNS = {"k": "int64", "v": "int64"}
 ROWS, ONLY = tw.source("s", COLUMNS), tw.source("s", COLUMNS, insert_only=True)
 NODES: dict[str, Node] = {
-    "bins": ONLY.slide_by_tuple(7).aggregate(n=tw.count(), strategy="bins").node,
+    "bins": ONLY.slide_by_tuple(7).using("bins").aggregate(n=tw.count()).node,
     "by tuple": ROWS.slide_by_tuple(7).aggregate(n=tw.count()).node,
     "from the first row": ROWS.sliding(9, 4, origin=None).aggregate(n=tw.count()).node,
     "rank": ROWS.sliding(3, 2, over=tw.rank("ts")).aggregate(n=tw.count()).node,

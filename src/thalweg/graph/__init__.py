@@ -1,4 +1,4 @@
-"""The query graph: arcs, stations, selection rules, and how a plan becomes one."""
+"""The query graph: arcs, operators, the state table and its rules, and how a plan becomes one."""
 
 from thalweg.graph.build import build_graph
 from thalweg.graph.query_graph import QueryGraph

@@ -1,28 +1,69 @@
 """Arcs: the buffers between operators. One operator puts batches in at the tail, another takes them
-from the front."""
+from the front.
+
+The graph knows an arc by four calls, so that another kind of queue can stand in its place. A batch
+may be taken in slices: what is left stays at the front, and its progress goes with the last slice.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from thalweg.model.batch import Batch
+from thalweg.model.progress import NO_PROGRESS
 
-if TYPE_CHECKING:
-    from thalweg.graph.stations import Station
-
-__all__ = ["Arc"]
+__all__ = ["AppendBuffer", "Arc", "cut"]
 
 
-@dataclass(eq=False, slots=True)
-class Arc:
-    """A buffer that leads to port `port` of a station; `head` is None for an arc that leads out of
-    the graph."""
+class Arc(Protocol):
+    """A queue of batches."""
 
-    head: Station | None
-    port: int
-    buffer: deque[Batch] = field(default_factory=deque)
+    def put(self, batch: Batch, /) -> None:
+        """Add a batch at the tail."""
 
-    def __len__(self) -> int:
-        return len(self.buffer)
+    def take(self, most: int | None = None) -> Batch:
+        """Remove the batch at the front, or a slice of it of at most so many elements."""
+
+    def peek(self) -> Batch:
+        """What `take` without a limit would give."""
+
+    def size(self) -> int:
+        """How many batches wait."""
+
+
+class AppendBuffer(deque[Batch]):
+    """The plain form: a list that grows at one end and is taken from at the other."""
+
+    __slots__ = ()
+
+    put = deque.append
+    size = deque.__len__
+
+    def take(self, most: int | None = None) -> Batch:
+        if most is None or len(self[0].start) <= most:
+            return self.popleft()
+        first, self[0] = cut(self[0], most)
+        return first
+
+    def peek(self) -> Batch:
+        return self[0]
+
+
+def cut(batch: Batch, at: int) -> tuple[Batch, Batch]:
+    """The first `at` elements and the others; the promise holds after all of them."""
+
+    def part(begin: int, end: int | None) -> Batch:
+        where = slice(begin, end)
+        payload = batch.payload.slice(begin, None if end is None else end - begin)
+        last = end is None
+        return Batch(
+            payload,
+            batch.start[where],
+            batch.end[where],
+            None if batch.new_end is None else batch.new_end[where],
+            None if batch.is_adjust is None else batch.is_adjust[where],
+            batch.progress if last else NO_PROGRESS,
+        )
+
+    return part(0, at), part(at, None)

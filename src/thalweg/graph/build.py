@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from thalweg.errors import PlanError
-from thalweg.graph.arcs import Arc
 from thalweg.graph.query_graph import QueryGraph
 from thalweg.graph.stations import Station
+from thalweg.operators.base import Operator
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.fill import FillKernel
 from thalweg.operators.final_gate import FinalGateKernel
@@ -38,12 +38,8 @@ def build_graph(
     last: dict[Node, Station] = {}
     sources: dict[str, Station] = {}
 
-    def add(identity: str, operator: object, before: list[Station]) -> Station:
-        station = Station(identity, operator, before=before)  # type: ignore[arg-type]
-        for port, reader in enumerate(before):
-            arc = Arc(station, port)
-            reader.outputs.append(arc)
-            station.inputs.append(arc)
+    def add(identity: str, operator: Operator, before: list[Station]) -> Station:
+        station = Station(identity, operator, before=before)
         stations.append(station)
         return station
 
@@ -68,9 +64,9 @@ def build_graph(
         end = add(
             "final-gate", FinalGateKernel(plan.schema, firm_ends=plan.properties.firm_ends), [end]
         )
-    outlet = Arc(None, 0)
-    end.outputs.append(outlet)
-    return QueryGraph(stations, sources, outlet, end), plan
+    graph = QueryGraph(stations, sources, end)
+    graph.fuse()
+    return graph, plan
 
 
 def _refuse_two_meanings(plan: Node) -> None:

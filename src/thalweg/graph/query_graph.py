@@ -1,24 +1,29 @@
-"""The query graph: stations joined by arcs, and the cycle that runs them.
+"""The query graph: operators joined by arcs, and the cycle that runs them.
 
-    1. execute the current station
+    1. execute the current operator
     2. select the next one by the rule in its row of the state table
 
-The cycle ends when no rule finds anything to do; then every buffer is empty. Rules are looked up at
-each step, so they can be changed while the graph runs.
+A rule that finds nothing to do returns control to the scheduler, which goes on with another part of
+the same component that has input. When there is none, every buffer is empty.
 
-Two ways in: `offer` and `run` take one batch after the other; `admit` lets a source take several
-batches or none, and `send` then passes each of them on.
+Two ways in: `offer` and `run` take batches as they are, all of them or a number of steps; `admit`
+lets a source take several batches or none, and `send` then passes them on.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from time import perf_counter
 
 from thalweg.errors import PlanError, StateError, did_you_mean
-from thalweg.graph.arcs import Arc
-from thalweg.graph.selection import RULES
+from thalweg.graph.arcs import AppendBuffer, Arc
+from thalweg.graph.forks import SharedBuffer
+from thalweg.graph.fused import Fused, chains
+from thalweg.graph.rules import ASK, RUN
+from thalweg.graph.state_table import Row, StateTable, strategy_of
 from thalweg.graph.stations import OperatorFigures, Station
+from thalweg.graph.waiting import WAITING, restore_waiting, waiting_rows
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, progress_of_text, progress_text
 from thalweg.operators.base import Slices, StateSize
@@ -28,26 +33,251 @@ __all__ = ["QueryGraph"]
 
 
 class QueryGraph:
-    """Stations in an order where each comes after those it reads; `sources` by name; one arc leads
-    out."""
+    """Stations in an order where each comes after those it reads; `sources` by name; the station
+    whose output is the answer, or several by name."""
 
     def __init__(
-        self, stations: list[Station], sources: dict[str, Station], outlet: Arc, end: Station
+        self,
+        stations: Sequence[Station],
+        sources: Mapping[str, Station],
+        ends: Station | Mapping[str, Station],
     ) -> None:
-        self.stations = stations
-        self._sources = sources
-        self._inlets: dict[str, Arc] = {}
-        self._outlet = outlet
-        self.end = end
-        """The station whose output is the answer."""
-        for name, station in sources.items():
-            arc = Arc(station, 0)
-            station.inputs.append(arc)
-            self._inlets[name] = arc
+        self.stations = list(stations)
+        self.sources = dict(sources)
+        self._ends = {"": ends} if isinstance(ends, Station) else dict(ends)
+        self._inlets: dict[str, AppendBuffer] = {}
+        self._outlets: dict[str, Arc] = {}
+        self.state = StateTable()
+        """The rows that the cycle reads."""
+        self._row_of: dict[Station, Row] = {}
+        self._fork_of: dict[Station, Row] = {}
+        self._breaks: dict[tuple[str, str], list[tuple[Row, Row, Arc]]] = {}
+        self._order: list[Row] = []
+        self._reach: dict[str, list[Row]] = {}
+        self._steepness: dict[str, float] = {}
+        self._current: tuple[Row, bool] | None = None
+        self._join_up()
+
+    # ------------------------------------------------------------------------------------------
+    # topology
+
+    def _join_up(self) -> None:
+        for name, station in self.sources.items():
+            self._inlets[name] = AppendBuffer()
+            station.inputs = [self._inlets[name]]
+        readers = self.readers()
+        for station in self.stations:
+            row = Row(station.id, station)
+            self.state.add(row)
+            self._row_of[station] = row
+            outs = sum(end is station for end in self._ends.values())
+            shared = SharedBuffer() if len(readers[station]) + outs > 1 else None
+            if shared is not None:
+                station.output = shared
+            if len(readers[station]) > 1:
+                self._add_fork(station)
+        for station in self.stations:
+            if station not in self.sources.values():
+                station.inputs = [self._new_reader(above) for above in station.before]
+                for above, arc in zip(station.before, station.inputs, strict=True):
+                    self.state.link(self._row_before(above), self._row_of[station], arc)
+        for name, station in self._ends.items():
+            self._outlets[name] = self._new_reader(station)
+        self._changed()
+
+    def _add_fork(self, station: Station) -> Row:
+        taken = len(self._fork_of)
+        fork = Row("fork" if not taken else f"fork-{taken + 1}", None)
+        self.state.add(fork)
+        self._fork_of[station] = fork
+        self.state.link(self._row_of[station], fork, AppendBuffer())
+        return fork
+
+    def _row_before(self, station: Station) -> Row:
+        """The row that gives control to the readers of a station."""
+        return self._fork_of.get(station, self._row_of[station])
+
+    @staticmethod
+    def _new_reader(station: Station) -> Arc:
+        output = station.output
+        return output.add_reader() if isinstance(output, SharedBuffer) else output
+
+    def readers(self) -> dict[Station, list[Station]]:
+        """Who reads each station, once for every port."""
+        found: dict[Station, list[Station]] = {station: [] for station in self.stations}
+        for station in self.stations:
+            for above in station.before:
+                found[above].append(station)
+        return found
+
+    def _changed(self) -> None:
+        """Rows or their links have changed: the scheduler goes by the new ones."""
+        self._current = None
+        self._reach.clear()
+        # Downstream first: what is nearest to the output holds the fewest rows back.
+        self._order = [row for row in self.state if row.station is not None][::-1]
+        self._order.sort(key=lambda row: -self._steepness.get(row.name, float("-inf")))
+
+    def components(self) -> list[list[str]]:
+        """The operators of each weakly connected part: what can be scheduled by itself."""
+        part: dict[Station, set[Station]] = {}
+        for station in self.stations:
+            joined = {station}
+            for above in station.before:
+                joined |= part[above]
+            for member in joined:
+                part[member] = joined
+        seen: list[set[Station]] = []
+        for station in self.stations:
+            if not any(part[station] is known for known in seen):
+                seen.append(part[station])
+        return [[station.id for station in self.stations if station in known] for known in seen]
+
+    # ------------------------------------------------------------------------------------------
+    # strategies
 
     @property
-    def sources(self) -> dict[str, Station]:
-        return self._sources
+    def end(self) -> Station:
+        """The station whose output is the answer."""
+        (station,) = self._ends.values()
+        return station
+
+    def use(
+        self,
+        strategy: str,
+        *,
+        k: int | None = None,
+        among: Iterable[str] | None = None,
+        reason: str = "",
+    ) -> None:
+        """Run the operators of these ids, or all, by another strategy, from the next step on.
+
+        Round-robin runs on paths, so that it sets break points where operators meet or divide.
+        """
+        strategy_of(strategy, k)
+        names = list(among) if among is not None else [row.name for row in self.state]
+        rows = [self._row_named(name) for name in names]
+        if strategy == "round-robin":
+            for row in rows:
+                self._break_into_paths(row)
+            rows = [row for row in rows if row.is_path]
+        for row in rows:
+            self.state.set_rule(row.name, strategy, k, reason)
+
+    def _break_into_paths(self, row: Row) -> None:
+        if row.station is None:
+            for behind in dict.fromkeys(row.succ):
+                self.set_break(row.name, behind.name)
+            for above in row.pred:
+                self.set_break(above.name, row.name)
+        elif len(row.pred) > 1:
+            for above in dict.fromkeys(row.pred):
+                self.set_break(above.name, row.name)
+
+    def _row_named(self, name: str) -> Row:
+        """The row of an operator; one that is part of a fused row is taken out of it."""
+        if name not in self.state:
+            for row in list(self.state):
+                if isinstance(row.station, Fused) and any(
+                    m.id == name for m in row.station.members
+                ):
+                    self._split(row)
+        return self.state[name]
+
+    def set_break(self, before: str, behind: str) -> None:
+        """Let the arc between two operators be sink of one part and source of the next; rows that
+        are in it stay there."""
+        first, second = self._row_named(before), self._row_named(behind)
+        links = [
+            (first, second, arc)
+            for row, arc in zip(second.pred, second.feeds, strict=True)
+            if row is first
+        ]
+        if not links:
+            if (before, behind) in self._breaks:
+                return
+            raise PlanError(f"no arc leads from {before} to {behind}.")
+        for row, other, arc in links:
+            self.state.unlink(row, other, arc)
+        self._breaks[before, behind] = links
+        self._changed()
+
+    def remove_break(self, before: str, behind: str) -> None:
+        """The inverse of `set_break`."""
+        links = self._breaks.pop((before, behind), None)
+        if links is None:
+            raise PlanError(f"there is no break point between {before} and {behind}.")
+        for row, other, arc in links:
+            self.state.link(row, other, arc)
+        for row in {links[0][0], links[0][1]}:
+            if row.strategy == "round-robin" and not row.is_path:
+                self.state.set_rule(row.name, "breadth-first")
+        self._changed()
+
+    @property
+    def breaks(self) -> list[tuple[str, str]]:
+        """The arcs that are break points: operator before and operator behind."""
+        return list(self._breaks)
+
+    def prefer(self, steepness: Mapping[str, float]) -> None:
+        """Let the scheduler run the part with the steepest fall of bytes first, by the name of the
+        row it begins with; without any, the part nearest to the output."""
+        self._steepness = dict(steepness)
+        self._changed()
+
+    def fuse(self) -> None:
+        """Run row operators in a row as one row of the table."""
+        for chain in chains(self.stations, self.readers()):
+            rows = [self._row_of[member] for member in chain]
+            linked = all(a.succ == (b,) for a, b in pairwise(rows))
+            empty = all(not row.station.port() >= 0 for row in rows if row.station is not None)
+            if linked and empty and all(row.name in self.state for row in rows):
+                fused = Row("+".join(row.name for row in rows), Fused(chain))
+                self._replace(rows, [fused])
+
+    def _split(self, fused: Row) -> None:
+        assert isinstance(fused.station, Fused)
+        rows = [Row(member.id, member) for member in fused.station.members]
+        for row, behind in pairwise(rows):
+            assert behind.station is not None
+            self.state.link(row, behind, behind.station.inputs[0])
+        self._replace([fused], rows)
+
+    def _replace(self, old: list[Row], new: list[Row]) -> None:
+        """Put rows in the place of others: one fused row for several, or several for one."""
+        first, last = old[0], old[-1]
+        new[0].pred, new[0].feeds, new[-1].succ = first.pred, first.feeds, last.succ
+        for above in first.pred:
+            above.succ = tuple(new[0] if row is first else row for row in above.succ)
+        for behind in last.succ:
+            behind.pred = tuple(new[-1] if row is last else row for row in behind.pred)
+        for row in new:
+            row.strategy, row.k, row.reason = first.strategy, first.k, first.reason
+            row.settle()
+            members = row.station.members if isinstance(row.station, Fused) else [row.station]
+            for station in members:
+                if isinstance(station, Station):
+                    self._row_of[station] = row
+        ordered: list[Row] = []
+        for row in self.state:
+            if row is first:
+                ordered += new
+            elif row not in old:
+                ordered.append(row)
+        self.state.order(ordered)
+        for pair, links in self._breaks.items():
+            swapped = {id(first): new[0], id(last): new[-1]}
+            self._breaks[pair] = [
+                (swapped.get(id(a), a), swapped.get(id(b), b), arc) for a, b, arc in links
+            ]
+        self._changed()
+
+    def table(self) -> str:
+        """The state table as text."""
+        return self.state.text()
+
+    # ------------------------------------------------------------------------------------------
+    # flow
 
     def offer(self, source: str, batch: Batch) -> None:
         """Put a batch in front of a source."""
@@ -55,54 +285,106 @@ class QueryGraph:
             raise PlanError(
                 f"the query has no source {source!r}{did_you_mean(source, self._inlets)} Sources: {', '.join(self._inlets)}."
             )
-        self._inlets[source].buffer.append(batch)
+        self._inlets[source].put(batch)
 
-    def run(self) -> list[Batch]:
-        """Work until every buffer is empty; the batches that came out."""
+    def run(self, steps: int | None = None) -> list[Batch]:
+        """Work until every buffer is empty, or for so many steps; the batches that came out."""
         try:
-            for station in self._sources.values():
-                self._work(station if station.more else None)
+            current, run = self._current or (None, ASK)
+            self._work(current, self._order, run=run, steps=steps)
         except BaseException:
             # A source that refuses a batch refuses it whole: nothing of it is left behind.
             for inlet in self._inlets.values():
-                inlet.buffer.clear()
+                inlet.clear()
+            self._current = None
             raise
-        return self._answers()
+        return self.taken("") if "" in self._outlets else []
 
     def admit(self, source: str, batches: Sequence[Batch]) -> list[Batch]:
         """What a source makes of these batches. When it refuses one it refuses all, and nothing has
         changed."""
-        station = self._sources[source]
+        station = self.sources[source]
         assert isinstance(station.operator, IngressKernel)
-        begin = time.perf_counter()
+        begin = perf_counter()
         admitted = station.operator.admit(batches)
-        station.seconds += time.perf_counter() - begin
+        station.seconds += perf_counter() - begin
         station.batches += len(batches)
         station.elements_in += sum(map(len, batches))
         return admitted
 
-    def send(self, source: str, admitted: Batch) -> list[Batch]:
-        """Pass on a batch that its source has admitted, and work until every buffer is empty; the
+    def send(self, source: str, *admitted: Batch) -> list[Batch]:
+        """Pass on batches that their source has admitted, and work until every buffer is empty; the
         batches that came out."""
-        station = self._sources[source]
-        station.pass_on(admitted)
-        self._work(RULES[station.rule](station))
-        return self._answers()
+        station = self.sources[source]
+        for batch in admitted:
+            station.pass_on(batch)
+        self._work(self._row_of[station], self._reached(source), run=ASK)
+        return self.taken("") if "" in self._outlets else []
 
-    def _work(self, current: Station | None) -> None:
-        while current is not None:
-            current.execute()
-            current = RULES[current.rule](current)
+    def _work(
+        self, row: Row | None, order: list[Row], *, run: bool, steps: int | None = None
+    ) -> None:
+        """The cycle. `order` is where the scheduler looks for input when a rule returns control."""
+        by_steepness = bool(self._steepness)
+        while True:
+            while row is not None:
+                if run:
+                    if steps is not None and row.station is not None:
+                        if not steps:
+                            self._current = (row, RUN)
+                            return
+                        steps -= 1
+                    row.step()
+                row, run = row.rule(row)
+                if by_steepness and row is not None and not row.pred:
+                    row = None  # the scheduler decides anew who goes first
+            for candidate in order:
+                if candidate.more():
+                    row, run = candidate, RUN
+                    break
+            else:
+                self._current = None
+                return
 
-    def _answers(self) -> list[Batch]:
-        out = list(self._outlet.buffer)
-        self._outlet.buffer.clear()
-        return out
+    def _reached(self, source: str) -> list[Row]:
+        """The rows behind a source, in the order of the scheduler."""
+        known = self._reach.get(source)
+        if known is None:
+            reached = {self.sources[source]}
+            for station in self.stations:
+                if not reached.isdisjoint(station.before):
+                    reached.add(station)
+            rows = {self._row_of[station] for station in reached}
+            known = self._reach[source] = [row for row in self._order if row in rows]
+        return known
+
+    def taken(self, name: str) -> list[Batch]:
+        """The batches that have come out under a name since the last call."""
+        outlet = self._outlets[name]
+        if not outlet.size():
+            return []
+        return [outlet.take() for _ in range(outlet.size())]
+
+    @property
+    def waiting(self) -> int:
+        """How many batches wait on arcs inside the graph: none after `send`, or `run` without a
+        number of steps."""
+        return sum(arc.size() for station in self.stations for arc in station.inputs)
+
+    # ------------------------------------------------------------------------------------------
+    # state
 
     def snapshot(self) -> dict[str, Slices]:
-        return {station.id: station.operator.snapshot() for station in self.stations}
+        """All state; what waits on arcs is a part of it."""
+        state = {station.id: station.operator.snapshot() for station in self.stations}
+        if self.waiting:
+            state[WAITING] = waiting_rows(self.stations)
+        return state
 
-    def restore(self, state: dict[str, Slices]) -> None:
+    def restore(self, state: Mapping[str, Slices]) -> None:
+        """Back to a snapshot of the same operators."""
+        state = dict(state)
+        waiting = state.pop(WAITING, {})
         known = {station.id for station in self.stations}
         if known != set(state):
             raise StateError(
@@ -110,6 +392,7 @@ class QueryGraph:
             )
         for station in self.stations:
             station.operator.restore(state[station.id])
+        restore_waiting(self.stations, waiting)
 
     def figures(self) -> dict[str, OperatorFigures]:
         """What each operator has done and keeps, by id."""

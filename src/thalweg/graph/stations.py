@@ -1,16 +1,16 @@
 """Stations: operators with their arcs, the nodes of the query graph.
 
-A station that several others read puts each batch on every arc that leaves it; batches are
-immutable, so nothing is copied. `more` says that it has input, `yields` that a station after it has
-some of its output to work on.
+A station takes batches from its input arcs and puts answers on one output arc. Where several
+operators read it, that arc is a `SharedBuffer`: the answer is stored once.
 """
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from time import perf_counter
 
-from thalweg.graph.arcs import Arc
+from thalweg.graph.arcs import AppendBuffer, Arc
+from thalweg.graph.forks import SharedBuffer
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.operators.base import Operator
@@ -36,66 +36,114 @@ class OperatorFigures:
         )
 
 
-@dataclass(eq=False, slots=True)
 class Station:
-    """One row of the state table: an operator, the stations before and after it, and the name of
-    its selection rule."""
+    """An operator, the arcs it reads by port, the arc it writes, and what it has done."""
 
-    id: str
-    operator: Operator
-    rule: str = "breadth-first"
-    inputs: list[Arc] = field(default_factory=list)
-    outputs: list[Arc] = field(default_factory=list)
-    before: list[Station] = field(default_factory=list)
-    batches: int = 0
-    elements_in: int = 0
-    elements_out: int = 0
-    retractions: int = 0
-    seconds: float = 0.0
-    received: dict[int, Progress] = field(default_factory=dict)
-    """By port: the progress that has arrived."""
-    passed: Progress = NO_PROGRESS
-    """The progress that was passed on."""
+    __slots__ = (
+        "batches",
+        "before",
+        "elements_in",
+        "elements_out",
+        "id",
+        "inputs",
+        "operator",
+        "output",
+        "passed",
+        "received",
+        "retractions",
+        "seconds",
+    )
 
-    @property
-    def more(self) -> bool:
-        """There is input. No operator waits for order, so input on any port will do."""
-        return any(arc.buffer for arc in self.inputs)
+    def __init__(
+        self, identity: str, operator: Operator, *, before: list[Station] | None = None
+    ) -> None:
+        self.id = identity
+        self.operator = operator
+        self.before: list[Station] = before or []
+        """The stations it reads, by port."""
+        self.inputs: list[Arc] = []
+        self.output: Arc | SharedBuffer = AppendBuffer()
+        self.batches = 0
+        self.elements_in = 0
+        self.elements_out = 0
+        self.retractions = 0
+        self.seconds = 0.0
+        self.received: dict[int, Progress] = {}
+        """By port: the progress that has arrived."""
+        self.passed = NO_PROGRESS
+        """The progress that was passed on."""
 
-    @property
-    def yields(self) -> Station | None:
-        """A station after this one that has input, if there is one."""
-        for arc in self.outputs:
-            if arc.head is not None and arc.buffer:
-                return arc.head
-        return None
+    def __repr__(self) -> str:
+        return f"Station({self.id})"
 
-    def execute(self) -> None:
-        """Take one batch in, put the answer out."""
-        for arc in self.inputs:
-            if arc.buffer:
-                batch = arc.buffer.popleft()
-                begin = time.perf_counter()
-                answer = self.operator.process(arc.port, batch)
-                self.seconds += time.perf_counter() - begin
-                self.batches += 1
-                self.elements_in += len(batch)
-                self.received[arc.port] = self.received.get(arc.port, NO_PROGRESS).merge(
-                    batch.progress
-                )
-                self.pass_on(answer)
-                return
+    def port(self) -> int:
+        """The port to take from next, -1 when there is nothing to do. No operator waits for order,
+        so input on any port will do."""
+        for port, arc in enumerate(self.inputs):
+            if arc.size():
+                return port
+        return -1
+
+    def execute(self, most: int | None = None) -> int:
+        """Take one batch in, or at most so many elements of it, and put the answer out; how many
+        elements were taken."""
+        port = self.port()
+        if port < 0:
+            return 0
+        return self.work(port, self.take(port, most))
+
+    def take(self, port: int, most: int | None) -> Batch:
+        """The batch at the front of an input; with a limit, as many elements as wait up to it."""
+        arc = self.inputs[port]
+        batch = arc.take(most)
+        if most is None or not arc.size():
+            return batch
+        parts, room = [batch], most - len(batch.start)
+        while arc.size() and len(arc.peek().start) <= room:
+            parts.append(arc.take())
+            room -= len(parts[-1].start)
+        return batch if len(parts) == 1 else Batch.concat(parts, batch.schema)
+
+    def work(self, port: int, batch: Batch) -> int:
+        """Put out what follows from a batch."""
+        begin = perf_counter()
+        answer = self.operator.process(port, batch)
+        self.seconds += perf_counter() - begin
+        count = len(batch.start)
+        self.note(port, batch.progress, count)
+        self.pass_on(answer)
+        return count
+
+    def note(self, port: int, progress: Progress, count: int) -> None:
+        """Count a batch that was taken."""
+        self.batches += 1
+        self.elements_in += count
+        received = self.received.get(port)
+        if received is None:
+            self.received[port] = progress
+        elif progress is not received:
+            self.received[port] = received.merge(progress)
 
     def pass_on(self, answer: Batch) -> None:
-        """Put an answer out, if it says something: rows, or a promise that was not made before."""
-        self.elements_out += len(answer)
-        self.retractions += 0 if answer.is_adjust is None else int(answer.is_adjust.sum())
-        advanced = self.passed.merge(answer.progress)
-        if not len(answer) and advanced == self.passed:
-            return
+        """Put an answer out, if it says something."""
+        if self.says_something(answer):
+            self.output.put(answer)
+
+    def says_something(self, answer: Batch) -> bool:
+        """Count an answer; whether it has rows, or a promise that was not made before."""
+        count = len(answer.start)
+        if count:
+            self.elements_out += count
+            if answer.is_adjust is not None:
+                self.retractions += int(answer.is_adjust.sum())
+        progress, passed = answer.progress, self.passed
+        if progress is passed:
+            return count > 0
+        advanced = passed.merge(progress)
+        if advanced is passed or advanced == passed:
+            return count > 0
         self.passed = advanced
-        for out in self.outputs:
-            out.buffer.append(answer)
+        return True
 
     def count_anew(self) -> None:
         """Forget what was counted; figures are then of what comes."""

@@ -53,6 +53,8 @@ class Operator(ABC):
     """A kernel with `ports` inputs. `schema` is that of its output."""
 
     ports: int = 1
+    row_by_row: bool = False
+    """Whether each row is answered by itself, at once and without state."""
     schema: pa.Schema
 
     @abstractmethod
@@ -63,6 +65,10 @@ class Operator(ABC):
         """For each input the least promise that would let this operator promise `time`, as things
         stand: what holds it back."""
         return (time,) * self.ports
+
+    def lacks(self) -> tuple[str, ...]:
+        """In words: what is missing for an answer besides a promise of its inputs."""
+        return ()
 
     def snapshot(self) -> Slices:
         """All state, as Arrow."""

@@ -98,7 +98,7 @@ class BucketAggregateKernel(GridOperator):
     """
     >>> import thalweg as tw
     >>> events = tw.source("s", {"v": "int64"}, insert_only=True)
-    >>> query = events.sliding(10, 5).aggregate(most=tw.max_("v"), strategy="adaptive")
+    >>> query = events.sliding(10, 5).using("adaptive").aggregate(most=tw.max_("v"))
     >>> tw.table(query, {"s": [tw.point({"v": 1}, 2), tw.point({"v": 3}, 7)]})
     [(-5, 5, {'most': 1}), (0, 10, {'most': 3}), (5, 15, {'most': 3})]
     """

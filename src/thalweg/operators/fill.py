@@ -28,7 +28,7 @@ class FillKernel(RegroupKernel):
     """
     >>> import thalweg as tw
     >>> grouped = tw.source("s", {"k": "string"}).group_by("k")
-    >>> query = grouped.tumbling(10).aggregate(n=tw.count(), fill=["a", "b"])
+    >>> query = grouped.tumbling(10).fill(["a", "b"]).aggregate(n=tw.count())
     >>> tw.table(query, {"s": [tw.point({"k": "a"}, 2), tw.point({"k": "b"}, 12)]})
     [(0, 10, {'k': 'a', 'n': 1}), (0, 10, {'k': 'b', 'n': 0}), (10, 20, {'k': 'a', 'n': 0}), (10,
     20, {'k': 'b', 'n': 1})]

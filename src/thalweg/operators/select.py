@@ -27,6 +27,8 @@ class SelectKernel(Operator):
     [(0, 9, {'bits': 16})]
     """
 
+    row_by_row = True
+
     def __init__(self, node: Select) -> None:
         self.schema = node.schema
         self._columns = node.columns

@@ -28,6 +28,8 @@ class SelectManyKernel(Operator):
     [(0, 9, {'half': 1.0}), (0, 9, {'half': 1.0})]
     """
 
+    row_by_row = True
+
     def __init__(self, node: SelectMany) -> None:
         self.schema = node.schema
         self._node = node

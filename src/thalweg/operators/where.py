@@ -22,6 +22,8 @@ class WhereKernel(Operator):
     [(1, 9, {'len': 41})]
     """
 
+    row_by_row = True
+
     def __init__(self, node: Where) -> None:
         self.schema = node.schema
         self._predicate = node.predicate

@@ -169,7 +169,7 @@ def _as_wanted(
         )
     if wanted not in possible:
         raise WindowError(
-            f"strategy={wanted!r} cannot evaluate this window; possible: {', '.join(possible)}. Partial results need bounded "
+            f"using({wanted!r}): cannot evaluate this window; possible: {', '.join(possible)}. Partial results need bounded "
             "aggregates over points (sliding(...), or points()) of a source that is declared insert_only; differential ones need "
             "counts and integer sums."
         )

@@ -18,6 +18,7 @@ import pyarrow as pa
 from thalweg.errors import InputError, PlanError, StateError
 from thalweg.graph.build import build_graph
 from thalweg.graph.stations import OperatorFigures
+from thalweg.graph.stuck import StuckInputs
 from thalweg.graph.why import Why, explain_wait
 from thalweg.io.events import Feed, batches_from
 from thalweg.io.records import LETTERS, Records
@@ -111,6 +112,7 @@ class Engine:
             consistency, 0 if hold is None else duration_us(hold, what="hold")
         )
         self._graph, self._plan = build_graph(self.query, self._consistency)
+        self._stuck = StuckInputs(self._graph)
         self._clock = clock
         self._now = now
         self._busy = 0.0
@@ -208,6 +210,7 @@ class Engine:
         except BaseException as reason:
             self._broken = reason
             raise
+        self._stuck.observe()
         self._busy += self._clock() - begin
         if self._on_late is not None and self._ingress(source).ledger.tables:
             self._on_late(source, self.late(source))
@@ -258,13 +261,16 @@ class Engine:
     def punctuate(self, source: str, pattern: Punctuation) -> list[Batch]:
         """No row of a source that matches a pattern will come any more; what came out.
 
-        A linear or group-wise linear pattern is a CTI. Any other is kept at the input: a row that
-        matches it is late.
+        A linear or group-wise linear pattern is a CTI, upper bounds on columns are a promise over
+        those columns. Any other is kept at the input: a row that matches it is late.
         """
         promise = pattern.to_cti()
         if promise is not None:
             return self.push(source, promise)
         self._refuse_if_broken()
+        boxes = pattern.to_boxes()
+        if boxes:
+            return self.push(source, Batch.empty(self._schema_of(source), Progress(boxes=boxes)))
         self._ingress(source).guard(pattern)
         return []
 
@@ -318,6 +324,7 @@ class Engine:
         late = sum(self.late_count(name) for name in self.sources)
         kernels = [self._ingress(name) for name in self.sources]
         warned = tuple(text for kernel in kernels for text in kernel.warnings.values())
+        warned += tuple(self._stuck.warnings())
         aside = sum(kernel.quarantined.count for kernel in kernels)
         counts = self._counts
         dead = sum(feed.dead for several in self._records.values() for feed in several)

@@ -14,8 +14,8 @@ from thalweg.errors import StateError
 from thalweg.model.progress import Progress, progress_of_text, progress_text
 from thalweg.model.rows import Rows, empty_rows
 from thalweg.operators.base import Slices
-from thalweg.plan.explain import plan_text
-from thalweg.plan.nodes import Node, Source, walk
+from thalweg.plan.explain import operator_ids
+from thalweg.plan.nodes import Node
 
 __all__ = [
     "fingerprint",
@@ -27,19 +27,17 @@ __all__ = [
     "unpack",
 ]
 
-_FORMAT = b"thalweg-snapshot-1"
+_FORMAT = b"thalweg-snapshot-2"
+_OLDER = (b"thalweg-snapshot-1",)
 _SCHEMA = pa.schema([("operator", pa.string()), ("slice", pa.string()), ("rows", pa.binary())])
 
 
 def fingerprint(plan: Node, consistency: str) -> str:
-    """What a snapshot must agree on with the query it is restored into: the plan, and what its
-    sources declare."""
-    sources = "\n".join(
-        f"{n.name}: {n.columns} {n.ingress} {n.declared}"
-        for n in walk(plan)
-        if isinstance(n, Source)
-    )
-    return hashlib.sha256(f"{plan_text(plan)}\n{sources}\n{consistency}".encode()).hexdigest()
+    """What a snapshot must agree on with the query it is restored into: the signatures of all
+    operators, sources with what they declare among them, and who reads whom."""
+    ids = operator_ids(plan)
+    parts = [f"{ids[node]} {node.signature} reads {[ids[n] for n in node.inputs]}" for node in ids]
+    return hashlib.sha256("\n".join([*parts, consistency]).encode()).hexdigest()
 
 
 def _blob(rows: Rows) -> bytes:
@@ -100,6 +98,11 @@ def unpack(snapshot: bytes, mark: str) -> dict[str, Slices]:
     except (pa.ArrowInvalid, OSError) as reason:
         raise StateError(f"these bytes are no snapshot: {reason}.") from reason
     metadata = table.schema.metadata or {}
+    if metadata.get(b"format") in _OLDER:
+        raise StateError(
+            "the snapshot was written by an older version, whose state this one cannot read; "
+            "finish the query with the version that wrote it, or start it anew."
+        )
     if metadata.get(b"format") != _FORMAT:
         raise StateError("these bytes are no snapshot of this version.")
     if metadata.get(b"plan") != mark.encode():

@@ -240,7 +240,8 @@ class _Cutter:
         # Revisions arrive as adjusts, and the promise of each bucket beside them: nothing is left
         # to be checked.
         facts = placed.plan.properties.but(
-            insert_only=placed.plan.never_revises and placed.plan.properties.insert_only
+            progressing=tuple(sorted(placed.plan.progressing)),
+            insert_only=placed.plan.never_revises and placed.plan.properties.insert_only,
         )
         leaf = Source(
             f"fragment-{fragment.number}", placed.plan.schema, Ingress(trusted=True), facts
@@ -361,12 +362,13 @@ def _source_of(node: Node) -> Source:
 
 
 def _needs_order(source: Source) -> bool:
-    """Promises per partition, or from observed times of rows that may be adjusted, and quarantine
-    need the rows in one order."""
+    """Promises per partition, about columns, or from observed times of rows that may be adjusted, and
+    quarantine need the rows in one order."""
     policy = source.ingress
     return (
         policy.partition is not None
         or policy.quarantine is not None
+        or bool(source.declared.progressing)
         or (policy.observes and not source.declared.insert_only)
     )
 

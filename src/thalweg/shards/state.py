@@ -1,7 +1,7 @@
 """A fragment's state in Spark's state store: one entry per slice, and a directory that says which
 there are.
 
-    "directory"     crc, {"token", "plan": {operator: signature}, "slices": {name: [version, crc]}}
+    "directory"     crc, {"format", "token", "plan": {operator: signature}, "slices": {name: [version, crc]}}
     slice name      Arrow bytes
 
 A micro-batch writes the slices it touched, removes those a CTI let go of, and writes the directory.
@@ -27,6 +27,8 @@ __all__ = ["Memory", "SliceStore", "Store", "carried_over"]
 
 _DIRECTORY = "directory"
 _DIGITS = 8
+STATE_FORMAT = 2
+"""Raised when signatures or slices change their meaning; then CHANGELOG.md says so."""
 
 
 def _checksum(text: bytes) -> bytes:
@@ -97,6 +99,11 @@ class SliceStore:
                 f"{self._where}: the directory of the state is damaged (checksum); restore the checkpoint."
             )
         directory: dict[str, Any] = json.loads(blob[_DIGITS:])
+        if directory.get("format", 1) != STATE_FORMAT:
+            raise StateError(
+                f"{self._where}: the checkpoint was written by another version (state format {directory.get('format', 1)}; "
+                f"this version reads {STATE_FORMAT}). Let the version that wrote it finish, or start with a new checkpoint."
+            )
         return directory
 
     def _catch_up(self, directory: dict[str, Any]) -> None:
@@ -145,7 +152,12 @@ class SliceStore:
             marks[name] = (version, checksum)
         for name in memory.marks.keys() - slices.keys():
             self._store.removeKey((name,))
-        directory = {"token": version, "plan": dict(plan), "slices": marks}
+        directory = {
+            "format": STATE_FORMAT,
+            "token": version,
+            "plan": dict(plan),
+            "slices": marks,
+        }
         text = json.dumps(directory).encode()
         self._store.updateValue((_DIRECTORY,), (_checksum(text) + text,))
         memory.rows, memory.marks, memory.token = dict(slices), marks, version

@@ -297,7 +297,7 @@ def _aggregate(
         calls["count"] = count()
     with context.text.at(select.args.get("group") or select.expressions[0]):
         windowed = window.apply(GroupedStream(stream.node, grouping.columns))
-        parts = [windowed.aggregate(**calls)] if calls else []  # type: ignore[arg-type]  # none is called fill
+        parts = [windowed.aggregate(calls)] if calls else []
         parts += [answer(windowed, call, name) for name, call in reader.modules.items()]
         made = together(parts, grouping.columns)
     return Relation(made, tuple(Field(name, Column(name)) for name in made.schema.names))

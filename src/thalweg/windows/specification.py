@@ -91,9 +91,7 @@ def ticks(size: Size, what: str) -> int:
             f"{what}: {size!r} counts rows, but the window is over time; write a duration, or over=rows()."
         )
     if size is None:
-        raise WindowError(
-            f"{what}: a duration is missing; everything so far is landmark(slide=...)."
-        )
+        raise WindowError(f"{what}: a duration is missing; everything so far is landmark(hop=...).")
     found = duration_us(size, what=what)
     if found <= 0:
         raise WindowError(f"{what} must be positive; got {size!r}.")
@@ -122,8 +120,8 @@ def check_slide(range_: int, slide: int, what: str) -> None:
     """A slide beyond the range skips tuples: allowed, but seldom meant."""
     if slide > range_:
         _warn(
-            f"{what}: the slide {slide} is larger than the range {range_}, so that tuples between two windows are in none. "
-            f"A tumbling window has slide={range_}."
+            f"{what}: the hop {slide} is larger than the size {range_}, so that tuples between two windows are in none. "
+            f"A tumbling window has hop={range_}."
         )
 
 
@@ -133,8 +131,8 @@ def warn_about_panes(range_: int, slide: int, what: str) -> None:
     if range_ // pane > _MANY_PANES:
         rounder = max(slide // 1000 * 1000, 1000)
         _warn(
-            f"{what}: the range {range_} and the slide {slide} have the greatest common divisor {pane}, so that a window has "
-            f"{range_ // pane:,} panes. A slide of {rounder} and a range that is a multiple of it would have {max(range_ // rounder, 1):,}."
+            f"{what}: the size {range_} and the hop {slide} have the greatest common divisor {pane}, so that a window has "
+            f"{range_ // pane:,} panes. A hop of {rounder} and a size that is a multiple of it would have {max(range_ // rounder, 1):,}."
         )
 
 

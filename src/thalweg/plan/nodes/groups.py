@@ -285,7 +285,10 @@ class WindowAggregate(GroupedOperator):
     """The column that tells where a row came from: an adaptive evaluation watches how far sources
     lie apart."""
 
-    not_state: ClassVar[frozenset[str]] = frozenset({"expected", "fill"})
+    evaluation: str | None = None
+    """The strategy that the plan decided on: set once, when it is rewritten (`rules.evaluation`)."""
+
+    not_state: ClassVar[frozenset[str]] = frozenset({"expected", "fill", "strategy"})
 
     def __post_init__(self) -> None:
         require_known(self.keys, self.input.schema, "aggregate")
@@ -293,7 +296,7 @@ class WindowAggregate(GroupedOperator):
             require_known((self.sources,), self.input.schema, "expecting")
             if self.strategy is None or "adaptive" not in self.strategy:
                 raise WindowError(
-                    'expecting(sources=...): only an adaptive evaluation watches sources; say aggregate(strategy="adaptive").'
+                    'expecting(sources=...): only an adaptive evaluation watches sources; say using("adaptive").'
                 )
         if not self.aggregates:
             raise PlanError("aggregate: name at least one aggregate, such as n=count().")
@@ -377,8 +380,13 @@ class WindowAggregate(GroupedOperator):
         yield f"evaluation: {decision.strategy}, {decision.reason}"
         yield from decision.remarks()
 
+    @property
+    def chosen(self) -> str:
+        """The strategy that evaluates the windows."""
+        return self.evaluation if self.evaluation is not None else self.decide().strategy
+
     def decide(self) -> Decision:
-        """How the windows of a hopping aggregate are evaluated."""
+        """How the windows of a hopping aggregate would be evaluated, and why."""
         assert isinstance(self.window, HoppingWindow)
         seen, facts = lifetime_schema(self.input.schema), self.input.properties
         calls = [call for _, call in self.aggregates]

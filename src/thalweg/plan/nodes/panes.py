@@ -192,7 +192,7 @@ def in_panes(node: Node, table: Table | None = None) -> CombinePanes | None:
         or node.fill is not None
     ):
         return None
-    if node.window.size % node.window.hop or node.decide().strategy != "differential":
+    if node.window.size % node.window.hop or node.chosen != "differential":
         return None
     panes = Panes(node.input, node.window, node.aggregates, node.keys, table)
     return CombinePanes(panes, node.window, node.aggregates, node.keys, node.input.schema)

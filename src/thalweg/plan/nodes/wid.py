@@ -173,7 +173,7 @@ class WidAggregate(GroupedOperator):
             raise WindowError(f"strategy: {self.kind} is evaluated in one way only.")
         if self.strategy not in self.strategies:
             raise WindowError(
-                f"strategy={self.strategy!r} cannot evaluate {self.kind}; possible: {', '.join(self.strategies)}. Bins need bounded "
+                f"using({self.strategy!r}): cannot evaluate {self.kind}; possible: {', '.join(self.strategies)}. Bins need bounded "
                 "aggregates over a source that is declared insert_only."
             )
 

@@ -33,6 +33,7 @@ from thalweg.plan.rules import (
     where_below_select,
     where_below_union,
 )
+from thalweg.plan.rules.evaluation import decide
 
 __all__ = ["RULES", "Applied", "Rule", "optimize"]
 
@@ -84,6 +85,7 @@ def optimize(root: Node) -> tuple[Node, list[Applied]]:
         if changed is not None and changed is not root:
             applied.append(Applied(whole.name, root, changed))
             root = changed
+    root = decide(root)
     local = tuple(rule for rule in RULES if rule not in _WHOLE_PLAN)
     while True:
         rewritten = _pass(root, local, applied)

@@ -58,7 +58,7 @@ def _can_share(node: WindowAggregate) -> bool:
         or node.strategy is not None
     ):
         return False
-    return node.decide().strategy == "differential"
+    return node.chosen == "differential"
 
 
 def _shared(group: list[WindowAggregate]) -> dict[Node, Node]:

@@ -1,0 +1,181 @@
+"""Next-operator selection: after an operator has run, which one is next.
+
+A rule reads one row of the state table and answers with a row and whether to run it: `RUN` executes
+that row, `ASK` applies that row's own rule without executing it (this is what backtracking does),
+and (None, ASK) returns control to the scheduler. The moves are those of the literature:
+
+    Forward     the successor, if it can use what was produced
+    Encore      the same operator, if it has more input
+    Backtrack   ask the predecessor that feeds an input which is empty
+
+    depth-first    Forward, Encore, Backtrack
+    breadth-first  Encore, Forward, Backtrack
+    round-robin    Encore, Forward, exit       (only on paths)
+    k-batching     Encore while fewer than k elements were taken, Forward, Backtrack
+
+and each has five forms: `NOS` within a path, `Source` where rows come from outside (nothing to
+backtrack to), `Sink` where rows leave (nothing to go forward to), `Source-Sink` for both, and
+`Fork`, which runs its consumers in turn.
+
+Where operators wait for no order, an operator that was given a batch can always use it, so
+"can use what was produced" is the literature's "the output buffer is not empty".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from thalweg.graph.state_table import Row
+
+__all__ = ["ASK", "FORMS", "RULES", "RUN", "STRATEGIES", "Form", "Rule", "Strategy"]
+
+RUN, ASK = True, False
+
+Next: TypeAlias = "tuple[Row | None, bool]"
+Rule: TypeAlias = "Callable[[Row], Next]"
+Strategy = Literal["depth-first", "breadth-first", "round-robin", "k-batching"]
+Form = Literal["NOS", "Source", "Sink", "Source-Sink", "Fork"]
+STRATEGIES: dict[Strategy, str] = {
+    "depth-first": "DFS",
+    "breadth-first": "BFS",
+    "round-robin": "RR",
+    "k-batching": "DFS",
+}
+"""Each strategy with its short name in the state table; k-batching is depth-first by k elements."""
+FORMS: tuple[Form, ...] = ("NOS", "Source", "Sink", "Source-Sink", "Fork")
+
+_EXIT: Next = (None, ASK)
+
+
+def _backtrack(row: Row) -> Next:
+    """Ask the predecessor that feeds an empty input; of several, one that has something to do."""
+    if len(row.pred) == 1:
+        return row.pred[0], ASK
+    empty = [
+        pred for pred, arc in zip(row.pred, row.feeds, strict=True) if not arc.size()
+    ] or row.pred
+    return next((pred for pred in empty if pred.more()), empty[0]), ASK
+
+
+# depth-first
+
+
+def _depth_first(row: Row) -> Next:
+    if row.yields():
+        return row.succ[0], RUN
+    if row.more():
+        return row, RUN
+    return _backtrack(row)
+
+
+def _depth_first_source(row: Row) -> Next:
+    if row.yields():
+        return row.succ[0], RUN
+    return (row, RUN) if row.more() else _EXIT
+
+
+# breadth-first
+
+
+def _breadth_first(row: Row) -> Next:
+    if row.more():
+        return row, RUN
+    if row.yields():
+        return row.succ[0], RUN
+    return _backtrack(row)
+
+
+def _breadth_first_source(row: Row) -> Next:
+    if row.more():
+        return row, RUN
+    return (row.succ[0], RUN) if row.yields() else _EXIT
+
+
+# round-robin
+
+
+def _round_robin(row: Row) -> Next:
+    if row.more():
+        return row, RUN
+    return (row.succ[0], RUN) if row.yields() else _EXIT
+
+
+# k-batching
+
+
+def _k_batching(row: Row) -> Next:
+    if row.taken < row.k and row.more():
+        return row, RUN
+    row.taken = 0
+    if row.yields():
+        return row.succ[0], RUN
+    # Nothing came of these k elements: the next k, since a predecessor has nothing to add to them.
+    return (row, RUN) if row.more() else _backtrack(row)
+
+
+def _k_batching_source(row: Row) -> Next:
+    if row.taken < row.k and row.more():
+        return row, RUN
+    row.taken = 0
+    if row.yields():
+        return row.succ[0], RUN
+    return (row, RUN) if row.more() else _EXIT
+
+
+# A sink ignores Forward; what remains is the same for all strategies that backtrack.
+
+
+def _sink(row: Row) -> Next:
+    row.taken = 0
+    return (row, RUN) if row.more() else _backtrack(row)
+
+
+def _sink_exit(row: Row) -> Next:
+    row.taken = 0
+    return (row, RUN) if row.more() else _EXIT
+
+
+# A fork runs the next consumer, in turn, that has input.
+
+
+def _next_consumer(row: Row) -> Row | None:
+    consumers = row.succ
+    count = len(consumers)
+    for at in range(row.turn, row.turn + count):
+        consumer = consumers[at % count]
+        if consumer.more():
+            row.turn = (at + 1) % count
+            return consumer
+    return None
+
+
+def _fork(row: Row) -> Next:
+    consumer = _next_consumer(row)
+    if consumer is not None:
+        return consumer, RUN
+    return _backtrack(row) if row.pred else _EXIT
+
+
+def _fork_exit(row: Row) -> Next:
+    consumer = _next_consumer(row)
+    return _EXIT if consumer is None else (consumer, RUN)
+
+
+RULES: dict[tuple[Strategy, Form], Rule] = {
+    ("depth-first", "NOS"): _depth_first,
+    ("depth-first", "Source"): _depth_first_source,
+    ("breadth-first", "NOS"): _breadth_first,
+    ("breadth-first", "Source"): _breadth_first_source,
+    ("round-robin", "NOS"): _round_robin,
+    ("round-robin", "Source"): _round_robin,
+    ("round-robin", "Sink"): _sink_exit,
+    ("round-robin", "Fork"): _fork_exit,
+    ("k-batching", "NOS"): _k_batching,
+    ("k-batching", "Source"): _k_batching_source,
+}
+for _strategy in STRATEGIES:
+    RULES.setdefault((_strategy, "Sink"), _sink)
+    RULES.setdefault((_strategy, "Source-Sink"), _sink_exit)
+    RULES.setdefault((_strategy, "Fork"), _fork)

@@ -1,0 +1,64 @@
+"""Batches that wait on arcs, as a part of a snapshot.
+
+A graph that is run to the end has none. One that is run by steps may be stopped with rows between
+its operators; they are state like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from thalweg.graph.arcs import Arc
+from thalweg.graph.forks import Reader
+from thalweg.graph.stations import Station
+from thalweg.model.batch import Batch
+from thalweg.model.progress import progress_of_text, progress_text
+from thalweg.model.rows import Rows, empty_rows
+from thalweg.operators.base import Slices
+
+__all__ = ["WAITING", "restore_waiting", "waiting_rows"]
+
+WAITING = "(arcs)"
+"""Where a snapshot holds what waits."""
+
+
+def waiting_rows(stations: Iterable[Station]) -> Slices:
+    """What waits, by operator, port and place in the queue."""
+    return {
+        f"{station.id}/{port}/{place}": _rows(batch)
+        for station in stations
+        for port, arc in enumerate(station.inputs)
+        for place, batch in enumerate(_contents(arc))
+    }
+
+
+def restore_waiting(stations: Iterable[Station], waiting: Mapping[str, Rows]) -> None:
+    """Put the batches of a snapshot back on their arcs; nothing else may be on them."""
+    known = {station.id: station for station in stations}
+    for place, rows in sorted(waiting.items(), key=lambda item: int(item[0].rsplit("/", 1)[1])):
+        name, port, _ = place.rsplit("/", 2)
+        arc = known[name].inputs[int(port)]
+        progress = progress_of_text((rows.schema.metadata or {})[b"progress"].decode())
+        batch = Batch.from_table(rows, progress)
+        if isinstance(arc, Reader):
+            arc.put_back(batch)
+        else:
+            arc.put(batch)
+
+
+def _contents(arc: Arc) -> Iterator[Batch]:
+    """The batches of an arc, which stay there."""
+    if isinstance(arc, Reader):
+        yield from arc.contents()
+    else:
+        for _ in range(arc.size()):
+            batch = arc.take()
+            arc.put(batch)
+            yield batch
+
+
+def _rows(batch: Batch) -> Rows:
+    table = batch.to_table().combine_chunks()
+    table = table.replace_schema_metadata({"progress": progress_text(batch.progress)})
+    batches = table.to_batches()
+    return batches[0] if batches else empty_rows(table.schema)
