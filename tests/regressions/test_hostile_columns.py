@@ -8,8 +8,30 @@ import thalweg as tw
 from thalweg.errors import PlanError
 from thalweg.stream import WindowedStream
 
-NAMES = """n c0 s0 x0 t0 rows count _k _of0 _if0 _w _count _mark _since _group _order _read0 _tie0
-_first _beyond _window window""".split()
+NAMES = [
+    "n",
+    "c0",
+    "s0",
+    "x0",
+    "t0",
+    "rows",
+    "count",
+    "_k",
+    "_of0",
+    "_if0",
+    "_w",
+    "_count",
+    "_mark",
+    "_since",
+    "_group",
+    "_order",
+    "_read0",
+    "_tie0",
+    "_first",
+    "_beyond",
+    "_window",
+    "window",
+]
 
 
 def windows(stream: tw.Stream, key: str) -> dict[str, WindowedStream]:
