@@ -22,7 +22,8 @@
     └── StateError                a snapshot that does not belong to this query, or state that a failure has spoilt
 
 A message says where, what was wrong, and what to do. `PlanError` also knows the user's file and
-line. What is legal but seldom meant is a `WindowWarning`; an `EstimateWarning` says that more
+line. What is legal but seldom meant is a `WindowWarning`; input that was passed over is an
+`InputWarning`; an `EstimateWarning` says that more
 events were late than an estimated slack allows.
 """
 
@@ -37,6 +38,7 @@ __all__ = [
     "EvaluationError",
     "ExpressionError",
     "InputError",
+    "InputWarning",
     "LateEventError",
     "LifetimeError",
     "MalformedElementError",
@@ -189,6 +191,10 @@ class SoundnessError(ThalwegError):
 class StateError(ThalwegError):
     """A snapshot that does not fit the query it is restored into, or a query that failed and cannot
     go on."""
+
+
+class InputWarning(UserWarning):
+    """Input that was passed over: a file that is not whole, a link, a file of another format."""
 
 
 class MissingPackageError(ThalwegError, ImportError):

@@ -49,7 +49,7 @@ from thalweg.plan.wid_windows import (
     landmark_windows,
     sliding_windows,
 )
-from thalweg.plan.window_joins import asof_join, multi_join, one_side, window_join
+from thalweg.plan.window_joins import asof_join, is_of_points, multi_join, one_side, window_join
 from thalweg.progress.policies import Estimated, LateBy, LateByRows, Policy, Quarantine, policies_of
 from thalweg.windows import SessionWindow, SnapshotWindow, Window, WindowKind
 from thalweg.windows.counts import count_window
@@ -472,6 +472,13 @@ class Stream:
         if how not in nodes.JOIN_KINDS:
             raise PlanError(
                 f"join: how must be one of {', '.join(nodes.JOIN_KINDS)}{did_you_mean(how, nodes.JOIN_KINDS)} Got {how!r}."
+            )
+        if is_of_points(self.node) and is_of_points(right.node):
+            raise PlanError(
+                "join: rows of both streams are points, which meet only at the same instant. Say over "
+                "which time: window_join(..., window=tw.band(before='10 min', after='10 min')), or "
+                "asof_join(...); for the same instant window=tw.same_window(1); or let rows last, "
+                "set_duration('10 min')."
             )
         left_keys, right_keys = _pairs(on)
         predicate = None if where is None else as_expr(where)

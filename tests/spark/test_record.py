@@ -56,6 +56,7 @@ class Checkpoint:
         """A query runs these batches, as Spark does: offsets, record, sink, commit."""
         mine = ProgressRecord(str(self.folder), query or QUERY)
         mine.check()
+        mine.begin()
         if first == 0:
             self.write("metadata", f'{{"id":"{self.folder.name}-0b5c1a0e"}}')
             self.write("state/0/_metadata/v2/metadata", "v2\n{}")
@@ -81,12 +82,14 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
 
 def test_a_new_checkpoint_is_fine(checkpoint: Checkpoint) -> None:
     checkpoint.check()
+    assert not checkpoint.folder.exists(), "a check leaves nothing behind"
+    ProgressRecord(str(checkpoint.folder), QUERY).begin()
     checkpoint.check()
     assert checkpoint.batches == []
 
 
 def test_a_query_may_be_killed_before_its_first_batch(checkpoint: Checkpoint) -> None:
-    checkpoint.check()
+    ProgressRecord(str(checkpoint.folder), QUERY).begin()
     checkpoint.write("metadata", "{}")
     checkpoint.offsets(0)
     checkpoint.check()

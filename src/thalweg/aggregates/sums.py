@@ -48,6 +48,13 @@ class Count(Aggregate):
     def result(self, parts: Columns, kind: pa.DataType) -> pa.Array:
         return parts[0]
 
+    def of_members(
+        self, values: Values, member: Codes, cell: Codes, cells: int, kind: pa.DataType
+    ) -> pa.Array:
+        there = values.present(values.of)
+        counted = cell if there.all() else cell[there[member]]
+        return pa.array(np.bincount(counted, minlength=cells).astype(np.int64))
+
 
 class _Total(Aggregate):
     """What a sum and an average share: how many values, and their sum."""
@@ -84,6 +91,21 @@ class _Total(Aggregate):
             return [add_by(part, code, size) for part in parts]
         total = _limbs(parts, code, size)
         return _stored(add_by(parts[0], code, size), total)
+
+    def of_members(
+        self, values: Values, member: Codes, cell: Codes, cells: int, kind: pa.DataType
+    ) -> pa.Array:
+        there = values.present(values.of)
+        if not there.all():
+            kept = there[member]
+            member, cell = member[kept], cell[kept]
+        count = pa.array(np.bincount(cell, minlength=cells).astype(np.int64))
+        _, *sums = self.of_rows(values)
+        if not self.is_linear(values.of.type if values.of is not None else None):
+            floats = sums[0].to_numpy(zero_copy_only=False)[member]
+            return self.result(_stored(count, Limbs.of_floats(floats, cell, cells)), kind)
+        added = [pa.array(_added(part.to_numpy()[member], cell, cells)) for part in sums]
+        return self.result([count, *added], kind)
 
     def over_ranges(self, parts: Columns, lo: Codes, hi: Codes) -> Columns:
         if _are_whole(parts):
@@ -181,15 +203,22 @@ def _halves(parts: Columns) -> tuple[Codes, Codes]:
 
 
 def add_by(part: pa.Array, code: Codes, size: int) -> pa.Array:
-    numbers = part.to_numpy()
+    return pa.array(_added(part.to_numpy(), code, size))
+
+
+def _added(numbers: Codes, code: Codes, size: int) -> Codes:
     total = np.zeros(size, np.int64)
-    np.add.at(total, code, numbers)
-    return pa.array(total)
+    if numbers.any():
+        np.add.at(total, code, numbers)
+    return total
 
 
 def add_ranges(part: pa.Array, lo: Codes, hi: Codes) -> pa.Array:
+    numbers = part.to_numpy()
+    if not numbers.any():
+        return pa.array(np.zeros(len(lo), np.int64))
     upto = np.zeros(len(part) + 1, np.int64)
-    np.cumsum(part.to_numpy(), out=upto[1:])  # wrap-around cancels out in the difference
+    np.cumsum(numbers, out=upto[1:])  # wrap-around cancels out in the difference
     return pa.array(np.where(lo < hi, upto[hi] - upto[np.minimum(lo, hi)], 0))
 
 

@@ -68,6 +68,7 @@ class KeyQueue:
         *,
         rates: RateMonitor | None = None,
         costs: CostMonitor | None = None,
+        max_keys: int = 2**31 - 1,
     ) -> None:
         self.memory = memory
         self.rates = rates or RateMonitor()
@@ -78,6 +79,7 @@ class KeyQueue:
             for name, schedule in schedules.items()
         }
         self._main = next(iter(self.readers))
+        self._max_keys = max_keys
         self.size = 0
         self.location = empty
         self._holders = empty
@@ -93,7 +95,7 @@ class KeyQueue:
             self.size = max(self.size, size)
             return
         self.size = size
-        room = max(16, size, 2 * len(self.location))
+        room = max(size, min(max(16, 2 * len(self.location)), self._max_keys))
         self.location = enlarge(self.location, room, -1)
         self._holders = enlarge(self._holders, room, 0)
         self.arrived = enlarge(self.arrived, room, 0)

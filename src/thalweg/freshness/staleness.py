@@ -118,6 +118,10 @@ class StalenessLedger:
         self._since[cell] = since
         self._from[cell] = NEVER if since == NEVER else now
 
+    def withdraw_one(self, cell: int) -> None:
+        """What was taken will not be delivered; the key stays as stale as it is."""
+        self._in_process[cell] -= 1
+
     def pending_since(self) -> Ints:
         """Arrival of the oldest pending update of each cell, NEVER where nothing is pending."""
         return self._since.copy()

@@ -45,7 +45,10 @@ class Partials:
             parts = call.aggregate.of_rows(self._arguments.values(index, rows, start))
             for place, part in zip(places, parts, strict=True):
                 numbers: Numbers = part.to_numpy()
-                columns[place] = numbers if once else numbers * weight
+                if once:
+                    columns[place] = weight if _are_ones(numbers) else numbers
+                else:
+                    columns[place] = numbers * weight
         return columns
 
     def results(self, sums: Numbers) -> list[pa.Array]:
@@ -68,6 +71,10 @@ class Partials:
                 same &= _equal(left, right)
             differ[which[same]] = False
         return differ
+
+
+def _are_ones(numbers: Numbers) -> bool:
+    return bool(len(numbers) and numbers[0] == 1 and numbers[-1] == 1 and (numbers == 1).all())
 
 
 def _equal(left: pa.Array, right: pa.Array) -> Bools:

@@ -17,14 +17,33 @@ from thalweg.expr import Column, Expr, Literal, call, lit
 from thalweg.model.time import INFINITY
 from thalweg.plan.expressions import START, substitute
 from thalweg.plan.join_windows import JoinWindow
-from thalweg.plan.nodes import AlterLifetime, ClipBy, Join, Named, Node, Retime, Select, SetDuration
+from thalweg.plan.nodes import (
+    AlterLifetime,
+    ClipBy,
+    Join,
+    Named,
+    Node,
+    Retime,
+    Select,
+    SetDuration,
+    Source,
+    Where,
+)
 from thalweg.plan.progressing import progresses
 
-__all__ = ["STAMPS", "asof_join", "multi_join", "one_side", "window_join"]
+__all__ = ["STAMPS", "asof_join", "is_of_points", "multi_join", "one_side", "window_join"]
 
 Keys = tuple[tuple[Expr, ...], tuple[Expr, ...]]
 
 STAMPS = ("later", "earlier", "left", "right")
+
+
+def is_of_points(node: Node) -> bool:
+    """Whether the rows of a plan are points as their source gave them: such rows meet those of
+    another stream only at the very same instant."""
+    while isinstance(node, (Where, Select)):
+        node = node.input
+    return isinstance(node, Source) and node.declared.constant_duration == 1
 
 
 def window_join(

@@ -21,6 +21,7 @@ __all__ = ["combined_figures", "combined_why", "read_reports", "stuck_inputs", "
 
 Report = Mapping[str, Any]
 _FRAGMENT = "fragment-"
+_REPORTED = {"fragment", "promise", "notes", "waits", "operators"}
 
 
 def _file(checkpoint: Path) -> Path:
@@ -54,8 +55,15 @@ def read_reports(checkpoint: Path) -> tuple[int, list[Report]]:
     """The number of the last micro-batch that left reports, and the reports."""
     try:
         told = json.loads(_file(checkpoint).read_text(encoding="utf-8"))
-        return int(told["batch"]), list(told["reports"])
-    except (OSError, ValueError, KeyError, TypeError) as reason:
+        reports = told["reports"]
+        for report in reports:
+            if not isinstance(reports, list) or not report.keys() >= _REPORTED:
+                raise ValueError("no report")
+            _slowest([report], report["fragment"])
+            list(_waits([report], report, ()))
+            combined_figures([report])
+        return int(told["batch"]), reports
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as reason:
         raise StateError(
             f"{checkpoint.name} has no report: no query has run a micro-batch with it yet, or it is damaged."
         ) from reason

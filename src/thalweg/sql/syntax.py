@@ -16,6 +16,7 @@ __all__ = [
     "ALL",
     "Amount",
     "Attribute",
+    "Over",
     "Place",
     "StreamUnion",
     "TableFunction",
@@ -109,6 +110,19 @@ class Windowed(exp.Expression):
     """An expression with a window behind it."""
 
     arg_types = {"this": True, "clause": True}  # noqa: RUF012 - sqlglot's way to declare
+
+
+class Over(exp.Expression):
+    """`sum(x) OVER (PARTITION BY k ORDER BY ts RANGE ...)`: `span` is the interval before a row;
+    `rows` where rows are counted instead."""
+
+    arg_types = {  # noqa: RUF012
+        "this": True,
+        "partition": False,
+        "order": False,
+        "span": False,
+        "rows": False,
+    }
 
 
 class StreamUnion(exp.Expression):
