@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import thalweg as tw
-from tests.spark.test_record import QUERY, Checkpoint
+from tests.shards.test_record import QUERY, Checkpoint
 from thalweg.errors import PlanError, StateError
 from thalweg.io.locks import lock_file, unlock_file
 from thalweg.model.batch import Batch

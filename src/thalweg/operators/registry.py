@@ -146,7 +146,7 @@ def _aggregate(node: WindowAggregate, consistency: Consistency) -> Operator:
         return SnapshotAggregateKernel(node, consistency)
     if not isinstance(node.window, HoppingWindow):
         return SessionAggregateKernel(node, consistency)
-    if node.properties.group_ctis:
+    if node.properties.group_ctis or node.input.progressing & set(node.keys):
         return PromisedGroupsKernel(
             _on_a_grid(node, inner_consistency(consistency)), node.keys, consistency
         )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, dataclass
 from functools import reduce
 from typing import Any
 
@@ -41,24 +41,24 @@ from thalweg.progress.promises import roll_down
 from thalweg.shards.exchange import UNORDERED, Chunk, Header, batch_of_blob
 from thalweg.shards.fragments import Exchange, Fragment
 from thalweg.shards.inputs import InputMemory
+from thalweg.shards.state import operator_and_slice, slice_name
 
-__all__ = ["SKIPPED", "Answer", "FragmentRunner"]
+__all__ = ["Answer", "FragmentRunner"]
 
-SKIPPED = "%"
-"""In front of the name of an operator: its dead letters, which travel like the ledgers of
-sources."""
 PROGRESS = "progress"
 """The slice that holds what the runner itself remembers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one micro-batch gave: elements in order, the promise after them, the late rows of each
-    source."""
+    """What one micro-batch gave: elements in order, and the promise after them."""
 
     batch: Batch
     late_rows: int
     ledgers: dict[str, pa.Table]
+    """By input: its late rows."""
+    skipped: dict[str, pa.Table]
+    """By operator: the windows that its module failed on."""
     elements_in: int
     rows_read: int
     """Rows of the sources that these chunks come from, before anything was filtered or summed."""
@@ -129,10 +129,19 @@ class FragmentRunner:
         return Answer(
             answer.with_progress(self._progress),
             self.late - late_before,
-            self._ledgers() | self._letters(),
+            self._ledgers(),
+            self._skipped(),
             taken,
-            _rows_read(by_origin),
+            self._rows_read(by_origin),
         )
+
+    def _rows_read(self, by_origin: Mapping[str, list[Chunk]]) -> int:
+        """A source that several inputs read tells all of them the same."""
+        read: dict[str, int] = {}
+        for name, chunks in by_origin.items():
+            source = self._entries[name].source
+            read[name if source is None else source.name] = sum(c.header.rows for c in chunks)
+        return sum(read.values())
 
     def _offer(self, name: str, batch: Batch, now: float, out: list[Batch]) -> None:
         """Give a batch to an input of the graph, and work until all of it is done."""
@@ -329,14 +338,14 @@ class FragmentRunner:
             name: kernel for name, kernel in kernels.items() if isinstance(kernel, IngressKernel)
         }
 
-    def _letters(self) -> dict[str, pa.Table]:
+    def _skipped(self) -> dict[str, pa.Table]:
         kernels = {station.id: station.operator for station in self._graph.stations}
         writers = {
             name: kernel.dead_letters
             for name, kernel in kernels.items()
             if isinstance(kernel, WritesLetters)
         }
-        return {f"{SKIPPED}{name}": letters.take() for name, letters in writers.items() if letters}
+        return {name: letters.take() for name, letters in writers.items() if letters}
 
     def _ledgers(self) -> dict[str, pa.Table]:
         taken = {
@@ -357,7 +366,7 @@ class FragmentRunner:
     def slices(self) -> dict[str, Rows]:
         """All state by name; a slice that was not touched is the same object as the last time."""
         state = {
-            f"{station}|{name}": rows
+            slice_name(station, name): rows
             for station, slices in self._graph.snapshot().items()
             for name, rows in slices.items()
         }
@@ -379,8 +388,8 @@ class FragmentRunner:
         (self._progress,) = progress_of_slice(slices[PROGRESS].select(["progress"]))
         state: dict[str, dict[str, Rows]] = {station.id: {} for station in self._graph.stations}
         for name, rows in slices.items():
-            station, bar, part = name.partition("|")
-            if bar and station in state:
+            station, part = operator_and_slice(name)
+            if station in state:
                 state[station][part] = rows
         self._graph.restore(state)
 
@@ -399,13 +408,15 @@ class FragmentRunner:
         JSON can write."""
         why = explain_wait(self._graph, self._progress, None)
         waits = [
-            asdict(wait) | {"path": [astuple(step) for step in wait.path]} for wait in why.waits
+            asdict(wait) | {"path": [asdict(step) for step in wait.path], "upstream": None}
+            for wait in why.waits
         ]
         for wait in waits:
             entry, known = self._entries[wait["source"]], self._inputs[wait["source"]]
             wait["since"] = None if known.since is None else int(known.since * 1_000_000)
             if entry.source is None:
                 wait["release"] = []
+                wait["upstream"] = entry.upstream
                 continue
             wait["release"] = known.needed(wait["needs"], entry.source.ingress)
             wait["source"] = entry.source.name
@@ -416,17 +427,8 @@ class FragmentRunner:
             "waits": waits,
             "notes": [*why.notes, *warned],
             "stuck": self._stuck.warnings(),
-            "operators": {station: astuple(figures) for station, figures in self.figures.items()},
+            "operators": {station: asdict(figures) for station, figures in self.figures.items()},
         }
-
-
-def _rows_read(by_origin: Mapping[str, list[Chunk]]) -> int:
-    """A source that several inputs read tells all of them the same."""
-    read = {
-        origin.partition("#")[0]: sum(chunk.header.rows for chunk in chunks)
-        for origin, chunks in by_origin.items()
-    }
-    return sum(read.values())
 
 
 def _signatures(fragment: Fragment, graph: QueryGraph) -> dict[str, str]:

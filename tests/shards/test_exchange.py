@@ -28,6 +28,7 @@ from thalweg.model.time import MIN_TIME
 from thalweg.shards.exchange import (
     EXCHANGE_COLUMNS,
     EXCHANGE_SCHEMA,
+    ExchangeRow,
     Header,
     batch_of_blob,
     blob_of_batch,
@@ -205,7 +206,9 @@ def test_an_empty_batch_reaches_every_bucket() -> None:
 
 
 def test_rows_of_the_exchange_have_the_schema_that_spark_is_told() -> None:
-    rows = exchange_rows(iter([(1, 0, "s", 5, "{}", None), (2, 0, "s", 5, "{}", b"x")]))
+    rows = exchange_rows(
+        iter([ExchangeRow(1, 0, "s", 5, "{}", None), ExchangeRow(2, 0, "s", 5, "{}", b"x")])
+    )
     assert rows.schema == EXCHANGE_SCHEMA and rows.num_rows == 2
     assert exchange_rows(iter([])).num_rows == 0
     kinds = {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "binary": pa.binary()}
