@@ -6,6 +6,7 @@ import thalweg.model._arrow  # noqa: F401  # isort: skip  # before anything conv
 
 from thalweg.errors import ThalwegError
 from thalweg.expr import call, col, lit
+from thalweg.merging import Merger
 from thalweg.model import (
     INFINITY,
     Adjust,
@@ -42,6 +43,7 @@ from thalweg.plan.aggregates import (
     variance,
 )
 from thalweg.plan.join_windows import band, ranges, same_window, widjoin
+from thalweg.plan.merging import MergePolicy
 from thalweg.progress.policies import (
     estimated,
     late_by,
@@ -53,7 +55,7 @@ from thalweg.progress.policies import (
 )
 from thalweg.run import Engine, changes, events, from_frame, records, run, table
 from thalweg.sql import sql
-from thalweg.stream import Stream, join_all, source
+from thalweg.stream import Stream, join_all, merge, source
 from thalweg.windows.specification import rank, rows
 
 if TYPE_CHECKING:
@@ -67,6 +69,8 @@ __all__ = [
     "Element",
     "Engine",
     "Insert",
+    "MergePolicy",
+    "Merger",
     "Progress",
     "Stream",
     "ThalwegError",
@@ -100,6 +104,7 @@ __all__ = [
     "late_by_rows",
     "lit",
     "max_",
+    "merge",
     "min_",
     "no_event",
     "on_demand",

@@ -38,6 +38,14 @@ from thalweg.plan.clock import as_ticks, clock_of, understood
 from thalweg.plan.explain import explain
 from thalweg.plan.expressions import START
 from thalweg.plan.join_windows import JoinWindow
+from thalweg.plan.merging import (
+    Broken,
+    InsertPolicy,
+    Level,
+    MergePolicy,
+    Missing,
+    RevisePolicy,
+)
 from thalweg.plan.nodes import Ingress, Named, Node
 from thalweg.plan.nodes.detect import Simultaneous
 from thalweg.plan.nodes.panes import Table, in_panes
@@ -56,7 +64,7 @@ from thalweg.windows.counts import count_window
 from thalweg.windows.kinds import hopping, positive_ticks, session
 from thalweg.windows.specification import Rank, Rows, Size
 
-__all__ = ["GroupedStream", "Keys", "On", "Stream", "WindowedStream", "join_all", "source"]
+__all__ = ["GroupedStream", "Keys", "On", "Stream", "WindowedStream", "join_all", "merge", "source"]
 
 Keys: TypeAlias = "str | Sequence[str] | Mapping[str, ExprLike]"
 """Grouping keys: columns, or names with the expressions that give them."""
@@ -835,6 +843,30 @@ class Stream:
         """At every instant, the rows with the k best values of `by`; ties are kept whole. `rank`
         names a column for the rank."""
         return self.snapshot().top_k(k, by=by, descending=descending, rank=rank)
+
+
+def merge(
+    *streams: Stream,
+    level: Level | None = None,
+    groups: str | Sequence[str] = (),
+    insert: InsertPolicy = "first seen",
+    revise: RevisePolicy = "lazy",
+    missing: Missing = "leader",
+    lag: Duration = 0,
+    share: float = 0.5,
+    tolerance: float = 0.0,
+    broken: Broken = "cut",
+) -> Stream:
+    """Streams that mean the same as one (LMerge): answers come from whichever is first, and the
+    result can follow all of them.
+
+    The level (R0 to R4) is inferred from what is known of the streams; `explain()` says why. With
+    `groups`, or where the plan knows them, there is at most one row for a group and start. For
+    streams that come and go while a query runs there is `thalweg.merging.Merger`.
+    """
+    found = [require_stream(stream, "merge").node for stream in streams]
+    policy = MergePolicy(insert, revise, missing, duration_us(lag, what="merge: lag"), share)
+    return Stream(nodes.Merge(tuple(found), policy, level, _names(groups), tolerance, broken))
 
 
 def join_all(

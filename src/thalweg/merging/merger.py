@@ -13,9 +13,9 @@ from thalweg.model.batch import Batch
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import Slices, StateSize
-from thalweg.operators.merging.kernel import Broken, MergeKernel
+from thalweg.operators.merging.kernel import MergeKernel
 from thalweg.operators.merging.level import Alarm, MergeInput
-from thalweg.operators.merging.policies import Level, MergePolicy
+from thalweg.plan.merging import Broken, Level, MergePolicy
 
 __all__ = ["InputStatus", "MergeStatus", "Merger"]
 
