@@ -51,6 +51,7 @@ from thalweg.plan.nodes.detect import Simultaneous
 from thalweg.plan.nodes.panes import Table, in_panes
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.strategies import Volume
+from thalweg.plan.update_rules import check_update_rules, conflating_source
 from thalweg.plan.wid_windows import (
     by_tuple_windows,
     kind_windows,
@@ -235,6 +236,9 @@ class Stream:
 
     node: Node
 
+    def __post_init__(self) -> None:
+        check_update_rules(self.node)
+
     @property
     def schema(self) -> pa.Schema:
         return self.node.schema
@@ -250,6 +254,36 @@ class Stream:
         """The plan, what is known about each stream in it, and what the rewrite rules make of
         it."""
         return explain(self.node, consistency=consistency)
+
+    def update_key(
+        self,
+        *columns: str,
+        schedule: str = "gain",
+        freshness: Duration | None = None,
+        capacity: int = 256 * 2**20,
+    ) -> Stream:
+        """Only the newest row of each key matters: a row replaces the one before it that has the
+        same values in these columns (without columns: the one before it).
+
+        When rows come faster than they are worked on, a queue before this source keeps the newest
+        row of each key and serves keys by `schedule`; what it leaves out is counted. `freshness` is
+        how old an answer may be, `capacity` the bytes that waiting rows and keys may take.
+
+        >>> quotes = source("quotes", {"symbol": "string", "price": "int64"}, insert_only=True)
+        >>> quotes.update_key("symbol").where("price > 10")
+        <Stream where (symbol string, price int64)>
+        """
+        return Stream(
+            conflating_source(
+                self.node,
+                columns,
+                schedule=schedule,
+                freshness=None
+                if freshness is None
+                else positive_ticks(freshness, "update_key, freshness"),
+                capacity=capacity,
+            )
+        )
 
     # ----------------------------------------------------------------------------------------------------
     # payload
@@ -608,7 +642,7 @@ class Stream:
         right = require_stream(other, "window_join")
         if not isinstance(window, JoinWindow):
             raise PlanError(
-                f"window_join: window must be band(...), ranges(...), same_window(...) or widjoin(...); got {window!r}."
+                f"window_join: window must be band(...), ranges(...), same_window(...), widjoin(...) or a JoinWindow; got {window!r}."
             )
         if how not in nodes.JOIN_KINDS:
             raise PlanError(

@@ -233,6 +233,12 @@ class UpdateQueue:
         """What follows from these rows has reached the application."""
         self.keys.deliver(taken.cells, self._tick(now), reader)
 
+    def smallest_waiting(self, column: str) -> int | None:
+        """The smallest value of an int64 column among the rows that wait."""
+        locations = self.keys.location[: self.keys.size]
+        held = self._store.integers(column)[locations[locations >= 0]]
+        return int(held.min()) if len(held) else None
+
     def _tick(self, now: int) -> int:
         self._clock = max(self._clock, now)
         return self._clock

@@ -387,6 +387,9 @@ class Arrangement:
         if self._patches.patches:
             self._patches.forget(runs)
         slices |= {f"{name}/patch/{p.number}": p.write() for p in self._patches.patches}
+        if self._tail is not None and self._tail.dead:
+            rows = _living(self._tail)
+            self._tail = Run.unsorted(rows) if len(rows) else None
         if self._tail is not None:
             if self._tail.touched is not None:
                 self._tail.written, self._tail.touched = None, None
