@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from thalweg.errors import MissingPackageError, ThalwegError
+from thalweg.model.printing import printable
 
 __all__ = ["main"]
 
@@ -82,7 +83,7 @@ class _Commands(click.Group):
             ) from error
         except ThalwegError as error:
             raise click.ClickException(
-                str(getattr(error, "reason", error))
+                printable(str(getattr(error, "reason", error)))
             ) from error  # no line of ours for a user to look at
 
 
