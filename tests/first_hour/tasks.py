@@ -70,11 +70,7 @@ def import_and_version() -> None:
 def command_answers() -> None:
     assert "Continuous queries" in command("--help").stdout
     assert "thalweg, version" in command("--version").stdout
-
-
-@task("core")
-def benchmarks_are_not_shown_from_a_wheel() -> None:
-    assert "bench" not in command("--help").stdout
+    assert "bench" not in command("--help").stdout  # benchmarks are not part of the wheel
 
 
 @task("core")
@@ -455,6 +451,9 @@ def why_on_spark_speaks_of_dates() -> None:
     import thalweg as tw
     from thalweg import spark
 
+    silent = tw.from_files("days", time="ts", format="csv").tumbling("1 h").aggregate(n=tw.count())
+    refused = said(lambda: spark.start(silent, consistency="final", trigger="available now"))
+    assert "the source 'days' makes none. Say how late" in refused, refused
     orders = tw.from_files("days", time="ts", format="csv", disorder="5 min")
     running = spark.start(
         orders.tumbling("1 h").aggregate(n=tw.count()), trigger="available now", progress=False
@@ -481,6 +480,35 @@ def sql_on_spark_is_sql_in_process() -> None:
     running.stop()
     assert answers == [
         row for _, _, row in tw.table(tw.sql(text, o=tw.from_frame(rows(), time="ts")))
+    ]
+
+
+@task("spark")
+def answers_in_files_have_timestamps() -> None:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    import thalweg as tw
+    from thalweg import spark
+
+    orders = tw.from_files("days", time="ts", format="csv", disorder="1 h", finish=True)
+    hourly = orders.tumbling("1 h").aggregate(n=tw.count())
+    running = spark.start(
+        hourly,
+        to="parquet",
+        path="hourly",
+        output="final",
+        consistency="final",
+        trigger="available now",
+        progress=False,
+    )
+    running.wait()
+    running.stop()
+    written = ds.dataset("hourly", partitioning="hive").to_table().sort_by("_start")
+    starts = written.column("_start").cast(pa.timestamp("us", "UTC")).to_pylist()
+    assert [str(start) for start in starts] == [
+        "2026-03-01 10:00:00+00:00",
+        "2026-03-01 11:00:00+00:00",
     ]
 
 
