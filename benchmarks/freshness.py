@@ -10,14 +10,17 @@ append queue behind random shedding.
 from __future__ import annotations
 
 import gc
+import tempfile
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from thalweg.cli.bench import Emit, Value
 from thalweg.freshness._arrays import Floats, Ints
+from thalweg.freshness.durable_queue import DurableQueue
 from thalweg.freshness.key_queue import KeyQueue
 from thalweg.freshness.pages import PagedMemory, PagePool
 from thalweg.freshness.rates import CostMonitor
@@ -34,6 +37,7 @@ def run(emit: Emit, *, keys: int = 1_000_000, stale_keys: int = 100_000, rounds:
     for text in (False, True):
         for name in SCHEDULES if not text else ("gain",):
             _measure_speed(emit, name, keys, text=text)
+    _measure_log(emit, min(keys, 100_000))
     for skew in (0.0, 0.9):
         _measure_staleness(emit, stale_keys, skew, rounds)
 
@@ -91,6 +95,32 @@ def _dequeue_times(queue: UpdateQueue, clock: int, count: int = 20_000) -> Ints:
         keys.take_one(clock + number)
         took[number] = tick() - begin
     return took
+
+
+def _measure_log(emit: Emit, keys: int) -> None:
+    """With the log on disk, made durable after every ten batches; waiting for the disk counts, so
+    the clock is that of the wall."""
+    schema = pa.schema({"key": pa.int64(), "value": pa.float64()})
+    random = np.random.default_rng(0)
+    batches = [
+        pa.record_batch(
+            [pa.array(random.integers(0, keys, BATCH)), pa.array(random.random(BATCH))],
+            schema=schema,
+        )
+        for _ in range(100)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        queue = DurableQueue(Path(folder), schema, "key")
+        queue.enqueue(batches[0], now=0)
+        queue.sync()
+        begin = time.perf_counter()
+        for number, batch in enumerate(batches):
+            queue.enqueue(batch, now=number)
+            if number % 10 == 9:
+                queue.sync()
+        seconds = time.perf_counter() - begin
+        queue.close()
+    emit("enqueue with log", len(batches) * BATCH / seconds, "updates/s", keys=keys)
 
 
 # ------------------------------------------------------------------------------------ staleness

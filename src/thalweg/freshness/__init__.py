@@ -5,8 +5,17 @@ of each key and decides which key is served next, so that answers lag the input 
 possible. It stands before the ingress of a source: what leaves the queue is the source's table.
 """
 
+from thalweg.freshness.durable_queue import Cut, DurableQueue
 from thalweg.freshness.runner import FreshRunner
 from thalweg.freshness.schedules import SCHEDULES
 from thalweg.freshness.update_queue import Admission, QueueStatus, UpdateQueue
 
-__all__ = ["SCHEDULES", "Admission", "FreshRunner", "QueueStatus", "UpdateQueue"]
+__all__ = [
+    "SCHEDULES",
+    "Admission",
+    "Cut",
+    "DurableQueue",
+    "FreshRunner",
+    "QueueStatus",
+    "UpdateQueue",
+]
