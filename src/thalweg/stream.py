@@ -1042,9 +1042,7 @@ class GroupedStream:
 
     def hopping(self, size: Duration, hop: Duration, *, offset: Duration = 0) -> WindowedStream:
         """Windows of `size` that begin every `hop`."""
-        window = hopping(size, hop, offset)
-        _refuse_many_windows(window.size, window.hop)
-        return WindowedStream(self.node, self.keys, window)
+        return WindowedStream(self.node, self.keys, hopping(size, hop, offset))
 
     def session(self, gap: Duration) -> WindowedStream:
         """Windows of activity of the group, closed by a pause of `gap`."""
@@ -1361,19 +1359,6 @@ class WindowedStream:
 
 def _show(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
-
-
-_MOST_WINDOWS = 100_000
-
-
-def _refuse_many_windows(size: int, hop: int) -> None:
-    """Windows are answered one by one: a row is part of size / hop answers."""
-    if size // hop > _MOST_WINDOWS:
-        raise WindowError(
-            f"hopping: every row would be in {size // hop:,} windows (the size divided by the hop), and each "
-            f"has an answer; at most {_MOST_WINDOWS:,} are allowed. Choose a longer hop, or slide_by_tuple "
-            "for an answer at each row."
-        )
 
 
 def _names(columns: str | Sequence[str]) -> tuple[str, ...]:
