@@ -26,6 +26,7 @@ from thalweg.model import (
 )
 from thalweg.patterns import event, no_event, one_of, optional, repeated, sequence, then
 from thalweg.plan.aggregates import (
+    aggregate_by,
     approx_percentile,
     arg_max,
     arg_min,
@@ -41,6 +42,7 @@ from thalweg.plan.aggregates import (
     sum_,
     variance,
 )
+from thalweg.plan.applying import module
 from thalweg.plan.join_windows import band, ranges, same_window, widjoin
 from thalweg.plan.merging import MergePolicy
 from thalweg.progress.policies import (
@@ -74,6 +76,7 @@ __all__ = [
     "Stream",
     "ThalwegError",
     "adjust",
+    "aggregate_by",
     "approx_percentile",
     "arg_max",
     "arg_min",
@@ -104,6 +107,7 @@ __all__ = [
     "max_",
     "merge",
     "min_",
+    "module",
     "no_event",
     "on_demand",
     "one_of",
@@ -134,9 +138,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Spark is imported when it is first asked for."""
+    """Spark is imported when it is first asked for; a name that others use gets a hint."""
     if name in ("from_files", "from_spark"):
         from thalweg import spark
 
         return getattr(spark, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("thalweg")
+    from thalweg.plan.other_names import unknown_function
+
+    raise unknown_function(name, __all__)

@@ -3,6 +3,7 @@
     ThalwegError
     ├── PlanError                 the query is wrong; raised while it is being built
     │   ├── UnknownColumnError
+    │   ├── UnknownNameError      a method or function that is called otherwise here
     │   ├── TypeMismatchError
     │   ├── ExpressionError       text that cannot be parsed, or a function nobody knows
     │   ├── WindowError           a window or duration that makes no sense
@@ -54,6 +55,7 @@ __all__ = [
     "TimeRangeError",
     "TypeMismatchError",
     "UnknownColumnError",
+    "UnknownNameError",
     "UnknownRowError",
     "WindowError",
     "WindowWarning",
@@ -115,6 +117,10 @@ class UnknownColumnError(PlanError):
             f"{prefix}unknown column {name!r}{did_you_mean(name, names)} Columns here: {listed}."
         )
         self.name = name
+
+
+class UnknownNameError(PlanError, AttributeError):
+    """A method or function that nobody has; says what it is called here, if it is something."""
 
 
 class TypeMismatchError(PlanError):

@@ -75,7 +75,7 @@ def show(queue: KeyQueue, now: int) -> object:
 @pytest.mark.parametrize("pages", [2, 8], ids=["full", "roomy"])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @given(steps=steps)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_batch_is_its_rows_one_by_one(
     schedule: str, pages: int, steps: list[tuple[str, object]]
 ) -> None:
@@ -113,7 +113,7 @@ def test_a_batch_is_its_rows_one_by_one(
     cuts=st.sets(st.integers(0, 40)),
     memory=st.integers(1, 4),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_rates_of_a_batch_are_those_of_its_rows(
     rows: list[tuple[int, int]], cuts: set[int], memory: int
 ) -> None:
@@ -147,7 +147,7 @@ def test_classes_of_many_rates_are_those_of_each(rates: list[float]) -> None:
         max_size=30,
     )
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_pages_are_those_of_the_pseudo_code(actions: list[int | list[int]]) -> None:
     """Numbers add that many locations; lists remove the locations at these positions."""
     pool = PagePool(4, 3)
@@ -187,7 +187,7 @@ workloads = st.builds(
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @given(load=workloads, cost=st.integers(1, 6), servers=st.integers(1, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_what_is_served(schedule: str, load: Workload, cost: int, servers: int) -> None:
     """A value is its key's newest when it is taken; what was taken, conflated and still waits is
     what came; staleness is that of the definition, tick by tick."""
@@ -235,7 +235,7 @@ def test_fifo_and_in_place_are_lists(in_place: bool, load: Workload, cost: int) 
 
 
 @given(load=workloads, cost=st.integers(1, 6), factor=st.integers(1, 5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_in_place_nobody_waits_longer_than_a_round(load: Workload, cost: int, factor: int) -> None:
     """No queue staleness above (number of keys) x cost, at any load."""
     crowded = Workload(np.repeat(load.times, factor), np.repeat(load.keys, factor), KEYS)

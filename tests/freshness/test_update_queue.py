@@ -170,7 +170,7 @@ keys = st.lists(
 
 
 @given(st.lists(keys, max_size=5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_cells_number_keys_in_the_order_of_their_first_row(
     batches: list[list[tuple[str | None, float]]],
 ) -> None:
@@ -187,7 +187,7 @@ def test_cells_number_keys_in_the_order_of_their_first_row(
 
 
 @given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 40), max_size=60)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_cells_of_integers(batches: list[list[int]]) -> None:
     table = KeyTable([pa.field("k", pa.int64())])
     known: dict[int, int] = {}

@@ -185,7 +185,7 @@ def check_answers(
 @pytest.mark.parametrize("schedule", ["in-place", "gain"])
 @pytest.mark.parametrize("rule", ["lazy", "eager", "auto"])
 @given(steps=rows, size=st.integers(1, 5), slide=st.integers(1, 5), cost=st.integers(1, 4))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_delivered_window_is_whole(
     rule: str, schedule: str, steps: list[tuple[int, int, int]], size: int, slide: int, cost: int
 ) -> None:
@@ -210,7 +210,7 @@ def test_a_delivered_window_is_whole(
 
 @pytest.mark.parametrize("rule", ["lazy", "eager", "auto"])
 @given(steps=rows, size=st.integers(1, 5), cost=st.integers(1, 4), pages=st.integers(1, 4))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_with_too_few_pages_windows_are_lost_not_answered_in_part(
     rule: str, steps: list[tuple[int, int, int]], size: int, cost: int, pages: int
 ) -> None:

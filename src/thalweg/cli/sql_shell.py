@@ -37,10 +37,13 @@ _KEYWORDS = (
 
 def words_of(job: Job) -> list[str]:
     """What may be typed: keywords, functions, streams and their columns."""
+    from thalweg.aggregates import aggregate_names
     from thalweg.expr.functions import FUNCTIONS
-    from thalweg.sql.aggregates import AGGREGATES
 
-    words = {*_KEYWORDS, *(f"{name}(" for name in (*AGGREGATES, *FUNCTIONS) if name.isidentifier())}
+    words = {
+        *_KEYWORDS,
+        *(f"{name}(" for name in (*aggregate_names(), *FUNCTIONS) if name.isidentifier()),
+    }
     for place in job.places:
         words |= {place.name, place.time(), *(place.stream().schema.names)}
     return sorted(words, key=str.lower)

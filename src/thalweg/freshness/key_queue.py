@@ -196,6 +196,24 @@ class KeyQueue:
         self.memory.remove(locations[free])
         return cells, locations
 
+    def take_cells(self, cells: Ints, now: int) -> None:
+        """Distinct cells that wait leave out of turn, for all readers, as if they were delivered."""
+        for serving in self.readers.values():
+            waiting = cells[serving.schedule.since[cells] != NEVER]
+            serving.ledger.take(waiting, serving.schedule.since[waiting], now)
+            serving.schedule.remove(waiting)
+            serving.taken[waiting] += 1
+            serving.ledger.deliver(waiting, now, serving.schedule.since[waiting])
+        held = cells[self.location[cells] >= 0]
+        self.memory.remove(self.location[held])
+        self.location[held] = -1
+        self._holders[held] = 0
+
+    def restart_measures(self, now: int) -> None:
+        """Averages begin anew at `now`; what waits is as old as it is."""
+        for serving in self.readers.values():
+            serving.ledger.restart(now, serving.schedule.since)
+
     def read(self, count: int, now: int, reader: str | None = None) -> tuple[Ints, Ints]:
         """The next keys, which stay: cells and locations."""
         cells = self.readers[reader or self._main].schedule.peek(count, now)

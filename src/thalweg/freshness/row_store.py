@@ -82,6 +82,13 @@ class RowStore:
                 self._area[_spread(place, lengths)] = data[offsets[0] : offsets[-1]]
             place = place + lengths
 
+    def integers(self, name: str) -> Ints:
+        """An int64 column at every location, in use or not."""
+        column = self._columns[self.schema.names.index(name)]
+        assert column.field.type == pa.int64()
+        values: Ints = column.data.view(np.int64)
+        return values
+
     def read(self, locations: Ints) -> pa.RecordBatch:
         place = locations * self._text_bytes
         arrays = []

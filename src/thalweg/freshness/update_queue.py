@@ -233,6 +233,35 @@ class UpdateQueue:
         """What follows from these rows has reached the application."""
         self.keys.deliver(taken.cells, self._tick(now), reader)
 
+    def discard(self, keys: pa.RecordBatch) -> None:
+        """The waiting rows of these keys leave without being served: somebody has them already.
+        Without an update key any row stands for the one that waits."""
+        if self._table is None:
+            cells = np.zeros(min(len(keys), 1, self.keys.size), np.int64)
+        else:
+            cells = self._table.cells([keys.column(name) for name in self.key], limit=0)
+        known = np.unique(cells[cells >= 0])
+        waiting = known[self.keys.location[known] >= 0]
+        self.keys.take_cells(waiting, self._clock)
+
+    def waiting_rows(self) -> tuple[pa.RecordBatch, Ints]:
+        """All rows that wait, in no order, and since when their keys wait for the first reader."""
+        cells = np.flatnonzero(self.keys.location[: self.keys.size] >= 0)
+        serving = next(iter(self.keys.readers.values()))
+        return self._store.read(self.keys.location[cells]), serving.schedule.since[cells]
+
+    def restart_measures(self) -> None:
+        """Averages of staleness begin anew."""
+        if self._clock != NEVER:
+            self._began = self._clock
+            self.keys.restart_measures(self._clock)
+
+    def smallest_waiting(self, column: str) -> int | None:
+        """The smallest value of an int64 column among the rows that wait."""
+        locations = self.keys.location[: self.keys.size]
+        held = self._store.integers(column)[locations[locations >= 0]]
+        return int(held.min()) if len(held) else None
+
     def _tick(self, now: int) -> int:
         self._clock = max(self._clock, now)
         return self._clock

@@ -34,6 +34,7 @@ from thalweg.operators.base import StateSize, progress_of_slice, slice_of_progre
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.dead_letters import WritesLetters
 from thalweg.operators.ingress import IngressKernel
+from thalweg.plan.aggregates import ROWS
 from thalweg.plan.explain import operator_ids
 from thalweg.plan.usefulness import useful_grids
 from thalweg.progress.promises import roll_down
@@ -289,7 +290,7 @@ class FragmentRunner:
         late = batch.start < known.cti
         if not late.any():
             return batch
-        rows = int(batch.payload.column("n").to_numpy()[late].sum())
+        rows = int(batch.payload.column(ROWS.name).to_numpy()[late].sum())
         assert entry.source is not None
         if entry.source.ingress.late == "error":
             raise LateEventError(

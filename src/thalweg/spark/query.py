@@ -23,6 +23,7 @@ from thalweg.model.time import MIN_TIME, Duration, duration_us
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.dead_letters import DEAD_LETTERS
 from thalweg.plan.nodes import Node
+from thalweg.plan.update_rules import refuse_conflation
 from thalweg.shards.buckets import bucket_ids
 from thalweg.shards.egress import (
     DEAD_RECORDS,
@@ -131,6 +132,7 @@ def prepare(
 ) -> Prepared:
     """Cut the query into fragments and join them by exchanges; the feeds of its sources are taken
     where none is given."""
+    refuse_conflation(query.node if isinstance(query, Stream) else query, "on Spark")
     spark = spark or session()
     check_session(spark)
     root = name_sources(query.node if isinstance(query, Stream) else query)
