@@ -279,7 +279,7 @@ def _alter_lifetime(site: _Site) -> Stream:
 
 
 def _top_k(site: _Site) -> Stream:
-    by, down = site.random.choice(site.columns[2:]), site.random.random() < 0.5
+    by, down = site.random.choice(site.columns[1:]), site.random.random() < 0.5
     return site.by_key().top_k(site.random.randint(1, 2), by=by, descending=down)
 
 
@@ -313,7 +313,7 @@ GROWTHS: dict[str, Callable[[_Site], Stream]] = {
     "session_lifetime": lambda site: site.by_key().session_lifetime(site.small),
     "top_k": _top_k,
     "hopping top_k": lambda site: site.stream.hopping(site.small, site.small).top_k(
-        2, by=site.columns[3]
+        2, by=site.columns[1]
     ),
     "group_apply": _group_apply,
 }
