@@ -17,6 +17,7 @@ from thalweg.cli.sql import play
 from thalweg.cli.sql_run import Job
 from thalweg.cli.sql_sources import parse_source
 from thalweg.errors import ThalwegError
+from thalweg.model.printing import printable
 
 __all__ = ["Shell", "Words", "prompt", "words_of"]
 
@@ -120,7 +121,7 @@ class Shell:
             action()
         except ThalwegError as error:
             message = str(error).partition("\n  at ")[0]
-            self.out.print(message, style="red", markup=False, highlight=False)
+            self.out.print(printable(message), style="red", markup=False, highlight=False)
 
     def _query(self, text: str) -> None:
         play(self.job, self.job.query(text), self.out, most=self.most)
