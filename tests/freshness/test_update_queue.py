@@ -229,9 +229,8 @@ def test_idle_keys_make_room_for_new_ones(
         )
         came, row, refused = came + len(keys), row + len(keys), refused + admitted.refused
         present = {r["key"]: r["row"] for r in queue.read(1_000, now=now).to_pylist()}
-        for key, number in zip(keys, numbers, strict=True):
-            if key in present:
-                waiting[key] = number
+        arrived = zip(keys, numbers, strict=True)
+        waiting |= {key: number for key, number in arrived if key in present}
         assert present == waiting
         taken = queue.dequeue(served, now=now)
         for r in taken.rows.to_pylist():
