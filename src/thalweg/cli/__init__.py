@@ -16,6 +16,7 @@ _COMMANDS = {
     "advise": "How disordered a recorded stream is, and which progress policy fits.",
     "bench": "Run benchmarks of a source checkout.",
     "demo": "Late packets in; early, revised and final answers out.",
+    "receive": "Hold the newest row of each key on disk and take rows over TCP.",
     "repro": "Repeat experiments of the literature.",
     "sql": "A query in SQL over files, on Spark or in-process; without one, a shell.",
     "why": "What a query on Spark waits for.",

@@ -155,12 +155,17 @@ class UpdateQueue:
         times = self._arrival_times(len(rows), now, arrived)
         if not len(rows):
             return Admission(0, 0, 0)
+        offered = len(rows)
         fits = self._store.fits(rows)
+        if fits is not None:  # before the key table sees them: keys are texts too
+            at = np.flatnonzero(fits)
+            rows, times = rows.take(pa.array(at)), times[at]
+            if not len(rows):
+                self._unfit += offered
+                return Admission(0, 0, offered)
         cells = self._cells(rows)
         kept = cells >= 0
-        if fits is not None:
-            kept &= fits
-        unfit = len(rows) - int(kept.sum())
+        unfit = offered - int(kept.sum())
         self._unfit += unfit
         outdated = 0
         if self._time is not None:
@@ -194,23 +199,25 @@ class UpdateQueue:
 
     def _cells(self, rows: pa.RecordBatch) -> Ints:
         if self._table is None:
-            self.keys.grow(1)
             cells = np.zeros(len(rows), np.int64)
         else:
             columns = [rows.column(name) for name in self.key]
             cells = self._table.cells(columns, self._max_keys)
             if int(cells.min()) < 0 and self._forget_idle(cells):
                 cells = self._table.cells(columns, self._max_keys)
-            self.keys.grow(self._table.size)
+        self._grow()
+        return cells
+
+    def _grow(self) -> None:
+        self.keys.grow(1 if self._table is None else self._table.size)
         if len(self.keys.location) > len(self._newest):
             self._newest = enlarge(self._newest, len(self.keys.location), NEVER)
-        return cells
 
     def _forget_idle(self, arriving: Ints) -> int:
         """There are as many keys as fit: forget those that are idle and were updated longest ago, a
         quarter of all at most, so that it does not happen again at once."""
         assert self._table is not None
-        self.keys.grow(self._table.size)
+        self._grow()
         idle = self.keys.idle_cells()
         idle = idle[~np.isin(idle, arriving)][: max(1, self._max_keys // 4)]
         if len(idle):
