@@ -26,6 +26,7 @@ from thalweg.model import (
 )
 from thalweg.patterns import event, no_event, one_of, optional, repeated, sequence, then
 from thalweg.plan.aggregates import (
+    aggregate_by,
     approx_percentile,
     arg_max,
     arg_min,
@@ -75,6 +76,7 @@ __all__ = [
     "Stream",
     "ThalwegError",
     "adjust",
+    "aggregate_by",
     "approx_percentile",
     "arg_max",
     "arg_min",

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-import pyarrow.dataset
 
 from thalweg.errors import InputError
 
@@ -29,9 +28,11 @@ class Partitions:
         """The rows of a file with the columns that its path names."""
         if not self.names:
             return table
+        from pyarrow import dataset  # most sources have no such folders
+
         try:
-            parsed = pa.dataset.HivePartitioning(self.schema).parse(f"{name.rpartition('/')[0]}/x")
-            values = pa.dataset.get_partition_keys(parsed)
+            parsed = dataset.HivePartitioning(self.schema).parse(f"{name.rpartition('/')[0]}/x")
+            values = dataset.get_partition_keys(parsed)
         except pa.ArrowException as reason:
             raise InputError(f"the file {name}: {str(reason).rstrip('.')}.") from reason
         for entry in self.schema:

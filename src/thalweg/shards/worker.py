@@ -34,6 +34,7 @@ from thalweg.operators.base import StateSize, progress_of_slice, slice_of_progre
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.dead_letters import WritesLetters
 from thalweg.operators.ingress import IngressKernel
+from thalweg.plan.aggregates import ROWS
 from thalweg.plan.explain import operator_ids
 from thalweg.plan.usefulness import useful_grids
 from thalweg.progress.promises import roll_down
@@ -101,11 +102,11 @@ class FragmentRunner:
         late_before = self.late
         for station in self._graph.stations:
             station.count_anew()
-        told = {name: (known.cti, known.heard) for name, known in self._inputs.items()}
-        heard = {name: self._hear(name, some) for name, some in by_origin.items()}
+        before = {name: (known.cti, known.heard) for name, known in self._inputs.items()}
+        arrived = {name: self._without_ticks(name, some) for name, some in by_origin.items()}
         for name, entry in self._entries.items():
             for batch in self._batches(
-                entry, self._inputs[name], sorted(heard.get(name, []), key=lambda c: c.seq), now
+                entry, self._inputs[name], sorted(arrived.get(name, []), key=lambda c: c.seq), now
             ):
                 taken += len(batch)
                 self._offer(name, batch, now, out)
@@ -114,13 +115,12 @@ class FragmentRunner:
                 entry.leaf.ingress.quarantine is not None
                 and not self._graph.sources[name].elements_out
             ):
-                self._inputs[name].heard = told[name][
-                    1
-                ]  # rows that were kept out do not end a silence
+                # Rows in quarantine do not end a silence.
+                self._inputs[name].heard = before[name][1]
         self._read_clocks(now, out)
-        self._wake_the_others({name for name, some in heard.items() if some}, now, out)
+        self._advance_idle({name for name, some in arrived.items() if some}, now, out)
         for name, known in self._inputs.items():
-            known.since = now if known.cti > told[name][0] else known.since
+            known.since = now if known.cti > before[name][0] else known.since
         self.figures = self._graph.figures()
         self._stuck.observe()
         answer = Batch.concat(out, self.fragment.plan.schema)
@@ -146,9 +146,8 @@ class FragmentRunner:
         """Give a batch to an input of the graph, and work until all of it is done."""
         kernel = self._graph.sources[name].operator
         if isinstance(kernel, IngressKernel):
-            clock = self._inputs[
-                name
-            ].clock  # what a ticker told is told again if the micro-batch is run again
+            # Ticks are replayed with the micro-batch, so promises are deterministic.
+            clock = self._inputs[name].clock
             kernel.now = int(now * 1_000_000) if clock is None else clock
             observed = (
                 not self._in_sequence(self._entries[name]) and not self._inputs[name].promised
@@ -157,16 +156,16 @@ class FragmentRunner:
         self._graph.offer(name, batch)
         out += self._graph.run()
 
-    def _hear(self, name: str, chunks: list[Chunk]) -> list[Chunk]:
-        """The chunks of an input that are of its source; those of its ticker only tell the time."""
+    def _without_ticks(self, name: str, chunks: list[Chunk]) -> list[Chunk]:
+        """The chunks of an input's source; chunks of its ticker only carry the time."""
         known = self._inputs[name]
         for chunk in chunks:
             if chunk.header.clock is not None:
                 known.clock = max(chunk.header.clock, known.clock or chunk.header.clock)
-        told = [chunk for chunk in chunks if chunk.header.clock is None]
-        if any(chunk.header.rows for chunk in told):
+        rest = [chunk for chunk in chunks if chunk.header.clock is None]
+        if any(chunk.header.rows for chunk in rest):
             known.heard = known.clock
-        return told
+        return rest
 
     def _read_clocks(self, now: float, out: list[Batch]) -> None:
         """Inputs whose policies follow a clock come as far as it lets them."""
@@ -242,7 +241,7 @@ class FragmentRunner:
         )
 
     def _follow(self, entry: Exchange, known: InputMemory, chunk: Chunk) -> None:
-        """Take the header of a chunk to heart."""
+        """Update the input's progress from a chunk header."""
         header = chunk.header
         part = header.partition
         if header.begin is not None and header.end is not None:
@@ -289,7 +288,7 @@ class FragmentRunner:
         late = batch.start < known.cti
         if not late.any():
             return batch
-        rows = int(batch.payload.column("n").to_numpy()[late].sum())
+        rows = int(batch.payload.column(ROWS.name).to_numpy()[late].sum())
         assert entry.source is not None
         if entry.source.ingress.late == "error":
             raise LateEventError(
@@ -299,7 +298,7 @@ class FragmentRunner:
         known.late += rows
         return batch.filter(~late)
 
-    def _wake_the_others(self, active: Container[str], now: float, out: list[Batch]) -> None:
+    def _advance_idle(self, active: Container[str], now: float, out: list[Batch]) -> None:
         """Inputs that are idle come as far as those that are not."""
         waiting = [name for name in self._inputs if name not in active and self._is_idle(name, now)]
         if not waiting or len(waiting) == len(self._inputs):

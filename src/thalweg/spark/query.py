@@ -48,7 +48,13 @@ from thalweg.shards.record import ProgressRecord
 from thalweg.shards.worker import FragmentRunner
 from thalweg.spark.feeds import Feed, Frame
 from thalweg.spark.processor import OUTPUT_COLUMNS, FragmentSpec
-from thalweg.spark.session import UNWEIGHED, applied, check_session, session
+from thalweg.spark.session import (
+    UNWEIGHED,
+    applied,
+    check_session,
+    current_session,
+    needed_settings,
+)
 from thalweg.spark.shipping import ship
 from thalweg.spark.sources import feeds_of, log_of, name_sources, without_feeds
 from thalweg.spark.ticker import with_ticker
@@ -133,7 +139,7 @@ def prepare(
     """Cut the query into fragments and join them by exchanges; the feeds of its sources are taken
     where none is given."""
     refuse_conflation(query.node if isinstance(query, Stream) else query, "on Spark")
-    spark = spark or session()
+    spark = spark or current_session()
     check_session(spark)
     root = name_sources(query.node if isinstance(query, Stream) else query)
     feeds = {**feeds_of(root), **(feeds or {})}
@@ -141,7 +147,11 @@ def prepare(
     answers = Consistency(consistency, 0 if hold is None else duration_us(hold))
     count = buckets or spark.sparkContext.defaultParallelism
     sums_only = _sums_only(plan, {name for name, feed in feeds.items() if isinstance(feed, Frame)})
-    settings = {"spark.sql.shuffle.partitions": str(count), **(UNWEIGHED if sums_only else {})}
+    settings = {
+        **needed_settings(spark),
+        "spark.sql.shuffle.partitions": str(count),
+        **(UNWEIGHED if sums_only else {}),
+    }
     ids = bucket_ids(count)
     sources = sources_of(plan)
     unknown = set(sources) - set(feeds)

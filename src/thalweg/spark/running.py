@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import shutil
 import sys
 import tempfile
@@ -30,13 +31,13 @@ from thalweg.shards.kept_table import KeptTable
 from thalweg.shards.reports import combined_why, write_reports
 from thalweg.shards.sink_folder import SinkFolder
 from thalweg.spark.failures import is_slow_start, plain_failure
-from thalweg.spark.feeds import Feed
+from thalweg.spark.feeds import Feed, Frame
 from thalweg.spark.figures import Figures, QueryStatus
 from thalweg.spark.outputs import require_output, require_sink, trigger_arguments
 from thalweg.spark.progress import hear_progress, show_progress
 from thalweg.spark.query import FIGURES, Prepared, prepare
-from thalweg.spark.session import UNWEIGHED
-from thalweg.spark.sources import log_of
+from thalweg.spark.session import current_session, needed_settings
+from thalweg.spark.sources import feeds_of, log_of
 from thalweg.stream import Stream
 
 __all__ = ["QueryStatus", "RunningQuery", "explain", "frame", "start"]
@@ -223,16 +224,30 @@ def frame(
     query: Stream | Node, *, checkpoint: str, output: str = "changelog", **options: Any
 ) -> DataFrame:
     """The answers as a streaming DataFrame, for any Spark sink. Give the sink the same checkpoint
-    location."""
+    location.
+
+    It belongs to a session of its own beside yours, with the settings that a query needs; only
+    where it reads a DataFrame of yours it belongs to that one's session, which must have them.
+    """
     require_output(output)
+    root = query.node if isinstance(query, Stream) else query
+    feeds = {**feeds_of(root), **(options.get("feeds") or {})}
+    frames = [feed.df.sparkSession for feed in feeds.values() if isinstance(feed, Frame)]
+    session = frames[0] if frames else (options.get("spark") or current_session()).newSession()
+    missing = needed_settings(session) if frames else {}
+    if missing:
+        lines = "; ".join(f"spark.conf.set({key!r}, {value!r})" for key, value in missing.items())
+        raise PlanError(
+            f"frame: the session of the DataFrame lacks settings. Set them first: {lines}"
+        )
+    options["spark"] = session
     ready = prepare(query, checkpoint=str(_absolute(checkpoint)), **options)
+    if not frames:
+        for key, value in ready.settings.items():
+            session.conf.set(key, value)
     ready.record.check()
     answers = ready.typed(output)
     ready.record.begin()
-    for key in (
-        ready.settings.keys() - UNWEIGHED.keys()
-    ):  # Spark reads it when it makes an answer, whenever that is
-        ready.output.sparkSession.conf.set(key, ready.settings[key])
     return answers
 
 
@@ -375,6 +390,14 @@ def _lock_checkpoint(place: Path) -> None:
         raise StateError(
             f"{place.name}: another query is running with this checkpoint. Stop it first, or give this one a checkpoint of its own."
         )
+
+
+@atexit.register
+def _stop_all() -> None:
+    """Stop what still runs when the process ends: a query would go on calling it in vain."""
+    for running in list(_RUNNING.values()):
+        with contextlib.suppress(Exception):
+            running.stop()
 
 
 def _temporary_folder() -> Path:

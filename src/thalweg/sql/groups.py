@@ -12,7 +12,7 @@ from thalweg.expr import Column, Expr, Literal
 from thalweg.plan import aggregates
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.nodes import lifetime_schema
-from thalweg.sql.aggregates import AGGREGATES, is_aggregate, module_named
+from thalweg.sql.aggregates import arity_of, build_call, is_aggregate, module_named
 from thalweg.sql.distinct import DISTINCT, DistinctCall
 from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.modules import ModuleCall, read_module
@@ -101,9 +101,9 @@ class GroupReader(RowReader):
         if isinstance(node, exp.Filter):
             condition, call = rows.convert(node.expression.this), node.this
         name = call.this.lower()
-        if name not in AGGREGATES:
+        arity = arity_of(name)
+        if arity is None:
             return self.module(call, rows, filtered=condition is not None)
-        build, arity = AGGREGATES[name]
         args = call.expressions
         if name == "count" and (not args or isinstance(args[0], exp.Star)) and len(args) <= 1:
             return self.named(name, aggregates.count(where=condition))
@@ -115,7 +115,7 @@ class GroupReader(RowReader):
             )
         values = [rows.convert(arg) for arg in args]
         with self.source.at(call):
-            made = build(*values, where=condition)
+            made = build_call(name, values, condition)
             made.type_in(lifetime_schema(self.relation.stream.schema))
             return self.named(name, made)
 
@@ -133,7 +133,7 @@ class GroupReader(RowReader):
         value = rows.convert(args[0])
         with self.source.at(node):
             if name in ("min", "max"):
-                made = AGGREGATES[name][0](value, where=condition)
+                made = build_call(name, [value], condition)
                 made.type_in(lifetime_schema(self.relation.stream.schema))
                 return self.named(name, made)
             if name not in DISTINCT:

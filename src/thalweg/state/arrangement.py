@@ -240,6 +240,18 @@ class Arrangement:
                 np.maximum(latest, _before(run, group, times - 1), out=latest)
         return latest
 
+    def between(self, since: int, until: int) -> Hits:
+        """The rows of all groups that end after `since` and start before `until`."""
+        parts = []
+        for run in self._runs(since):
+            rows = run.rows
+            if run.first < until:
+                inside = (rows.end > since) & (rows.start < until) & (rows.weight != 0)
+                if inside.any():
+                    parts.append((run, np.flatnonzero(inside)))
+        size = sum(len(at) for _, at in parts)
+        return Hits(self.schema, np.zeros(size, np.int64), parts)
+
     def all(self) -> Hits:
         """Every row."""
         parts = [(run, np.flatnonzero(run.rows.weight != 0)) for run in self._runs()]
