@@ -57,6 +57,7 @@ from thalweg.plan.nodes import Join, Node, TopK, WindowAggregate
 from thalweg.windows import (
     HoppingWindow,
     LandmarkTime,
+    SessionWindow,
     SlideByTuple,
     SlidingRows,
     SlidingTime,
@@ -161,8 +162,10 @@ def _wid_aggregate(node: nodes.WidAggregate, consistency: Consistency) -> Operat
 def _aggregate(node: WindowAggregate, consistency: Consistency) -> Operator:
     if isinstance(node.window, SnapshotWindow):
         return SnapshotAggregateKernel(node, consistency)
-    if not isinstance(node.window, HoppingWindow):
+    if isinstance(node.window, SessionWindow):
         return SessionAggregateKernel(node, consistency)
+    if not isinstance(node.window, HoppingWindow):
+        raise PlanError(f"{node.label}: no kernel evaluates {node.window} windows.")
     if node.properties.group_ctis or node.input.progressing & set(node.keys):
         return PromisedGroupsKernel(
             _on_a_grid(node, inner_consistency(consistency)), node.keys, consistency

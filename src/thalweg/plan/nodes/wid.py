@@ -190,9 +190,8 @@ class WidAggregate(GroupedOperator):
     def divided_by(self) -> tuple[Keys, ...] | None:
         """By columns that may be seen apart: windows that follow from the time alone need no other
         group, others their partition."""
-        alone = isinstance(self.kind, LandmarkTime) or not isinstance(
-            self.kind, SlideByTuple | SlidingRows | SlidingTime
-        )
+        counts = isinstance(self.kind, SlideByTuple | SlidingRows | SlidingTime)
+        alone = isinstance(self.kind, LandmarkTime) or not (counts or self.kind.context)
         if isinstance(self.kind, SlidingTime):
             alone = self.kind.origin is not None
         if alone:
