@@ -56,6 +56,8 @@ class QueryGraph:
         self._reach: dict[str, list[Row]] = {}
         self._steepness: dict[str, float] = {}
         self._current: tuple[Row, bool] | None = None
+        self.bursts = (0, 0)
+        """How often work began, and how many batches were there then, all in all."""
         self._join_up()
 
     # ------------------------------------------------------------------------------------------
@@ -155,7 +157,9 @@ class QueryGraph:
         Round-robin runs on paths, so that it sets break points where operators meet or divide.
         """
         strategy_of(strategy, k)
-        names = list(among) if among is not None else [row.name for row in self.state]
+        if among is None:
+            self.split()
+        names = [row.name for row in self.state] if among is None else list(among)
         rows = [self._row_named(name) for name in names]
         if strategy == "round-robin":
             for row in rows:
@@ -235,6 +239,12 @@ class QueryGraph:
                 fused = Row("+".join(row.name for row in rows), Fused(chain))
                 self._replace(rows, [fused])
 
+    def split(self) -> None:
+        """The inverse of `fuse`: a row of the table for every operator."""
+        for row in list(self.state):
+            if isinstance(row.station, Fused):
+                self._split(row)
+
     def _split(self, fused: Row) -> None:
         assert isinstance(fused.station, Fused)
         rows = [Row(member.id, member) for member in fused.station.members]
@@ -289,6 +299,9 @@ class QueryGraph:
 
     def run(self, steps: int | None = None) -> list[Batch]:
         """Work until every buffer is empty, or for so many steps; the batches that came out."""
+        given = sum(map(len, self._inlets.values()))
+        if given:
+            self.bursts = (self.bursts[0] + 1, self.bursts[1] + given)
         try:
             current, run = self._current or (None, ASK)
             self._work(current, self._order, run=run, steps=steps)
@@ -316,6 +329,8 @@ class QueryGraph:
         """Pass on batches that their source has admitted, and work until every buffer is empty; the
         batches that came out."""
         station = self.sources[source]
+        runs, batches = self.bursts
+        self.bursts = (runs + 1, batches + len(admitted))
         for batch in admitted:
             station.pass_on(batch)
         self._work(self._row_of[station], self._reached(source), run=ASK)

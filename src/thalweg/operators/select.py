@@ -32,6 +32,7 @@ class SelectKernel(Operator):
     def __init__(self, node: Select) -> None:
         self.schema = node.schema
         self._columns = node.columns
+        self._used = tuple({name for _, expr in node.columns for name in expr.columns()})
         self._names = plain_renames(node.columns)
         firm = node.input.properties.firm_ends
         self._rising = [
@@ -47,5 +48,6 @@ class SelectKernel(Operator):
             progress = progress.merge(Progress(boxes=box({name: bound})))
         if not len(batch):
             return Batch.empty(self.schema, progress)
-        payload = evaluate_columns(self._columns, frame_of(batch.payload, batch.start), self.schema)
-        return batch.with_payload(payload).with_progress(progress)
+        frame = frame_of(batch.payload, batch.start, self._used)
+        payload = evaluate_columns(self._columns, frame, self.schema)
+        return Batch(payload, batch.start, batch.end, batch.new_end, batch.is_adjust, progress)

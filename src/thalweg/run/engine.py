@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from thalweg.errors import InputError, PlanError, StateError
+from thalweg.graph.auto import average_burst, tune
 from thalweg.graph.build import build_graph
 from thalweg.graph.stations import OperatorFigures
 from thalweg.graph.why import Why, explain_wait
@@ -31,6 +32,7 @@ from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.dead_letters import DEAD_LETTERS, WritesLetters
 from thalweg.operators.ingress import IngressKernel
+from thalweg.plan.explain import explain
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.progress.quarantine import Case
 from thalweg.run.snapshots import (
@@ -53,6 +55,8 @@ LEDGER_LIMIT = 10_000
 
 _ITSELF = "(engine)"
 """Where a snapshot holds what the engine itself remembers."""
+_FIRST_TUNED = 64
+"""After so many batches strategies are chosen by what was measured, and again after twice as many."""
 
 
 def wall_clock() -> int:
@@ -100,17 +104,25 @@ class Engine:
         *,
         consistency: str = "speculative",
         hold: Duration | None = None,
+        strategy: str = "auto",
+        k: int | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], int] = wall_clock,
         on_late: Callable[[str, pa.Table], None] | None = None,
     ) -> None:
-        """`on_late` is called after a push with the source and the entries of its late ledger;
-        without it the newest `LEDGER_LIMIT` entries of each source wait for `late`."""
+        """`strategy` is the order of work (`docs/graph.md`); it changes no answer. `on_late` is called
+        after a push with the source and the entries of its late ledger; without it the newest
+        `LEDGER_LIMIT` entries of each source wait for `late`."""
         self.query = query.node if isinstance(query, Stream) else query
         self._consistency = Consistency(
             consistency, 0 if hold is None else duration_us(hold, what="hold")
         )
         self._graph, self._plan = build_graph(self.query, self._consistency)
+        self._tunes_after = _FIRST_TUNED if strategy == "auto" else 0
+        if strategy == "auto":
+            tune(self._graph, 0.0)
+        else:
+            self._graph.use(strategy, k=k)
         self._clock = clock
         self._now = now
         self._busy = 0.0
@@ -196,18 +208,20 @@ class Engine:
     def _push(self, source: str, batches: list[Batch]) -> list[Batch]:
         begin = self._clock()
         self._ingress(source).now = self._now()
-        kept: list[Batch] = []
         try:
-            for batch, admitted in zip(batches, self._graph.admit(source, batches), strict=True):
-                out = self._graph.send(source, admitted)
-                self._counts[0] += 1
-                self._counts[1] += len(batch)
-                kept += self._news(out)
+            admitted = self._graph.admit(source, batches)
+            kept = self._news(self._graph.send(source, *admitted))
         except InputError:
             raise  # the ingress refused the input before anything was applied
         except BaseException as reason:
             self._broken = reason
             raise
+        counts = self._counts
+        counts[0] += len(batches)
+        counts[1] += sum(map(len, batches))
+        if self._tunes_after and counts[0] >= self._tunes_after:
+            self._tunes_after *= 2
+            tune(self._graph, average_burst(self._graph))
         self._busy += self._clock() - begin
         if self._on_late is not None and self._ingress(source).ledger.tables:
             self._on_late(source, self.late(source))
@@ -243,6 +257,16 @@ class Engine:
         return explain_wait(
             self._graph, self._progress, None if start is None else time_us(start), group or None
         )
+
+    def table(self) -> str:
+        """The state table: each operator with its predecessor, its successor and the rule that
+        chooses the next one; for `auto`, with the reason."""
+        return self._graph.table()
+
+    def explain(self) -> str:
+        """The plan and its rewrites, when answers come, and the state table as it is now."""
+        table = "\n".join(f"  {line}" for line in self.table().splitlines())
+        return f"{explain(self.query, consistency=self._consistency.mode)}\n\nexecution\n{table}"
 
     def quarantine(self, source: str) -> list[Case]:
         """The keys of a source whose clock is impossible at the moment: why, since when, how many
