@@ -31,10 +31,12 @@ from thalweg.model.time import INFINITY, Duration, duration_us
 from thalweg.plan import nodes
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.applying import apply_node
+from thalweg.plan.automata import Pattern
 from thalweg.plan.explain import explain
 from thalweg.plan.expressions import START
 from thalweg.plan.join_windows import JoinWindow
 from thalweg.plan.nodes import Ingress, Named, Node
+from thalweg.plan.nodes.detect import Simultaneous
 from thalweg.plan.nodes.panes import Table, in_panes
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.strategies import Volume
@@ -57,6 +59,8 @@ Keys: TypeAlias = "str | Sequence[str] | Mapping[str, ExprLike]"
 """Grouping keys: columns, or names with the expressions that give them."""
 On: TypeAlias = "str | Expr | Sequence[str | Expr] | Mapping[str, ExprLike] | None"
 """Join keys: expressions that both sides have, or left expressions with their right ones."""
+Registers: TypeAlias = "Mapping[str, str | pa.DataType | tuple[str | pa.DataType, Any]]"
+
 Columns: TypeAlias = "Mapping[str, ExprLike] | Sequence[str]"
 
 _TYPE_NAMES = {
@@ -307,7 +311,7 @@ class Stream:
 
     def clip_by(self, other: Stream, on: On = None) -> Stream:
         """Each row ends, at the latest, at the next start of a matching row of the other stream."""
-        return Stream(nodes.ClipBy(self.node, _stream(other, "clip_by").node, *_pairs(on)))
+        return Stream(nodes.ClipBy(self.node, require_stream(other, "clip_by").node, *_pairs(on)))
 
     def edges(self, on: On = None) -> Stream:
         """Samples of a signal: each row lasts until the next row of the same key starts."""
@@ -392,7 +396,7 @@ class Stream:
 
     def union(self, *others: Stream) -> Stream:
         """The rows of all."""
-        level = [self.node, *(_stream(other, "union").node for other in others)]
+        level = [self.node, *(require_stream(other, "union").node for other in others)]
         while len(level) > 1:  # a row passes few unions, however many streams there are
             pairs = [nodes.Union(*level[at : at + 2]) for at in range(0, len(level) - 1, 2)]
             level = [*pairs, *level[2 * len(pairs) :]]
@@ -419,7 +423,7 @@ class Stream:
         `endless` names it (`"left"`, `"right"`): it is then kept for ever, as a table of reference
         is.
         """
-        right = _stream(other, "join")
+        right = require_stream(other, "join")
         kept = (endless,) if isinstance(endless, str) else tuple(endless)
         if how not in nodes.JOIN_KINDS:
             raise PlanError(
@@ -445,7 +449,9 @@ class Stream:
             )
         shared = _shared_keys(left_keys, right_keys) if select is None else set()
         result = (
-            _default_result(self.schema, right.schema, shared) if select is None else _named(select)
+            _default_result(self.schema, right.schema, shared)
+            if select is None
+            else named_columns(select)
         )
         mine: Named = ()
         theirs: Named = ()
@@ -453,13 +459,13 @@ class Stream:
             mine = (
                 one_side(result, self.schema, right.schema, "l")
                 if left_only is None
-                else _named(left_only)
+                else named_columns(left_only)
             )
         if how in ("right", "full"):
             theirs = (
                 one_side(result, right.schema, self.schema, "r", shared)
                 if right_only is None
-                else _named(right_only)
+                else named_columns(right_only)
             )
         return Stream(
             nodes.Join(
@@ -540,7 +546,7 @@ class Stream:
         join. In outer, semi and anti joins a row counts as one: it is matched when it has a partner
         at all.
         """
-        right = _stream(other, "window_join")
+        right = require_stream(other, "window_join")
         if not isinstance(window, JoinWindow):
             raise PlanError(
                 f"window_join: window must be band(...), ranges(...), same_window(...) or widjoin(...); got {window!r}."
@@ -566,7 +572,7 @@ class Stream:
                 how=how,
                 result=_default_result(self.schema, right.schema, shared)
                 if select is None
-                else _named(select),
+                else named_columns(select),
                 shared=shared,
                 at=at,
             )
@@ -590,7 +596,7 @@ class Stream:
         answer is taken back and given again. `how="left"` keeps rows without a match. Results are
         points at the left time.
         """
-        right = _stream(other, "asof_join")
+        right = require_stream(other, "asof_join")
         if how not in ("inner", "left"):
             raise PlanError(
                 f"asof_join: how must be inner or left{did_you_mean(how, ('inner', 'left'))} Got {how!r}."
@@ -598,7 +604,9 @@ class Stream:
         keys = _pairs(on)
         shared = _shared_keys(*keys) if select is None else set()
         result = (
-            _default_result(self.schema, right.schema, shared) if select is None else _named(select)
+            _default_result(self.schema, right.schema, shared)
+            if select is None
+            else named_columns(select)
         )
         limit = None if within is None else positive_ticks(within, "asof_join within")
         return Stream(
@@ -639,15 +647,19 @@ class Stream:
         `select` chooses the result instead: the keys are `key_<name>` there.
         """
         named = (
-            _named(keys)
+            named_columns(keys)
             if isinstance(keys, Mapping)
-            else _named([keys] if isinstance(keys, str) else keys)
+            else named_columns([keys] if isinstance(keys, str) else keys)
         )
         group = nodes.GroupInput(self.schema, self.properties)
-        inner = _stream(query(Stream(group)), "group_apply: the query")
+        inner = require_stream(query(Stream(group)), "group_apply: the query")
         return Stream(
             nodes.GroupApply(
-                self.node, named, group, inner.node, None if select is None else _named(select)
+                self.node,
+                named,
+                group,
+                inner.node,
+                None if select is None else named_columns(select),
             )
         )
 
@@ -730,6 +742,37 @@ class Stream:
         """Windows of a kind of your own: its three functions and `time_range`."""
         return GroupedStream(self.node, ()).windows(kind)
 
+    def detect(
+        self,
+        pattern: Pattern,
+        *,
+        within: Duration,
+        registers: Registers | None = None,
+        overlap: bool = True,
+        simultaneous: Simultaneous = "sequence",
+    ) -> Stream:
+        """Runs of events, in the order of time, that match a pattern of `event`, `then`, `one_of`,
+        `repeated`, `optional`; each event of the run must take part.
+
+        `registers` gather values along the way: names with a type, or with a type and the value to
+        begin with. They are the columns of a match, which lives from its last event until `within`
+        after its first. Without `overlap` a new run begins only when the last one is over.
+
+        >>> s = source("s", {"v": "int64"})
+        >>> from thalweg.patterns import event, repeated, then
+        >>> up = event("v > top", keep={"top": "v", "n": "n + 1"})
+        >>> s.detect(then(event("true", keep={"top": "v"}), repeated(up)), within="1 min",
+        ...          registers={"top": "int64", "n": ("int64", 0)})
+        <Stream detect (top int64, n int64)>
+        """
+        return GroupedStream(self.node, ()).detect(
+            pattern,
+            within=within,
+            registers=registers,
+            overlap=overlap,
+            simultaneous=simultaneous,
+        )
+
     def number_rows(self, *, partition_by: str | Sequence[str] = ()) -> Stream:
         """Each row with the number `_row` under which it arrives here, from 1; row windows after it
         count by that number."""
@@ -766,20 +809,10 @@ def join_all(
         raise PlanError(
             "join_all: give at least two streams by name: {'orders': orders, 'payments': payments, ...}."
         )
-    nodes_ = {name: _stream(stream, f"join_all: {name}").node for name, stream in streams.items()}
-    keys = (
-        {name: on.get(name, ()) for name in streams}
-        if isinstance(on, Mapping)
-        else dict.fromkeys(streams, on)
-    )
-    exprs = {
-        name: tuple(as_expr(key) for key in ([given] if isinstance(given, str) else given))
-        for name, given in keys.items()
+    nodes_ = {
+        name: require_stream(stream, f"join_all: {name}").node for name, stream in streams.items()
     }
-    if len({len(given) for given in exprs.values()}) > 1:
-        raise PlanError(
-            f"join_all: every stream needs the same number of keys; got { ({n: len(k) for n, k in exprs.items()}) }."
-        )
+    exprs = keys_by_name(on, streams, "join_all")
     lengths = {name: sizes[name] if isinstance(sizes, Mapping) else sizes for name in streams}
     ticks = {
         name: positive_ticks(size, f"join_all, size of {name}") for name, size in lengths.items()
@@ -796,9 +829,30 @@ def join_all(
             exprs,
             ticks,
             predicate=predicate,
-            result=every if select is None else _named(select),
+            result=every if select is None else named_columns(select),
         )
     )
+
+
+def keys_by_name(
+    on: Mapping[str, str | Sequence[str]] | str | Sequence[str],
+    streams: Mapping[str, Stream],
+    what: str,
+) -> dict[str, tuple[Expr, ...]]:
+    """The keys of each stream: columns that all have, or given for each."""
+    given = (
+        {name: on.get(name, ()) for name in streams}
+        if isinstance(on, Mapping)
+        else dict.fromkeys(streams, on)
+    )
+    keys = {
+        name: tuple(as_expr(key) for key in ([names] if isinstance(names, str) else names))
+        for name, names in given.items()
+    }
+    if len({len(names) for names in keys.values()}) > 1:
+        counts = {name: len(names) for name, names in keys.items()}
+        raise PlanError(f"{what}: every stream needs the same number of keys; got {counts}.")
+    return keys
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -807,6 +861,35 @@ class GroupedStream:
 
     node: Node
     keys: tuple[str, ...]
+
+    def detect(
+        self,
+        pattern: Pattern,
+        *,
+        within: Duration,
+        registers: Registers | None = None,
+        overlap: bool = True,
+        simultaneous: Simultaneous = "sequence",
+    ) -> Stream:
+        """Runs of events of a group that match a pattern; see `Stream.detect`."""
+        typed = {
+            name: given if isinstance(given, tuple) else (given, None)
+            for name, given in (registers or {}).items()
+        }
+        return Stream(
+            nodes.Detect(
+                self.node,
+                pattern,
+                positive_ticks(within, "detect within"),
+                tuple(
+                    nodes.Register(name, _arrow_type(kind, f"detect: the register {name!r}"), value)
+                    for name, (kind, value) in typed.items()
+                ),
+                self.keys,
+                overlap,
+                simultaneous,
+            )
+        )
 
     def __repr__(self) -> str:
         return f"<GroupedStream by {', '.join(self.keys)} of ({_show(self.node.schema)})>"
@@ -1153,7 +1236,7 @@ def _lasting(duration: Duration | None, what: str) -> int:
     return INFINITY if endless else positive_ticks(duration, what)  # type: ignore[arg-type]
 
 
-def _stream(value: object, what: str) -> Stream:
+def require_stream(value: object, what: str) -> Stream:
     if not isinstance(value, Stream):
         hint = (
             " Finish it with .aggregate(...) or .top_k(...)."
@@ -1164,7 +1247,7 @@ def _stream(value: object, what: str) -> Stream:
     return value
 
 
-def _named(columns: Columns) -> Named:
+def named_columns(columns: Columns) -> Named:
     if isinstance(columns, Mapping):
         return tuple((name, as_expr(value)) for name, value in columns.items())
     return tuple((name.split(".")[-1], as_expr(name)) for name in columns)

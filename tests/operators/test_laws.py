@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.operators.pattern_laws import patterns
 from tests.operators.window_join_laws import window_joins
 from thalweg.expr import col, lit
 from thalweg.model import INFINITY, Element, Row, cti, insert
@@ -276,6 +277,7 @@ LAWS |= {
     name: Law(build, nulls if " left" in name else finite)
     for name, build in window_joins(A, B).items()
 }
+LAWS |= {name: Law(build, nulls) for name, build in patterns(A, B).items()}
 
 # -------------------------------------------------------------------------------------------------
 # windows, aggregates

@@ -129,3 +129,26 @@ def test_a_divided_query_says_the_same() -> None:
         sum(one.rows_in for name, one in engine.figures().items() if name.startswith("0/source"))
         == 2
     )
+
+
+def test_a_start_that_nothing_promises_waits_for_the_end() -> None:
+    """One more row would not release it, however late it is."""
+    stream = tw.source("s", {"begin": "int64"}, disorder=4, insert_only=True)
+    query = stream.alter_lifetime(start="begin", duration=1).tumbling(10).aggregate(n=tw.count())
+    for engine in (tw.Engine(query), DividedEngine(query)):
+        for time in (50, 96, 97):
+            engine.push("s", [tw.point({"begin": time}, time)])
+            why = engine.why()
+            assert [wait.release for wait in why.waits] == [("the end of the source",)]
+            assert any("nothing is promised about begin" in note for note in why.notes)
+
+
+def test_a_row_window_says_that_rows_are_missing() -> None:
+    query = source("s", disorder=0).sliding(3, 3, over=tw.rows()).aggregate(n=tw.count())
+    for engine in (tw.Engine(query, consistency="final"), DividedEngine(query)):
+        missing = []
+        for time in (5, 6, 7, 8):
+            engine.push("s", [at(time)])
+            notes = [note for note in engine.why().notes if "is not complete" in note]
+            missing.append([note.rpartition(": ")[2] for note in notes])
+        assert missing == [["2 rows are missing"], ["1 row is missing"], [], ["2 rows are missing"]]

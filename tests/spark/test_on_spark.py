@@ -139,9 +139,7 @@ def test_vector(name: str) -> None:
 @pytest.mark.parametrize("name", VECTORS)
 def test_any_vector(name: str) -> None:
     outcome = run_vector(VECTORS[name], forms=2, engine=SparkEngine)
-    assert outcome.status == ("unsupported" if name.startswith("pattern_") else "pass"), (
-        outcome.detail
-    )
+    assert outcome.status == "pass", outcome.detail
 
 
 def test_the_command_plays_vectors_on_spark(

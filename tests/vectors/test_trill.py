@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from thalweg.testing._vector_data import Vector
-from thalweg.testing._vector_plan import UNSUPPORTED
 from thalweg.testing.vectors import FORMS, read_vectors, run_vector
 
 FILE = Path(__file__).parent / "trill.jsonl"
@@ -19,18 +18,6 @@ VECTORS = [
     if isinstance(vector, Vector)
 ]
 
-PATTERNS = [
-    "pattern_a_bstar_c_sum",
-    "pattern_a_optional_b",
-    "pattern_ab_with_cti",
-    "pattern_an_bn_non_overlapping",
-    "pattern_event_sets_2",
-    "pattern_optional_inside_or",
-    "pattern_partitioned_watermark_keeps_instance",
-]
-"""Sequence patterns (`detect`) are not an operator of the temporal core; nothing else may be
-excused."""
-
 
 def test_all_cases_are_read() -> None:
     assert len(VECTORS) == 109
@@ -38,20 +25,10 @@ def test_all_cases_are_read() -> None:
     assert FORMS >= 50
 
 
-@pytest.mark.parametrize(
-    "vector", [v for v in VECTORS if v.name not in PATTERNS], ids=lambda vector: vector.name
-)
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.name)
 def test_case(vector: Vector) -> None:
     outcome = run_vector(vector)
     assert outcome.status == "pass", outcome.detail
-
-
-@pytest.mark.parametrize(
-    "vector", [v for v in VECTORS if v.name in PATTERNS], ids=lambda vector: vector.name
-)
-def test_patterns_are_said_to_be_unsupported(vector: Vector) -> None:
-    outcome = run_vector(vector)
-    assert (outcome.status, outcome.detail) == ("unsupported", f"detect: {UNSUPPORTED['detect']}")
 
 
 @pytest.mark.skipif(

@@ -186,6 +186,8 @@ def _notes(graph: QueryGraph) -> Iterator[str]:
             rows = f"{case.rows} rows, the last at {case.claims}"
             yield f"source {name}: {case.key!r} is in quarantine{since}, its clock is {case.reason}; {rows}"
         yield from kernel.warnings.values()
+    for station in graph.stations:
+        yield from (f"{station.id}: {text}" for text in station.operator.lacks())
 
 
 def shown_time(time: int) -> str:

@@ -13,7 +13,12 @@ import numpy as np
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, Times
-from thalweg.operators.attribute_promises import move_progress, promise_of
+from thalweg.operators.attribute_promises import (
+    has_promises,
+    missing_promise,
+    move_progress,
+    promise_of,
+)
 from thalweg.operators.lifetimes import LifetimeKernel, refuse_beyond, ticks_of
 from thalweg.plan.nodes import AlterLifetime
 
@@ -31,6 +36,7 @@ class AlterLifetimeKernel(LifetimeKernel):
     def __init__(self, node: AlterLifetime) -> None:
         super().__init__(node.schema)
         self._start, self._ticks = node.start, node.ticks
+        self._promised = has_promises(node.start, node.input)
 
     def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
         moved, valid = ticks_of(self._start, payload, start)
@@ -47,6 +53,11 @@ class AlterLifetimeKernel(LifetimeKernel):
 
     def needs(self, time: int) -> tuple[int, ...]:
         """A start that is a column has promises of its own, which come as far as the times it was
-        made of."""
+        made of; one that nothing promises anything about waits for the end."""
+        if not self._promised:
+            return (INFINITY,)
         columns = self._start.columns()
         return super().needs(time) if "_start" in columns or not columns else (time,)
+
+    def lacks(self) -> tuple[str, ...]:
+        return () if self._promised else (missing_promise(self._start),)

@@ -16,8 +16,23 @@ from thalweg.expr import Expr, Frame, is_monotone_in
 from thalweg.model.boxes import box, lowest_corners
 from thalweg.model.progress import Progress
 from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.plan.nodes import Node
+from thalweg.plan.progressing import progresses
 
-__all__ = ["move_progress", "promise_of"]
+__all__ = ["has_promises", "missing_promise", "move_progress", "promise_of"]
+
+
+def has_promises(start: Expr, node: Node) -> bool:
+    """Whether the rows of a node, started at `start`, could ever have a promise before the end."""
+    return not start.columns() or progresses(start, node)
+
+
+def missing_promise(start: Expr) -> str:
+    """Why rows that start at an expression have no promise, in words."""
+    return (
+        f"nothing is promised about {start}, so that only the end of the input is a promise; punctuation on its columns, or "
+        "progressing= on the source, would be one"
+    )
 
 
 def promise_of(expr: Expr, progress: Progress) -> int:

@@ -66,6 +66,10 @@ class Operator(ABC):
         stand: what holds it back."""
         return (time,) * self.ports
 
+    def lacks(self) -> tuple[str, ...]:
+        """In words: what is missing for an answer besides a promise of its inputs."""
+        return ()
+
     def snapshot(self) -> Slices:
         """All state, as Arrow."""
         return {}

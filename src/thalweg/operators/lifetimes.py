@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.errors import EvaluationError
-from thalweg.expr import Expr
+from thalweg.expr import Expr, Frame
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import Progress
@@ -101,10 +101,15 @@ class LifetimeKernel(Operator):
         return re.sub(r"(?<!^)([A-Z])", r"_\1", type(self).__name__.removesuffix("Kernel")).lower()
 
 
-def ticks_of(expr: Expr, payload: Rows, start: Times) -> tuple[Times, Bools]:
+def ticks_of(
+    expr: Expr, payload: Rows, start: Times, end: Times | None = None
+) -> tuple[Times, Bools]:
     """An expression as numbers of ticks, and where it is one: not null, and a legal duration or
-    time. Where it is not, the number is 0."""
-    values = expr.evaluate(frame_of(payload, start)).cast(pa.int64())
+    time. Where it is not, the number is 0. With `end` the expression may read `_end`."""
+    frame = frame_of(payload, start)
+    if end is not None:
+        frame = Frame({**frame.columns, "_end": pa.array(end)}, frame.length)
+    values = expr.evaluate(frame).cast(pa.int64())
     valid: Bools = np.ones(len(values), np.bool_)
     if values.null_count:
         valid = values.is_valid().to_numpy(zero_copy_only=False)

@@ -11,11 +11,13 @@ from thalweg.operators.base import Operator
 from thalweg.operators.bins_aggregate import BinsAggregateKernel
 from thalweg.operators.bucket_aggregate import BucketAggregateKernel
 from thalweg.operators.chop import ChopKernel
+from thalweg.operators.chronicle import ChronicleKernel
 from thalweg.operators.clip_by import ClipByKernel
 from thalweg.operators.clip_duration import ClipDurationKernel
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.coverage import CoverageKernel
 from thalweg.operators.describe import DescribeKernel
+from thalweg.operators.detect import DetectKernel
 from thalweg.operators.distinct import DistinctKernel
 from thalweg.operators.extend import ExtendKernel
 from thalweg.operators.grid_apply import GridApplyKernel
@@ -79,10 +81,12 @@ _KERNELS: dict[type[Node], Callable[[Any], Operator]] = {
     nodes.Quantize: QuantizeKernel,
     nodes.SessionLifetime: SessionLifetimeKernel,
     nodes.Union: UnionKernel,
+    nodes.Chronicle: ChronicleKernel,
     nodes.ClipBy: ClipByKernel,
     nodes.Stitch: StitchKernel,
     nodes.Distinct: DistinctKernel,
     nodes.Describe: DescribeKernel,
+    nodes.Detect: DetectKernel,
     nodes.NumberRows: NumberRowsKernel,
 }
 

@@ -172,6 +172,21 @@ class WidAggregateKernel(Operator):
             else self._framing.needs(time, self._first(self._held)),
         )
 
+    def lacks(self) -> tuple[str, ...]:
+        """How many rows the next window of the fullest partition still misses."""
+        if not isinstance(self._kind, SlidingRows) or not len(self._held):
+            return ()
+        ordered, _ = self._ordered(units(self._held))
+        step = self._kind.slide
+        last = np.zeros(int(ordered.partition.max()) + 1, np.int64)
+        np.maximum.at(last, ordered.partition, ordered.number)
+        missing = int((step - last % step).min())
+        if not (last % step).any():
+            return ()
+        each = " of a partition" if self._node.partition else ""
+        rows = "1 row is" if missing == 1 else f"{missing} rows are"
+        return (f"its next window{each} is not complete: {rows} missing",)
+
     def _forget(self) -> int:
         if self._due.cti == INFINITY:
             self._held, self._base = Delta.empty(self._held.schema), empty_rows(self._part_schema)

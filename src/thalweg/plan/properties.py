@@ -29,6 +29,8 @@ class StreamProperties:
     """A row is only ever inserted or removed whole; its end never moves."""
     group_keys: tuple[str, ...] = ()
     """The columns that identify the group of a row, after a grouped operator."""
+    progressing: tuple[str, ...] = ()
+    """Of a source: the columns about which promises may come, as about the start."""
 
     def but(self, **changes: object) -> StreamProperties:
         return replace(self, **changes)  # type: ignore[arg-type]

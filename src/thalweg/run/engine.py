@@ -19,6 +19,7 @@ from thalweg.errors import InputError, PlanError, StateError
 from thalweg.graph.auto import average_burst, tune
 from thalweg.graph.build import build_graph
 from thalweg.graph.stations import OperatorFigures
+from thalweg.graph.stuck import StuckInputs
 from thalweg.graph.why import Why, explain_wait
 from thalweg.io.events import Feed, batches_from
 from thalweg.io.records import LETTERS, Records
@@ -123,6 +124,7 @@ class Engine:
             tune(self._graph, 0.0)
         else:
             self._graph.use(strategy, k=k)
+        self._stuck = StuckInputs(self._graph)
         self._clock = clock
         self._now = now
         self._busy = 0.0
@@ -222,6 +224,7 @@ class Engine:
         if self._tunes_after and counts[0] >= self._tunes_after:
             self._tunes_after *= 2
             tune(self._graph, average_burst(self._graph))
+        self._stuck.observe()
         self._busy += self._clock() - begin
         if self._on_late is not None and self._ingress(source).ledger.tables:
             self._on_late(source, self.late(source))
@@ -342,6 +345,7 @@ class Engine:
         late = sum(self.late_count(name) for name in self.sources)
         kernels = [self._ingress(name) for name in self.sources]
         warned = tuple(text for kernel in kernels for text in kernel.warnings.values())
+        warned += tuple(self._stuck.warnings())
         aside = sum(kernel.quarantined.count for kernel in kernels)
         counts = self._counts
         dead = sum(feed.dead for several in self._records.values() for feed in several)

@@ -240,7 +240,8 @@ class _Cutter:
         # Revisions arrive as adjusts, and the promise of each bucket beside them: nothing is left
         # to be checked.
         facts = placed.plan.properties.but(
-            insert_only=placed.plan.never_revises and placed.plan.properties.insert_only
+            progressing=tuple(sorted(placed.plan.progressing)),
+            insert_only=placed.plan.never_revises and placed.plan.properties.insert_only,
         )
         leaf = Source(
             f"fragment-{fragment.number}", placed.plan.schema, Ingress(trusted=True), facts

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from typing import Any
 
@@ -132,11 +132,15 @@ class DividedEngine:
 
     def why(self) -> Why:
         """Why the answer that is not final first is not, as a query on Spark says it."""
-        return combined_why([runner.report() for runner, _ in self._workers.values()])
+        return combined_why(self.reports())
+
+    def reports(self) -> list[Mapping[str, Any]]:
+        """What every bucket of every fragment reports."""
+        return [runner.report() for runner, _ in self._workers.values()]
 
     def figures(self) -> dict[str, OperatorFigures]:
         """What each operator did in the last micro-batch, over all buckets."""
-        return combined_figures([runner.report() for runner, _ in self._workers.values()])
+        return combined_figures(self.reports())
 
     def finish(self) -> list[Batch]:
         out = []

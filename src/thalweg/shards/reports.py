@@ -17,7 +17,7 @@ from thalweg.graph.stations import OperatorFigures
 from thalweg.graph.why import Step, Wait, Why
 from thalweg.model.time import MIN_TIME
 
-__all__ = ["combined_figures", "combined_why", "read_reports", "write_reports"]
+__all__ = ["combined_figures", "combined_why", "read_reports", "stuck_inputs", "write_reports"]
 
 Report = Mapping[str, Any]
 _FRAGMENT = "fragment-"
@@ -112,6 +112,12 @@ def _waits(reports: Sequence[Report], report: Report, path: tuple[Step, ...]) ->
             if wait.source not in named:
                 named.add(wait.source)
                 yield wait
+
+
+def stuck_inputs(reports: Sequence[str]) -> list[str]:
+    """The warnings about inputs that are stuck, each once, from reports as they are written."""
+    told = (json.loads(text) for text in reports)
+    return list(dict.fromkeys(warning for report in told for warning in report.get("stuck", [])))
 
 
 def combined_figures(reports: Sequence[Report]) -> dict[str, OperatorFigures]:

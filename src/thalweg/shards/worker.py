@@ -23,6 +23,7 @@ from thalweg.errors import LateEventError, StateError
 from thalweg.graph.build import build_graph
 from thalweg.graph.query_graph import QueryGraph
 from thalweg.graph.stations import OperatorFigures
+from thalweg.graph.stuck import StuckInputs
 from thalweg.graph.why import explain_wait
 from thalweg.model.batch import Batch
 from thalweg.model.boxes import Boxes
@@ -85,6 +86,7 @@ class FragmentRunner:
         """What each operator did in the last micro-batch, and keeps."""
         self._grids = useful_grids(fragment.plan)
         self.signatures = _signatures(fragment, self._graph)
+        self._stuck = StuckInputs(self._graph)
 
     # --------------------------------------------------------------------------------------------------------
     # flow
@@ -120,6 +122,7 @@ class FragmentRunner:
         for name, known in self._inputs.items():
             known.since = now if known.cti > told[name][0] else known.since
         self.figures = self._graph.figures()
+        self._stuck.observe()
         answer = Batch.concat(out, self.fragment.plan.schema)
         self._progress = self._progress.merge(answer.progress)
         return Answer(
@@ -411,6 +414,7 @@ class FragmentRunner:
             "promise": why.promise,
             "waits": waits,
             "notes": [*why.notes, *warned],
+            "stuck": self._stuck.warnings(),
             "operators": {station: astuple(figures) for station, figures in self.figures.items()},
         }
 

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
 from thalweg.model.time import INFINITY, MIN_TIME
-from thalweg.shards.reports import write_reports
+from thalweg.shards.reports import stuck_inputs, write_reports
 from thalweg.spark.query import FIGURES
 
 __all__ = ["keep_reports", "progress_line", "show_progress"]
@@ -108,3 +108,5 @@ class _Printer(_Listener):
 
     def hear(self, batch: int, seconds: float, figures: dict[str, Any]) -> None:
         self._write(progress_line(batch, seconds, figures))
+        for warning in stuck_inputs(figures.get("reports") or []):
+            self._write(f"batch {batch}  WARNING  {warning}")

@@ -141,7 +141,11 @@ class RunningQuery:
             operators=dict(self._operators),
             dead=total("dead"),
             warnings=tuple(
-                dict.fromkeys(note for report in self._reports for note in report["notes"])
+                dict.fromkeys(
+                    note
+                    for report in self._reports
+                    for note in (*report["notes"], *report["stuck"])
+                )
             ),
         )
 

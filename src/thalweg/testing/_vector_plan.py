@@ -13,17 +13,16 @@ from thalweg.expr import Expr
 from thalweg.model import INFINITY, Cti
 from thalweg.plan import nodes
 from thalweg.plan.aggregates import AggregateCall
+from thalweg.plan.automata import Event, OneOf, Pattern, Repeat, Then, event
 from thalweg.plan.nodes import Ingress, Named, Node, lifetime_schema
 from thalweg.plan.properties import StreamProperties
 from thalweg.testing._vector_data import PARTITION, Vector
 from thalweg.testing._vector_expr import VectorError, translate, translate_keys
 from thalweg.windows import SnapshotWindow
 
-__all__ = ["UNSUPPORTED", "ops_of", "order_matters", "plan_of", "unsupported"]
+__all__ = ["ops_of", "order_matters", "plan_of"]
 
 Op = Mapping[str, Any]
-
-UNSUPPORTED = {"detect": "sequence patterns are not an operator of the temporal core"}
 
 _LATE = {"throw": "error", "drop": "drop", "adjust": "adjust"}
 _AGGREGATES = {
@@ -58,21 +57,9 @@ def ops_of(op: Op) -> Iterator[Op]:
             yield from ops_of(op[name])
 
 
-def unsupported(vector: Vector) -> str | None:
-    """Why a case cannot be run at all, or None."""
-    return next(
-        (
-            f"{op['op']}: {UNSUPPORTED[op['op']]}"
-            for op in ops_of(vector.op)
-            if op["op"] in UNSUPPORTED
-        ),
-        None,
-    )
-
-
 def order_matters(vector: Vector) -> bool:
     """Whether the meaning of the inputs depends on the order in which they come."""
-    return any(op["op"] in ("ingress", "detect") for op in ops_of(vector.op))
+    return any(op["op"] == "ingress" for op in ops_of(vector.op))
 
 
 def plan_of(vector: Vector) -> Node:
@@ -228,7 +215,50 @@ def _call(call: Op, below: Node) -> AggregateCall:
     return AggregateCall(_AGGREGATES[call["fn"]], of, None, where, call.get("p"))
 
 
+def _detect(op: Op, below: Node) -> Node:
+    plain = lifetime_schema(below.schema)
+    kept = [part["acc"] for part in _parts(op["pattern"]) if "acc" in part]
+    types = [translate(text, plain).type_in(plain) for text in kept if text in plain.names]
+    kind = types[0] if op["init"] is None and types else pa.scalar(op["init"]).type
+    schema = pa.schema([*plain, pa.field("r", kind)])
+    return nodes.Detect(
+        below,
+        _pattern(op["pattern"], schema),
+        op["max_duration"],
+        (nodes.Register("r", kind, op["init"]),),
+        overlap=op.get("overlap", True),
+        simultaneous=op.get("simultaneous", "sequence"),
+    )
+
+
+def _parts(pattern: Op) -> Iterator[Op]:
+    yield pattern
+    for value in pattern.values():
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, Mapping):
+                yield from _parts(part)
+
+
+def _pattern(pattern: Op, schema: pa.Schema) -> Pattern:
+    if "elem" in pattern:
+        kept = {"r": translate(pattern["acc"], schema)} if "acc" in pattern else None
+        return event(translate(pattern["elem"], schema), kept)
+    if "any" in pattern or "none" in pattern:
+        text = pattern["any"] if "any" in pattern else pattern["none"]
+        return Event(translate(text, schema), absent="none" in pattern)
+    if "seq" in pattern or "or" in pattern:
+        kind = Then if "seq" in pattern else OneOf
+        return kind(tuple(_pattern(part, schema) for part in pattern.get("seq") or pattern["or"]))
+    repeats = {"star": (0, False), "plus": (1, False), "opt": (0, True)}
+    (name,) = pattern
+    if name not in repeats:
+        raise VectorError(f"unknown part of a pattern: {name!r}")
+    least, once = repeats[name]
+    return Repeat(_pattern(pattern[name], schema), least, once)
+
+
 _UNARY: dict[str, Callable[[Op, Node], Node]] = {
+    "detect": _detect,
     "where": lambda op, below: nodes.Where(below, _expr(op["pred"], below)),
     "select": lambda op, below: nodes.Select(
         below, _named(op["fields"], lifetime_schema(below.schema))

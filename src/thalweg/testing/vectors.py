@@ -2,7 +2,7 @@
 
     python -m thalweg.testing.vectors FILE [--engine local|spark] [--forms N]
 
-prints one JSON object a line, `{"name", "status": "pass" | "fail" | "unsupported", "detail"}`, and
+prints one JSON object a line, `{"name", "status": "pass" | "fail", "detail"}`, and
 ends with code 0 only when nothing failed. Each case is played under N physical forms (50 unless
 told; 2 on Spark), at every consistency in turn: the table must be the expected one, every output
 must keep its own promises, and the promises the file asks for must have been made.
@@ -21,7 +21,6 @@ import click
 
 from thalweg.testing._vector_data import Vector, read_vector
 from thalweg.testing._vector_expr import VectorError
-from thalweg.testing._vector_plan import unsupported
 from thalweg.testing._vector_run import failure_of
 from thalweg.testing.runners import EngineType
 
@@ -46,9 +45,6 @@ class Outcome:
 
 def run_vector(vector: Vector, *, forms: int = FORMS, engine: EngineType | None = None) -> Outcome:
     """One case, on `thalweg.run.Engine` unless told otherwise."""
-    reason = unsupported(vector)
-    if reason:
-        return Outcome(vector.name, "unsupported", reason)
     try:
         wrong = failure_of(vector, engine if engine is not None else _local(), forms)
     except Exception as crash:  # the file goes on, whatever one case does

@@ -2,6 +2,8 @@
 
 from thalweg.plan.nodes.apply import WindowApply
 from thalweg.plan.nodes.base import FACTS, Grid, Named, Node, lifetime_schema
+from thalweg.plan.nodes.chronicle import Chronicle
+from thalweg.plan.nodes.detect import Detect, Register
 from thalweg.plan.nodes.groups import (
     Distinct,
     GroupApply,
@@ -35,10 +37,12 @@ __all__ = [
     "JOIN_KINDS",
     "AlterLifetime",
     "Chop",
+    "Chronicle",
     "ClipBy",
     "ClipDuration",
     "CombinePanes",
     "Describe",
+    "Detect",
     "Distinct",
     "Extend",
     "Grid",
@@ -53,6 +57,7 @@ __all__ = [
     "Panes",
     "PointAtEnd",
     "Quantize",
+    "Register",
     "Retime",
     "Select",
     "SelectMany",

@@ -25,7 +25,16 @@ from thalweg.plan.nodes.families import by_columns, columns_of
 from thalweg.plan.nodes.rows import show_columns
 from thalweg.plan.properties import StreamProperties
 
-__all__ = ["JOIN_KINDS", "ClipBy", "Join", "Union"]
+__all__ = [
+    "JOIN_KINDS",
+    "ClipBy",
+    "Join",
+    "KeyedPair",
+    "Union",
+    "keys_of_pairs",
+    "pair_schema",
+    "same_groups",
+]
 
 
 JOIN_KINDS = ("inner", "left", "right", "full", "semi", "anti")
@@ -299,35 +308,7 @@ class Join(KeyedPair):
         """By columns that have the key in every row, alone or paired."""
         if self.left_rows_stay:
             return keys[0]
-        names = (
-            self._carried("l.", self.left_only, self.right_only),
-            self._carried("r.", self.right_only, self.left_only),
-        )
-        found: list[Expr] = []
-        for pair in zip(*keys, strict=True):
-            fitting = (
-                expr.rename(above)
-                for expr, above in zip(pair, names, strict=True)
-                if expr.columns() <= above.keys()
-            )
-            key = next(fitting, None)
-            if key is None:
-                return None
-            found.append(key)
-        return tuple(found)
-
-    def _carried(self, prefix: str, alone: Named, other: Named) -> Mapping[str, str]:
-        """Columns of a side, to the result columns that have their values in every row."""
-        lone = [dict(columns) for columns in (alone, other) if columns]
-        return {
-            expr.name.removeprefix(prefix): name
-            for name, expr in self.result
-            if isinstance(expr, Column)
-            and expr.name.startswith(prefix)
-            and all(
-                _is_column(columns.get(name), expr.name.removeprefix(prefix)) for columns in lone
-            )
-        }
+        return keys_of_pairs(keys, self.result, self.left_only, self.right_only)
 
     @property
     def columns_read(self) -> tuple[frozenset[str] | None, ...]:
@@ -350,7 +331,7 @@ class Join(KeyedPair):
     def group_changes(
         self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
     ) -> dict[str, Any]:
-        changes = _same_groups(self, self.same, keys, partitions, left_stays=self.left_rows_stay)
+        changes = same_groups(self, self.same, keys, partitions, left_stays=self.left_rows_stay)
         if self.left_rows_stay:
             return changes
         left, right = (set(partition) for partition in partitions)
@@ -382,15 +363,8 @@ class Join(KeyedPair):
         return f"{text}: {show_columns(self.result)}" if self.result else text
 
     def pair_schema(self) -> pa.Schema:
-        """What the predicate and the result expressions see: `l.x`, `r.x`, and each name alone
-        where only one side has it."""
-        fields_ = [pa.field(f"l.{f.name}", f.type) for f in self.left.schema] + [
-            pa.field(f"r.{f.name}", f.type) for f in self.right.schema
-        ]
-        fields_ += [f for f in self.left.schema if f.name not in self.right.schema.names]
-        fields_ += [f for f in self.right.schema if f.name not in self.left.schema.names]
-        fields_ += [pa.field("l._start", pa.int64()), pa.field("r._start", pa.int64())]
-        return pa.schema(fields_)
+        """What the predicate and the result expressions see of a pair."""
+        return pair_schema(self.left.schema, self.right.schema)
 
 
 def _is_column(expr: Expr | None, name: str) -> bool:
@@ -407,7 +381,17 @@ def _side(pair: frozenset[str], prefix: str, side: Node, other: Node) -> set[str
     }
 
 
-def _same_groups(
+def pair_schema(left: pa.Schema, right: pa.Schema) -> pa.Schema:
+    """The columns of a pair: `l.x`, `r.x`, and each name alone where only one side has it."""
+    fields = [pa.field(f"l.{f.name}", f.type) for f in left]
+    fields += [pa.field(f"r.{f.name}", f.type) for f in right]
+    fields += [f for f in left if f.name not in right.names]
+    fields += [f for f in right if f.name not in left.names]
+    fields += [pa.field("l._start", pa.int64()), pa.field("r._start", pa.int64())]
+    return pa.schema(fields)
+
+
+def same_groups(
     node: KeyedPair,
     same: tuple[str, ...],
     keys: tuple[str, ...],
@@ -421,6 +405,40 @@ def _same_groups(
             f"group_apply: the left side of a {node.label} inside a group must come from the group."
         )
     return {"same": (*same, *(key for key in keys if key in left and key in right))}
+
+
+def keys_of_pairs(
+    keys: tuple[Keys, ...], result: Named, left_only: Named = (), right_only: Named = ()
+) -> Keys | None:
+    """Keys of both sides by columns of the result that have them in every row, alone or paired."""
+    names = (
+        _carried(result, "l.", left_only, right_only),
+        _carried(result, "r.", right_only, left_only),
+    )
+    found: list[Expr] = []
+    for pair in zip(*keys, strict=True):
+        fitting = (
+            expr.rename(above)
+            for expr, above in zip(pair, names, strict=True)
+            if expr.columns() <= above.keys()
+        )
+        key = next(fitting, None)
+        if key is None:
+            return None
+        found.append(key)
+    return tuple(found)
+
+
+def _carried(result: Named, prefix: str, alone: Named, other: Named) -> Mapping[str, str]:
+    """Columns of a side, to the result columns that have their values in every row."""
+    lone = [dict(columns) for columns in (alone, other) if columns]
+    return {
+        expr.name.removeprefix(prefix): name
+        for name, expr in result
+        if isinstance(expr, Column)
+        and expr.name.startswith(prefix)
+        and all(_is_column(columns.get(name), expr.name.removeprefix(prefix)) for columns in lone)
+    }
 
 
 def _comparable(one: pa.DataType, two: pa.DataType) -> bool:
@@ -511,7 +529,7 @@ class ClipBy(KeyedPair):
     def group_changes(
         self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
     ) -> dict[str, Any]:
-        return _same_groups(self, self.same, keys, partitions, left_stays=True)
+        return same_groups(self, self.same, keys, partitions, left_stays=True)
 
     @property
     def state(self) -> str | None:

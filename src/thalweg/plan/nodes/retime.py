@@ -16,8 +16,8 @@ __all__ = ["Retime"]
 
 @dataclass(frozen=True, eq=False)
 class Retime(LifetimeOperator):
-    """R' = {(f(s, p), g(s, p), p) | f(s, p) < g(s, p)}: both ends from expressions over `_start`
-    and the payload.
+    """R' = {(f(s, p), g(s, e, p), p) | f(s, p) < g(s, e, p)}: the start from an expression over
+    `_start` and the payload, the end from one that may also read `_end`.
 
     What a row's lifetime counts need not be time: window ids will do, for a join of windows.
     """
@@ -28,7 +28,7 @@ class Retime(LifetimeOperator):
 
     def __post_init__(self) -> None:
         for what, expr in (("start", self.start), ("end", self.end)):
-            kind = expr.type_in(lifetime_schema(self.input.schema))
+            kind = expr.type_in(lifetime_schema(self.input.schema, with_end=what == "end"))
             if not pa.types.is_integer(kind):
                 raise TypeMismatchError(
                     f"retime: the {what} must be a whole number of ticks; {expr} is {kind}."
@@ -40,10 +40,15 @@ class Retime(LifetimeOperator):
                 unique_start=False,
                 payload_start_key=False,
                 constant_duration=None,
-                firm_ends=True,
+                firm_ends=not self.reads_end or self.input.properties.firm_ends,
                 group_ctis=False,
             ),
         )
+
+    @property
+    def reads_end(self) -> bool:
+        """Whether the new end depends on the old one."""
+        return "_end" in self.end.columns()
 
     @property
     def expressions(self) -> tuple[Expr, ...]:

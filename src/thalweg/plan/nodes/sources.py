@@ -44,7 +44,7 @@ class Leaf(Node):
 
     @cached_property
     def progressing(self) -> frozenset[str]:
-        return frozenset()
+        return frozenset(self.properties.progressing)
 
     def useful_promises(self, asked: Grid | None) -> Grid | None:
         return asked

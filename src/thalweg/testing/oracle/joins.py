@@ -7,8 +7,8 @@ from typing import Any
 
 from thalweg.expr import Expr
 from thalweg.model import Row
-from thalweg.plan.nodes import ClipBy, Join, Node, lifetime_schema
-from thalweg.testing.identity import identity
+from thalweg.plan.nodes import Chronicle, ClipBy, Join, Node, lifetime_schema
+from thalweg.testing.identity import identity, order
 from thalweg.testing.oracle.scene import Scene, meaning
 from thalweg.testing.oracle.values import columns_of, evaluate
 
@@ -31,7 +31,7 @@ def _keys(
     return found
 
 
-def _pair(node: Join, one: Row, two: Row) -> dict[str, Any]:
+def _pair(node: Join | Chronicle, one: Row, two: Row) -> dict[str, Any]:
     """What predicate and result see of a pair: `l.x`, `r.x`, and the names that only one side
     has."""
     seen = {f"l.{name}": value for name, value in one[2].items()} | {
@@ -151,3 +151,31 @@ def clip_by(node: ClipBy, scene: Scene) -> list[Row]:
         cuts = [two[0] for two in alike if two[0] > start]
         result.append((start, min([end, *cuts]), payload))
     return result
+
+
+@meaning(Chronicle)
+def chronicle(node: Chronicle, scene: Scene) -> list[Row]:
+    """Right rows one after the other; each takes the first left row that is alive and not taken."""
+    left, right = scene.rows(node.left), scene.rows(node.right)
+    left = sorted(left, key=lambda row: (row[0], row[1], _columns_in_order(row)))
+    right = sorted(right, key=lambda row: (row[0], _columns_in_order(row)))
+    left_keys = _keys(left, node.left_keys, node.left)
+    right_keys = _keys(right, node.right_keys, node.right)
+    schema = node.pair_schema()
+    taken: set[int] = set()
+    result: list[Row] = []
+    for j, two in enumerate(right):
+        for i, one in enumerate(left):
+            alive = one[0] <= two[0] < one[1]
+            alike = left_keys[i] is not None and left_keys[i] == right_keys[j]
+            grouped = all(identity(one[2][n]) == identity(two[2][n]) for n in node.same)
+            if i not in taken and alive and alike and grouped:
+                taken.add(i)
+                pair = columns_of(node.result, _pair(node, one, two), schema)
+                result.append((two[0], two[0] + 1, pair))
+                break
+    return result
+
+
+def _columns_in_order(row: Row) -> list[tuple[int, Any]]:
+    return [order(value) for value in row[2].values()]

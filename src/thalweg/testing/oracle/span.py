@@ -97,8 +97,11 @@ def alter_lifetime(node: AlterLifetime, scene: Scene) -> list[Row]:
 @meaning(Retime)
 def retime(node: Retime, scene: Scene) -> list[Row]:
     result: list[Row] = []
-    for _, _, p, seen in _seen(scene.rows(node.input)):
-        start, end = (evaluate(expr, seen, _schema(node.input)) for expr in (node.start, node.end))
+    schema = lifetime_schema(node.input.schema, with_end=True)
+    for _, e, p, seen in _seen(scene.rows(node.input)):
+        start, end = (
+            evaluate(expr, {**seen, "_end": e}, schema) for expr in (node.start, node.end)
+        )
         if start is not None and end is not None:
             result.append((start, end, p))
     return result

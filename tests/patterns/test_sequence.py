@@ -1,0 +1,158 @@
+"""Sequence patterns against their definition, under every form of their input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+
+import pytest
+
+import thalweg as tw
+from tests.patterns.definition import matches
+from thalweg.errors import PlanError
+from thalweg.model import Row
+from thalweg.plan.sequences import MODES, Mode
+from thalweg.testing import assert_physically_independent
+
+A = tw.source("a", {"k": "int64", "x": "int64"})
+B = tw.source("b", {"k": "int64", "y": "int64"})
+C = tw.source("c", {"k": "int64", "z": "string"})
+D = tw.source("d", {"k": "int64"})
+STREAMS = {"a": A, "b": B, "c": C, "d": D}
+
+
+def events(random: Random, name: str, count: int, span: int) -> list[Row]:
+    """Points and longer events; few keys, times and values, so that ties and duplicates are
+    common; some keys are null."""
+    rows: list[Row] = []
+    for _ in range(count):
+        start = random.randint(0, span)
+        payload: dict[str, object] = {"k": random.choice([1, 1, 1, 2, None])}
+        if name == "c":
+            payload["z"] = random.choice(["p", "q", None])
+        elif name != "d":
+            payload["x" if name == "a" else "y"] = random.randint(0, 1)
+        rows.append((start, start + random.choice([1, 1, 5]), payload))
+    return rows
+
+
+def check(
+    names: str,
+    mode: Mode,
+    random: Random,
+    *,
+    within: int | None = 8,
+    exact: bool = False,
+    barrier: str = "",
+    forms: int = 3,
+) -> None:
+    tables = {name: events(random, name, random.randint(0, 9), 24) for name in {*names, *barrier}}
+    steps = {name: STREAMS[name] for name in names}
+    forbidden = {names[-1]: STREAMS[barrier]} if barrier else {}
+    query = tw.sequence(
+        steps, "k", mode=mode, within=within, exact=exact, not_between=forbidden or None
+    )
+    expected = matches(
+        {name: tables[name] for name in names},
+        mode,
+        within=within,
+        exact=exact,
+        barriers={names[-1]: tables[barrier]} if barrier else None,
+    )
+    assert_physically_independent(
+        query.node,
+        tables,
+        forms=forms,
+        seed=random.randint(0, 10**6),
+        consistency=random.choice(["speculative", "final", "eager"]),
+        expected=expected,
+    )
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("mode", MODES)
+class TestAgainstTheDefinition:
+    def test_two_steps(self, mode: Mode, exact: bool) -> None:
+        random = Random(1)
+        for _ in range(12):
+            check(
+                "ab", mode, random, exact=exact, within=random.choice([0 if exact else 2, 1, 4, 12])
+            )
+
+    def test_three_and_four_steps(self, mode: Mode, exact: bool) -> None:
+        random = Random(2)
+        for names in ("abc", "abc", "abcd"):
+            check(names, mode, random, exact=exact)
+
+    def test_nothing_between(self, mode: Mode, exact: bool) -> None:
+        random = Random(3)
+        for names in ("ab", "ab", "ab", "abc"):
+            check(names, mode, random, exact=exact, barrier="d")
+
+    @pytest.mark.slow
+    def test_many(self, mode: Mode, exact: bool) -> None:
+        random = Random(4)
+        for _ in range(120):
+            names = random.choice(["ab", "abc", "abcd"])
+            barrier = random.choice(["", "d"]) if "d" not in names else ""
+            bound = random.choice([0 if exact else 2, 1, 3, 8, 20])
+            check(names, mode, random, exact=exact, within=bound, barrier=barrier, forms=6)
+
+
+def test_recent_needs_no_bound() -> None:
+    random = Random(5)
+    for names in ("ab", "abc"):
+        check(names, "recent", random, within=None)
+
+
+def table(
+    mode: Mode, rows: Mapping[str, list[tuple[int, int]]], within: int = 100
+) -> list[tuple[int, ...]]:
+    """Pairs of values; an event is (time, value)."""
+    one, two = tw.source("a", {"x": "int64"}), tw.source("b", {"y": "int64"})
+    query = tw.sequence({"a": one, "b": two}, mode=mode, within=within, select=["a.x", "b.y"])
+    fed = {
+        "a": [tw.point({"x": x}, t) for t, x in rows["a"]],
+        "b": [tw.point({"y": y}, t) for t, y in rows["b"]],
+    }
+    return [(row[2]["x"], row[2]["y"]) for row in tw.table(query, fed)]
+
+
+def test_the_packaging_examples() -> None:
+    """Products follow cases on a belt: many to a case (containment), or one product per case."""
+    belt = {"a": [(1, 100), (5, 200)], "b": [(2, 1), (3, 2), (6, 3), (7, 4)]}
+    assert table("recent", belt) == [(100, 1), (100, 2), (200, 3), (200, 4)]
+    waiting = {"a": [(1, 100), (2, 200), (3, 300)], "b": [(4, 1), (5, 2), (9, 3), (10, 4)]}
+    assert table("chronicle", waiting) == [(100, 1), (200, 2), (300, 3)]
+
+
+def test_a_case_that_comes_late_is_taken_and_moves_the_others_on() -> None:
+    one, two = tw.source("a", {"x": "int64"}), tw.source("b", {"y": "int64"})
+    query = tw.sequence({"a": one, "b": two}, mode="chronicle", within=100, select=["a.x", "b.y"])
+    engine = tw.Engine(query)
+    engine.push("a", [tw.point({"x": 2}, 2), tw.point({"x": 3}, 3)])
+    engine.push("b", [tw.point({"y": 1}, 10), tw.point({"y": 2}, 11)])
+    late = list(tw.elements_of(engine.push("a", [tw.point({"x": 1}, 1)])))
+    removed = [(e.payload["x"], e.payload["y"]) for e in late if isinstance(e, tw.Adjust)]
+    added = [(e.payload["x"], e.payload["y"]) for e in late if isinstance(e, tw.Insert)]
+    assert sorted(removed) == [(2, 1), (3, 2)]
+    assert sorted(added) == [(1, 1), (2, 2)]
+
+
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "recent"])
+def test_a_pattern_whose_state_would_never_end_is_refused(mode: Mode) -> None:
+    with pytest.raises(PlanError, match="within="):
+        tw.sequence({"a": A, "b": B}, "k", mode=mode)
+
+
+def test_mistakes_are_refused_when_the_pattern_is_written() -> None:
+    with pytest.raises(PlanError, match="recent"):
+        tw.sequence({"a": A, "b": B}, "k", mode="recents")  # type: ignore[arg-type]
+    with pytest.raises(PlanError, match="at least two"):
+        tw.sequence({"a": A}, "k")
+    with pytest.raises(PlanError, match="later step"):
+        tw.sequence({"a": A, "b": B}, "k", not_between={"a": C})
+    with pytest.raises(PlanError, match="exact=True"):
+        tw.sequence({"a": A, "b": B}, "k", within=0)
+    with pytest.raises(PlanError, match="negative"):
+        tw.sequence({"a": A, "b": B}, "k", within=-1)
