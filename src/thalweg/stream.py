@@ -106,6 +106,7 @@ def source(
     constant_duration: Duration | None = None,
     firm_ends: bool = False,
     group_ctis: str | Sequence[str] = (),
+    progressing: str | Sequence[str] | Mapping[str, Duration] = (),
 ) -> Stream:
     """A stream from outside.
 
@@ -113,7 +114,9 @@ def source(
     is `progress=late_by(d)`, and `progress` takes more policies, such as `late_by_rows`,
     `estimated` and `timer`. The rest declares facts that hold for every form in which this stream
     arrives. `group_ctis` names the columns for whose values promises may come separately; a
-    partition is one of them by itself.
+    partition is one of them by itself. `progressing` names further columns of whole numbers that
+    progress as the start does, so that windows over them close: by punctuation, or, as a mapping,
+    each by its own disorder.
 
     >>> source("packets", {"src": "string", "len": "int64"}, disorder="1 min")
     <Stream source (src string, len int64)>
@@ -161,7 +164,12 @@ def source(
         low_watermark=lag,
         progress=observed,
         quarantine=quarantine,
+        columns=tuple(
+            (column, _not_negative(behind, f"{where}, progressing {column!r}"))
+            for column, behind in (progressing.items() if isinstance(progressing, Mapping) else ())
+        ),
     )
+    further = _names(progressing) if not isinstance(progressing, Mapping) else tuple(progressing)
     declared = StreamProperties(
         ordered=ordered,
         insert_only=insert_only,
@@ -173,10 +181,16 @@ def source(
         firm_ends=firm_ends or insert_only,
         group_ctis=bool(groups),
         group_keys=groups,
+        progressing=further,
     )
     schema = _schema(columns, where)
-    for column in groups:
+    for column in (*groups, *further):
         _known(column, schema, where)
+    for column in further:
+        if not pa.types.is_integer(schema.field(column).type):
+            raise TypeMismatchError(
+                f"{where}: progressing= takes columns of whole numbers; {column!r} is {schema.field(column).type}."
+            )
     return Stream(nodes.Source(name, schema, ingress, declared))
 
 

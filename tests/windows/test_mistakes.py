@@ -21,7 +21,7 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
     "negative slide": (lambda: EVENTS.sliding("10 s", "-1 s"), "sliding slide must be positive"),
     "a column that does not progress": (
         lambda: EVENTS.sliding(10, 5, over="seq"),
-        "'seq' is a column, and nothing promises that its values progress, .* alter_lifetime",
+        "'seq' is a column, and nothing promises that its values progress, .* progressing=",
     ),
     "a column nobody has": (
         lambda: EVENTS.sliding(10, 5, over="sec"),

@@ -7,8 +7,9 @@ become CTIs:
     linear               a range of time up to t, anything else:           cti(t)
     group-wise linear    values of some attributes, and time up to t:      cti(t, those values); without a time, for ever
 
-Any other pattern is kept at the input, where a tuple that matches it is late and goes by the
-source's policy.
+A pattern of upper bounds on columns alone is a promise over those columns (a box, see `boxes`): it
+closes windows over them. Any other pattern is kept at the input, where a tuple that matches it is
+late and goes by the source's policy; so are tuples inside a box.
 
 >>> punctuation(ts=before(720)).kind, punctuation(src="202.3.12.4").to_cti()
 ('linear', Cti(time=9223372036854775807, scope={'src': '202.3.12.4'}))
@@ -28,6 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thalweg.errors import MalformedElementError
+from thalweg.model.boxes import Boxes, box
 from thalweg.model.elements import Cti
 from thalweg.model.progress import pack_values, unpack_values
 from thalweg.model.rows import Bools, Rows
@@ -86,6 +88,21 @@ class Punctuation:
             return None
         time = INFINITY if self.time.high is None else int(self.time.high)
         return Cti(time, dict(self.patterns) or None)
+
+    def to_boxes(self) -> Boxes:
+        """The promise over columns that it is: upper bounds of whole numbers and nothing else; no
+        boxes for any other pattern.
+
+        >>> punctuation(flow_end=before(20)).to_boxes()
+        {('flow_end',): (20,)}
+        """
+        bounds = {
+            name: pattern.high
+            for name, pattern in self.patterns.items()
+            if isinstance(pattern, Range) and pattern.low is None and type(pattern.high) is int
+        }
+        whole = self.time == ANY and len(bounds) == len(self.patterns)
+        return box(bounds) if whole else {}
 
     def matches(self, payload: Rows, start: Times) -> Bools:
         """Which rows match. Null matches the value null, and no range that has an end."""

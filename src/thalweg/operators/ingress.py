@@ -26,6 +26,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,7 @@ from thalweg.errors import (
     did_you_mean,
 )
 from thalweg.model.batch import Batch, column_of
+from thalweg.model.boxes import Boxes, box, inside, merge_boxes
 from thalweg.model.delta import Delta, Weights
 from thalweg.model.progress import (
     NO_PROGRESS,
@@ -68,7 +70,7 @@ from thalweg.operators.element_checks import ElementChecks, shown_row
 from thalweg.plan.nodes import Source
 from thalweg.progress import QuarantineGate
 from thalweg.progress.late_ledger import LateLedger
-from thalweg.progress.promises import Groups, SourcePromises, roll_down
+from thalweg.progress.promises import Groups, SourcePromises, roll_down, running_before
 from thalweg.progress.quarantine import Case
 
 __all__ = ["IngressKernel", "LateLedger"]
@@ -100,6 +102,8 @@ class IngressKernel(Operator):
         self.quarantined = LateLedger()
         self._grid = None if node.ingress.period is None else (node.ingress.period, 0)
         self._guards: tuple[Punctuation, ...] = ()
+        self._newest: Mapping[str, int] = {}
+        """Of each column that progresses by its disorder, the largest value seen."""
         self._batches = 0
         self.now: int | None = None
         """The time by the clock, as whoever runs the kernel tells it."""
@@ -133,6 +137,7 @@ class IngressKernel(Operator):
             self._gate,
             self._heard,
             self._since,
+            self._newest,
         )
         ledgers = [
             (ledger, ledger.count, ledger.unlisted, list(ledger.tables))
@@ -150,6 +155,7 @@ class IngressKernel(Operator):
                 self._gate,
                 self._heard,
                 self._since,
+                self._newest,
             ) = before
             for ledger, count, unlisted, tables in ledgers:
                 ledger.count, ledger.unlisted, ledger.tables = count, unlisted, tables
@@ -166,6 +172,7 @@ class IngressKernel(Operator):
         parts = self._parts(batch)
         promise, promises = self._promises.after(batch, parts, self._known(batch, parts))
         promise = self._guarded(batch, promise)
+        promise, newest = self._by_columns(batch, promise)
         late = batch.sync < promise
         rewritten: Rewritten | None = None
         if late.any() or (batch.is_adjust is not None and len(self._claims)):
@@ -187,7 +194,10 @@ class IngressKernel(Operator):
             self.quarantined.note(gated.aside, gated.reference, ["quarantined"] * len(gated.aside))
         self._batches += 1
         self._promises = promises
-        self._advance(promises.now(given, parts, self._progress, self._grid), len(batch))
+        self._newest = newest
+        made = promises.now(given, parts, self._progress, self._grid)
+        boxes = merge_boxes(given.boxes, self._boxes_by_disorder())
+        self._advance(replace(made, boxes=boxes) if boxes else made, len(batch))
         if len(self._live):
             self._live = self._live.filter(
                 (self._live.end >= self._progress.cti) & (self._progress.cti != INFINITY)
@@ -284,6 +294,32 @@ class IngressKernel(Operator):
             )
         return promise
 
+    def _by_columns(self, batch: Batch, promise: Times) -> tuple[Times, Mapping[str, int]]:
+        """Promises raised for the rows whose columns come too late; and the largest values after
+        the batch. Such a row cannot be moved: nothing remains of it."""
+        if not len(batch) or not (self._policy.columns or self._progress.boxes):
+            return promise, self._newest
+        late = inside(self._progress.boxes, batch.payload)
+        newest = dict(self._newest)
+        for name, disorder in self._policy.columns:
+            column = batch.payload.column(name)
+            values = column.cast(pa.int64()).fill_null(MIN_TIME).to_numpy(zero_copy_only=False)
+            before = running_before(values, newest.get(name, MIN_TIME))
+            late |= values < np.maximum(before, MIN_TIME + disorder) - disorder
+            late |= values == MIN_TIME
+            newest[name] = max(newest.get(name, MIN_TIME), int(values.max()))
+        if batch.is_adjust is not None:
+            late &= ~batch.is_adjust
+        return np.where(late, INFINITY, promise), newest
+
+    def _boxes_by_disorder(self) -> Boxes:
+        """What follows from the largest values seen of the columns that progress."""
+        found: Boxes = {}
+        for name, disorder in self._policy.columns:
+            if self._newest.get(name, MIN_TIME) > MIN_TIME:
+                found = merge_boxes(found, box({name: self._newest[name] - disorder}))
+        return found
+
     # ------------------------------------------------------------------------------------------------
     # CTIs that came
 
@@ -293,8 +329,14 @@ class IngressKernel(Operator):
         if given is NO_PROGRESS:
             return given
         cti = self._promised(given.cti, self._progress.cti, "the CTI")
+        for column in {name for names in given.boxes for name in names}:
+            if column not in self.schema.names:
+                raise SchemaChangeError(
+                    f"{self._place(None)}: a promise about {column!r}, a column that the source does not have"
+                    f"{did_you_mean(column, self.schema.names)}"
+                )
         if not given.scoped:
-            return given if type(given.cti) is int else Progress(cti)
+            return given if type(given.cti) is int else Progress(cti, boxes=given.boxes)
         columns, scopes = self._scopes(given)
         scoped = {
             scope: self._promised(
@@ -304,7 +346,7 @@ class IngressKernel(Operator):
             )
             for scope, time in zip(scopes, given.scoped.values(), strict=True)
         }
-        return Progress(cti, columns, scoped)
+        return Progress(cti, columns, scoped, given.boxes)
 
     def _promised(self, time: Any, known: int, what: str) -> int:
         if not isinstance(time, (int, np.integer)):
@@ -475,7 +517,9 @@ class IngressKernel(Operator):
             "live": slice_of_delta(self._live),
             "claims": self._claims.to_rows(),
             "progress": _text(progress_text(self._progress), "progress"),
-            "notes": _text(json.dumps([self._promises.to_json(), counts, clocks]), "notes"),
+            "notes": _text(
+                json.dumps([self._promises.to_json(), counts, clocks, self._newest]), "notes"
+            ),
         }
         if self._gate is not None:
             slices["quarantine"] = self._gate.to_rows()
@@ -490,7 +534,7 @@ class IngressKernel(Operator):
         self._live = delta_of_slice(slices["live"])
         self._claims = Claims.from_rows(slices["claims"], self.schema)
         self._progress = progress_of_text(slices["progress"].column(0)[0].as_py())
-        promises, counts, clocks = json.loads(slices["notes"].column(0)[0].as_py())
+        promises, counts, clocks, self._newest = json.loads(slices["notes"].column(0)[0].as_py())
         self._promises = self._promises.from_json(promises)
         self._batches, self.ledger.count, self.ledger.unlisted = counts[:3]
         self.quarantined.count, self.quarantined.unlisted = counts[3:]

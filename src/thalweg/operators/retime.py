@@ -47,6 +47,7 @@ class RetimeKernel(LifetimeKernel):
         return promise_of(self._start, Progress(cti))
 
     def progress(self, before: Progress) -> Progress:
+        self._promised |= bool(before.boxes)
         return move_progress(self._start, before)
 
     def needs(self, time: int) -> tuple[int, ...]:

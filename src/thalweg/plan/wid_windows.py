@@ -11,9 +11,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from thalweg.errors import UnknownColumnError, WindowError
-from thalweg.expr import col
+from thalweg.expr import Column, col
 from thalweg.model.time import Duration, duration_us
-from thalweg.plan.nodes import Node, NumberRows, Select, SetDuration, Source, Union, Where
+from thalweg.plan.nodes import (
+    AlterLifetime,
+    Node,
+    NumberRows,
+    Select,
+    SetDuration,
+    Source,
+    Union,
+    Where,
+)
 from thalweg.plan.nodes.base import require_known
 from thalweg.plan.nodes.wid import ARRIVED_AT, ROW_NUMBER
 from thalweg.windows import (
@@ -59,9 +68,9 @@ def sliding_windows(
         check_slide(size, step, "sliding")
         warn_about_panes(size, step, "sliding")
         if origin is None:
-            return node, SlidingTime(size, step, None)
+            return _by_time(over, node), SlidingTime(size, step, None)
         first = duration_us(origin, what="sliding origin")
-        return SetDuration(node, 1), HoppingWindow(size, step, (first - size) % step)
+        return _points(over, node), HoppingWindow(size, step, (first - size) % step)
     count = row_count(range_, "sliding range")
     step = count if slide is None else row_count(slide, "sliding slide")
     check_slide(count, step, "sliding")
@@ -76,7 +85,7 @@ def landmark_windows(
     require_known(partition, node.schema, "landmark, partition_by")
     if isinstance(over, str):
         _require_time(over, node, "landmark")
-        return node, LandmarkTime(
+        return _by_time(over, node), LandmarkTime(
             ticks(slide, "landmark slide"), duration_us(origin, what="landmark origin")
         )
     step = row_count(slide, "landmark slide")
@@ -113,14 +122,23 @@ def kind_windows(node: Node, kind: WindowKind) -> Built:
     return node, kind
 
 
+def _points(over: str, node: Node) -> Node:
+    """Points at the start of each row, or at a column that progresses as the start does."""
+    return SetDuration(node, 1) if over in TIME_NAMES else AlterLifetime(node, Column(over), 1)
+
+
+def _by_time(over: str, node: Node) -> Node:
+    return node if over in TIME_NAMES else _points(over, node)
+
+
 def _require_time(over: str, node: Node, what: str) -> None:
-    if over in TIME_NAMES:
+    if over in TIME_NAMES or over in node.progressing:
         return
     if over not in node.schema.names:
         raise UnknownColumnError(over, [*TIME_NAMES, *node.schema.names], f"{what} over")
     raise WindowError(
         f"{what}: {over!r} is a column, and nothing promises that its values progress, so that no window over it could close. "
-        f"Make it the time of the stream with alter_lifetime(start={over!r}, duration=1) and promises about it, or use over='ts'."
+        f"Declare it on the source, progressing={{{over!r}: disorder}}, or use over='ts'."
     )
 
 

@@ -41,6 +41,10 @@ class Ingress:
     quarantine: Quarantine | None = None
     """Which clocks are impossible; rows that show such a one are kept away from the others."""
 
+    columns: tuple[tuple[str, int], ...] = ()
+    """Columns that progress as the start does, each with its disorder: no row comes whose value is
+    that much smaller than the largest before it."""
+
     @property
     def observed(self) -> tuple[LateByRows | Estimated, ...]:
         """The policies, beside `disorder`, that follow the rows themselves."""

@@ -33,7 +33,7 @@ from thalweg.progress.trackers import (
     trackers_text,
 )
 
-__all__ = ["Groups", "SourcePromises", "roll_down"]
+__all__ = ["Groups", "SourcePromises", "roll_down", "running_before"]
 
 Groups = tuple[list[Scope], Codes]
 """The groups that a batch speaks of, and which of them each row is in."""
@@ -75,7 +75,7 @@ class SourcePromises:
             if policy.disorder is not None:
                 promise = np.maximum(
                     promise,
-                    _minus(_running_before(sync, self.newest.get(None, MIN_TIME)), policy.disorder),
+                    _minus(running_before(sync, self.newest.get(None, MIN_TIME)), policy.disorder),
                 )
         else:
             groups, code = parts
@@ -88,7 +88,7 @@ class SourcePromises:
                 )
             if policy.low_watermark is not None:
                 period, lag = policy.low_watermark
-                newest = _running_before(sync, max(self.newest.values(), default=MIN_TIME))
+                newest = running_before(sync, max(self.newest.values(), default=MIN_TIME))
                 promise = np.maximum(
                     promise,
                     np.where(newest == MIN_TIME, MIN_TIME, _minus(newest, lag) // period * period),
@@ -217,7 +217,7 @@ def _minus(times: Times, ticks: int) -> Times:
     return np.maximum(times, MIN_TIME + ticks) - ticks
 
 
-def _running_before(sync: Times, before: int) -> Times:
+def running_before(sync: Times, before: int) -> Times:
     """The largest of `before` and all earlier elements."""
     running = np.empty(len(sync), np.int64)
     running[0] = before

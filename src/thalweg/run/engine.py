@@ -285,13 +285,16 @@ class Engine:
     def punctuate(self, source: str, pattern: Punctuation) -> list[Batch]:
         """No row of a source that matches a pattern will come any more; what came out.
 
-        A linear or group-wise linear pattern is a CTI. Any other is kept at the input: a row that
-        matches it is late.
+        A linear or group-wise linear pattern is a CTI, upper bounds on columns are a promise over
+        those columns. Any other is kept at the input: a row that matches it is late.
         """
         promise = pattern.to_cti()
         if promise is not None:
             return self.push(source, promise)
         self._refuse_if_broken()
+        boxes = pattern.to_boxes()
+        if boxes:
+            return self.push(source, Batch.empty(self._schema_of(source), Progress(boxes=boxes)))
         self._ingress(source).guard(pattern)
         return []
 

@@ -362,12 +362,13 @@ def _source_of(node: Node) -> Source:
 
 
 def _needs_order(source: Source) -> bool:
-    """Promises per partition, or from observed times of rows that may be adjusted, and quarantine
-    need the rows in one order."""
+    """Promises per partition, about columns, or from observed times of rows that may be adjusted, and
+    quarantine need the rows in one order."""
     policy = source.ingress
     return (
         policy.partition is not None
         or policy.quarantine is not None
+        or bool(source.declared.progressing)
         or (policy.observes and not source.declared.insert_only)
     )
 

@@ -138,6 +138,11 @@ class DividedEngine:
         """What every bucket of every fragment reports."""
         return [runner.report() for runner, _ in self._workers.values()]
 
+    @property
+    def late_rows(self) -> int:
+        """How many rows came late, over all buckets; a source that two inputs read counts twice."""
+        return sum(runner.late for runner, _ in self._workers.values())
+
     def figures(self) -> dict[str, OperatorFigures]:
         """What each operator did in the last micro-batch, over all buckets."""
         return combined_figures(self.reports())
