@@ -407,6 +407,8 @@ class QueryGraph:
             )
         for station in self.stations:
             station.operator.restore(state[station.id])
+        if waiting:
+            self.split()  # a row may wait between two operators that run as one
         restore_waiting(self.stations, waiting)
 
     def figures(self) -> dict[str, OperatorFigures]:
