@@ -276,9 +276,9 @@ class QueryGraph:
                 ordered.append(row)
         self.state.order(ordered)
         for pair, links in self._breaks.items():
-            swapped = {id(first): new[0], id(last): new[-1]}
             self._breaks[pair] = [
-                (swapped.get(id(a), a), swapped.get(id(b), b), arc) for a, b, arc in links
+                (new[-1] if row is last else row, new[0] if behind is first else behind, arc)
+                for row, behind, arc in links
             ]
         self._changed()
 
