@@ -50,7 +50,7 @@ from thalweg.progress.policies import (
     quarantine,
     timer,
 )
-from thalweg.run import Engine, changes, events, records, run, table
+from thalweg.run import Engine, changes, events, from_frame, records, run, table
 from thalweg.sql import sql
 from thalweg.stream import Stream, join_all, source
 from thalweg.windows.specification import rank, rows
@@ -88,6 +88,7 @@ __all__ = [
     "events",
     "first",
     "from_files",
+    "from_frame",
     "from_spark",
     "heavy_hitters",
     "insert",

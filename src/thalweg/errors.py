@@ -18,6 +18,7 @@
     ├── EvaluationError           an expression that failed on a row
     ├── ModuleError               a user's module that failed on a window, under the policy `fail`
     ├── SoundnessError            an output that breaks a promise made before it (a bug in an operator)
+    ├── MissingPackageError       an optional package that is not installed; says which extra brings it
     └── StateError                a snapshot that does not belong to this query, or state that a failure has spoilt
 
 A message says where, what was wrong, and what to do. `PlanError` also knows the user's file and
@@ -39,6 +40,7 @@ __all__ = [
     "LateEventError",
     "LifetimeError",
     "MalformedElementError",
+    "MissingPackageError",
     "ModuleError",
     "PlanError",
     "ProgressError",
@@ -187,6 +189,16 @@ class SoundnessError(ThalwegError):
 class StateError(ThalwegError):
     """A snapshot that does not fit the query it is restored into, or a query that failed and cannot
     go on."""
+
+
+class MissingPackageError(ThalwegError, ImportError):
+    """An optional package that is not installed."""
+
+    def __init__(self, package: str, extra: str, what: str = "this") -> None:
+        super().__init__(
+            f"{what} needs {package}, which is not installed; install it with "
+            f"pip install 'thalweg[{extra}]'."
+        )
 
 
 class EstimateWarning(UserWarning):

@@ -27,11 +27,14 @@ from thalweg.errors import (
     did_you_mean,
 )
 from thalweg.expr import Column, Expr, ExprLike, as_expr, col, lit
+from thalweg.io.events import TimeColumns
+from thalweg.model.clocks import Clock, clock_type
 from thalweg.model.time import INFINITY, Duration, duration_us
 from thalweg.plan import nodes
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.applying import apply_node
 from thalweg.plan.automata import Pattern
+from thalweg.plan.clock import as_ticks, clock_of, understood
 from thalweg.plan.explain import explain
 from thalweg.plan.expressions import START
 from thalweg.plan.join_windows import JoinWindow
@@ -92,6 +95,8 @@ def source(
     name: str,
     columns: pa.Schema | Mapping[str, str | pa.DataType],
     *,
+    time: str | None = None,
+    end: str | None = None,
     late: str = "error",
     disorder: Duration | None = None,
     period: Duration | None = None,
@@ -110,7 +115,9 @@ def source(
 ) -> Stream:
     """A stream from outside.
 
-    `late` and the six arguments after it say how events are admitted (see `Ingress`): `disorder=d`
+    `time` and `end` name the columns, among `columns`, that are the start and the end of a row:
+    frames are then pushed as they are, and where the times are timestamps all that is shown of the
+    stream shows timestamps. `late` and the six arguments after it say how events are admitted (see `Ingress`): `disorder=d`
     is `progress=late_by(d)`, and `progress` takes more policies, such as `late_by_rows`,
     `estimated` and `timer`. The rest declares facts that hold for every form in which this stream
     arrives. `group_ctis` names the columns for whose values promises may come separately; a
@@ -183,7 +190,7 @@ def source(
         group_keys=groups,
         progressing=further,
     )
-    schema = _schema(columns, where)
+    schema, times, clock = _timed(_schema(columns, where), time, end, where)
     for column in (*groups, *further):
         _known(column, schema, where)
     for column in further:
@@ -191,7 +198,27 @@ def source(
             raise TypeMismatchError(
                 f"{where}: progressing= takes columns of whole numbers; {column!r} is {schema.field(column).type}."
             )
-    return Stream(nodes.Source(name, schema, ingress, declared))
+    return Stream(nodes.Source(name, schema, ingress, declared, times=times, clock=clock))
+
+
+def _timed(
+    schema: pa.Schema, time: str | None, end: str | None, where: str
+) -> tuple[pa.Schema, TimeColumns | None, Clock]:
+    """The payload of a source, its time columns and its clock."""
+    if time is None:
+        if end is not None:
+            raise PlanError(f"{where}: end= names the end of rows; name their start too, time=.")
+        return schema, None, None
+    times = TimeColumns(time, end)
+    for name in times.names:
+        _known(name, schema, f"{where}, time")
+        type_ = schema.field(name).type
+        if clock_type(type_) is None and not pa.types.is_integer(type_):
+            raise TypeMismatchError(
+                f"{where}: the time {name!r} is {type_}; a time is a timestamp or a whole number."
+            )
+    payload = pa.schema([field for field in schema if field.name not in times.names])
+    return payload, times, clock_type(schema.field(time).type)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -221,7 +248,7 @@ class Stream:
 
     def where(self, condition: ExprLike) -> Stream:
         """The rows for which the condition is true."""
-        return Stream(nodes.Where(self.node, as_expr(condition)))
+        return Stream(nodes.Where(self.node, self._read(condition)))
 
     def select(self, /, *names: str | Column, **columns: ExprLike) -> Stream:
         """Only these columns: existing ones by name, new ones as `name=expression`."""
@@ -230,7 +257,7 @@ class Stream:
     def with_columns(self, /, **columns: ExprLike) -> Stream:
         """All columns, and new or replaced ones."""
         named = {name: Column(name) for name in self.schema.names} | {
-            name: as_expr(value) for name, value in columns.items()
+            name: self._read(value) for name, value in columns.items()
         }
         return Stream(nodes.Select(self.node, tuple(named.items())))
 
@@ -281,8 +308,12 @@ class Stream:
                 )
         return (
             *((name, Column(name)) for name in kept),
-            *((name, as_expr(value)) for name, value in columns.items()),
+            *((name, self._read(value)) for name, value in columns.items()),
         )
+
+    def _read(self, value: ExprLike) -> Expr:
+        """An expression over the rows of this stream, as its user means it."""
+        return understood(as_expr(value), self.node)
 
     # ---------------------------------------------------------------------------------------------------
     # lifetimes
@@ -304,9 +335,8 @@ class Stream:
 
     def alter_lifetime(self, *, start: ExprLike, duration: Duration | None) -> Stream:
         """New starts from an expression over `_start` and the columns, one duration for all."""
-        return Stream(
-            nodes.AlterLifetime(self.node, as_expr(start), _lasting(duration, "alter_lifetime"))
-        )
+        ticks = as_ticks(self._read(start), nodes.lifetime_schema(self.schema))
+        return Stream(nodes.AlterLifetime(self.node, ticks, _lasting(duration, "alter_lifetime")))
 
     def shift(self, by: Duration | Expr) -> Stream:
         """Every lifetime moves: by a duration (`"1 min"`, `"-5 s"`), or by an expression such as
@@ -665,7 +695,7 @@ class Stream:
             if isinstance(keys, Mapping)
             else named_columns([keys] if isinstance(keys, str) else keys)
         )
-        group = nodes.GroupInput(self.schema, self.properties)
+        group = nodes.GroupInput(self.schema, self.properties, clock_of(self.node))
         inner = require_stream(query(Stream(group)), "group_apply: the query")
         return Stream(
             nodes.GroupApply(
@@ -1093,6 +1123,7 @@ class WindowedStream:
                 raise PlanError(
                     f"aggregate: {name}={call!r} is not an aggregate; write {name}=count() or {name}=sum_('column').{_moved(name)}"
                 )
+        calls = tuple((name, self._read(call)) for name, call in calls)
         if isinstance(self.window, WindowKind):
             return Stream(
                 nodes.WidAggregate(
@@ -1123,6 +1154,14 @@ class WindowedStream:
                 "two_level: partial sums need counts or sums of whole numbers, windows whose size is a multiple of their hop, and no fill."
             )
         return Stream(halves)
+
+    def _read(self, call: AggregateCall) -> AggregateCall:
+        """An aggregate over the rows of this stream, as its user means it."""
+
+        def read(expr: Expr | None) -> Expr | None:
+            return None if expr is None else understood(expr, self.node)
+
+        return replace(call, of=read(call.of), by=read(call.by), where=read(call.where))
 
     def apply(
         self,

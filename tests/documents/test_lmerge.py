@@ -2,7 +2,7 @@
 table.
 
 The document's words: a TDB is our table, `tdb(S, i)` is `cht` of a prefix, `stable` is `cti`. The
-merging itself is not part of the core; that the streams to be merged mean the same is.
+merging of these streams is in `test_lmerge_merging`.
 """
 
 from __future__ import annotations

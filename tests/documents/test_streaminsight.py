@@ -44,7 +44,7 @@ Span = tuple[int, int]
 
 
 def table(query: tw.Stream, elements: Iterable[Element]) -> list[Row]:
-    return tw.table(query, {"events": elements})
+    return list(tw.table(query, {"events": elements}))
 
 
 def members(windowed: tw.Stream, elements: Iterable[Element] = THREE) -> dict[Span, str]:

@@ -67,7 +67,7 @@ def in_process(query: Any, *, without: tuple[int, ...] = ()) -> list[Row]:
         tw.source("events", pa.schema([("k", pa.string()), ("v", pa.int64())]), insert_only=True)
     )
     kept = EVENTS.filter(pa.array([ts not in without for ts in EVENTS.column("ts").to_pylist()]))
-    return tw.table(stream, {"events": [tw.events(kept, "ts")]})
+    return list(tw.table(stream, {"events": [tw.events(kept, "ts")]}))
 
 
 def replayed(rows: list[dict[str, Any]], schema: pa.Schema) -> list[Row]:

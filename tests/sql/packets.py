@@ -94,7 +94,7 @@ def answers(
         ]
         for name in names
     }
-    return tw.table(query, feeds, consistency=consistency)
+    return list(tw.table(query, feeds, consistency=consistency))
 
 
 def answers_divided(

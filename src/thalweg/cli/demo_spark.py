@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import thalweg as tw
 from thalweg import spark as ts
 from thalweg.cli.demo import MINUTE, SECOND, Packets, Watch
-from thalweg.model.cht import Row
+from thalweg.model.answers import AnswerRow
 from thalweg.spark.progress import progress_line
 from thalweg.spark.query import FIGURES
 
@@ -30,7 +30,7 @@ on their way."""
 @dataclass(frozen=True)
 class SparkReport:
     status: ts.QueryStatus
-    rows: list[Row]
+    rows: Sequence[AnswerRow]
     seconds: float
     start_up: float
 
@@ -86,7 +86,11 @@ def _write(packets: Packets, folder: Path) -> list[int]:
 
 
 def _follow(
-    entry: Any, rows: list[Row], watch: Watch, times: list[int], say: Callable[[str], object]
+    entry: Any,
+    rows: Sequence[AnswerRow],
+    watch: Watch,
+    times: list[int],
+    say: Callable[[str], object],
 ) -> None:
     figures = entry.observedMetrics[FIGURES].asDict()
     say(progress_line(entry.batchId, entry.batchDuration / 1000, figures))

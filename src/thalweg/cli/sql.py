@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterator
+from datetime import date
+from datetime import time as dt_time
 from pathlib import Path
 
 import click
@@ -14,7 +16,7 @@ from rich.live import Live
 import thalweg as tw
 from thalweg.cli.sql_run import Job, Look, parse_sink
 from thalweg.cli.sql_sources import parse_source
-from thalweg.cli.sql_table import show
+from thalweg.cli.sql_table import show, sort_key
 
 __all__ = ["console", "play", "sql"]
 
@@ -25,7 +27,7 @@ def console() -> Console:
     return made if made.is_terminal else Console(width=200)
 
 
-def play(job: Job, query: tw.Stream, out: Console, *, most: int, dates: bool) -> None:
+def play(job: Job, query: tw.Stream, out: Console, *, most: int) -> None:
     """Run a query with its answers on the screen, changing as they change. Ctrl-C stops it."""
     looks = job.run(query)
     columns = query.schema.names
@@ -35,20 +37,25 @@ def play(job: Job, query: tw.Stream, out: Console, *, most: int, dates: bool) ->
             with Live(console=out, refresh_per_second=8, transient=True) as live:
                 for look in looks:
                     seen.append(look)
-                    live.update(show(look, columns, most=most, dates=dates))
+                    live.update(show(look, columns, most=most))
         else:
             seen.extend(looks)
     except KeyboardInterrupt:
         looks.close()
         out.print("stopped")
     if seen and job.sink.format == "show":
-        out.print(show(seen[0], columns, most=most, dates=dates))
+        out.print(show(seen[0], columns, most=most))
 
 
 def _lines(looks: Iterator[Look]) -> Iterator[str]:
     for look in deque(looks, maxlen=1):
-        for start, end, payload in sorted(look.rows(), key=lambda row: (row[0], row[1])):
-            yield json.dumps({"_start": start, "_end": end, **payload}, default=str)
+        for start, end, payload in sorted(look.rows(), key=sort_key):
+            yield json.dumps({"_start": start, "_end": end, **payload}, default=_json)
+
+
+def _json(value: object) -> str:
+    """What JSON has no form for: times in ISO 8601, others as text."""
+    return value.isoformat() if isinstance(value, (date, dt_time)) else str(value)
 
 
 @click.command
@@ -143,7 +150,7 @@ def sql(
         for line in _lines(job.run(query)):
             click.echo(line)
     else:
-        play(job, query, console(), most=most, dates=any(place.has_dates() for place in places))
+        play(job, query, console(), most=most)
 
 
 def _explained(job: Job, query: tw.Stream) -> str:

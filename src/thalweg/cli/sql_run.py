@@ -9,18 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 import thalweg as tw
 from thalweg.cli.sql_sources import Place
 from thalweg.errors import PlanError
+from thalweg.model.answers import AnswerRow, Answers, Changelog
 from thalweg.model.batch import Batch
-from thalweg.model.cht import Row, rows_of_table, table_of_batches
+from thalweg.model.clocks import Clock
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS
 from thalweg.model.time import MIN_TIME
+from thalweg.plan.clock import clock_of
 from thalweg.plan.nodes import Source, walk
 
 __all__ = ["Job", "Look", "Sink", "parse_sink"]
@@ -33,7 +34,7 @@ _AT_ONCE = 20_000
 class Look:
     """A query at one moment."""
 
-    rows: Callable[[], list[Row]]
+    rows: Callable[[], Sequence[AnswerRow]]
     """What the answers say now."""
     read: int
     changes: int
@@ -41,6 +42,7 @@ class Look:
     late: int
     cti: int | None
     ended: bool = False
+    clock: Clock = None
 
 
 @dataclass(frozen=True)
@@ -136,8 +138,8 @@ class Job:
     ) -> Look:
         status = engine.status()
 
-        def rows() -> list[Row]:
-            return rows_of_table(table_of_batches([answers.to_batch(NO_PROGRESS)], query.schema))
+        def rows() -> Answers:
+            return Answers.of_batches([answers.to_batch(NO_PROGRESS)], query.schema, engine.clock)
 
         cti = None if status.progress.cti == MIN_TIME else status.progress.cti
         return Look(
@@ -148,20 +150,21 @@ class Job:
             status.late,
             cti,
             ended,
+            engine.clock,
         )
 
     def _write(self, query: tw.Stream, out: list[Batch]) -> None:
         folder = Path(str(self.sink.path))
         folder.mkdir(parents=True, exist_ok=True)
-        tables = [batch.to_table() for batch in out if len(batch)]
-        whole = (
-            table_of_batches(out, query.schema)
-            if self.output == "final"
-            else pa.concat_tables(tables)
-            if tables
-            else None
+        clock = clock_of(query.node)
+        final = self.output == "final"
+        made = (
+            Answers.of_batches(out, query.schema, clock)
+            if final
+            else Changelog(out, query.schema, clock)
         )
-        if whole is None:
+        whole = made.to_arrow()
+        if not final and not whole.num_rows:
             return
         file = folder / f"answers.{self.sink.format}"
         if self.sink.format == "parquet":
@@ -204,6 +207,7 @@ class Job:
                         status.late,
                         status.cti,
                         ended,
+                        clock_of(query.node),
                     )
         finally:
             running.stop()

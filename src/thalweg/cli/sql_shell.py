@@ -120,8 +120,7 @@ class Shell:
             self.out.print(message, style="red", markup=False, highlight=False)
 
     def _query(self, text: str) -> None:
-        dates = any(place.has_dates() for place in self.job.places)
-        play(self.job, self.job.query(text), self.out, most=self.most, dates=dates)
+        play(self.job, self.job.query(text), self.out, most=self.most)
 
     def _command(self, line: str) -> bool:
         """Whether the shell ends."""

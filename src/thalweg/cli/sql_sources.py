@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ import pyarrow.parquet as pq
 
 import thalweg as tw
 from thalweg.errors import InputError, PlanError, did_you_mean
+from thalweg.model.clocks import clock_type
+from thalweg.plan.nodes import Source
 
 __all__ = ["Place", "parse_source"]
 
@@ -117,12 +119,6 @@ class Place:
             )
         return str(found)
 
-    def has_dates(self) -> bool:
-        """Whether times are shown as dates."""
-        return not self.is_generator and pa.types.is_timestamp(
-            self.schema().field(self.time()).type
-        )
-
     # -------------------------------------------------------------------------------------------------
     # for each engine
 
@@ -152,13 +148,15 @@ class Place:
         payload = pa.schema([entry for entry in self.schema() if entry.name not in times])
         admission = {key: value for key, value in self.options.items() if key in _ADMISSION}
         plain = "end" not in self.options and "duration" not in self.options
-        return tw.source(
+        made = tw.source(
             self.name,
             payload,
             insert_only=True,
             constant_duration=1 if plain else None,
             **({"disorder": 0} | admission),
-        )
+        ).node
+        assert isinstance(made, Source)
+        return tw.Stream(replace(made, clock=clock_type(self.schema().field(self.time()).type)))
 
     def tables(self, rows: int) -> Iterator[pa.Table]:
         """The rows as events, so many at a time."""

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from thalweg.cli.sql_run import Look
-from thalweg.model.time import INFINITY
+from thalweg.model.answers import AnswerRow
+from thalweg.model.clocks import time_value
+from thalweg.model.time import INFINITY, time_us
 
-__all__ = ["show"]
+__all__ = ["show", "sort_key"]
 
 
-def show(look: Look, columns: list[str], *, most: int, dates: bool) -> Group:
+def sort_key(row: AnswerRow) -> tuple[int, int]:
+    """Answers in the order of their times; one without end is the last."""
+    start, end, _ = row
+    return time_us(start), INFINITY if end is None else time_us(end)
+
+
+def show(look: Look, columns: list[str], *, most: int) -> Group:
     """The latest answers, and a line about the query."""
     rows = look.rows()
     table = Table(header_style="bold", expand=False)
@@ -23,12 +29,13 @@ def show(look: Look, columns: list[str], *, most: int, dates: bool) -> Group:
     for name in columns:
         numeric = all(isinstance(row[2][name], (int, float)) for row in rows[:50])
         table.add_column(name, justify="right" if numeric and rows else "left")
-    latest = sorted(rows, key=lambda row: (row[0], row[1]))[-most:]
+    latest = sorted(rows, key=sort_key)[-most:]
+    settled = None if look.cti is None else time_value(look.cti, look.clock)
     for start, end, payload in latest:
-        final = look.cti is not None and look.cti > start
+        final = look.cti is not None and look.cti > time_us(start)
         values = [
-            _time(start, dates=dates),
-            _time(end, dates=dates),
+            _time(start),
+            _time(end),
             *(_value(payload[name]) for name in columns),
         ]
         table.add_row(*values, style=None if final or look.ended else "yellow")
@@ -36,23 +43,14 @@ def show(look: Look, columns: list[str], *, most: int, dates: bool) -> Group:
     more = (
         f"the last {len(latest)} of {len(rows):,} answers" if hidden else f"{len(rows):,} answers"
     )
-    settled = "nothing yet" if look.cti is None else _time(look.cti, dates=dates)
+    until = "nothing yet" if look.cti is None else _time(settled)
     news = f"{look.read:,} rows read, {look.changes:,} changes, {look.retractions:,} retractions, {look.late:,} late"
-    return Group(table, Text(f"{more}; {news}; final up to {settled}", style="dim"))
+    return Group(table, Text(f"{more}; {news}; final up to {until}", style="dim"))
 
 
-def _time(ticks: int, *, dates: bool) -> str:
-    if ticks == INFINITY:
-        return "the end"
-    if not dates:
-        return str(ticks)
-    try:
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ticks)
-    except OverflowError:
-        return str(ticks)
-    return moment.strftime("%Y-%m-%d %H:%M:%S") + (
-        f".{ticks % 1_000_000:06}" if ticks % 1_000_000 else ""
-    )
+def _time(time: object) -> str:
+    """A time of an answer; without end is None, or infinity in ticks."""
+    return "the end" if time is None or time == INFINITY else str(time)
 
 
 def _value(value: object) -> str:

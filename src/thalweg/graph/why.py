@@ -21,6 +21,7 @@ from typing import Any
 
 from thalweg.graph.query_graph import QueryGraph
 from thalweg.graph.stations import Station
+from thalweg.model.clocks import Clock, shown_time
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.ingress import IngressKernel
@@ -40,12 +41,19 @@ class Step:
     has: int
 
     def __str__(self) -> str:
+        return self.line()
+
+    def line(self, clock: Clock = None) -> str:
+        """With times as a clock shows them."""
         which = (
             "its input"
             if self.ports == 1
             else f"its {'left' if self.port == 0 else 'right' if self.ports == 2 else self.port} input"
         )
-        return f"{self.operator} needs {which} up to {shown_time(self.needs)}; it has come to {shown_time(self.has)}"
+        return (
+            f"{self.operator} needs {which} up to {shown_time(self.needs, clock)}; "
+            f"it has come to {shown_time(self.has, clock)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +79,11 @@ class Wait:
                 return step.operator
         return self.source
 
-    def lines(self) -> Iterator[str]:
-        yield from map(str, self.path)
+    def lines(self, clock: Clock = None) -> Iterator[str]:
+        yield from (step.line(clock) for step in self.path)
         since = "" if self.since is None else f" since {shown_clock(self.since)}"
-        yield f"source {self.source} has promised {shown_time(self.has)}{since}; it must promise {shown_time(self.needs)}"
+        has, needs = shown_time(self.has, clock), shown_time(self.needs, clock)
+        yield f"source {self.source} has promised {has}{since}; it must promise {needs}"
         yield from (f"  released by {way}" for way in self.release)
 
 
@@ -86,19 +95,25 @@ class Why:
     promise: int
     waits: tuple[Wait, ...]
     notes: tuple[str, ...] = ()
+    clock: Clock = None
+    """What times are to the reader of the query."""
 
     @property
     def settled(self) -> bool:
         return self.promise > self.time or self.promise == INFINITY
 
     def __str__(self) -> str:
-        head = f"the query has promised {shown_time(self.promise)}"
+        head = f"the query has promised {shown_time(self.promise, self.clock)}"
+        first = self.time if self.time > MIN_TIME else None
+        what = "anything" if first is None else f"what starts at {shown_time(first, self.clock)}"
         if self.settled:
-            lines = [f"{head}: what starts at {shown_time(self.time)} is final."]
+            lines = [f"{head}: {what} is final."]
+        elif first is None:
+            lines = [f"nothing is final yet: {head}."]
         else:
-            lines = [f"what starts at {shown_time(self.time)} is not final: {head}."]
+            lines = [f"{what} is not final: {head}."]
         for wait in self.waits:
-            lines += [f"  {line}" for line in wait.lines()]
+            lines += [f"  {line}" for line in wait.lines(self.clock)]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 
@@ -188,13 +203,6 @@ def _notes(graph: QueryGraph) -> Iterator[str]:
         yield from kernel.warnings.values()
     for station in graph.stations:
         yield from (f"{station.id}: {text}" for text in station.operator.lacks())
-
-
-def shown_time(time: int) -> str:
-    """A time of the data, as a message says it."""
-    if time <= MIN_TIME:
-        return "nothing"
-    return "the end" if time == INFINITY else str(time)
 
 
 def shown_clock(time: int) -> str:

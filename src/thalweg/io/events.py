@@ -1,13 +1,15 @@
-"""What an engine takes in: batches, Arrow tables, or elements; each becomes batches.
+"""What an engine takes in: batches, frames, or elements; each becomes batches.
 
-A table has either the control columns of the exchange form, or `_start` and `_end` before its
-payload. `events` makes such a table from one with ordinary time columns.
+A frame (see `frames`) has the time column that its source named, or `_start` and, if its rows last,
+`_end`; or the control columns of the exchange form. `events` makes a table of events, in ticks, from
+one with ordinary time columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,15 +21,33 @@ from thalweg.errors import (
     TimeRangeError,
     UnknownColumnError,
 )
+from thalweg.io.frames import conform, is_frame, table_of
 from thalweg.model.batch import CONTROL_COLUMNS, Batch, batch_of, one_batch, ticks_of
 from thalweg.model.elements import Adjust, Cti, Element, Insert
 from thalweg.model.rows import Bools
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Duration, Times, duration_us
 
-__all__ = ["Feed", "Input", "batches_from", "events"]
+__all__ = ["Feed", "Frame", "Input", "TimeColumns", "batches_from", "events"]
 
-Input: TypeAlias = "Batch | pa.Table | pa.RecordBatch | Element"
+Frame: TypeAlias = Any
+"""An Arrow table, or anything that shows its columns to Arrow; a list of dictionaries."""
+
+Input: TypeAlias = "Batch | Frame | Element"
 Feed: TypeAlias = "Input | Iterable[Input]"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeColumns:
+    """Which columns of the rows of a source are times: the start, and the end if rows have one;
+    without it they last `duration`."""
+
+    start: str
+    end: str | None = None
+    duration: int = 1
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.start,) if self.end is None else (self.start, self.end)
 
 
 def batches_from(
@@ -35,6 +55,7 @@ def batches_from(
     schema: pa.Schema,
     source: str,
     *,
+    times: TimeColumns | None = None,
     size: int | None = None,
     due: Callable[[], bool] | None = None,
 ) -> Iterator[Batch]:
@@ -44,10 +65,10 @@ def batches_from(
     A CTI does not wait for a batch to be full, and neither does a timer: when `due` says so, what
     was gathered leaves.
     """
-    single = isinstance(feed, (Batch, pa.Table, pa.RecordBatch, Insert, Adjust, Cti))
+    single = isinstance(feed, (Batch, Insert, Adjust, Cti)) or is_frame(feed)
     if not single and not isinstance(feed, Iterable):
         raise MalformedElementError(
-            f"source {source!r}: expected batches, Arrow tables or elements; got {feed!r}."
+            f"source {source!r}: expected batches, frames or elements; got {feed!r}."
         )
     items: Iterable[Input] = [feed] if single else feed  # type: ignore[assignment]
 
@@ -72,31 +93,48 @@ def batches_from(
             held = []
         if isinstance(item, Batch):
             yield item
-        elif isinstance(item, (pa.Table, pa.RecordBatch)):
-            yield _from_table(item, schema, place(number))
+        elif isinstance(item, Mapping) and not is_frame(item):
+            yield _from_frame([dict(item)], schema, times, place(number))
+        elif is_frame(item):
+            yield _from_frame(item, schema, times, place(number))
         else:
             raise MalformedElementError(
-                f"{place(number)}: expected a batch, an Arrow table or an element; got {item!r}."
+                f"{place(number)}: expected a batch, a frame or an element; got {item!r}."
             )
     if held:
         yield batch_of(held, schema, first=number + 1 - len(held), place=place)
 
 
-def _from_table(table: pa.Table | pa.RecordBatch, schema: pa.Schema, where: str) -> Batch:
+def _from_frame(frame: Frame, schema: pa.Schema, times: TimeColumns | None, where: str) -> Batch:
+    table = table_of(frame, schema, where)
     names = table.schema.names
     if tuple(names[:4]) == CONTROL_COLUMNS:
-        return Batch.from_table(table, where=where)
-    if names[:2] != ["_start", "_end"]:
-        raise SchemaChangeError(
-            f"{where}: a table needs the columns _start and _end first (see thalweg.events); it has {', '.join(names)}."
+        payload = conform(table.select(names[4:]), schema, where)
+        controls = [table.column(name) for name in CONTROL_COLUMNS]
+        whole = pa.Table.from_arrays(
+            [*controls, *payload.columns], names=[*CONTROL_COLUMNS, *schema.names]
         )
-    if names[2:] != schema.names:
+        return Batch.from_table(whole, where=where)
+    if times is not None and times.start in names:
+        table = events(table, times.start, times.end, duration=times.duration)
+        names = table.schema.names
+    elif "_start" not in names:
+        wanted = "_start (and _end)" if times is None else repr(times.start)
         raise SchemaChangeError(
-            f"{where}: the columns are {', '.join(names[2:])}; the source declared {', '.join(schema.names)}."
+            f"{where}: a frame needs the time column {wanted} (see thalweg.events, or name it: "
+            f"source(..., time=...)); it has {', '.join(names)}."
         )
-    rows = one_batch(table, where)
-    start, end = ticks_of(rows.column(0), "_start", where), ticks_of(rows.column(1), "_end", where)
-    return Batch(pa.RecordBatch.from_arrays(rows.columns[2:], names=names[2:]), start, end)
+    payload = conform(
+        table.select([name for name in names if name not in ("_start", "_end")]), schema, where
+    )
+    rows = one_batch(payload, where)
+    start = ticks_of(table.column("_start").combine_chunks(), "_start", where)
+    end = (
+        ticks_of(table.column("_end").combine_chunks(), "_end", where)
+        if "_end" in names
+        else start + 1
+    )
+    return Batch(rows, start, end)
 
 
 def events(

@@ -163,9 +163,17 @@ def one_batch(table: pa.Table | Rows, where: str) -> Rows:
 
 
 def ticks_of(column: pa.Array, name: str, where: str) -> Times:
-    """A column of times as int64. Any type of whole number will do; a null or a time beyond int64
-    is an error that names the row."""
+    """A column of times as int64. Any type of whole number will do, and timestamps, of which a null
+    end is infinity; another null or a time beyond int64 is an error that names the row."""
     what = name.lstrip("_").replace("_", " ")
+    if pa.types.is_timestamp(column.type):
+        try:
+            column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+        except pa.ArrowInvalid as reason:
+            raise TimeRangeError(
+                f"{where}: the {what} is no time of the clock: {reason}."
+            ) from None
+        column = column if name == "_start" else column.fill_null(INFINITY)
     if not pa.types.is_integer(column.type):
         raise TimeRangeError(
             f"{where}: the column {name} must be whole ticks (int64); it is {column.type}."

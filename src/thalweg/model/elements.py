@@ -13,9 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, TypeAlias
 
-from thalweg.model.time import INFINITY
+import numpy as np
+
+from thalweg.model.time import INFINITY, TimeLike, time_us
 
 __all__ = [
     "Adjust",
@@ -65,32 +68,52 @@ class Cti:
 Element: TypeAlias = Insert | Adjust | Cti
 
 
-def insert(payload: Payload, start: int, end: int | None = None) -> Insert:
-    """A row that starts to exist; without an end it never ends.
+def _ticks(time: TimeLike | None) -> int:
+    """A time as ticks, None as infinity; what is no time stays, for the ingress to refuse."""
+    if isinstance(time, (date, np.datetime64)):
+        return time_us(time)
+    return INFINITY if time is None else time
+
+
+def insert(payload: Payload, start: TimeLike, end: TimeLike | None = None) -> Insert:
+    """A row that starts to exist; without an end it never ends. Times are ticks, datetimes, or
+    times of pandas or NumPy.
 
     >>> insert({"v": 1}, 3, 7).sync
     3
     """
-    return Insert(payload, start, INFINITY if end is None else end)
+    return Insert(payload, _start(start), _ticks(end))
 
 
-def point(payload: Payload, start: int) -> Insert:
-    """An event of the smallest duration."""
-    return Insert(payload, start, start + 1)
+def _start(time: TimeLike) -> int:
+    """A start as ticks: it is never infinite."""
+    return time_us(time) if isinstance(time, (date, np.datetime64)) else time
 
 
-def adjust(payload: Payload, start: int, end: int | None, new_end: int | None) -> Adjust:
+def point(payload: Payload, start: TimeLike) -> Insert:
+    """An event of the smallest duration.
+
+    >>> from datetime import datetime
+    >>> point({"v": 1}, datetime(1970, 1, 1, 0, 0, 1))
+    Insert(payload={'v': 1}, start=1000000, end=1000001)
+    """
+    ticks = _start(start)
+    return Insert(payload, ticks, ticks + 1)
+
+
+def adjust(
+    payload: Payload, start: TimeLike, end: TimeLike | None, new_end: TimeLike | None
+) -> Adjust:
     """A row whose end becomes another; `None` is infinity."""
-    return Adjust(
-        payload, start, INFINITY if end is None else end, INFINITY if new_end is None else new_end
-    )
+    return Adjust(payload, _start(start), _ticks(end), _ticks(new_end))
 
 
-def remove(payload: Payload, start: int, end: int | None) -> Adjust:
+def remove(payload: Payload, start: TimeLike, end: TimeLike | None) -> Adjust:
     """A row that turns out never to have existed (a full retraction)."""
-    return Adjust(payload, start, INFINITY if end is None else end, start)
+    ticks = _start(start)
+    return Adjust(payload, ticks, _ticks(end), ticks)
 
 
-def cti(time: int | None, scope: Payload | None = None) -> Cti:
+def cti(time: TimeLike | None, scope: Payload | None = None) -> Cti:
     """A promise; `None` is infinity: the stream has ended."""
-    return Cti(INFINITY if time is None else time, scope)
+    return Cti(_ticks(time), scope)

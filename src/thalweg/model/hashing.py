@@ -14,12 +14,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from thalweg.model.digests import digest_texts, mix
+
 __all__ = ["Hashes", "hash_rows"]
 
 Hashes = npt.NDArray[np.uint64]
 
 _NULL = np.uint64(0x9E3779B97F4A7C15)
-_PRIME = np.uint64(0x100000001B3)
 
 
 def hash_rows(keys: Sequence[pa.Array], length: int) -> Hashes:
@@ -31,7 +32,7 @@ def hash_rows(keys: Sequence[pa.Array], length: int) -> Hashes:
     """
     total = np.full(length, 42, np.uint64)
     for column in keys:
-        total = _mix(total * np.uint64(31) + _hash(column))
+        total = mix(total * np.uint64(31) + _hash(column))
     return total
 
 
@@ -65,7 +66,7 @@ def _hash(column: pa.Array) -> Hashes:
             + 0.0
         )
         values = np.where(np.isnan(values), np.nan, values)
-        hashes = _mix(values.view(np.uint64))
+        hashes = mix(values.view(np.uint64))
     else:
         hashes = _hash_texts(column)
     if column.null_count:
@@ -74,17 +75,15 @@ def _hash(column: pa.Array) -> Hashes:
 
 
 def _hash_texts(column: pa.Array) -> Hashes:
-    """Each distinct value is hashed once."""
     kind = column.type
-    if (
-        pa.types.is_large_binary(kind)
-        or pa.types.is_fixed_size_binary(kind)
-        or pa.types.is_binary_view(kind)
+    if pa.types.is_fixed_size_binary(kind) or pa.types.is_binary_view(kind):
+        column = column.cast(pa.binary())
+    elif not (
+        pa.types.is_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_large_binary(kind)
     ):
-        column = column.cast(
-            pa.binary()
-        )  # as text, their hash would depend on whether all of a batch is UTF-8
-    elif not (pa.types.is_string(kind) or pa.types.is_binary(kind)):
         try:
             column = pc.cast(column, pa.string())
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -92,37 +91,4 @@ def _hash_texts(column: pa.Array) -> Hashes:
                 [None if value is None else repr(value) for value in column.to_pylist()],
                 pa.string(),
             )
-    coded = column.dictionary_encode()
-    distinct = _hash_bytes(coded.dictionary.cast(pa.binary()))
-    if not len(distinct):
-        return np.full(len(column), _NULL)
-    hashes: Hashes = distinct[coded.indices.fill_null(0).to_numpy(zero_copy_only=False)]
-    return hashes
-
-
-def _hash_bytes(values: pa.Array) -> Hashes:
-    """A polynomial in the bytes of each value, all values at once."""
-    _, offsets_buffer, data = values.buffers()
-    offsets = np.frombuffer(offsets_buffer, np.int32)[
-        values.offset : values.offset + len(values) + 1
-    ].astype(np.int64)
-    lengths = np.diff(offsets)
-    hashes = lengths.astype(np.uint64)
-    filled = np.flatnonzero(lengths)
-    if len(filled):
-        used = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]].astype(
-            np.uint64
-        ) + np.uint64(1)
-        position = np.arange(len(used)) - np.repeat(offsets[:-1] - offsets[0], lengths)
-        powers = np.cumprod(np.full(int(lengths.max()), _PRIME, np.uint64))
-        hashes[filled] += np.add.reduceat(
-            used * powers[position], (offsets[:-1] - offsets[0])[filled]
-        )
-    return _mix(hashes)
-
-
-def _mix(values: Hashes) -> Hashes:
-    """The finaliser of SplitMix64: every bit of the input matters to every bit of the output."""
-    mixed = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
+    return digest_texts(column)[1]

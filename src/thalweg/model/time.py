@@ -9,19 +9,20 @@ shift.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from thalweg.errors import WindowError
+from thalweg.errors import TimeRangeError, WindowError
 
 __all__ = [
     "INFINITY",
     "MAX_TIME",
     "MIN_TIME",
     "Duration",
+    "TimeLike",
     "Times",
     "add_saturating",
     "ceil_to_grid",
@@ -36,6 +37,8 @@ MIN_TIME: int = -(2**62)
 
 Times: TypeAlias = npt.NDArray[np.int64]
 Duration: TypeAlias = "int | str | timedelta"
+TimeLike: TypeAlias = "int | date | np.datetime64"
+"""A point in time as people have it: ticks, a date or datetime (pandas' too), a NumPy time."""
 
 _UNITS_US = {
     "us": 1,
@@ -102,16 +105,28 @@ def _parse(text: str, what: str) -> int:
     return -int(total) if negative else int(total)
 
 
-def time_us(value: int | datetime) -> int:
-    """A point in time as ticks; a datetime without a zone is read as UTC.
+def time_us(value: TimeLike) -> int:
+    """A point in time as ticks: a whole number as it is; a date or a datetime, of pandas and NumPy
+    too, in microseconds. Without a zone it is read as UTC.
 
-    >>> time_us(datetime(1970, 1, 1, 0, 0, 1))
-    1000000
+    >>> time_us(datetime(1970, 1, 1, 0, 0, 1)), time_us(np.datetime64("1970-01-01T00:01"))
+    (1000000, 60000000)
     """
-    if isinstance(value, datetime):
-        aware = value if value.tzinfo else value.replace(tzinfo=UTC)
-        return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-    return int(value)
+    if not isinstance(value, (date, np.datetime64)):
+        return int(value)
+    if value != value:  # NaT, of pandas and of NumPy
+        raise TimeRangeError("a time is needed; NaT is none.")
+    if isinstance(value, np.datetime64):
+        ticks = value.astype("M8[us]")
+        if ticks != value:
+            raise TimeRangeError(f"the time {value} is not a whole number of microseconds.")
+        return int(ticks.astype(np.int64))
+    if getattr(value, "nanosecond", 0):
+        raise TimeRangeError(f"the time {value} is not a whole number of microseconds.")
+    if not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day, tzinfo=UTC)
+    aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+    return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 def add_saturating(times: Times, ticks: int | Times) -> Times:

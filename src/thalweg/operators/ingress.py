@@ -45,6 +45,7 @@ from thalweg.errors import (
 )
 from thalweg.model.batch import Batch, column_of
 from thalweg.model.boxes import Boxes, box, inside, merge_boxes
+from thalweg.model.clocks import Clock, shown_duration, shown_time
 from thalweg.model.delta import Delta, Weights
 from thalweg.model.progress import (
     NO_PROGRESS,
@@ -87,7 +88,7 @@ class IngressKernel(Operator):
     def __init__(self, node: Source) -> None:
         self.schema = node.schema
         self.ledger = LateLedger()
-        self._name, self._policy = node.name, node.ingress
+        self._name, self._policy, self._clock = node.name, node.ingress, node.clock
         self._tracks = not node.declared.insert_only
         self._declared = node.declared
         self._live = Delta.empty(node.schema)
@@ -222,8 +223,10 @@ class IngressKernel(Operator):
             self._warn()
 
     def _refuse_late(self, batch: Batch, promise: Times, at: int) -> None:
+        changed = shown_time(int(batch.sync[at]), self._clock)
+        promised = shown_time(int(promise[at]), self._clock)
         raise LateEventError(
-            f"{self._place(at)}: {shown_row(batch, at)} changes time {batch.sync[at]}, before the promise {promise[at]} of its source. "
+            f"{self._place(at)}: {shown_row(batch, at)} changes time {changed}, before the promise {promised} of its source. "
             "Give the source more disorder=, or a policy late='drop', 'adjust' or 'side'."
         )
 
@@ -249,7 +252,8 @@ class IngressKernel(Operator):
             at = missing // 2
             raise UnknownRowError(
                 f"{self._place(at if rows is None else int(rows[at]))}: adjust of a row that is not there: {shown_row(batch, at)} over "
-                f"[{batch.start[at]}, {_shown(int(batch.end[at]))}). Insert the row first, and give the end it has now."
+                f"[{shown_time(int(batch.start[at]), self._clock)}, "
+                f"{_shown(int(batch.end[at]), self._clock)}). Insert the row first, and give the end it has now."
             )
         total = np.zeros(size, np.int64)
         np.add.at(total, code, live.weight)
@@ -360,7 +364,7 @@ class IngressKernel(Operator):
             )
         if MIN_TIME != ticks < known and not (self._policy.observes or self._policy.clocks):
             raise ProgressError(
-                f"{self._place(None)}: {what} is {ticks}, which goes back behind {_shown(known)}."
+                f"{self._place(None)}: {what} is {shown_time(ticks, self._clock)}, which goes back behind {_shown(known, self._clock)}."
             )
         return ticks
 
@@ -473,22 +477,29 @@ class IngressKernel(Operator):
 
     def needed(self, time: int, group: Mapping[str, Any] | None = None) -> list[str]:
         """What would bring the promise to a time: one way for each policy, and what always does."""
+        clock = self._clock
         key = (
             None
             if self._policy.partition is None or group is None
             else group.get(self._policy.partition)
         )
         ways = (
-            self._promises.needed(time, key)
+            self._promises.needed(time, key, clock)
             if self._policy.partition is None or group is not None
             else []
         )
         if self._policy.timer is not None:
             timer = self._policy.timer
-            ways.append(f"the clock at {time + timer.behind}, after a silence of {timer.lull}")
+            at = shown_time(time + timer.behind, clock)
+            silence = shown_duration(timer.lull, clock)
+            ways.append(f"the clock at {at}, after a silence of {silence}")
         if self._policy.on_demand is not None:
-            ways.append(f"the clock at {time + self._policy.on_demand.behind}")
-        return [*ways, f"a CTI at {time} or later in the data", "the end of the source"]
+            ways.append(f"the clock at {shown_time(time + self._policy.on_demand.behind, clock)}")
+        always = [
+            f"a CTI at {shown_time(time, clock)} or later in the data",
+            "the end of the source",
+        ]
+        return [*ways, *always]
 
     def _warn(self) -> None:
         for key, tracker in self._promises.broken().items():
@@ -589,5 +600,5 @@ def _first_missing(
     return int(bad.min()) if len(bad) else None
 
 
-def _shown(time: int) -> str:
-    return "infinity" if time == INFINITY else str(time)
+def _shown(time: int, clock: Clock = None) -> str:
+    return "infinity" if time == INFINITY else shown_time(time, clock)

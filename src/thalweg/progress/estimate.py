@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from thalweg.model.clocks import Clock, shown_duration, shown_time
 from thalweg.model.rows import Codes
 from thalweg.model.time import MIN_TIME, Times
 
@@ -167,10 +168,11 @@ class EstimateTracker:
             tracker = replace(tracker, slack=classes_quantile(tracker.counts, tracker.percentile))
         return tracker._advanced()
 
-    def needed(self, time: int) -> str:
+    def needed(self, time: int, clock: Clock = None) -> str:
         if self.slack is None:
             return f"{self.warmup} rows to estimate the slack from; {self.seen} have come"
-        return f"a row at {time + self.slack} or later (estimated slack {self.slack})"
+        row = shown_time(time + self.slack, clock)
+        return f"a row at {row} or later (estimated slack {shown_duration(self.slack, clock)})"
 
     def to_json(self) -> Any:
         filled = np.flatnonzero(self.counts)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from thalweg.model.clocks import Clock, shown_time
 from thalweg.model.rows import Codes
 from thalweg.model.time import MIN_TIME, Times
 
@@ -82,11 +83,11 @@ class RowsTracker:
         counts = np.minimum(counts, self.rows + 1 - below)[keep]
         return RowsTracker(self.rows, values[keep], counts)
 
-    def needed(self, time: int) -> str:
+    def needed(self, time: int, clock: Clock = None) -> str:
         """What would bring the promise to a time."""
         reached = np.flatnonzero(self.values >= time)
         if not len(reached):
-            return f"a row at {time} or later, and {self.rows} rows after it"
+            return f"a row at {shown_time(time, clock)} or later, and {self.rows} rows after it"
         return f"{self.rows + 1 - int(self.counts[reached[0] :].sum())} more rows"
 
     def to_json(self) -> Any:

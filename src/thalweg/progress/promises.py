@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.model.batch import Batch
+from thalweg.model.clocks import Clock, shown_duration, shown_time
 from thalweg.model.progress import NO_PROGRESS, Progress, Scope, pack_values, unpack_values
 from thalweg.model.rows import Codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
@@ -173,17 +174,19 @@ class SourcePromises:
             if isinstance(tracker, EstimateTracker) and tracker.broken
         }
 
-    def needed(self, time: int, key: Any = None) -> list[str]:
+    def needed(self, time: int, key: Any = None, clock: Clock = None) -> list[str]:
         """What would bring the promise to a time, one way for each policy."""
         ways = []
         if self.policy.disorder is not None:
             newest = self.newest.get(key)
-            shown = "none has come" if newest is None else f"the newest is {newest}"
-            ways.append(
-                f"a row at {time + self.policy.disorder} or later ({shown}, disorder {self.policy.disorder})"
+            shown = (
+                "none has come" if newest is None else f"the newest is {shown_time(newest, clock)}"
             )
+            allowed = shown_duration(self.policy.disorder, clock)
+            row = shown_time(time + self.policy.disorder, clock)
+            ways.append(f"a row at {row} or later ({shown}, disorder {allowed})")
         ways += [
-            tracker.needed(time)
+            tracker.needed(time, clock)
             for tracker in self.trackers.get(key) or trackers_for(self.policy.observed)
         ]
         return ways

@@ -1,8 +1,10 @@
 """The in-process runner: the same graph as everywhere, without Spark."""
 
-from thalweg.io.events import Feed, Input, events
+from thalweg.io.events import Feed, Input
+from thalweg.io.frame_events import events
 from thalweg.io.records import Records, records
 from thalweg.run.engine import Engine, Status, changes, run, table
+from thalweg.run.frame_source import from_frame
 
 __all__ = [
     "Engine",
@@ -12,6 +14,7 @@ __all__ = [
     "Status",
     "changes",
     "events",
+    "from_frame",
     "records",
     "run",
     "table",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -22,13 +22,14 @@ from thalweg.graph.stations import OperatorFigures
 from thalweg.graph.stuck import StuckInputs
 from thalweg.graph.why import Why, explain_wait
 from thalweg.io.events import Feed, batches_from
+from thalweg.io.frames import is_frame
 from thalweg.io.records import LETTERS, Records
-from thalweg.model.batch import Batch, elements_of
-from thalweg.model.cht import Row, rows_of_table, table_of_batches
-from thalweg.model.elements import Element
+from thalweg.model.answers import Answers, Changelog
+from thalweg.model.batch import Batch
+from thalweg.model.clocks import Clock, clock_type, common_clock, time_value
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.punctuation import Punctuation
-from thalweg.model.time import INFINITY, Duration, duration_us, time_us
+from thalweg.model.time import INFINITY, MIN_TIME, Duration, TimeLike, duration_us, time_us
 from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.dead_letters import DEAD_LETTERS, WritesLetters
@@ -85,6 +86,28 @@ class Status:
     warnings: tuple[str, ...] = ()
     dead: int = 0
     """Records that could not be read and were passed over."""
+    clock: Clock = None
+
+    @property
+    def final_up_to(self) -> int | datetime | None:
+        """The time before which nothing will change, as the query's clock shows it; None: nothing
+        is promised yet, or everything."""
+        cti = self.progress.cti
+        return None if cti in (MIN_TIME, INFINITY) else time_value(cti, self.clock)
+
+    def _repr_html_(self) -> str:
+        figures = {
+            "rows in": f"{self.elements_in:,}",
+            "changes out": f"{self.elements_out:,}",
+            "retractions": f"{self.adjusts_out:,}",
+            "late": f"{self.late:,}",
+            "final up to": "nothing yet" if self.final_up_to is None else str(self.final_up_to),
+            "state": f"{self.state.rows:,} rows, {self.state.bytes:,} bytes",
+        }
+        if self.progress.cti == INFINITY:
+            figures["final up to"] = "the end"
+        rows = "".join(f"<tr><th>{name}</th><td>{said}</td></tr>" for name, said in figures.items())
+        return f"<table>{rows}</table>"
 
 
 class Engine:
@@ -135,10 +158,23 @@ class Engine:
         self._has_clocks = any(policy.clocks for policy in policies)
         self._on_demand = any(policy.on_demand is not None for policy in policies)
         self._broken: BaseException | None = None
+        self._clocks_seen: dict[str, Clock] = {}
         self._on_late = on_late
         for name in self.sources:
             self._ingress(name).ledger.limit = LEDGER_LIMIT
             self._ingress(name).quarantined.limit = LEDGER_LIMIT
+
+    @property
+    def clock(self) -> Clock:
+        """What times are to the reader of this query: a timestamp type, or None for whole ticks. A
+        source that says nothing has the clock of the first frame that was pushed."""
+        declared = {node.name: node.clock for node in walk(self._plan) if isinstance(node, Source)}
+        return common_clock(
+            [
+                clock if clock is not None else self._clocks_seen.get(name)
+                for name, clock in declared.items()
+            ]
+        )
 
     @property
     def schema(self) -> pa.Schema:
@@ -159,8 +195,23 @@ class Engine:
         self._refuse_if_broken()
         if isinstance(feed, Records) and feed not in self._records.setdefault(source, []):
             self._records[source].append(feed)
-        out = self._push(source, list(batches_from(feed, self._schema_of(source), source)))
+        out = self._push(source, list(self._batches(source, feed)))
         return out + self._clocks() if self._has_clocks else out
+
+    def _batches(
+        self,
+        source: str,
+        feed: Feed,
+        size: int | None = None,
+        due: Callable[[], bool] | None = None,
+    ) -> Iterator[Batch]:
+        """A feed of a source as batches."""
+        schema = self._schema_of(source)
+        node = next(
+            node for node in walk(self._plan) if isinstance(node, Source) and node.name == source
+        )
+        self._clocks_seen.setdefault(source, _clock_of_feed(feed))
+        return batches_from(feed, schema, source, times=node.times, size=size, due=due)
 
     def tick(self) -> list[Batch]:
         """Let the timers of the sources go off that are due; what came out. `push` does this too:
@@ -250,16 +301,17 @@ class Engine:
             out += self._push(name, [Batch.empty(schema, Progress(INFINITY))])
         return out
 
-    def why(self, start: int | datetime | None = None, **group: Any) -> Why:
+    def why(self, start: TimeLike | None = None, **group: Any) -> Why:
         """Why the answer that starts at `start` is not final (without one: the first that is not),
         for all rows or for one group.
 
         Says which operator waits for which source's promise, since when, and what would release it;
         print it, or look into it.
         """
-        return explain_wait(
+        told = explain_wait(
             self._graph, self._progress, None if start is None else time_us(start), group or None
         )
+        return replace(told, clock=self.clock)
 
     def table(self) -> str:
         """The state table: each operator with its predecessor, its successor and the rule that
@@ -366,6 +418,7 @@ class Engine:
             aside,
             warned,
             dead,
+            self.clock,
         )
 
     def snapshot(self) -> bytes:
@@ -405,9 +458,17 @@ class Engine:
         return fingerprint(self._plan, repr(self._consistency))
 
 
+def _clock_of_feed(feed: Feed) -> Clock:
+    """The clock of a frame of events: the type of its starts."""
+    first = feed[0] if isinstance(feed, (list, tuple)) and feed else feed
+    schema = getattr(first, "schema", None) if is_frame(first) else None
+    at = schema.get_field_index("_start") if isinstance(schema, pa.Schema) else -1
+    return clock_type(schema.field(at).type) if schema is not None and at >= 0 else None
+
+
 def run(
     query: Query,
-    inputs: Mapping[str, Feed],
+    inputs: Mapping[str, Feed] | None = None,
     *,
     consistency: str = "speculative",
     hold: Duration | None = None,
@@ -421,14 +482,33 @@ def run(
     Elements are gathered up to `batch_size`. A timer that is due does not wait for that: the batch
     leaves half-full, and the promise after it.
     """
-    engine = Engine(query, consistency=consistency, hold=hold, now=now)
+    yield from _pulled(
+        Engine(query, consistency=consistency, hold=hold, now=now),
+        inputs,
+        batch_size=batch_size,
+        finish=finish,
+    )
+
+
+def _pulled(
+    engine: Engine,
+    inputs: Mapping[str, Feed] | None = None,
+    *,
+    batch_size: int | None = None,
+    finish: bool = True,
+) -> Iterator[Batch]:
+    held = {
+        node.name: node.feed
+        for node in walk(engine.query)
+        if isinstance(node, Source) and is_frame(node.feed)
+    }
+    inputs = {**held, **(inputs or {})}
     missing = set(engine.sources) - set(inputs)
     if missing:
         raise PlanError(f"no input for the source {min(missing)!r}.")
     due = engine._is_due if engine._has_clocks else None
     feeds = {
-        name: batches_from(feed, engine._schema_of(name), name, size=batch_size, due=due)
-        for name, feed in inputs.items()
+        name: engine._batches(name, feed, size=batch_size, due=due) for name, feed in inputs.items()
     }
     while feeds:
         for name in list(feeds):
@@ -443,28 +523,33 @@ def run(
 
 def changes(
     query: Query,
-    inputs: Mapping[str, Feed],
+    inputs: Mapping[str, Feed] | None = None,
     *,
     consistency: str = "speculative",
     hold: Duration | None = None,
-) -> list[Element]:
-    """All output elements, the final CTI left out when the inputs end: for small examples and
-    tests."""
-    return [
-        e
-        for e in elements_of(run(query, inputs, consistency=consistency, hold=hold))
-        if getattr(e, "time", 0) != INFINITY
-    ]
+) -> Changelog:
+    """All output elements, the final CTI left out when the inputs end; a sequence of elements that
+    is also a table: `.to_arrow()`, `.to_pandas()`, `.to_polars()`, `.batches()`.
+
+    A source that was made from a frame needs no input.
+    """
+    engine = Engine(query, consistency=consistency, hold=hold)
+    batches = list(_pulled(engine, inputs))
+    return Changelog(batches, engine.schema, engine.clock)
 
 
 def table(
     query: Query,
-    inputs: Mapping[str, Feed],
+    inputs: Mapping[str, Feed] | None = None,
     *,
     consistency: str = "speculative",
     hold: Duration | None = None,
-) -> list[Row]:
-    """The final table as rows (start, end, payload): for small examples and tests."""
-    batches = list(run(query, inputs, consistency=consistency, hold=hold))
-    node = query.node if isinstance(query, Stream) else query
-    return rows_of_table(table_of_batches(batches, node.schema))
+) -> Answers:
+    """The final table: a sequence of rows (start, end, payload) that is also `.to_arrow()`,
+    `.to_pandas()`, `.to_polars()` and `.batches()`.
+
+    A source that was made from a frame needs no input.
+    """
+    engine = Engine(query, consistency=consistency, hold=hold)
+    batches = list(_pulled(engine, inputs))
+    return Answers.of_batches(batches, engine.schema, engine.clock)

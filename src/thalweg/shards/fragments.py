@@ -183,7 +183,7 @@ class _Cutter:
         kept = replace(
             source.ingress, progress=source.ingress.observed
         )  # clocks are read where the chunks come in
-        leaf = Source(source.name, source.columns, kept, source.declared)
+        leaf = Source(source.name, source.columns, kept, source.declared, clock=source.clock)
         return _Placed(leaf, False, (), {leaf.name: Exchange(leaf, (), source, source)})
 
     def _over(self, node: Node, below: _Placed) -> _Placed:

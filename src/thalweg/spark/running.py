@@ -10,7 +10,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,11 @@ from thalweg import errors
 from thalweg.errors import PlanError, StateError, ThalwegError
 from thalweg.graph.stations import OperatorFigures
 from thalweg.graph.why import Why
-from thalweg.model.cht import Row, rows_of_table, table_of_batches
+from thalweg.model.answers import Answers
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS
-from thalweg.model.time import MIN_TIME, Duration, time_us
+from thalweg.model.time import MIN_TIME, Duration, TimeLike, time_us
+from thalweg.plan.clock import clock_of
 from thalweg.plan.nodes import Node
 from thalweg.shards.exchange import batch_of_blob
 from thalweg.shards.fragments import fragments_of
@@ -103,8 +103,9 @@ class RunningQuery:
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
 
-    def table(self) -> list[Row]:
-        """What the answers say now, as rows (start, end, payload); for a query that is kept in
+    def table(self) -> Answers:
+        """What the answers say now: a sequence of rows (start, end, payload) that is also
+        `.to_arrow()`, `.to_pandas()`, `.to_polars()` and `.batches()`; for a query that is kept in
         memory."""
         if self._table is None:
             raise PlanError(
@@ -149,14 +150,15 @@ class RunningQuery:
             ),
         )
 
-    def why(self, start: int | datetime | None = None) -> Why:
+    def why(self, start: TimeLike | None = None) -> Why:
         """Why the answer that starts at `start` is not final (without one: the first that is not),
         as of the last micro-batch.
 
         Says which operator waits for which source's promise, since when, and what would release it.
         """
         self.status()
-        return combined_why(self._reports, None if start is None else time_us(start))
+        told = combined_why(self._reports, None if start is None else time_us(start))
+        return replace(told, clock=clock_of(self._ready.plan.root))
 
     def _note(self, batch: int, figures: dict[str, Any]) -> None:
         """The figures of one more micro-batch; of the reports only the newest are kept, and what
@@ -184,6 +186,7 @@ class _Table:
 
     def __init__(self, ready: Prepared) -> None:
         self._schema = ready.plan.root.schema
+        self._clock = clock_of(ready.plan.root)
         self._rows = Delta.empty(self._schema)
         self._batch = -1
 
@@ -195,8 +198,9 @@ class _Table:
         self._rows = Delta.concat([self._rows, *changes], self._schema).consolidate()
         self._batch = batch
 
-    def rows(self) -> list[Row]:
-        return rows_of_table(table_of_batches([self._rows.to_batch(NO_PROGRESS)], self._schema))
+    def rows(self) -> Answers:
+        kept = [self._rows.to_batch(NO_PROGRESS)]
+        return Answers.of_batches(kept, self._schema, self._clock)
 
 
 def explain(query: Stream | Node) -> str:

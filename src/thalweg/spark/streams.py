@@ -14,6 +14,7 @@ from thalweg.errors import InputError, PlanError, TypeMismatchError, UnknownColu
 from thalweg.expr import ExprLike, as_expr
 from thalweg.io.files import read_file, whole_files
 from thalweg.io.records import require_bad
+from thalweg.model.clocks import clock_type
 from thalweg.model.time import Duration, duration_us
 from thalweg.plan.nodes import Source
 from thalweg.spark.feeds import Files, Frame, Times
@@ -128,7 +129,8 @@ def _bound(
         facts = {"group_ctis": times.per, **facts}
     made = source(name, payload, late=late, insert_only=True, **facts).node
     assert isinstance(made, Source)
-    return Stream(Source(made.name, made.columns, made.ingress, made.declared, feed))
+    clock = clock_type(schema.field(times.start).type)
+    return Stream(Source(made.name, made.columns, made.ingress, made.declared, feed, clock=clock))
 
 
 def _schema_of(folder: Path, format_: str) -> pa.Schema:

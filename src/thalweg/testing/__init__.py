@@ -25,13 +25,22 @@ form)` plays it again.
 
 The pieces: `oracle` (a naive second reading of every node), `Form`, `step`, `RESTART`,
 `logical_inputs` and `forms_of` (physical forms), `difference` and `assert_same_table` (tables as
-bags), `ReferenceEngine` (the oracle as an engine), `FakeClock`. Strategies for hypothesis are in
-`thalweg.testing.strategies`.
+bags), `ReferenceEngine` (the oracle as an engine), `FakeClock`; for merges `make_replica` (inputs)
+and `compatibility_problem` (can the output still follow its inputs?). Strategies for hypothesis are
+in `thalweg.testing.strategies`.
 """
 
 from thalweg.testing.checks import output_problem, output_table
 from thalweg.testing.clock import FakeClock
 from thalweg.testing.compare import assert_same_table, difference
+from thalweg.testing.compatibility import (
+    Prefix,
+    PrefixPlayer,
+    compatibility_problem,
+    incompatibility,
+    open_close_problem,
+    prefix_of,
+)
 from thalweg.testing.forms import (
     RESTART,
     Form,
@@ -46,11 +55,13 @@ from thalweg.testing.fuzzer import CONSISTENCIES, assert_form_right, assert_phys
 from thalweg.testing.modules import Finding, assert_module_lawful, check_module
 from thalweg.testing.oracle import oracle
 from thalweg.testing.reference import ReferenceEngine
+from thalweg.testing.replicas import REPLICA_SCHEMA, make_reference, make_replica
 from thalweg.testing.runners import EngineLike, EngineType, Runner, engine_runner
 from thalweg.testing.variation import Manner, forms_of, make_form
 
 __all__ = [
     "CONSISTENCIES",
+    "REPLICA_SCHEMA",
     "RESTART",
     "EngineLike",
     "EngineType",
@@ -60,6 +71,8 @@ __all__ = [
     "Inputs",
     "Logical",
     "Manner",
+    "Prefix",
+    "PrefixPlayer",
     "ReferenceEngine",
     "Runner",
     "Step",
@@ -68,14 +81,20 @@ __all__ = [
     "assert_physically_independent",
     "assert_same_table",
     "check_module",
+    "compatibility_problem",
     "difference",
     "engine_runner",
     "forms_of",
     "illegality",
+    "incompatibility",
     "logical_inputs",
     "make_form",
+    "make_reference",
+    "make_replica",
+    "open_close_problem",
     "oracle",
     "output_problem",
     "output_table",
+    "prefix_of",
     "step",
 ]

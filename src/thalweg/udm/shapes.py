@@ -29,7 +29,7 @@ def require_shape(takes: str, where: str) -> None:
     """Refuse a shape whose library is not installed."""
     if takes == "polars":
         try:
-            import polars  # type: ignore[import-not-found]  # noqa: F401
+            import polars  # noqa: F401
         except ImportError as reason:
             raise PlanError(
                 f"{where} takes Polars frames, but polars is not installed: pip install polars."

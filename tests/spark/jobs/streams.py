@@ -123,7 +123,7 @@ def expected(folder: Path, name: str) -> list[Row]:
     inputs = {"events": tw.events(pq.read_table(folder / "events"), "ts")}
     if name != "windows":
         inputs["rates"] = tw.events(pq.read_table(folder / "rates"), "since", "till")
-    return tw.table(query(folder, name), inputs)
+    return list(tw.table(query(folder, name), inputs))
 
 
 def run(

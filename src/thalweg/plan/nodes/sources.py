@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from thalweg.errors import PlanError
+from thalweg.io.events import TimeColumns
+from thalweg.model.clocks import Clock
 from thalweg.plan.expressions import Keys
 from thalweg.plan.nodes.base import Grid, Node, require_known
 from thalweg.plan.properties import StreamProperties
@@ -84,8 +86,12 @@ class Source(Leaf):
     feed: Any = field(default=None, repr=False)
     """Where a runner finds its rows, if the source was made from something that can be read; plans
     do not look into it."""
+    times: TimeColumns | None = None
+    """Which columns of its rows are times, where it says so."""
+    clock: Clock = None
+    """The type of its times, where they are timestamps; None: whole ticks."""
 
-    not_state: ClassVar[frozenset[str]] = frozenset({"feed"})
+    not_state: ClassVar[frozenset[str]] = frozenset({"feed", "times", "clock"})
 
     def __post_init__(self) -> None:
         if self.ingress.partition is not None:
@@ -146,6 +152,7 @@ class GroupInput(Leaf):
 
     columns: pa.Schema
     facts: StreamProperties
+    clock: Clock = None
 
     def __post_init__(self) -> None:
         self._settle(self.columns, self.facts)

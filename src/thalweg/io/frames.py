@@ -1,0 +1,184 @@
+"""Frames in: whatever shows its columns to Arrow becomes a table of the columns that a source
+declared.
+
+A frame is an Arrow table, batch or reader, anything with `__arrow_c_stream__` (pandas, Polars,
+DuckDB), a list of dictionaries or a dictionary of columns. Columns are matched by name. Differences
+that lose nothing are cast: the width of numbers (if the values fit), encodings of text,
+dictionaries, units and zones of timestamps, columns of nothing but null. Anything else is refused by
+the name of the column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import types
+
+from thalweg.errors import MalformedElementError, SchemaChangeError, did_you_mean
+
+__all__ = ["conform", "is_frame", "table_of"]
+
+
+def is_frame(value: object) -> bool:
+    """Whether something can be read as a table."""
+    if isinstance(value, (pa.Table, pa.RecordBatch)) or hasattr(value, "__arrow_c_stream__"):
+        return True
+    if isinstance(value, Mapping):
+        return bool(value) and all(isinstance(column, Sequence) for column in value.values())
+    return isinstance(value, list) and bool(value) and isinstance(value[0], Mapping)
+
+
+def table_of(frame: object, schema: pa.Schema | None = None, where: str = "a frame") -> pa.Table:
+    """A frame as an Arrow table; a list of dictionaries is read with a schema, if one is known.
+
+    >>> table_of([{"v": 1}, {"v": 2}]).to_pydict()
+    {'v': [1, 2]}
+    """
+    if isinstance(frame, pa.Table):
+        return frame
+    if isinstance(frame, pa.RecordBatch):
+        return pa.Table.from_batches([frame])
+    try:
+        if hasattr(frame, "__arrow_c_stream__"):
+            return _without_index(pa.RecordBatchReader.from_stream(frame).read_all())
+        if isinstance(frame, Mapping):
+            return pa.table(dict(frame))
+        if isinstance(frame, list):
+            return _from_rows(frame, schema, where)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
+        raise SchemaChangeError(f"{where}: it cannot be read as a table: {reason}.") from reason
+    raise MalformedElementError(
+        f"{where}: expected a frame (Arrow, pandas, Polars, DuckDB) or a list of dictionaries; got {frame!r}."
+    )
+
+
+def _without_index(table: pa.Table) -> pa.Table:
+    """Without the columns in which pandas keeps an index that has no name."""
+    names = [name for name in table.schema.names if not name.startswith("__index_level_")]
+    return _plain(table.select(names).replace_schema_metadata(None))
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Without views, which few kernels of Arrow take."""
+    types_ = [_plain_type(field.type) for field in table.schema]
+    if types_ == table.schema.types:
+        return table
+    columns = [
+        column if column.type == type_ else column.cast(type_)
+        for column, type_ in zip(table.columns, types_, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, names=table.schema.names)
+
+
+def _plain_type(type_: pa.DataType) -> pa.DataType:
+    if types.is_string_view(type_):
+        return pa.string()
+    if types.is_binary_view(type_):
+        return pa.binary()
+    if _is_list(type_):
+        return pa.list_(_plain_type(type_.value_type))
+    if types.is_struct(type_):
+        return pa.struct([(field.name, _plain_type(field.type)) for field in type_])
+    return type_
+
+
+def _from_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema | None, where: str) -> pa.Table:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    for number, row in enumerate(rows):
+        if len(row) != len(names):
+            lacking = next(name for name in names if name not in row)
+            raise SchemaChangeError(f"{where}, row {number}: the column {lacking!r} is missing.")
+    known = {} if schema is None else {field.name: field.type for field in schema}
+    columns = [pa.array([row[name] for row in rows], known.get(name)) for name in names]
+    return pa.Table.from_arrays(columns, names=names)
+
+
+def conform(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
+    """The columns of a schema, in its order and types; refused by name where they are not there."""
+    if table.schema.equals(schema):
+        return table
+    extra = [name for name in table.schema.names if name not in schema.names]
+    missing = [name for name in schema.names if name not in table.schema.names]
+    if missing:
+        hint = did_you_mean(missing[0], extra)
+        raise SchemaChangeError(
+            f"{where}: the column {missing[0]!r} is missing{hint} It has {', '.join(table.schema.names)}; "
+            f"the source declared {', '.join(schema.names)}."
+        )
+    if extra:
+        raise SchemaChangeError(
+            f"{where}: the column {extra[0]!r} is not one of the source, which declared {', '.join(schema.names)}."
+        )
+    columns = [_cast(table.column(field.name), field, where) for field in schema]
+    return pa.Table.from_arrays(columns, schema=pa.schema([(f.name, f.type) for f in schema]))
+
+
+def _cast(column: pa.ChunkedArray, field: pa.Field, where: str) -> pa.ChunkedArray:
+    given, wanted = column.type, field.type
+    if given == wanted:
+        return column
+    if types.is_dictionary(given):
+        column = column.cast(given.value_type)
+        given = given.value_type
+    if not _harmless(given, wanted):
+        raise SchemaChangeError(
+            f"{where}: the column {field.name!r} is {given}; the source declared {wanted}. Cast it first."
+        )
+    try:
+        return column.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as reason:
+        raise SchemaChangeError(
+            f"{where}: the column {field.name!r} is {given} and does not fit {wanted}: {str(reason).splitlines()[0]}."
+        ) from reason
+
+
+def _harmless(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a cast that fits says the same."""
+    if given == wanted or types.is_null(given):
+        return True
+    if types.is_integer(given):
+        return bool(
+            types.is_integer(wanted) or types.is_floating(wanted) or types.is_decimal(wanted)
+        )
+    if types.is_floating(given):
+        return bool(types.is_floating(wanted))
+    if types.is_decimal(given):
+        return bool(types.is_decimal(wanted))
+    if types.is_dictionary(wanted):
+        return _harmless(given, wanted.value_type)
+    if types.is_timestamp(given) and types.is_timestamp(wanted):
+        return (given.tz is None) == (wanted.tz is None)
+    if types.is_struct(given) and types.is_struct(wanted):
+        return given.num_fields == wanted.num_fields and all(
+            one.name == two.name and _harmless(one.type, two.type)
+            for one, two in zip(given, wanted, strict=True)
+        )
+    for alike in (_is_text, _is_bytes, types.is_date, types.is_duration, types.is_time):
+        if alike(given) and alike(wanted):
+            return True
+    if _is_list(given) and _is_list(wanted):
+        return _harmless(given.value_type, wanted.value_type)
+    return False
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    return bool(
+        types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_)
+    )
+
+
+def _is_bytes(type_: pa.DataType) -> bool:
+    return bool(
+        types.is_binary(type_) or types.is_large_binary(type_) or types.is_binary_view(type_)
+    )
+
+
+def _is_list(type_: pa.DataType) -> bool:
+    return bool(
+        types.is_list(type_)
+        or types.is_large_list(type_)
+        or types.is_list_view(type_)
+        or types.is_fixed_size_list(type_)
+    )

@@ -1,0 +1,113 @@
+"""What the times of a stream are to its reader: whole ticks, or timestamps of a zone.
+
+Inside, a time is always an int64 of microseconds. A stream whose source was read from timestamps has
+that type as its clock, and everything that leaves the system shows its times in it; infinity is null
+there. Without a clock, times are the whole numbers that they were given as.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+
+__all__ = [
+    "Clock",
+    "clock_type",
+    "common_clock",
+    "shown_duration",
+    "shown_time",
+    "time_column",
+    "time_value",
+]
+
+Clock: TypeAlias = "pa.DataType | None"
+"""The timestamp type that times are shown in; None: whole ticks."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def clock_type(type_: pa.DataType) -> Clock:
+    """The clock of a source whose time column has a type: timestamps count, in microseconds.
+
+    >>> clock_type(pa.timestamp("ns", "Asia/Tokyo")), clock_type(pa.int64())
+    (TimestampType(timestamp[us, tz=Asia/Tokyo]), None)
+    """
+    if pa.types.is_date(type_):
+        return pa.timestamp("us")
+    return pa.timestamp("us", type_.tz) if pa.types.is_timestamp(type_) else None
+
+
+def common_clock(clocks: list[Clock]) -> Clock:
+    """The clock of several sources together: theirs where they agree, UTC where zones differ, ticks
+    where one of them counts."""
+    if not clocks or any(clock is None for clock in clocks):
+        return None
+    first = clocks[0]
+    return first if all(clock == first for clock in clocks) else pa.timestamp("us", "UTC")
+
+
+def time_column(ticks: Times, clock: Clock) -> pa.Array:
+    """Times as a column of their reader's type; without end is null in a column of timestamps."""
+    if clock is None:
+        return pa.array(ticks)
+    endless = ticks == INFINITY
+    return pa.array(np.where(endless, 0, ticks), pa.int64(), mask=endless).cast(clock)
+
+
+def time_value(ticks: int, clock: Clock) -> int | datetime | None:
+    """One time, as Python has it; None is without end. A year that Python does not have stays a
+    number."""
+    if clock is None:
+        return ticks
+    if ticks == INFINITY:
+        return None
+    try:
+        instant = _EPOCH + timedelta(microseconds=ticks)
+        if clock.tz is None:
+            return instant.replace(tzinfo=None)
+        return instant if clock.tz == "UTC" else instant.astimezone(ZoneInfo(clock.tz))
+    except (OverflowError, ValueError):
+        return ticks
+
+
+def shown_time(ticks: int, clock: Clock = None) -> str:
+    """A time as a message says it.
+
+    >>> shown_time(60_000_000), shown_time(60_000_000, pa.timestamp("us", "UTC"))
+    ('60000000', '1970-01-01 00:01:00+00:00')
+    """
+    if ticks <= MIN_TIME:
+        return "nothing"
+    return "the end" if ticks == INFINITY else str(time_value(ticks, clock))
+
+
+_UNITS = (
+    ("d", 86_400_000_000),
+    ("h", 3_600_000_000),
+    ("min", 60_000_000),
+    ("s", 1_000_000),
+    ("ms", 1_000),
+    ("us", 1),
+)
+
+
+def shown_duration(ticks: int, clock: Clock = None) -> str:
+    """A duration as a message says it.
+
+    >>> shown_duration(5_400_000_000, pa.timestamp("us")), shown_duration(5)
+    ('1 h 30 min', '5')
+    """
+    if clock is None or ticks == INFINITY:
+        return "without end" if ticks == INFINITY else str(ticks)
+    parts, rest = [], abs(ticks)
+    for unit, size in _UNITS:
+        if rest >= size:
+            parts.append(f"{rest // size} {unit}")
+            rest %= size
+    return ("-" if ticks < 0 else "") + (" ".join(parts) or "0 s")

@@ -1,0 +1,1 @@
+"""Kernels of LMerge: one stream out of many physically different copies of it."""

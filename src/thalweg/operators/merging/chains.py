@@ -1,0 +1,79 @@
+"""The elements of a batch, row by row: what each expects of its input, and what it leaves there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from thalweg.model.batch import Batch
+from thalweg.model.digests import Digests
+from thalweg.model.rows import Codes
+from thalweg.model.time import Times
+from thalweg.operators.merging.level import ABSENT
+
+__all__ = ["Chained", "chain", "distinct_digests", "expected_ends", "left_ends"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chained:
+    """`before[i]` is the end that element i finds, by the elements before it or, for the first one
+    of a row, by `current`. `last` are the positions of the last element of each row, in order."""
+
+    before: Times
+    last: Codes
+
+
+def expected_ends(batch: Batch) -> Times:
+    """The end that each element expects its row to have; none before an insert."""
+    if batch.is_adjust is None:
+        return np.full(len(batch), ABSENT)
+    return np.where(batch.is_adjust, batch.end, ABSENT)
+
+
+def left_ends(batch: Batch) -> Times:
+    """The end that the row of each element has after it; none after a removal."""
+    end = batch.end
+    if batch.is_adjust is not None and batch.new_end is not None:
+        end = np.where(batch.is_adjust, batch.new_end, batch.end)
+    empty = end <= batch.start
+    return np.where(empty, ABSENT, end) if empty.any() else end
+
+
+def chain(keys: Codes, current: Times, after: Times, size: int) -> Chained:
+    """Links the elements of each row. `keys` name the rows, below `size`."""
+    count = len(keys)
+    scratch = np.empty(size, np.int64)
+    numbers = np.arange(count)
+    scratch[keys] = numbers
+    last = scratch[keys] == numbers
+    if last.all():
+        return Chained(current, numbers)
+    order = np.argsort(keys, kind="stable")
+    first = np.ones(count, np.bool_)
+    first[1:] = keys[order[1:]] != keys[order[:-1]]
+    before = np.empty(count, np.int64)
+    before[order] = np.where(first, current[order], np.concatenate([[ABSENT], after[order[:-1]]]))
+    return Chained(before, np.flatnonzero(last))
+
+
+def distinct_digests(digests: Digests) -> tuple[Codes, Codes]:
+    """The position of the first of each digest, and the code of each one: its place among those."""
+    order = np.argsort(digests.low, kind="stable")
+    low, high = digests.low[order], digests.high[order]
+    same = low[1:] == low[:-1]
+    if (same & (high[1:] != high[:-1])).any():
+        order = np.lexsort((np.arange(len(low)), digests.high, digests.low))
+        low, high = digests.low[order], digests.high[order]
+        same = (low[1:] == low[:-1]) & (high[1:] == high[:-1])
+    if not same.any():
+        numbers = np.arange(len(low))
+        return numbers, numbers
+    new = np.concatenate([np.ones(min(1, len(low)), np.bool_), ~same])
+    first = order[new]  # the sort is stable: the first of equal ones is the first in the batch
+    codes = np.empty(len(low), np.int64)
+    codes[order] = np.cumsum(new) - 1
+    by_position = np.argsort(first)
+    rank = np.empty(len(first), np.int64)
+    rank[by_position] = np.arange(len(first))
+    return first[by_position], rank[codes]

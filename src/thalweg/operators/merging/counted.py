@@ -1,0 +1,469 @@
+"""R4: any order, any elements, and the table is a multiset.
+
+    in3t    top tier     every live payload and start once (`top_tier`)
+            second tier  by input, and for the output, how many rows it has there; columns
+            third tier   by input, and for the output, how often each end occurs (`end_counts`)
+
+Meaning: the table of the input that leads, as a bag. An insert is shown when its input then has
+more rows of that payload and start than the output. Before the output promises `t`, for each
+payload and start before `t`:
+
+    the output has as many rows as the input that leads (AdjustOutputCount), and
+    it has each end before `t` as often (AdjustOutput),
+
+with the fewest adjusts. Let `S` be the rows that the output has too many, by end, and `D` those it
+has too few, each ordered with the ends before `t` first. Rows of `S` before `t` must go and those of
+`D` before `t` must come; the others may stay as they are. So the rows of S before t, then as many
+new rows as are missing, then the rest of S, become, one to one, the rows of D before t, then as many
+removals as there are rows too many, then the rest of D; and of these pairs only as many are carried
+out as there are rows that must go or must come, whichever are more. No fewer changes will do: each
+change touches one row of either side.
+
+Line 15 of the document's Algorithm R4 counts up and down at the same end; a count moves from the old
+end to the new one.
+
+State: as R3, and 60 bytes for each end of a row in an input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.errors import UnknownRowError
+from thalweg.model.batch import Batch
+from thalweg.model.rows import Codes, Rows
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.base import StateSize
+from thalweg.operators.merging.chains import distinct_digests
+from thalweg.operators.merging.changes import Changes
+from thalweg.operators.merging.digest_table import grown
+from thalweg.operators.merging.end_counts import EndCounts
+from thalweg.operators.merging.fewest_adjusts import fewest_adjusts
+from thalweg.operators.merging.identity import Identity
+from thalweg.operators.merging.keyed import KeyedLevel
+from thalweg.operators.merging.level import (
+    ABSENT,
+    Alarm,
+    MergeInput,
+    MergeLevel,
+    Outlook,
+    first_row,
+    show_end,
+)
+from thalweg.operators.merging.top_tier import TopTier
+
+__all__ = ["CountedLevel"]
+
+
+class CountedLevel(MergeLevel):
+    name = "R4"
+
+    def __init__(self, schema: pa.Schema, identity: Identity) -> None:
+        self.schema, self.identity = schema, identity
+        self.top = TopTier(schema)
+        self.out = EndCounts()
+        self.out_total: Codes = np.zeros(self.top.capacity, np.int64)
+        self.counts: list[EndCounts] = []
+        self.totals: list[Codes] = []
+        self.kept: EndCounts | None = None
+        self._touched: Codes = np.empty(0, np.int64)
+        self._latest: tuple[Codes, Times] = (self._touched, self._touched)
+
+    @classmethod
+    def climb(cls, below: KeyedLevel) -> CountedLevel:
+        """The same index with a third tier, from a merge at R3."""
+        level = cls(below.schema, Identity(below.schema))
+        level.top = below.top
+        used = below.top.table.used()
+        for ends in below.ends:
+            level._attach()
+            _copy(level.counts[-1], used, ends[used])
+        _copy(level.out, used, below.out[used])
+        if below.kept is not None:
+            level.kept = EndCounts()
+            _copy(level.kept, used, below.kept[used])
+        level._grow()
+        level.out_total[used] = below.out[used] != ABSENT
+        for total, ends in zip(level.totals, below.ends, strict=True):
+            total[used] = ends[used] != ABSENT
+        return level
+
+    # ------------------------------------------------------------------------------------------
+    # inputs
+
+    def _attach(self) -> None:
+        self.counts.append(EndCounts())
+        self.totals.append(np.zeros(self.top.capacity, np.int64))
+
+    def _grow(self) -> None:
+        self.out_total = grown(self.out_total, self.top.capacity)
+        self.totals = [grown(total, self.top.capacity) for total in self.totals]
+
+    def attach(self, member: MergeInput) -> None:
+        while len(self.counts) <= member.column:
+            self._attach()
+
+    def detach(self, member: MergeInput, outlook: Outlook) -> None:
+        if outlook.policy.missing == "keep":
+            self._keep(member)
+        self.counts[member.column] = EndCounts()
+        self.totals[member.column][:] = 0
+
+    def _keep(self, member: MergeInput) -> None:
+        self.kept = EndCounts() if self.kept is None else self.kept
+        used = self.top.table.used()
+        if not member.insert_only:
+            used = used[self.top.start[used] < member.cti]
+        at, end, count = self.counts[member.column].of(used)
+        more = count - self.kept.count(used[at], end)
+        self.kept.add(used[at][more > 0], end[more > 0], more[more > 0])
+
+    # ------------------------------------------------------------------------------------------
+    # a batch
+
+    def update(self, member: MergeInput, batch: Batch, outlook: Outlook) -> None:
+        self._touched = np.empty(0, np.int64)
+        if not len(batch):
+            return
+        digests = self.identity.of_rows(batch, self.top)
+        slots = self.top.table.find(digests)
+        settled = (slots < 0) & (batch.start < outlook.settled)
+        fresh = np.flatnonzero((slots < 0) & ~settled)
+        first, codes = distinct_digests(digests.take(fresh))
+        self._check(member, batch, slots, fresh, codes)
+        member.ignored += int(np.count_nonzero(settled))
+        self.operations += len(batch)
+        if len(fresh):
+            which = fresh[first]
+            rows = batch.payload.take(pa.array(which))
+            added = self.top.add(digests.take(which), rows, batch.start[which])
+            slots[fresh] = added[codes]
+            self._grow()
+        rows_, ends, weights = _moves(batch, slots)
+        if member.since > MIN_TIME:  # what was inserted before it joined is not known
+            rows_, ends, weights = self._without_unknown(member, rows_, ends, weights)
+        self.counts[member.column].add(rows_, ends, weights)
+        np.add.at(self.totals[member.column], rows_, weights)
+        came = weights > 0
+        self._latest = (rows_[came], ends[came])
+        self._touched = np.unique(rows_)
+
+    def _check(
+        self, member: MergeInput, batch: Batch, slots: Codes, fresh: Codes, codes: Codes
+    ) -> None:
+        """Every adjust finds its row: at each place of the batch no count is below zero."""
+        if batch.is_adjust is None or member.since > MIN_TIME:
+            return
+        keys = slots.copy()
+        keys[fresh] = self.top.capacity + codes
+        rows, ends, weights = _moves(batch, keys)
+        if not len(rows):
+            return
+        turn = _turns(batch, keys)
+        order = np.lexsort((turn, ends, rows))
+        rows, ends, weights = rows[order], ends[order], weights[order]
+        new = np.ones(len(rows), np.bool_)
+        new[1:] = (rows[1:] != rows[:-1]) | (ends[1:] != ends[:-1])
+        before = np.zeros(len(rows), np.int64)
+        known = rows < self.top.capacity
+        before[known] = self.counts[member.column].count(rows[known], ends[known])
+        running = np.cumsum(weights)
+        group = np.maximum.accumulate(np.where(new, np.arange(len(rows)), 0))
+        running = running - (running[group] - weights[group]) + before
+        bad = np.flatnonzero(running < 0)
+        if len(bad):
+            place = int(turn[order[bad]].min()) // 2
+            payload, start, end = first_row(batch, np.array([place]))
+            raise UnknownRowError(
+                f"merge: input {member.name!r} adjusts {payload} from {start} to {show_end(end)}, "
+                "which it does not have. Insert the row first, and give the end it has now."
+            )
+
+    def _without_unknown(
+        self, member: MergeInput, rows: Codes, ends: Times, weights: Codes
+    ) -> tuple[Codes, Times, Codes]:
+        leaving = weights < 0
+        known = self.counts[member.column].count(rows, ends) > 0
+        fine = ~leaving | known | np.isin(rows, rows[~leaving])
+        return rows[fine], ends[fine], weights[fine]
+
+    # ------------------------------------------------------------------------------------------
+    # a promise
+
+    def advance(self, leader: MergeInput, time: int, outlook: Outlook) -> Batch:
+        slots = self.top.reach(time)
+        self.operations += len(slots)
+        if not len(slots):
+            return Batch.empty(self.schema)
+        # ends before the output's CTI are settled, and an input that joined later may lack them
+        wanted = _from(self._wanted(leader, slots, outlook), outlook.settled)
+        shown = _from(self.out.of(slots), outlook.settled)
+        self.operations += len(wanted[0]) + len(shown[0])
+        free = self.top.start[slots] >= outlook.settled
+        plan = fewest_adjusts(len(slots), wanted, shown, time)
+        illegal = ~free[plan.row] & (
+            (plan.end == ABSENT)
+            | (plan.new_end == ABSENT)
+            | (np.minimum(plan.end, plan.new_end) < outlook.settled)
+        )
+        if illegal.any():
+            self._disagree(leader, slots[plan.row[illegal]], outlook)
+            plan = plan.filter(~illegal)
+        batch = self._carry_out(slots[plan.row], plan.end, plan.new_end)
+        at, end, _ = self.out.of(slots)
+        latest = np.full(len(slots), ABSENT)
+        np.maximum.at(latest, at, end)
+        gone = latest < time if time < INFINITY else np.ones(len(slots), np.bool_)
+        self._forget(slots[gone])
+        self.top.remove_half(gone)
+        return batch
+
+    def _wanted(
+        self, leader: MergeInput, slots: Codes, outlook: Outlook
+    ) -> tuple[Codes, Times, Codes]:
+        if outlook.policy.missing == "leader":
+            return self.counts[leader.column].of(slots)
+        members = sorted(outlook.inputs, key=lambda member: -member.promise)
+        choices = [(self.counts[m.column], self.totals[m.column][slots]) for m in members]
+        if self.kept is not None:
+            at, _, count = self.kept.of(slots)
+            total = np.zeros(len(slots), np.int64)
+            np.add.at(total, at, count)
+            choices.append((self.kept, total))
+        most = np.max([total for _, total in choices], axis=0)
+        open_ = most > 0
+        parts = []
+        for counts, total in choices:  # the furthest of those that have the most rows there
+            mine = np.flatnonzero(open_ & (total == most))
+            open_[mine] = False
+            at, end, count = counts.of(slots[mine])
+            parts.append((mine[at], end, count))
+        return (
+            np.concatenate([part[0] for part in parts]),
+            np.concatenate([part[1] for part in parts]),
+            np.concatenate([part[2] for part in parts]),
+        )
+
+    def _carry_out(self, slots: Codes, end: Times, new_end: Times) -> Batch:
+        """Adjusts of the output: without an end a row comes, without a new end it goes."""
+        changes = Changes()
+        comes, goes = end == ABSENT, new_end == ABSENT
+        start = self.top.start[slots]
+        moves = ~comes
+        target = np.where(goes, start, new_end)
+        changes.adjust(slots[moves], end[moves], target[moves])
+        changes.insert(slots[comes], new_end[comes])
+        weight = np.ones(len(slots), np.int64)
+        self.out.add(slots[moves], end[moves], -weight[moves])
+        self.out.add(slots[~goes], new_end[~goes], weight[~goes])
+        np.add.at(self.out_total, slots, comes.astype(np.int64) - goes)
+        return changes.to_batch(self.top.start, self.top.payloads.take, self.schema)
+
+    def _forget(self, slots: Codes) -> None:
+        for counts, total in zip(self.counts, self.totals, strict=True):
+            counts.remove(slots)
+            total[slots] = 0
+        self.out.remove(slots)
+        self.out_total[slots] = 0
+        if self.kept is not None:
+            self.kept.remove(slots)
+
+    def _disagree(self, leader: MergeInput, slots: Codes, outlook: Outlook) -> None:
+        slot = int(slots[0])
+        payload = self.top.payloads.take(slots[:1]).to_pylist()[0]
+        start = int(self.top.start[slot])
+        _, ends, counts = self.out.of(slots[:1])
+        shown = np.repeat(ends, counts).tolist()
+        _, ends, counts = self.counts[leader.column].of(slots[:1])
+        others = [
+            m.name
+            for m in outlook.inputs
+            if m is not leader and self.totals[m.column][slot] == self.out_total[slot]
+        ]
+        other = others[0] if others else "an input that has left"
+        outlook.alarms.append(
+            Alarm(
+                "disagreement",
+                leader.name,
+                other,
+                payload,
+                start,
+                f"merge: inputs {leader.name!r} and {other!r} disagree about {payload} from {start}"
+                f": {leader.name!r} has the ends {sorted(np.repeat(ends, counts).tolist())}, the "
+                f"output {sorted(shown)}, and the CTI {outlook.settled} forbids a change.",
+            )
+        )
+
+    # ------------------------------------------------------------------------------------------
+    # policies
+
+    def show(self, member: MergeInput, outlook: Outlook) -> Batch:
+        touched = self._touched
+        self._touched = np.empty(0, np.int64)
+        return self._show(member, touched[self.top.alive[touched]], outlook)
+
+    def refollow(self, leader: MergeInput, outlook: Outlook) -> Batch | None:
+        if "leader" not in (outlook.policy.insert, outlook.policy.revise):
+            return None
+        slots = np.concatenate([self.top.half, self.top.unfrozen()])
+        self._latest = (np.empty(0, np.int64), np.empty(0, np.int64))
+        return self._show(leader, slots, outlook)
+
+    def _show(self, member: MergeInput, slots: Codes, outlook: Outlook) -> Batch:
+        if not len(slots):
+            return Batch.empty(self.schema)
+        policy = outlook.policy
+        free = self.top.start[slots] >= outlook.settled
+        if policy.revise == "every" or (policy.revise == "leader" and member is outlook.leader):
+            wanted, shown = self.counts[member.column].of(slots), self.out.of(slots)
+            plan = fewest_adjusts(len(slots), wanted, shown, INFINITY, exactly=True)
+            comes, goes = plan.end == ABSENT, plan.new_end == ABSENT
+            lowest = np.minimum(
+                np.where(comes, INFINITY, plan.end), np.where(goes, INFINITY, plan.new_end)
+            )
+            legal = free[plan.row] | (~comes & ~goes & (lowest >= outlook.settled))
+            if not self._may_show(member, outlook):
+                legal &= ~comes
+            plan = plan.filter(legal)
+            return self._carry_out(slots[plan.row], plan.end, plan.new_end)
+        if not self._may_show(member, outlook):
+            return Batch.empty(self.schema)
+        missing = self.totals[member.column][slots] - self.out_total[slots]
+        if policy.insert == "share":
+            members = [other.column for other in outlook.inputs]
+            needed = int(np.ceil(policy.share * len(members)))
+            ranked = np.sort([self.totals[column][slots] for column in members], axis=0)
+            missing = np.minimum(missing, ranked[-needed] - self.out_total[slots])
+        some = free & (missing > 0)
+        chosen, ends = self._newest(member, slots[some], missing[some])
+        return self._carry_out(chosen, np.full(len(chosen), ABSENT), ends)
+
+    def _may_show(self, member: MergeInput, outlook: Outlook) -> bool:
+        policy, inputs = outlook.policy.insert, outlook.inputs
+        if policy == "leader":
+            return member is outlook.leader
+        if policy == "highest start":
+            return member.highest_start >= max(other.highest_start for other in inputs)
+        if policy == "most unfrozen":
+            slots = self.top.unfrozen()
+            most = max(int(self.totals[other.column][slots].sum()) for other in inputs)
+            return int(self.totals[member.column][slots].sum()) >= most
+        return policy != "half frozen"
+
+    def _newest(self, member: MergeInput, slots: Codes, missing: Codes) -> tuple[Codes, Times]:
+        """For each slot as many of the input's ends as the output lacks: first those that the
+        output does not have, of these the latest."""
+        wanted, shown = self.counts[member.column].of(slots), self.out.of(slots)
+        at = np.concatenate([wanted[0], shown[0]])
+        end = np.concatenate([wanted[1], shown[1]])
+        weight = np.concatenate([wanted[2], -shown[2]])
+        order = np.lexsort((end, at))
+        at, end, weight = at[order], end[order], weight[order]
+        new = np.ones(len(at), np.bool_)
+        new[1:] = (at[1:] != at[:-1]) | (end[1:] != end[:-1])
+        total = np.add.reduceat(weight, np.flatnonzero(new)) if len(at) else weight
+        at, end = at[new], end[new]
+        surplus = total > 0
+        at = np.repeat(at[surplus], total[surplus])[::-1]
+        end = np.repeat(end[surplus], total[surplus])[::-1]
+        # `at` falls from here on; the rank of each within its slot is its distance to the first
+        first = np.ones(len(at), np.bool_)
+        first[1:] = at[1:] != at[:-1]
+        begins = np.maximum.accumulate(np.where(first, np.arange(len(at)), 0))
+        taken = np.arange(len(at)) - begins < missing[at]
+        return slots[at[taken]][::-1], end[taken][::-1]
+
+    # ------------------------------------------------------------------------------------------
+    # state
+
+    def snapshot(self) -> dict[str, Rows]:
+        used = self.top.table.used()
+        rows = self.top.payloads.take(used)
+        names = ["_start", *rows.schema.names]
+        columns = [pa.array(self.top.start[used]), *rows.columns]
+        slices = {"rows": pa.RecordBatch.from_arrays(columns, names=names)}
+        tiers = {"out": self.out, **{f"in{at}": c for at, c in enumerate(self.counts)}}
+        if self.kept is not None:
+            tiers["kept"] = self.kept
+        for name, counts in tiers.items():
+            parts = counts.of(used)
+            slices[name] = pa.RecordBatch.from_arrays(
+                [*map(pa.array, parts)], names=["row", "end", "count"]
+            )
+        half = pa.array([int(self.top.start[self.top.half].max(initial=MIN_TIME))])
+        slices["half"] = pa.RecordBatch.from_arrays([half], names=["start"])
+        return slices
+
+    def restore(self, slices: Mapping[str, Rows], columns: int) -> None:
+        rows = slices["rows"]
+        payload = pa.RecordBatch.from_arrays(rows.columns[1:], schema=self.schema)
+        start = np.array(rows.column(0).to_numpy(zero_copy_only=False), np.int64)
+        batch = Batch(payload, start, start)
+        slots = self.top.add(self.identity.of_rows(batch, self.top), payload, start)
+        width = len([name for name in slices if name.startswith("in")])
+        while len(self.counts) < max(width, columns):
+            self._attach()
+        self._grow()
+        tiers = [("out", self.out, self.out_total)]
+        tiers += [(f"in{at}", self.counts[at], self.totals[at]) for at in range(width)]
+        if "kept" in slices:
+            self.kept = EndCounts()
+            tiers.append(("kept", self.kept, np.zeros(self.top.capacity, np.int64)))
+        for name, counts, total in tiers:
+            at, end, count = (
+                np.array(column.to_numpy(zero_copy_only=False), np.int64)
+                for column in slices[name].columns
+            )
+            counts.add(slots[at], end, count)
+            np.add.at(total, slots[at], count)
+        half = int(slices["half"].column(0)[0].as_py())
+        if half > MIN_TIME:
+            self.top.reach(half + 1)
+
+    def state_size(self) -> StateSize:
+        bytes_ = self.top.nbytes + self.out.nbytes + self.out_total.nbytes
+        bytes_ += sum(counts.nbytes for counts in self.counts)
+        bytes_ += sum(total.nbytes for total in self.totals)
+        return StateSize(len(self.top), bytes_)
+
+
+def _copy(counts: EndCounts, slots: Codes, ends: Times) -> None:
+    there = ends != ABSENT
+    counts.add(slots[there], ends[there], np.ones(int(there.sum()), np.int64))
+
+
+def _from(counted: tuple[Codes, Times, Codes], time: int) -> tuple[Codes, Times, Codes]:
+    """Entries whose end is at a time or later."""
+    row, end, count = counted
+    later = end >= time
+    return (row, end, count) if later.all() else (row[later], end[later], count[later])
+
+
+def _moves(batch: Batch, slots: Codes) -> tuple[Codes, Times, Codes]:
+    """The changes of counts that a batch makes: (slot, end, +1 or -1), without rows that are not
+    known."""
+    known = np.flatnonzero(slots >= 0)
+    if batch.is_adjust is None or batch.new_end is None:
+        here = known[batch.end[known] > batch.start[known]]
+        return slots[here], batch.end[here], np.ones(len(here), np.int64)
+    leaving = known[batch.is_adjust[known]]
+    last = np.where(batch.is_adjust, batch.new_end, batch.end)
+    coming = known[last[known] > batch.start[known]]
+    which = np.concatenate([leaving, coming])
+    ends = np.concatenate([batch.end[leaving], last[coming]])
+    weights = np.ones(len(which), np.int64)
+    weights[: len(leaving)] = -1
+    return slots[which], ends, weights
+
+
+def _turns(batch: Batch, slots: Codes) -> Codes:
+    """The place in the batch of each of `_moves`; an adjust takes before it gives."""
+    assert batch.is_adjust is not None and batch.new_end is not None
+    known = np.flatnonzero(slots >= 0)
+    leaving = known[batch.is_adjust[known]]
+    last = np.where(batch.is_adjust, batch.new_end, batch.end)
+    coming = known[last[known] > batch.start[known]]
+    return np.concatenate([leaving * 2, coming * 2 + 1])

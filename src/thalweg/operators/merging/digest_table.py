@@ -1,0 +1,150 @@
+"""A hash table from digests to slots, for many keys at a time.
+
+Open addressing with linear probing, in NumPy: a lookup takes as many rounds as the longest probe,
+and every round works on all keys that are not settled yet. At most half of the places are used, so
+a key costs a constant number of steps whatever the table holds.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from thalweg.model.digests import Digests
+from thalweg.model.rows import Codes
+
+__all__ = ["ABSENT_SLOT", "DigestTable", "grown"]
+
+T = TypeVar("T", bound=np.generic)
+
+ABSENT_SLOT = -1
+_EMPTY, _DELETED = -1, -2
+_SMALLEST = 64
+
+
+class DigestTable:
+    """Slots by digest. Slots are small numbers that the table hands out and takes back.
+
+    >>> from thalweg.model.digests import digest_rows
+    >>> table = DigestTable()
+    >>> digests = digest_rows([np.array([5, 6, 7])], 3)
+    >>> slots = table.add(digests)
+    >>> table.remove(slots[:1])
+    >>> table.find(digests).tolist() == [-1, *slots[1:].tolist()]
+    True
+    """
+
+    def __init__(self) -> None:
+        self.high = np.zeros(_SMALLEST, np.uint64)
+        self.low = np.zeros(_SMALLEST, np.uint64)
+        self._place = np.zeros(_SMALLEST, np.int32)
+        self._free: Codes = np.arange(_SMALLEST - 1, -1, -1)
+        self._free_count = _SMALLEST
+        self._table: npt.NDArray[np.int32] = np.full(4 * _SMALLEST, _EMPTY, np.int32)
+        self._deleted = 0
+        self.operations = 0
+        """Places that were looked at, for measuring."""
+
+    def __len__(self) -> int:
+        return len(self.low) - self._free_count
+
+    @property
+    def capacity(self) -> int:
+        """Slots are below this number. Whoever keeps columns by slot grows them with it."""
+        return len(self.low)
+
+    @property
+    def nbytes(self) -> int:
+        columns = (self.high, self.low, self._place, self._free, self._table)
+        return sum(column.nbytes for column in columns)
+
+    def used(self) -> Codes:
+        """The slots in use, in order."""
+        taken = np.ones(self.capacity, np.bool_)
+        taken[self._free[: self._free_count]] = False
+        return np.flatnonzero(taken)
+
+    def find(self, digests: Digests) -> Codes:
+        """The slot of each digest; -1 where there is none."""
+        found = np.full(len(digests), ABSENT_SLOT, np.int64)
+        high, low = digests.high, digests.low
+        mask = np.int64(len(self._table) - 1)
+        at = low.view(np.int64) & mask
+        open_ = np.arange(len(digests))
+        while len(open_):
+            self.operations += len(open_)
+            slot = self._table[at]
+            hit = (slot >= 0) & (self.low[slot] == low[open_]) & (self.high[slot] == high[open_])
+            found[open_[hit]] = slot[hit]
+            on = (slot != _EMPTY) & ~hit
+            open_, at = open_[on], (at[on] + 1) & mask
+        return found
+
+    def add(self, digests: Digests) -> Codes:
+        """A slot for each digest. They must differ from each other and from those in the table."""
+        count = len(digests)
+        if count > self._free_count:
+            self._grow(count)
+        slots = self._free[self._free_count - count : self._free_count][::-1].copy()
+        self._free_count -= count
+        self.high[slots], self.low[slots] = digests.high, digests.low
+        if 2 * (len(self) + self._deleted) > len(self._table):
+            self._rebuild()
+        else:
+            self._put(slots)
+        return slots
+
+    def remove(self, slots: Codes) -> None:
+        """Take slots back."""
+        self._table[self._place[slots]] = _DELETED
+        self._deleted += len(slots)
+        self._free[self._free_count : self._free_count + len(slots)] = slots
+        self._free_count += len(slots)
+
+    def _put(self, slots: Codes) -> None:
+        mask = np.int64(len(self._table) - 1)
+        at = self.low[slots].view(np.int64) & mask
+        while len(slots):
+            self.operations += len(slots)
+            before = self._table[at]
+            free = before < 0
+            self._table[at[free]] = slots[free]  # of several that want a place, the last gets it
+            placed = self._table[at] == slots
+            self._deleted -= int(np.count_nonzero(before[placed] == _DELETED))
+            self._place[slots[placed]] = at[placed]
+            slots, at = slots[~placed], (at[~placed] + 1) & mask
+
+    def _rebuild(self) -> None:
+        size = len(self._table)
+        while 2 * len(self) > size // 2:
+            size *= 2
+        while size > 4 * _SMALLEST and 16 * len(self) < size:
+            size //= 2
+        self._table = np.full(size, _EMPTY, np.int32)
+        self._deleted = 0
+        self._put(self.used())
+
+    def _grow(self, count: int) -> None:
+        old = self.capacity
+        new = old
+        while new - (old - self._free_count) < count:
+            new *= 2
+        self.high = grown(self.high, new)
+        self.low = grown(self.low, new)
+        self._place = grown(self._place, new)
+        added = np.arange(new - 1, old - 1, -1)
+        free = np.empty(new, np.int64)
+        free[: len(added)] = added
+        free[len(added) : len(added) + self._free_count] = self._free[: self._free_count]
+        self._free, self._free_count = free, self._free_count + len(added)
+
+
+def grown(column: npt.NDArray[T], size: int, fill: int = 0) -> npt.NDArray[T]:
+    """A column, or the columns of a matrix, with room for more."""
+    if column.shape[-1] >= size:
+        return column
+    larger = np.full((*column.shape[:-1], size), fill, column.dtype)
+    larger[..., : column.shape[-1]] = column
+    return larger

@@ -1,0 +1,87 @@
+"""The fewest adjusts that bring the rows of an output in line with those of an input (see
+`counted` for the rule and why no fewer will do)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from thalweg.model.rows import Bools, Codes
+from thalweg.model.time import Times
+from thalweg.operators.merging.level import ABSENT
+
+__all__ = ["AdjustPlan", "fewest_adjusts"]
+
+Counted = tuple[Codes, Times, Codes]
+"""Parallel columns: which payload and start, an end, how often."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdjustPlan:
+    """One change a place: a row of `row` goes from `end` to `new_end`; without an end it comes,
+    without a new end it goes (`ABSENT`)."""
+
+    row: Codes
+    end: Times
+    new_end: Times
+
+    def filter(self, mask: Bools) -> AdjustPlan:
+        return AdjustPlan(self.row[mask], self.end[mask], self.new_end[mask])
+
+
+def fewest_adjusts(
+    size: int, wanted: Counted, shown: Counted, time: int, *, exactly: bool = False
+) -> AdjustPlan:
+    """Changes after which the output has as many rows as are wanted, and each end before `time` as
+    often; with `exactly` every end.
+
+    >>> one = np.array([0, 0])
+    >>> wanted, shown = (one, np.array([5, 30]), one + 1), (one, np.array([20, 30]), one + 1)
+    >>> plan = fewest_adjusts(1, wanted, shown, 10)
+    >>> plan.end.tolist(), plan.new_end.tolist()
+    ([20], [5])
+    """
+    row, end, surplus = _differences(wanted, shown)
+    must = end < time if not exactly else np.ones(len(end), np.bool_)
+    net = np.zeros(size, np.int64)
+    np.add.at(net, row, surplus)  # above zero: the output has too many
+    from_row, from_end, from_class = _units(row, end, must, surplus, net)
+    _, to_end, to_class = _units(row, end, must, -surplus, -net)
+    # both sides have the same number of units in every row, so sorted they pair one to one
+    needed = (from_class < 2) | (to_class < 2)
+    return AdjustPlan(from_row[needed], from_end[needed], to_end[needed])
+
+
+def _differences(wanted: Counted, shown: Counted) -> Counted:
+    row = np.concatenate([wanted[0], shown[0]])
+    end = np.concatenate([wanted[1], shown[1]])
+    weight = np.concatenate([-wanted[2], shown[2]])
+    if not len(row):
+        return row, end, weight
+    order = np.lexsort((end, row))
+    row, end, weight = row[order], end[order], weight[order]
+    new = np.ones(len(row), np.bool_)
+    new[1:] = (row[1:] != row[:-1]) | (end[1:] != end[:-1])
+    total = np.add.reduceat(weight, np.flatnonzero(new))
+    row, end = row[new], end[new]
+    differs = total != 0
+    return row[differs], end[differs], total[differs]
+
+
+def _units(
+    row: Codes, end: Times, must: Bools, surplus: Codes, net: Codes
+) -> tuple[Codes, Times, Codes]:
+    """One side of the pairs, unit by unit, ordered by row and class: 0 what must change, 1 what
+    makes up for the difference in number, 2 what may stay."""
+    over = surplus > 0
+    count = surplus[over]
+    rows, ends = np.repeat(row[over], count), np.repeat(end[over], count)
+    classes = np.where(np.repeat(must[over], count), 0, 2)
+    lacking = np.flatnonzero(net < 0)
+    added = np.repeat(lacking, -net[lacking])
+    rows = np.concatenate([rows, added])
+    ends = np.concatenate([ends, np.full(len(added), ABSENT)])
+    classes = np.concatenate([classes, np.ones(len(added), np.int64)])
+    order = np.lexsort((ends, classes, rows))
+    return rows[order], ends[order], classes[order]

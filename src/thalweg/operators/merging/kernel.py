@@ -1,0 +1,314 @@
+"""LMerge: one stream out of several physical forms of one table.
+
+Meaning: if the inputs are mutually consistent (each is a part of one reference stream), the table
+is that of the reference, and at every moment the output can follow whatever the inputs do next. The
+inputs need not agree in order, batches, CTIs, detours or spurious rows; they may join, fail and
+leave. A level R0 to R4 does the work (`level`); this kernel knows the inputs, decides which of them
+leads, and checks that each keeps its promises.
+
+The input with the largest CTI leads, and its CTI, less the lag, becomes that of the output. With
+`missing="keep"` the smallest CTI does. An input that joins with `since=t` is right about rows that
+end at `t` or later; it may not lead before the output has promised `t`. Promises for groups or
+boxes are not passed on.
+
+State: that of the level, and a few numbers an input.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.errors import LateEventError, LifetimeError, PlanError, StateError
+from thalweg.model.batch import Batch
+from thalweg.model.progress import Progress
+from thalweg.model.rows import Rows
+from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.operators.base import Operator, Slices, StateSize
+from thalweg.operators.merging.counted import CountedLevel
+from thalweg.operators.merging.identity import Identity
+from thalweg.operators.merging.keyed import KeyedLevel
+from thalweg.operators.merging.level import (
+    Alarm,
+    BrokenLevelError,
+    MergeInput,
+    MergeLevel,
+    Outlook,
+    first_row,
+)
+from thalweg.operators.merging.ordered import (
+    InOrderLevel,
+    RunDigestLevel,
+    RunOrderLevel,
+    StrictLevel,
+)
+from thalweg.operators.merging.policies import Level, MergePolicy
+
+__all__ = ["Broken", "MergeKernel"]
+
+Broken = Literal["cut", "climb"]
+"""What becomes of an input that is not in order at R0 to R2: it leaves, or (rows are held as at R3
+from the start) the merge goes on."""
+
+_ALARMS_KEPT = 100
+
+CAUSES = ("promise", "policy", "other leader")
+
+
+class MergeKernel(Operator):
+    """
+    >>> from thalweg.model.batch import batches_of, elements_of
+    >>> from thalweg.model import adjust, cti, insert
+    >>> schema = pa.schema([("p", pa.string())])
+    >>> merge = MergeKernel(schema, ("left", "right"))
+    >>> A = {"p": "A"}
+    >>> for port, element in [(0, insert(A, 6, 10)), (1, insert(A, 6, 15)), (1, cti(16))]:
+    ...     for batch in batches_of([element], schema):
+    ...         print(*elements_of([merge.process(port, batch)]), sep=", ")
+    Insert(payload={'p': 'A'}, start=6, end=10)
+    <BLANKLINE>
+    Adjust(payload={'p': 'A'}, start=6, end=10, new_end=15), Cti(time=16, scope=None)
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        inputs: tuple[str, ...] = (),
+        *,
+        level: Level = "R3",
+        policy: MergePolicy | None = None,
+        groups: tuple[str, ...] = (),
+        tolerance: float = 0.0,
+        broken: Broken = "cut",
+    ) -> None:
+        self.schema = schema
+        self.policy = MergePolicy() if policy is None else policy
+        self.broken = broken
+        if groups and level == "R4":
+            raise PlanError("merge: at R4 an answer may occur several times; leave groups= out.")
+        self.identity = Identity(schema, groups, tolerance)
+        self.level = self._level(level)
+        self.inputs: dict[str, MergeInput] = {}
+        self.settled = MIN_TIME
+        self.leader: MergeInput | None = None
+        self.alarms: list[Alarm] = []
+        self.alarm_count = 0
+        self.inserts_out = self.adjusts_out = self.removals_out = 0
+        self.caused = dict.fromkeys(CAUSES, 0)
+        """Adjusts and removals of the output, by what made them necessary."""
+        for name in inputs:
+            self.attach(name)
+        self.ports = len(inputs)
+
+    def _level(self, level: Level) -> MergeLevel:
+        holds = self.policy.missing == "keep" or self.broken == "climb"
+        if level == "R4":
+            return CountedLevel(self.schema, self.identity)
+        if level == "R3" or holds:
+            return KeyedLevel(self.schema, self.identity)
+        kinds: dict[Level, type[InOrderLevel]] = {
+            "R0": StrictLevel,
+            "R1": RunOrderLevel,
+            "R2": RunDigestLevel,
+        }
+        return kinds[level](self.schema)
+
+    # ------------------------------------------------------------------------------------------
+    # inputs
+
+    def attach(self, name: str, since: int = MIN_TIME, *, insert_only: bool = False) -> MergeInput:
+        """A new input, right about every row that ends at `since` or later."""
+        if name in self.inputs:
+            raise PlanError(f"merge: there is an input {name!r} already; detach it first.")
+        taken = {member.column for member in self.inputs.values()}
+        column = next(at for at in range(len(taken) + 1) if at not in taken)
+        member = MergeInput(name, column, since, insert_only=insert_only)
+        member.joined = since <= self.settled or since == MIN_TIME
+        self.level.attach(member)
+        self.inputs[name] = member
+        return member
+
+    def detach(self, name: str) -> Batch:
+        """An input leaves; what follows from that."""
+        member = self.inputs.pop(name)
+        self.level.detach(member, self._outlook())
+        if self.leader is member:
+            self.leader = None
+        return self._progress([])
+
+    def _outlook(self) -> Outlook:
+        return Outlook(self.policy, list(self.inputs.values()), self.settled, self.leader)
+
+    # ------------------------------------------------------------------------------------------
+    # batches
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        return self.push(list(self.inputs)[port], batch)
+
+    def push(self, name: str, batch: Batch) -> Batch:
+        """What follows from a batch of one input. A batch that is refused leaves no trace; with
+        `broken="cut"`, an input that is not what the level needs leaves instead."""
+        member = self.inputs[name]
+        self._check(member, batch)
+        outlook = self._outlook()
+        try:
+            self.level.update(member, batch, outlook)
+        except BrokenLevelError as reason:
+            if isinstance(self.level, KeyedLevel):
+                self._climb(member, str(reason))
+                return self.push(name, batch)
+            self._raise_alarm(member, str(reason))
+            return self.detach(name)
+        member.elements += len(batch)
+        member.adjusts += 0 if batch.is_adjust is None else int(batch.is_adjust.sum())
+        if len(batch):
+            member.highest_start = max(member.highest_start, int(batch.start.max()))
+        member.cti = max(member.cti, batch.progress.cti)
+        parts: list[Batch] = []
+        if self.leader is None:
+            self._lead(member, parts)
+        return self._progress(parts, member)
+
+    def _progress(self, parts: list[Batch], member: MergeInput | None = None) -> Batch:
+        """Bring the output as far as the inputs let it, then show what policies ask for."""
+        before = self.settled
+        while True:
+            furthest, time = self._next_promise()
+            if furthest is None or time <= self.settled:
+                break
+            self._lead(furthest, parts)
+            outlook = self._outlook()
+            parts.append(self._due_to("promise", self.level.advance(furthest, time, outlook)))
+            self._take_alarms(outlook)
+            self.settled = time
+            furthest.led += 1
+            for waiting in self.inputs.values():
+                if not waiting.joined and waiting.since <= time:
+                    waiting.joined = True
+                    sent = self.level.join(waiting, self._outlook())
+                    parts += [] if sent is None else [sent]
+        if member is not None:
+            parts.append(self._due_to("policy", self.level.show(member, self._outlook())))
+        out = Batch.concat(parts, self.schema)
+        self._count(out)
+        return out.with_progress(Progress(max(self.settled, before)))
+
+    def _lead(self, member: MergeInput, parts: list[Batch]) -> None:
+        if self.leader is member or not member.joined:
+            return
+        self.leader = member
+        outlook = self._outlook()
+        follow = self.level.refollow(member, outlook)
+        if follow is not None:
+            parts.append(self._due_to("other leader", follow))
+
+    def _next_promise(self) -> tuple[MergeInput | None, int]:
+        """Whose promise is the output's, and how far it goes."""
+        joined = [member for member in self.inputs.values() if member.joined]
+        if not joined:
+            return None, MIN_TIME
+        if self.policy.missing == "keep":
+            time = min(member.promise for member in self.inputs.values())
+            furthest = max(joined, key=lambda member: member.cti)
+        else:
+            best = max(member.cti for member in joined)
+            furthest = next(m for m in joined if m.cti == best)
+            if self.leader is not None and self.leader.cti == best:
+                furthest = self.leader
+            time = best
+        if time <= MIN_TIME or time == INFINITY:
+            return furthest, time
+        return furthest, max(time - self.policy.lag, MIN_TIME)
+
+    def _check(self, member: MergeInput, batch: Batch) -> None:
+        late = batch.sync < member.cti
+        if late.any():
+            payload, start, end = first_row(batch, late)
+            raise LateEventError(
+                f"merge: input {member.name!r} has promised {member.cti}, and now changes "
+                f"{payload} from {start} to {end}."
+            )
+        ends = batch.end if batch.new_end is None else np.minimum(batch.end, batch.new_end)
+        wrong = ends < batch.start
+        if wrong.any():
+            payload, start, end = first_row(batch, wrong)
+            raise LifetimeError(
+                f"merge: input {member.name!r}: {payload} from {start} ends before that."
+            )
+
+    def _climb(self, member: MergeInput, reason: str) -> None:
+        assert isinstance(self.level, KeyedLevel)
+        self._raise_alarm(member, f"{reason} The merge goes on at R4.")
+        self.level = CountedLevel.climb(self.level)
+        self.identity = self.level.identity
+
+    def _raise_alarm(self, member: MergeInput, text: str) -> None:
+        self.alarm_count += 1
+        if len(self.alarms) < _ALARMS_KEPT:
+            self.alarms.append(Alarm("broken level", member.name, "", {}, MIN_TIME, text))
+
+    def _take_alarms(self, outlook: Outlook) -> None:
+        self.alarm_count += len(outlook.alarms)
+        self.alarms += outlook.alarms[: _ALARMS_KEPT - len(self.alarms)]
+
+    def _due_to(self, cause: str, part: Batch) -> Batch:
+        self.caused[cause] += 0 if part.is_adjust is None else int(part.is_adjust.sum())
+        return part
+
+    def _count(self, out: Batch) -> None:
+        if out.is_adjust is None or out.new_end is None:
+            self.inserts_out += len(out)
+            return
+        adjusts = int(out.is_adjust.sum())
+        removed = int(np.count_nonzero(out.is_adjust & (out.new_end == out.start)))
+        self.inserts_out += len(out) - adjusts
+        self.adjusts_out += adjusts - removed
+        self.removals_out += removed
+
+    # ------------------------------------------------------------------------------------------
+    # state
+
+    def needs(self, time: int) -> tuple[int, ...]:
+        """The promise of any one input that leads is enough; of all of them with `keep`."""
+        ahead = time if time in (MIN_TIME, INFINITY) else time + self.policy.lag
+        if self.policy.missing == "keep":
+            return (ahead,) * len(self.inputs)
+        furthest = self.leader or next(iter(self.inputs.values()), None)
+        return tuple(ahead if member is furthest else MIN_TIME for member in self.inputs.values())
+
+    def snapshot(self) -> Slices:
+        figures = {
+            "level": self.level.name,
+            "settled": self.settled,
+            "leader": None if self.leader is None else self.leader.name,
+            "inputs": [asdict(member) for member in self.inputs.values()],
+            "out": [self.inserts_out, self.adjusts_out, self.removals_out],
+            "caused": self.caused,
+            "alarms": [[asdict(replace(a, payload={})) for a in self.alarms], self.alarm_count],
+        }
+        text = pa.RecordBatch.from_arrays([pa.array([json.dumps(figures)])], names=["merge"])
+        return {"merge": text, **self.level.snapshot()}
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        if "merge" not in slices:
+            raise StateError(f"merge: the snapshot has only {sorted(slices)}.")
+        figures = json.loads(slices["merge"].column(0)[0].as_py())
+        self.inputs = {each["name"]: MergeInput(**each) for each in figures["inputs"]}
+        self.settled = figures["settled"]
+        self.leader = self.inputs.get(figures["leader"] or "")
+        self.inserts_out, self.adjusts_out, self.removals_out = figures["out"]
+        self.caused = figures["caused"]
+        alarms, self.alarm_count = figures["alarms"]
+        self.alarms = [Alarm(**each) for each in alarms]
+        self.level = self._level(figures["level"])
+        columns = 1 + max((m.column for m in self.inputs.values()), default=-1)
+        rest = {name: rows for name, rows in slices.items() if name != "merge"}
+        self.level.restore(rest, columns)
+
+    def state_size(self) -> StateSize:
+        return self.level.state_size()

@@ -1,0 +1,268 @@
+"""R0, R1 and R2: inserts in order of their starts. Nothing is held but the last start.
+
+    R0  starts increase strictly
+    R1  starts do not decrease, and rows of one start come in the same order in every input
+    R2  starts do not decrease; payload and start are a key
+
+A row goes out when its start is above every start seen on any input. Of rows at the highest start,
+R1 sends the k-th of an input when no input has sent a k-th yet (a counter an input), and R2 those
+whose payload has not gone out (their digests). So an input that runs ahead is followed from one row
+to the next. A row that starts before the output's CTI is not sent: the input that made the CTI did
+not have it, or it went out earlier.
+
+An input that joins with `since=t` may lack rows that end before `t`, so that its order says nothing
+about starts before `t`, and R1 cannot tell the place of its rows in a run that begins there. What it
+sends is held until the output has promised `t`; of that, rows from the output's CTI on count.
+
+A batch that is not in order, or has an adjust, breaks the level (`BrokenLevelError`, with the input
+and the row).
+"""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.batch import Batch, one_batch
+from thalweg.model.digests import Digests, digest_rows
+from thalweg.model.progress import NO_PROGRESS
+from thalweg.model.rows import Bools, Codes, Rows
+from thalweg.model.time import MIN_TIME, Times
+from thalweg.operators.base import StateSize
+from thalweg.operators.merging.chains import distinct_digests
+from thalweg.operators.merging.digest_table import DigestTable
+from thalweg.operators.merging.level import (
+    BrokenLevelError,
+    MergeInput,
+    MergeLevel,
+    Outlook,
+    first_row,
+)
+
+__all__ = ["InOrderLevel", "RunDigestLevel", "RunOrderLevel", "StrictLevel"]
+
+
+class InOrderLevel(MergeLevel):
+    """What R0 to R2 share: the highest start of all inputs and the last start of each."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.highest = MIN_TIME
+        self.last: dict[int, int] = {}
+        """By column the last start of its input."""
+        self.waiting: dict[int, list[Batch]] = {}
+        """By column what an input has sent that has not joined yet."""
+        self._out: Batch = Batch.empty(schema)
+
+    def attach(self, member: MergeInput) -> None:
+        self.last[member.column] = MIN_TIME
+
+    def detach(self, member: MergeInput, outlook: Outlook) -> None:
+        self.last.pop(member.column, None)
+        self.waiting.pop(member.column, None)
+
+    def update(self, member: MergeInput, batch: Batch, outlook: Outlook) -> None:
+        self._out = Batch.empty(self.schema)
+        if not len(batch):
+            return
+        self._check(member, batch)
+        self.last[member.column] = int(batch.start[-1])
+        if member.joined:
+            self._out = self._follow(member, batch, outlook)
+        else:
+            later = batch.filter(batch.start >= outlook.settled).with_progress(NO_PROGRESS)
+            self.waiting.setdefault(member.column, []).append(later)
+
+    def join(self, member: MergeInput, outlook: Outlook) -> Batch | None:
+        held = Batch.concat(self.waiting.pop(member.column, []), self.schema)
+        return self._follow(member, held, outlook) if len(held) else None
+
+    def _follow(self, member: MergeInput, batch: Batch, outlook: Outlook) -> Batch:
+        self.operations += len(batch)
+        start = batch.start
+        begin = int(np.searchsorted(start, self.highest, side="left"))
+        begin = max(begin, int(np.searchsorted(start, outlook.settled, side="left")))
+        sent = self._select(member, batch, begin)
+        member.ignored += len(batch) - int(np.count_nonzero(sent))
+        self.highest = max(self.highest, int(start[-1]))
+        return batch.filter(sent).with_progress(NO_PROGRESS)
+
+    def _check(self, member: MergeInput, batch: Batch) -> None:
+        if batch.is_adjust is not None:
+            payload, start, end = first_row(batch, batch.is_adjust)
+            raise BrokenLevelError(
+                f"merge: input {member.name!r} adjusts {payload} from {start} to {end}; "
+                f"at {self.name} there are only inserts."
+            )
+        before = np.concatenate([[self.last[member.column]], batch.start[:-1]])
+        wrong = self._out_of_order(before, batch.start)
+        if wrong.any():
+            payload, start, _ = first_row(batch, wrong)
+            raise BrokenLevelError(
+                f"merge: input {member.name!r} has {payload} from {start} after a row from "
+                f"{int(before[wrong][0])}; at {self.name} starts must {self.order}."
+            )
+
+    order = "not decrease"
+
+    def _out_of_order(self, before: Times, start: Times) -> Bools:
+        return np.asarray(start < before)
+
+    @abstractmethod
+    def _select(self, member: MergeInput, batch: Batch, begin: int) -> Bools:
+        """The rows that go out. Those before position `begin` do not."""
+
+    def advance(self, leader: MergeInput, time: int, outlook: Outlook) -> Batch:
+        return Batch.empty(self.schema)
+
+    def show(self, member: MergeInput, outlook: Outlook) -> Batch:
+        out, self._out = self._out, Batch.empty(self.schema)
+        return out
+
+    def _figures(self) -> dict[str, object]:
+        return {"highest": self.highest, "last": list(self.last.items())}
+
+    def _take_figures(self, figures: Mapping[str, object]) -> None:
+        self.highest = int(str(figures["highest"]))
+        pairs = figures["last"]
+        assert isinstance(pairs, list)
+        self.last = {int(column): int(start) for column, start in pairs}
+
+    def snapshot(self) -> dict[str, Rows]:
+        text = json.dumps(self._figures())
+        slices = {"figures": pa.RecordBatch.from_arrays([pa.array([text])], names=["figures"])}
+        for column, held in self.waiting.items():
+            rows = one_batch(Batch.concat(held, self.schema).to_table(), "a merge")
+            slices[f"waiting/{column}"] = rows
+        return slices
+
+    def restore(self, slices: Mapping[str, Rows], columns: int) -> None:
+        self._take_figures(json.loads(slices["figures"].column(0)[0].as_py()))
+        for name in slices:
+            if name.startswith("waiting/"):
+                self.waiting[int(name.partition("/")[2])] = [Batch.from_table(slices[name])]
+
+    def state_size(self) -> StateSize:
+        held = [batch for batches in self.waiting.values() for batch in batches]
+        rows, bytes_ = sum(map(len, held)), sum(int(batch.payload.nbytes) for batch in held)
+        return StateSize(rows, bytes_ + 16 * rows + 16 + 16 * len(self.last))
+
+
+class StrictLevel(InOrderLevel):
+    """R0."""
+
+    name = "R0"
+    order = "increase"
+
+    def _out_of_order(self, before: Times, start: Times) -> Bools:
+        return np.asarray(start <= before)
+
+    def _select(self, member: MergeInput, batch: Batch, begin: int) -> Bools:
+        sent = batch.start > self.highest
+        sent[:begin] = False
+        return sent
+
+
+class RunOrderLevel(InOrderLevel):
+    """R1: by column, how many rows it has had at the highest start."""
+
+    name = "R1"
+
+    def __init__(self, schema: pa.Schema) -> None:
+        super().__init__(schema)
+        self.counts: dict[int, int] = {}
+        self.most = 0
+        """How many have gone out there; inputs that have left count."""
+
+    def attach(self, member: MergeInput) -> None:
+        super().attach(member)
+        self.counts[member.column] = 0
+
+    def detach(self, member: MergeInput, outlook: Outlook) -> None:
+        super().detach(member, outlook)
+        self.counts.pop(member.column, None)
+
+    def _select(self, member: MergeInput, batch: Batch, begin: int) -> Bools:
+        start, column = batch.start, member.column
+        sent = np.zeros(len(batch), np.bool_)
+        sent[begin:] = True
+        level = int(np.searchsorted(start, self.highest, side="right"))  # beyond the highest start
+        if begin < level:  # the rows of the run that other inputs may have sent already
+            rank = self.counts[column] + np.arange(1, level - begin + 1)
+            sent[begin:level] = rank > self.most
+            self.counts[column] += level - begin
+        if level < len(start) and begin < len(start):
+            self.counts = dict.fromkeys(self.counts, 0)
+            run = int(np.searchsorted(start, start[-1], side="left"))
+            self.counts[column] = self.most = len(start) - max(run, begin)
+        self.most = max(self.most, self.counts[column])
+        return sent
+
+    def _figures(self) -> dict[str, object]:
+        return {**super()._figures(), "counts": list(self.counts.items()), "most": self.most}
+
+    def _take_figures(self, figures: Mapping[str, object]) -> None:
+        super()._take_figures(figures)
+        counts = figures["counts"]
+        assert isinstance(counts, list)
+        self.counts = {int(column): int(count) for column, count in counts}
+        self.most = int(str(figures["most"]))
+
+    def state_size(self) -> StateSize:
+        return super().state_size() + StateSize(0, 16 * len(self.counts))
+
+
+class RunDigestLevel(InOrderLevel):
+    """R2: the digests of the rows that have gone out at the highest start."""
+
+    name = "R2"
+
+    def __init__(self, schema: pa.Schema) -> None:
+        super().__init__(schema)
+        self.sent = DigestTable()
+
+    def _select(self, member: MergeInput, batch: Batch, begin: int) -> Bools:
+        start = batch.start
+        sent = np.zeros(len(batch), np.bool_)
+        level = int(np.searchsorted(start, self.highest, side="right"))
+        sent[max(begin, level) :] = True
+        if begin < level:
+            sent[begin:level] = self._unsent(self._digests(batch, begin, level))
+        if level < len(start) and begin < len(start):
+            run = max(int(np.searchsorted(start, start[-1], side="left")), begin)
+            self.sent = DigestTable()
+            if run < len(start):
+                sent[run:] = self._unsent(self._digests(batch, run, len(start)))
+        return sent
+
+    def _digests(self, batch: Batch, begin: int, end: int) -> Digests:
+        rows = batch.payload.slice(begin, end - begin)
+        return digest_rows(rows.columns, end - begin)
+
+    def _unsent(self, digests: Digests) -> Bools:
+        """Which of these have not gone out; they have now. Of equal ones the first counts."""
+        unsent = np.zeros(len(digests), np.bool_)
+        new: Codes = np.flatnonzero(self.sent.find(digests) < 0)
+        first, _ = distinct_digests(digests.take(new))
+        unsent[new[first]] = True
+        self.sent.add(digests.take(new[first]))
+        return unsent
+
+    def snapshot(self) -> dict[str, Rows]:
+        slots = self.sent.used()
+        sent = [pa.array(self.sent.high[slots]), pa.array(self.sent.low[slots])]
+        rows = pa.RecordBatch.from_arrays(sent, names=["high", "low"])
+        return {**super().snapshot(), "sent": rows}
+
+    def restore(self, slices: Mapping[str, Rows], columns: int) -> None:
+        super().restore(slices, columns)
+        high, low = (column.to_numpy().astype(np.uint64) for column in slices["sent"].columns)
+        self.sent = DigestTable()
+        self.sent.add(Digests(high, low))
+
+    def state_size(self) -> StateSize:
+        return super().state_size() + StateSize(len(self.sent), self.sent.nbytes)

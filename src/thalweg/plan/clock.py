@@ -1,0 +1,55 @@
+"""The clock of a query: what its times are to its reader, from what they are in its sources.
+
+`_start` and `_end` are ticks inside a plan. In the expressions that a user writes they are
+timestamps where the clock is one: `with_clock` puts the casts there, once, where the text is read.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from thalweg.expr import Cast, Column, Expr
+from thalweg.expr.fields import with_fields
+from thalweg.model.clocks import Clock, common_clock
+from thalweg.plan.nodes.base import Node
+from thalweg.plan.nodes.sources import GroupInput, Source
+from thalweg.plan.nodes.traversal import walk
+
+__all__ = ["as_ticks", "clock_of", "understood", "with_clock"]
+
+_TIMES = frozenset({"_start", "_end", "l._start", "l._end", "r._start", "r._end"})
+
+
+def clock_of(root: Node) -> Clock:
+    """The clock of all sources of a plan together."""
+    clocks = [node.clock for node in walk(root) if isinstance(node, (Source, GroupInput))]
+    return common_clock(clocks)
+
+
+def with_clock(expr: Expr, clock: Clock) -> Expr:
+    """The same expression, in which the times of rows are timestamps of the clock.
+
+    >>> from thalweg.expr import parse
+    >>> str(with_clock(parse("hour(_start) > 8"), pa.timestamp("us")))
+    'hour(CAST(_start AS timestamp)) > 8'
+    """
+    if clock is None or not expr.columns() & _TIMES:
+        return expr
+    if isinstance(expr, Column):
+        return Cast(expr, clock) if expr.name in _TIMES else expr
+    if isinstance(expr, Cast) and isinstance(expr.expr, Column):
+        return expr  # somebody said which type
+    return expr._with_parts([with_clock(part, clock) for part in expr.parts()])
+
+
+def understood(expr: Expr, node: Node) -> Expr:
+    """What a user wrote over the rows of a node: names with dots as fields, times as timestamps."""
+    return with_clock(with_fields(expr, node.schema), clock_of(node))
+
+
+def as_ticks(expr: Expr, schema: pa.Schema) -> Expr:
+    """An expression that gives a time, in ticks."""
+    type_ = expr.type_in(schema)
+    if pa.types.is_date(type_):
+        expr = Cast(expr, pa.timestamp("us"))
+    return Cast(expr, pa.int64()) if pa.types.is_temporal(type_) else expr
