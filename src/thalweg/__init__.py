@@ -50,7 +50,7 @@ from thalweg.progress.policies import (
     quarantine,
     timer,
 )
-from thalweg.run import Engine, changes, events, from_frame, records, run, table
+from thalweg.run import Engine, Host, changes, events, from_frame, records, run, table
 from thalweg.sql import sql
 from thalweg.stream import Stream, join_all, source
 from thalweg.windows.specification import rank, rows
@@ -65,6 +65,7 @@ __all__ = [
     "Cti",
     "Element",
     "Engine",
+    "Host",
     "Insert",
     "Progress",
     "Stream",

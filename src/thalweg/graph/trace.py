@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from thalweg.graph.query_graph import QueryGraph
 from thalweg.model.batch import Batch, elements_of
+from thalweg.model.progress import Progress
 from thalweg.model.rows import Rows
 from thalweg.operators.base import Operator, Slices, StateSize
 
@@ -55,6 +56,9 @@ class _Recorder(Operator):
         answer = self.inner.process(port, batch)
         self._trace.note(self.name, port, batch, answer)
         return answer
+
+    def moves(self, progress: Progress) -> Progress:
+        return self.inner.moves(progress)
 
     def needs(self, time: int) -> tuple[int, ...]:
         return self.inner.needs(time)

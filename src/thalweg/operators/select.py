@@ -41,11 +41,15 @@ class SelectKernel(Operator):
             if firm and "_start" in expr.columns() and is_monotone_in_start(expr)
         ]
 
-    def process(self, port: int, batch: Batch) -> Batch:
-        progress = rename_scopes(batch.progress, self._names)
+    def moves(self, progress: Progress) -> Progress:
+        moved = rename_scopes(progress, self._names)
         for name, expr in self._rising:
-            bound = promise_of(expr, Progress(batch.progress.cti))
-            progress = progress.merge(Progress(boxes=box({name: bound})))
+            bound = promise_of(expr, Progress(progress.cti))
+            moved = moved.merge(Progress(boxes=box({name: bound})))
+        return moved
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        progress = self.moves(batch.progress)
         if not len(batch):
             return Batch.empty(self.schema, progress)
         frame = frame_of(batch.payload, batch.start, self._used)

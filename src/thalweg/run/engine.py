@@ -18,6 +18,8 @@ import pyarrow as pa
 from thalweg.errors import InputError, PlanError, StateError
 from thalweg.graph.auto import average_burst, tune
 from thalweg.graph.build import build_graph
+from thalweg.graph.demand import Demand
+from thalweg.graph.enhanced import enhance
 from thalweg.graph.stations import OperatorFigures
 from thalweg.graph.stuck import StuckInputs
 from thalweg.graph.why import Why, explain_wait
@@ -153,10 +155,14 @@ class Engine:
         self._busy = 0.0
         self._counts = [0, 0, 0, 0]
         self._progress = NO_PROGRESS
-        policies = [node.ingress for node in walk(self._plan) if isinstance(node, Source)]
+        self._nodes = {node.name: node for node in walk(self._plan) if isinstance(node, Source)}
+        policies = [node.ingress for node in self._nodes.values()]
         self._records: dict[str, list[Records]] = {}
+        self._timed = [n for n, node in self._nodes.items() if node.ingress.timer is not None]
         self._has_clocks = any(policy.clocks for policy in policies)
-        self._on_demand = any(policy.on_demand is not None for policy in policies)
+        asked = any(policy.on_demand is not None for policy in policies)
+        self._demand = Demand(self._graph) if asked else None
+        enhance(self._graph)
         self._broken: BaseException | None = None
         self._clocks_seen: dict[str, Clock] = {}
         self._on_late = on_late
@@ -207,9 +213,7 @@ class Engine:
     ) -> Iterator[Batch]:
         """A feed of a source as batches."""
         schema = self._schema_of(source)
-        node = next(
-            node for node in walk(self._plan) if isinstance(node, Source) and node.name == source
-        )
+        node = self._nodes[source]
         self._clocks_seen.setdefault(source, _clock_of_feed(feed))
         return batches_from(feed, schema, source, times=node.times, size=size, due=due)
 
@@ -222,7 +226,7 @@ class Engine:
     def _clocks(self) -> list[Batch]:
         now = self._now()
         out: list[Batch] = []
-        for name in self.sources:
+        for name in self._timed:
             due = self._ingress(name).due(now)
             if due is not None:
                 out += self._push(name, [due])
@@ -231,18 +235,23 @@ class Engine:
     def _is_due(self) -> bool:
         """Whether a timer would go off now."""
         now = self._now()
-        return any(self._ingress(name).is_due(now) for name in self.sources)
+        return any(self._ingress(name).is_due(now) for name in self._timed)
 
     def _demands(self, now: int) -> list[Batch]:
-        """Ask the sources that the answer waits for, where they answer when asked."""
+        """Ask the sources that an operator waits for, as long as that brings something new."""
         out: list[Batch] = []
-        waits = self.why().waits if self._on_demand else ()
-        if not all(self._ingress(wait.source).answers_when_asked for wait in waits):
-            return out  # somebody else is waited for too: asking would release nothing
-        for wait in waits:
-            said = self._ingress(wait.source).demand(now)
-            if said is not None:
-                out += self._push(wait.source, [said])
+        if self._demand is None:
+            return out
+        while names := self._demand.due(now):
+            answers = {name: self._ingress(name).demand(now) for name in names}
+            for name, answer in answers.items():
+                if answer is not None:
+                    self._graph.pass_on(name, self._graph.admit(name, [answer]))
+            released = self._news(self._graph.run())
+            self._demand.forget()
+            if not released:
+                break
+            out += released
         return out
 
     def _schema_of(self, source: str) -> pa.Schema:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from thalweg.graph.query_graph import QueryGraph
 from thalweg.graph.waiting import contents
 from thalweg.model.batch import Batch
+from thalweg.model.progress import Progress
 from thalweg.model.rows import Rows
 from thalweg.operators.base import Operator, Slices, StateSize
 
@@ -30,14 +31,17 @@ class Arrival:
 class _Costed(Operator):
     """An operator that takes time on the virtual clock."""
 
-    def __init__(self, inner: Operator, cost: float, run: VirtualRun) -> None:
-        self.inner, self._cost, self._run = inner, cost, run
+    def __init__(self, inner: Operator, name: str, cost: float, run: VirtualRun) -> None:
+        self.inner, self._name, self._cost, self._run = inner, name, cost, run
         self.ports, self.schema, self.row_by_row = inner.ports, inner.schema, inner.row_by_row
 
     def process(self, port: int, batch: Batch) -> Batch:
-        self._run.now += self._cost * max(1, len(batch))
+        self._run.now += self._run.cost_of(self._name, self._cost, batch)
         self._run.calls += 1
         return self.inner.process(port, batch)
+
+    def moves(self, progress: Progress) -> Progress:
+        return self.inner.moves(progress)
 
     def needs(self, time: int) -> tuple[int, ...]:
         return self.inner.needs(time)
@@ -65,11 +69,14 @@ class VirtualRun:
     """How often an operator with a cost was called."""
     output: list[tuple[float, Batch]] = field(default_factory=list)
     """The batches that came out, each with the time at which it did."""
+    _coming: list[Arrival] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for station in self.graph.stations:
             if station.id in self.costs:
-                station.operator = _Costed(station.operator, self.costs[station.id], self)
+                station.operator = _Costed(
+                    station.operator, station.id, self.costs[station.id], self
+                )
 
     def run(self, until: float = float("inf")) -> None:
         """Let time pass until it is up, or nothing more comes and nothing waits."""
@@ -78,19 +85,33 @@ class VirtualRun:
 
     def steps(self, until: float = float("inf")) -> Iterator[float]:
         """The same step by step: the time after each."""
-        waiting = sorted(self.arrivals, key=lambda arrival: arrival.time)[::-1]
+        self._coming = sorted(self.arrivals, key=lambda arrival: arrival.time)[::-1]
         while self.now < until:
-            while waiting and waiting[-1].time <= self.now:
-                arrival = waiting.pop()
-                self.graph.offer(arrival.source, arrival.batch)
-            if not self.graph.waiting:
-                if not waiting:
+            self.offer_arrivals()
+            if not self.graph.ready:
+                if self.idle():
+                    continue
+                if not self._coming:
                     return
-                self.now = max(self.now, waiting[-1].time)
+                self.now = max(self.now, self._coming[-1].time)
                 continue
             for batch in self.graph.run(steps=1):
                 self.output.append((self.now, batch))
             yield self.now
+
+    def offer_arrivals(self) -> None:
+        """Put what has come by now in front of its source."""
+        while self._coming and self._coming[-1].time <= self.now:
+            arrival = self._coming.pop()
+            self.graph.offer(arrival.source, arrival.batch)
+
+    def cost_of(self, operator: str, each: float, batch: Batch) -> float:
+        """How long a batch takes in an operator; a promise alone takes as long as a row."""
+        return each * max(1, len(batch))
+
+    def idle(self) -> bool:
+        """What happens when there is nothing to do; whether there is then."""
+        return False
 
     def held(self) -> int:
         """Bytes of payload that wait inside the graph, what a fork stores once counted once."""
