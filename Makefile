@@ -44,8 +44,8 @@ docs: setup ## build the documentation into docs/_build/html; a warning is an er
 bench: setup ## run the benchmarks, one JSON object a line; BENCH="core" chooses
 	@$(JAVA) $(BIN)/thalweg bench --json $(BENCH)
 
-soak: setup ## the long recovery tests on Spark: many kills, flipped bits, full disks, clusters
-	@$(JAVA) $(BIN)/pytest -m slow tests/spark/soak
+soak: setup ## the long tests: many kills, flipped bits, full disks, clusters on Spark; hostile files
+	@$(JAVA) $(BIN)/pytest -m slow tests/spark/soak tests/regressions tests/freshness tests/merge tests/data
 
 fix: setup ## repair what the linter and the formatter can repair
 	$(BIN)/ruff check --fix $(CODE)

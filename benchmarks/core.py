@@ -347,6 +347,15 @@ OPERATORS: dict[str, Callable[[tw.Stream, tw.Stream], tw.Stream]] = {
     "anti_join": lambda a, b: a.anti_join(b, on="k"),
     "window_join": lambda a, b: a.window_join(b, on="k", window=tw.band(before=5, after=5)),
     "asof_join": lambda a, b: a.asof_join(b, on="k", within=10),
+    "sequence": lambda a, b: tw.sequence({"a": a, "b": b}, "k", mode="recent", within=10),
+    "sequence_chronicle": lambda a, b: tw.sequence(
+        {"a": a, "b": b}, "k", mode="chronicle", within=10
+    ),
+    "detect": lambda a, _: a.group_by("k").detect(
+        tw.then(tw.event("v > 40", keep={"top": "v"}), tw.event("v < top")),
+        within=10,
+        registers={"top": "int64"},
+    ),
     "describe": lambda a, _: a.describe(every=10),
     "distinct": lambda a, _: a.distinct(),
     "snapshot": lambda a, _: a.group_by("k").snapshot().aggregate(n=tw.count(), total=tw.sum_("v")),

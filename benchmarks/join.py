@@ -4,9 +4,11 @@ the same Parquet files.
 Rows of both streams with equal keys meet when they are less than half of `band_ms` apart. Keys are
 mildly skewed and as many as it takes for about as many pairs as rows of a stream; a fifth of the
 rows come late, by up to `late_ms`. Both read the same files with the same number of rows in a
-micro-batch, in one session on the same cores, and write to a sink that throws rows away.
-Micro-batches of the warm-up are left out; the speed is rows over the median time of the others.
-`ratio_to_spark` is our rows a second over those of the faster of Spark's two state stores.
+micro-batch, each in a process of its own on the same cores, and write to a sink that throws rows
+away; Spark's own has as many partitions as cores. Micro-batches of the warm-up are left out; the
+speed is rows over the median time of the others. `ratio_to_spark` is our rows a second over those
+of the faster of Spark's two state stores. `small_batch_rows` is measured as well: micro-batches so
+small that fixed costs decide.
 
 `lag` is measured on the left join of a few micro-batches: how many micro-batches after a row came
 it first left without a partner, of rows that remain without one. `earlier_than_spark` is the
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import mean, median
@@ -27,7 +30,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import thalweg as tw
-from benchmarks.sliding import DEFAULT, FORMAT, PROVIDER, ROCKSDB
+from benchmarks._own_process import call
+from benchmarks._spark_peer import STORES, Store, peer_session
 from thalweg import spark as ts
 from thalweg.cli.bench import Emit
 
@@ -42,61 +46,126 @@ def run(
     rows: int = 2_000_000,
     batches: int = 20,
     warm_up: int = 5,
+    small_batch_rows: int = 20_000,
     band_ms: int = 1_000,
     late_ms: int = 5_000,
     rate: int = 10_000,
-    spark_budget_s: float = 300.0,
+    spark_budget_s: float = 120.0,
 ) -> None:
     """Measure speed, state and lag; Spark's own gets at most `spark_budget_s` for each of its state
     stores."""
-    spark = ts.session(spark__driver__memory="6g")
     folder = Path(tempfile.mkdtemp(prefix="thalweg-bench-"))
-    shared = {"rows": rows, "batches": batches, "band_ms": band_ms, "late_ms": late_ms}
+    plan: dict[str, Any] = {"band_ms": band_ms, "late_ms": late_ms}
     try:
         keys = keys_for(1.0, rate * band_ms / 1_000)
-        for number, side in enumerate(("left", "right")):
-            write_stream(folder / side, rows, batches, keys, rate, late_ms * 1_000, seed=number)
-        per_batch = 2 * rows // batches
-        ours = _ours(folder, band_ms, late_ms, "inner")
-        speed = per_batch / median(ours.seconds[warm_up:])
-        emit("rows_per_s", speed, "1/s", engine="thalweg", keys=keys, pairs=ours.results, **shared)
-        emit(
-            "state_bytes",
-            max(ours.state_bytes),
-            "B",
-            engine="thalweg",
-            rows_held=max(ours.state_rows),
-            **shared,
-        )
-        own: list[float] = []
-        for provider in (ROCKSDB, DEFAULT):
-            name = provider.rpartition(".")[2]
-            theirs = _sparks(spark, folder, band_ms, late_ms, "inner", provider, spark_budget_s)
-            used = theirs.seconds[warm_up:] or theirs.seconds[-1:]
-            own.append(per_batch / median(used))
-            emit(
-                "rows_per_s",
-                own[-1],
-                "1/s",
-                engine="spark",
-                provider=name,
-                measured=len(theirs.seconds),
-                pairs=theirs.results,
-                **shared,
-            )
-            emit(
-                "state_bytes",
-                max(theirs.state_bytes),
-                "B",
-                engine="spark",
-                provider=name,
-                rows_held=max(theirs.state_rows),
-                **shared,
-            )
-        emit("ratio_to_spark", speed / max(own), "x", **shared)
-        _compare_lag(emit, spark, folder, band_ms, late_ms, spark_budget_s, shared)
+        sizes = {"large": (rows, batches), "small": (small_batch_rows // 2 * batches, batches)}
+        for name, (count, files) in sizes.items():
+            for number, side in enumerate(("left", "right")):
+                place = folder / name / side
+                write_stream(place, count, files, keys, rate, late_ms * 1_000, seed=number)
+            shared = {"rows": count, "batches": files, "keys": keys, **plan}
+            place = folder / name
+            _compare_speed(emit, place, 2 * count // files, warm_up, plan, spark_budget_s, shared)
+        _compare_lag(emit, folder / "large", plan, spark_budget_s)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _compare_speed(
+    emit: Emit,
+    folder: Path,
+    per_batch: int,
+    warm_up: int,
+    plan: dict[str, Any],
+    budget_s: float,
+    shared: dict[str, Any],
+) -> None:
+    speeds: dict[str, float] = {}
+    facts = {"rows_per_batch": per_batch, **shared}
+    runs: dict[str, dict[str, Any]] = {
+        "thalweg": call("benchmarks.join:measure_ours", folder=str(folder), **plan)
+    }
+    for store in STORES:
+        runs[f"spark, {store}"] = call(
+            "benchmarks.join:measure_spark",
+            folder=str(folder),
+            store=store,
+            budget_s=budget_s,
+            **plan,
+        )
+    for name, found in runs.items():
+        used = found["seconds"][warm_up:] or found["seconds"][-1:]
+        speeds[name] = per_batch / median(used)
+        emit(
+            "rows_per_s",
+            speeds[name],
+            "1/s",
+            engine=name,
+            measured=len(found["seconds"]),
+            pairs=found["results"],
+            **facts,
+        )
+        emit(
+            "state_bytes",
+            max(found["state_bytes"]),
+            "B",
+            engine=name,
+            rows_held=max(found["state_rows"]),
+            **facts,
+        )
+    theirs = max(speed for name, speed in speeds.items() if name != "thalweg")
+    emit("ratio_to_spark", speeds["thalweg"] / theirs, "x", **facts)
+
+
+def measure_ours(folder: str, band_ms: int, late_ms: int) -> dict[str, Any]:
+    """The inner join in a process of its own: a short run to warm up, then the one that counts."""
+    ts.session(spark__driver__memory="6g")
+    _ours(_first_files(Path(folder)), band_ms, late_ms, "inner")
+    return vars(_ours(Path(folder), band_ms, late_ms, "inner"))
+
+
+def measure_spark(
+    folder: str, band_ms: int, late_ms: int, store: Store, budget_s: float
+) -> dict[str, Any]:
+    """The same by Spark's own stream-stream join."""
+    spark = peer_session(store)
+    _sparks(spark, _first_files(Path(folder)), band_ms, late_ms, "inner", budget_s)
+    return vars(_sparks(spark, Path(folder), band_ms, late_ms, "inner", budget_s))
+
+
+def measure_lag(
+    folder: str, band_ms: int, late_ms: int, engine: str, budget_s: float
+) -> list[tuple[int, int]]:
+    """Of rows that leave without a partner: their number and the micro-batch they leave in."""
+    left: dict[int, int] = {}
+
+    def our_sink(rows: Any, batch: int) -> None:
+        alone = rows.where("_kind = 'insert' and right_time is null")
+        for row in alone.select("value").collect():
+            left.setdefault(row["value"], batch)
+
+    def their_sink(rows: Any, batch: int) -> None:
+        for row in rows.where("r_ts is null").select("l_value").collect():
+            left[row["l_value"]] = batch
+
+    if engine == "spark":
+        spark = peer_session("rocksdb")
+        _sparks(spark, Path(folder), band_ms, late_ms, "left", budget_s, their_sink)
+    else:
+        ts.session(spark__driver__memory="6g")
+        _ours(Path(folder), band_ms, late_ms, "left", our_sink, engine)
+    return list(left.items())
+
+
+def _first_files(folder: Path, count: int = 4) -> Path:
+    """A folder with the first files of both streams; files are linked, not copied."""
+    part = folder.with_name(f"{folder.name}-first-{count}")
+    for side in ("left", "right"):
+        (part / side).mkdir(parents=True, exist_ok=True)
+        for path in sorted((folder / side).iterdir())[:count]:
+            if not (part / side / path.name).exists():
+                (part / side / path.name).hardlink_to(path)
+    return part
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -218,19 +287,9 @@ def _sparks(
     band_ms: int,
     late_ms: int,
     how: str,
-    provider: str,
     budget: float,
     sink: Callable[[Any, int], None] | None = None,
 ) -> Reports:
-    import time
-
-    settings = {
-        PROVIDER: provider,
-        FORMAT: "2" if provider == ROCKSDB else "1",
-    }  # the default store has only the first format
-    before = {key: spark.conf.get(key) for key in settings}
-    for key, value in settings.items():
-        spark.conf.set(key, value)
     found = Reports()
     checkpoint = tempfile.mkdtemp(prefix="thalweg-bench-")
     try:
@@ -252,8 +311,6 @@ def _sparks(
             query.stop()
     finally:
         shutil.rmtree(checkpoint, ignore_errors=True)
-        for key, value in before.items():
-            spark.conf.set(key, value)
     for entry in reports:
         figures = entry.observedMetrics.get("results")
         found.results += figures["n"] if figures is not None else 0
@@ -276,53 +333,30 @@ def _count() -> list[Any]:
 # lag
 
 
-def _compare_lag(
-    emit: Emit,
-    spark: Any,
-    folder: Path,
-    band_ms: int,
-    late_ms: int,
-    budget: float,
-    shared: dict[str, Any],
-) -> None:
+def _compare_lag(emit: Emit, folder: Path, plan: dict[str, Any], budget_s: float) -> None:
     """Of rows that find no partner: in which micro-batch they come out, against the one in which
     they came in."""
-    some = min(12, len(list((folder / "left").glob("*.parquet"))))
-    part = folder / "lag"
+    part = _first_files(folder, 12)
     arrived: dict[int, int] = {}
-    for side in ("left", "right"):
-        (part / side).mkdir(parents=True)
-        for number in range(some):
-            name = f"{number:05}.parquet"
-            shutil.copy(folder / side / name, part / side / name)
-            if side == "left":
-                arrived |= dict.fromkeys(
-                    pq.read_table(folder / side / name, columns=["value"]).column(0).to_pylist(),
-                    number,
-                )
-    left: dict[str, dict[int, int]] = {"speculative": {}, "final": {}, "spark": {}}
-    theirs = left["spark"]
-
-    def our_sink(consistency: str) -> Callable[[Any, int], None]:
-        def sink(rows: Any, batch: int) -> None:
-            for row in (
-                rows.where("_kind = 'insert' and right_time is null").select("value").collect()
-            ):
-                left[consistency].setdefault(row["value"], batch)
-
-        return sink
-
-    def their_sink(rows: Any, batch: int) -> None:
-        theirs.update(
-            dict.fromkeys(
-                (row["l_value"] for row in rows.where("r_ts is null").select("l_value").collect()),
-                batch,
+    for number, path in enumerate(sorted((part / "left").iterdir())):
+        values = pq.read_table(path, columns=["value"]).column(0).to_pylist()
+        arrived |= dict.fromkeys(values, number)
+    left = {
+        engine: dict(
+            map(
+                tuple,
+                call(
+                    "benchmarks.join:measure_lag",
+                    folder=str(part),
+                    engine=engine,
+                    budget_s=budget_s,
+                    **plan,
+                ),
             )
         )
-
-    for consistency in ("speculative", "final"):
-        _ours(part, band_ms, late_ms, "left", our_sink(consistency), consistency)
-    _sparks(spark, part, band_ms, late_ms, "left", ROCKSDB, budget, their_sink)
+        for engine in ("speculative", "final", "spark")
+    }
+    theirs = left["spark"]
     for name, batches in left.items():
         lags = [batch - arrived[value] for value, batch in batches.items() if value in theirs]
         engine = (
@@ -334,7 +368,7 @@ def _compare_lag(
             "batches",
             rows_alone=len(lags),
             **engine,
-            **shared,
+            **plan,
         )
         if name != "spark":
             earlier = [theirs[value] - batch for value, batch in batches.items() if value in theirs]
@@ -343,5 +377,5 @@ def _compare_lag(
                 mean(earlier) if earlier else float("nan"),
                 "batches",
                 consistency=name,
-                **shared,
+                **plan,
             )

@@ -5,7 +5,10 @@ A thread moves small Parquet files into a folder, one every tenth of a second. B
 rows per key and minute, and give the counts of open windows after every micro-batch (ours `eager`,
 Spark's in update mode) to a function that writes them to a sink that throws them away. A file's
 latency is the time from its rename until the function has written the micro-batch that holds it.
-The first seconds are left out.
+The first seconds are left out. Each engine runs in a process of its own; Spark's own has as many
+partitions as cores and RocksDB with changelog checkpointing.
+
+`stateless` is a filter and a projection, which needs no state at all.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ import pyarrow.parquet as pq
 
 import thalweg as tw
 from benchmarks._data import make_events
+from benchmarks._own_process import call
+from benchmarks._spark_peer import peer_session
 from thalweg import spark as ts
 from thalweg.cli.bench import Emit
 
@@ -34,40 +39,69 @@ def run(
     emit: Emit, *, rates: str = "1000,50000", seconds: float = 40.0, warm_up: float = 15.0
 ) -> None:
     """Each rate, one engine after the other."""
-    spark = ts.session(spark__driver__memory="4g")
-    for rate in map(int, str(rates).split(",")):
-        found: dict[str, Any] = {}
-        for engine in ("thalweg", "spark"):
-            begin = _ours if engine == "thalweg" else _spark
-            late = _latencies(
-                lambda folder, checkpoint, sink, begin=begin: begin(
-                    spark, folder, checkpoint, sink
-                ),
-                rate,
-                seconds,
-                warm_up,
-            )
-            found[engine] = np.percentile(late, [50, 99])
-            emit("latency_p50", float(found[engine][0]), "s", engine=engine, rows_per_s=rate)
-            emit("latency_p99", float(found[engine][1]), "s", engine=engine, rows_per_s=rate)
-        for name, value in zip(("p50", "p99"), found["thalweg"] / found["spark"], strict=True):
-            emit("ratio_to_spark", float(value), "x", rows_per_s=rate, percentile=name)
+    for kind in ("count", "stateless"):
+        for rate in map(int, str(rates).split(",")):
+            found: dict[str, Any] = {}
+            for engine in ("thalweg", "spark"):
+                late = call(
+                    "benchmarks.latency:measure",
+                    engine=engine,
+                    kind=kind,
+                    rate=rate,
+                    seconds=seconds,
+                    warm_up=warm_up,
+                )
+                found[engine] = np.percentile(late, [50, 99])
+                facts = {"engine": engine, "rows_per_s": rate, "query": kind}
+                emit("latency_p50", float(found[engine][0]), "s", **facts)
+                emit("latency_p99", float(found[engine][1]), "s", **facts)
+            for name, value in zip(("p50", "p99"), found["thalweg"] / found["spark"], strict=True):
+                emit(
+                    "ratio_to_spark",
+                    float(value),
+                    "x",
+                    rows_per_s=rate,
+                    query=kind,
+                    percentile=name,
+                )
 
 
-def _ours(spark: Any, folder: Path, checkpoint: str, sink: Callable[[Any, int], None]) -> Any:
+def measure(engine: str, kind: str, rate: int, seconds: float, warm_up: float) -> list[float]:
+    """The latency of each file, of one engine in this process."""
+    if engine == "thalweg":
+        spark, begin = ts.session(spark__driver__memory="4g"), _ours
+    else:
+        spark, begin = peer_session("rocksdb", "4g"), _spark
+    return _latencies(
+        lambda folder, checkpoint, sink: begin(spark, kind, folder, checkpoint, sink),
+        rate,
+        seconds,
+        warm_up,
+    )
+
+
+def _ours(
+    spark: Any, kind: str, folder: Path, checkpoint: str, sink: Callable[[Any, int], None]
+) -> Any:
     columns = pa.schema(
         [("ts", pa.timestamp("us", "UTC")), ("key", pa.int64()), ("value", pa.int64())]
     )
     events = ts.from_files(
         str(folder), time="ts", disorder="1 min", late="drop", columns=columns, name="events"
     )
-    query = events.group_by("key").tumbling("1 min").aggregate(n=tw.count())
+    query = (
+        events.group_by("key").tumbling("1 min").aggregate(n=tw.count())
+        if kind == "count"
+        else events.where("value % 2 = 0").select("key", doubled="value * 2")
+    )
     return ts.start(
         query, to=sink, consistency="eager", checkpoint=checkpoint, progress=False, spark=spark
     ).query
 
 
-def _spark(spark: Any, folder: Path, checkpoint: str, sink: Callable[[Any, int], None]) -> Any:
+def _spark(
+    spark: Any, kind: str, folder: Path, checkpoint: str, sink: Callable[[Any, int], None]
+) -> Any:
     from pyspark.sql import functions as f
 
     rows = (
@@ -75,10 +109,13 @@ def _spark(spark: Any, folder: Path, checkpoint: str, sink: Callable[[Any, int],
         .parquet(str(folder))
         .withWatermark("ts", "60 seconds")
     )
-    answer = rows.groupBy(f.window("ts", "1 minute"), "key").count()
+    if kind == "count":
+        answer = rows.groupBy(f.window("ts", "1 minute"), "key").count()
+    else:
+        answer = rows.where("value % 2 = 0").select("key", f.expr("value * 2 AS doubled"))
     writer = (
         answer.writeStream.foreachBatch(sink)
-        .outputMode("update")
+        .outputMode("update" if kind == "count" else "append")
         .option("checkpointLocation", checkpoint)
     )
     return writer.trigger(processingTime="0 seconds").start()

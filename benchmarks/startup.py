@@ -51,7 +51,7 @@ query.awaitTermination()
 """
 
 
-def run(emit: Emit, *, rounds: int = 3, rows: int = 100_000) -> None:
+def run(emit: Emit, *, rounds: int = 5, rows: int = 100_000) -> None:
     """Take turns, `rounds` times each."""
     took: dict[str, list[float]] = {"thalweg": [], "spark": []}
     with tempfile.TemporaryDirectory(prefix="thalweg-bench-") as folder:

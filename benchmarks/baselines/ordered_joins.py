@@ -17,7 +17,7 @@ from thalweg.model.progress import Progress
 from thalweg.model.rows import encode_together
 from thalweg.model.time import MIN_TIME
 from thalweg.operators.base import StateSize
-from thalweg.operators.overlaps import overlapping_pairs
+from thalweg.state.overlaps import overlapping_pairs
 
 __all__ = ["InputBufferedJoin", "OutputBufferedJoin", "band_query"]
 

@@ -1,9 +1,16 @@
 """Memory of a tumbling-window join, one side of which has late tuples, by how late they are
-(Q8-4)."""
+(Q8-4).
+
+Q8-4 asks for windows of a minute (the text beside it says ten seconds). Lateness of up to ten
+seconds is small against a minute, so that both plans then hold about the same: those lines are
+`1 min`. The lines `2 s` are the same query with windows of two seconds, where the difference that
+the thesis shows appears. Changed besides: rates and keys are scaled to this machine, and the
+streams are synthetic.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import thalweg as tw
@@ -22,11 +29,13 @@ def series(scale: float) -> Iterator[Line]:
             "m1": [Link("a", rate, keys)],
             "m3": [Link("m2", rate, keys), Link("c", 1, keys, delay * SECOND)],
         }
-        yield from compare("8-10", Plan(unions, _joined, length_s=45), delay, "OOP", "IOP")
+        for size, length in (("2 s", 45), ("1 min", 180)):
+            plan = Plan(unions, _joined(size), length_s=length)
+            yield from compare("8-10", plan, delay, "OOP", "IOP", variant=size)
 
 
-def _joined(united: list[tw.Stream]) -> tw.Stream:
-    return united[0].window_join(united[1], "key", window=tw.same_window("2 s"))
+def _joined(size: str) -> Callable[[list[tw.Stream]], tw.Stream]:
+    return lambda united: united[0].window_join(united[1], "key", window=tw.same_window(size))
 
 
 def draw(lines: Iterable[Line], path: Path) -> None:

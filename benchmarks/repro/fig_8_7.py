@@ -5,6 +5,9 @@ Q8-1 counts packets by source and destination every minute. The low level has a 
 or twice the number of groups. Where the thesis looked for the highest rate without loss, we look at
 the micro-batches: `surge` is the longest over the median, `rate` what the longest one allows: its
 rows over its processor time. Every micro-batch is run several times and its fastest run counts.
+
+Changed: it times the kernel of the low level and the packing of what leaves it, neither a whole
+engine nor Spark, and no packets are lost here: the thesis measured loss on a live link.
 """
 
 from __future__ import annotations

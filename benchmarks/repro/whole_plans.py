@@ -128,10 +128,11 @@ SERIES: dict[str, Callable[[Plan], Held]] = {
 }
 
 
-def compare(figure: str, plan: Plan, x: int, *names: str) -> Iterator[Line]:
+def compare(figure: str, plan: Plan, x: int, *names: str, variant: str = "") -> Iterator[Line]:
     """The memory of each kind of plan, and of what stands in front of its query to keep order."""
-    for name in names:
-        held = SERIES[name](plan)
+    for kind in names:
+        held = SERIES[kind](plan)
+        name = f"{kind}, {variant}" if variant else kind
         shown = {"rows": held.plan.rows, "results": held.results}
         yield point(
             figure, name, x, "memory of the plan", held.plan.bytes, "B", level="system", **shown

@@ -6,6 +6,7 @@ import thalweg.model._arrow  # noqa: F401  # isort: skip  # before anything conv
 
 from thalweg.errors import ThalwegError
 from thalweg.expr import call, col, lit
+from thalweg.merging import Merger
 from thalweg.model import (
     INFINITY,
     Adjust,
@@ -25,6 +26,7 @@ from thalweg.model import (
 )
 from thalweg.patterns import event, no_event, one_of, optional, repeated, sequence, then
 from thalweg.plan.aggregates import (
+    aggregate_by,
     approx_percentile,
     arg_max,
     arg_min,
@@ -40,7 +42,9 @@ from thalweg.plan.aggregates import (
     sum_,
     variance,
 )
+from thalweg.plan.applying import module
 from thalweg.plan.join_windows import band, ranges, same_window, widjoin
+from thalweg.plan.merging import MergePolicy
 from thalweg.progress.policies import (
     estimated,
     late_by,
@@ -52,7 +56,7 @@ from thalweg.progress.policies import (
 )
 from thalweg.run import Engine, Host, changes, events, from_frame, records, run, table
 from thalweg.sql import sql
-from thalweg.stream import Stream, join_all, source
+from thalweg.stream import Stream, join_all, merge, source
 from thalweg.windows.specification import rank, rows
 
 if TYPE_CHECKING:
@@ -67,10 +71,13 @@ __all__ = [
     "Engine",
     "Host",
     "Insert",
+    "MergePolicy",
+    "Merger",
     "Progress",
     "Stream",
     "ThalwegError",
     "adjust",
+    "aggregate_by",
     "approx_percentile",
     "arg_max",
     "arg_min",
@@ -99,7 +106,9 @@ __all__ = [
     "late_by_rows",
     "lit",
     "max_",
+    "merge",
     "min_",
+    "module",
     "no_event",
     "on_demand",
     "one_of",
@@ -130,9 +139,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Spark is imported when it is first asked for."""
+    """Spark is imported when it is first asked for; a name that others use gets a hint."""
     if name in ("from_files", "from_spark"):
         from thalweg import spark
 
         return getattr(spark, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("thalweg")
+    from thalweg.plan.other_names import unknown_function
+
+    raise unknown_function(name, __all__)

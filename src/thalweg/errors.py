@@ -3,6 +3,7 @@
     ThalwegError
     ├── PlanError                 the query is wrong; raised while it is being built
     │   ├── UnknownColumnError
+    │   ├── UnknownNameError      a method or function that is called otherwise here
     │   ├── TypeMismatchError
     │   ├── ExpressionError       text that cannot be parsed, or a function nobody knows
     │   ├── WindowError           a window or duration that makes no sense
@@ -22,7 +23,8 @@
     └── StateError                a snapshot that does not belong to this query, or state that a failure has spoilt
 
 A message says where, what was wrong, and what to do. `PlanError` also knows the user's file and
-line. What is legal but seldom meant is a `WindowWarning`; an `EstimateWarning` says that more
+line. What is legal but seldom meant is a `WindowWarning`; input that was passed over is an
+`InputWarning`; an `EstimateWarning` says that more
 events were late than an estimated slack allows.
 """
 
@@ -37,6 +39,7 @@ __all__ = [
     "EvaluationError",
     "ExpressionError",
     "InputError",
+    "InputWarning",
     "LateEventError",
     "LifetimeError",
     "MalformedElementError",
@@ -52,6 +55,7 @@ __all__ = [
     "TimeRangeError",
     "TypeMismatchError",
     "UnknownColumnError",
+    "UnknownNameError",
     "UnknownRowError",
     "WindowError",
     "WindowWarning",
@@ -113,6 +117,10 @@ class UnknownColumnError(PlanError):
             f"{prefix}unknown column {name!r}{did_you_mean(name, names)} Columns here: {listed}."
         )
         self.name = name
+
+
+class UnknownNameError(PlanError, AttributeError):
+    """A method or function that nobody has; says what it is called here, if it is something."""
 
 
 class TypeMismatchError(PlanError):
@@ -189,6 +197,10 @@ class SoundnessError(ThalwegError):
 class StateError(ThalwegError):
     """A snapshot that does not fit the query it is restored into, or a query that failed and cannot
     go on."""
+
+
+class InputWarning(UserWarning):
+    """Input that was passed over: a file that is not whole, a link, a file of another format."""
 
 
 class MissingPackageError(ThalwegError, ImportError):

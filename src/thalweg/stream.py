@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import pyarrow as pa
 
@@ -32,31 +32,48 @@ from thalweg.model.clocks import Clock, clock_type
 from thalweg.model.time import INFINITY, Duration, duration_us
 from thalweg.plan import nodes
 from thalweg.plan.aggregates import AggregateCall
-from thalweg.plan.applying import apply_node
+from thalweg.plan.applying import ModuleLike, ModuleUse, apply_node
 from thalweg.plan.automata import Pattern
 from thalweg.plan.clock import as_ticks, clock_of, understood
 from thalweg.plan.explain import explain
 from thalweg.plan.expressions import START
 from thalweg.plan.join_windows import JoinWindow
+from thalweg.plan.merging import (
+    Broken,
+    InsertPolicy,
+    Level,
+    MergePolicy,
+    Missing,
+    RevisePolicy,
+)
 from thalweg.plan.nodes import Ingress, Named, Node
 from thalweg.plan.nodes.detect import Simultaneous
 from thalweg.plan.nodes.panes import Table, in_panes
+from thalweg.plan.other_names import unknown_method
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.strategies import Volume
+from thalweg.plan.update_rules import check_update_rules, conflating_source
 from thalweg.plan.wid_windows import (
     by_tuple_windows,
     kind_windows,
     landmark_windows,
     sliding_windows,
 )
-from thalweg.plan.window_joins import asof_join, multi_join, one_side, window_join
+from thalweg.plan.window_joins import (
+    asof_join,
+    is_of_points,
+    multi_join,
+    one_side,
+    side_by_side,
+    window_join,
+)
 from thalweg.progress.policies import Estimated, LateBy, LateByRows, Policy, Quarantine, policies_of
 from thalweg.windows import SessionWindow, SnapshotWindow, Window, WindowKind
 from thalweg.windows.counts import count_window
 from thalweg.windows.kinds import hopping, positive_ticks, session
 from thalweg.windows.specification import Rank, Rows, Size
 
-__all__ = ["GroupedStream", "Keys", "On", "Stream", "WindowedStream", "join_all", "source"]
+__all__ = ["GroupedStream", "Keys", "On", "Stream", "WindowedStream", "join_all", "merge", "source"]
 
 Keys: TypeAlias = "str | Sequence[str] | Mapping[str, ExprLike]"
 """Grouping keys: columns, or names with the expressions that give them."""
@@ -227,6 +244,9 @@ class Stream:
 
     node: Node
 
+    def __post_init__(self) -> None:
+        check_update_rules(self.node)
+
     @property
     def schema(self) -> pa.Schema:
         return self.node.schema
@@ -238,10 +258,43 @@ class Stream:
     def __repr__(self) -> str:
         return f"<Stream {self.node.label} ({_show(self.schema)})>"
 
+    def __getattr__(self, name: str) -> NoReturn:
+        raise unknown_method(self, name)
+
     def explain(self, *, consistency: str | None = None) -> str:
         """The plan, what is known about each stream in it, and what the rewrite rules make of
         it."""
         return explain(self.node, consistency=consistency)
+
+    def update_key(
+        self,
+        *columns: str,
+        schedule: str = "gain",
+        freshness: Duration | None = None,
+        capacity: int = 256 * 2**20,
+    ) -> Stream:
+        """Only the newest row of each key matters: a row replaces the one before it that has the
+        same values in these columns (without columns: the one before it).
+
+        When rows come faster than they are worked on, a queue before this source keeps the newest
+        row of each key and serves keys by `schedule`; what it leaves out is counted. `freshness` is
+        how old an answer may be, `capacity` the bytes that waiting rows and keys may take.
+
+        >>> quotes = source("quotes", {"symbol": "string", "price": "int64"}, insert_only=True)
+        >>> quotes.update_key("symbol").where("price > 10")
+        <Stream where (symbol string, price int64)>
+        """
+        return Stream(
+            conflating_source(
+                self.node,
+                columns,
+                schedule=schedule,
+                freshness=None
+                if freshness is None
+                else positive_ticks(freshness, "update_key, freshness"),
+                capacity=capacity,
+            )
+        )
 
     # ----------------------------------------------------------------------------------------------------
     # payload
@@ -473,6 +526,13 @@ class Stream:
             raise PlanError(
                 f"join: how must be one of {', '.join(nodes.JOIN_KINDS)}{did_you_mean(how, nodes.JOIN_KINDS)} Got {how!r}."
             )
+        if is_of_points(self.node) and is_of_points(right.node):
+            raise PlanError(
+                "join: rows of both streams are points, which meet only at the same instant. Say over "
+                "which time: window_join(..., window=tw.band(before='10 min', after='10 min')), or "
+                "asof_join(...); for the same instant window=tw.same_window(1); or let rows last, "
+                "set_duration('10 min')."
+            )
         left_keys, right_keys = _pairs(on)
         predicate = None if where is None else as_expr(where)
         if how in ("semi", "anti"):
@@ -593,7 +653,7 @@ class Stream:
         right = require_stream(other, "window_join")
         if not isinstance(window, JoinWindow):
             raise PlanError(
-                f"window_join: window must be band(...), ranges(...), same_window(...) or widjoin(...); got {window!r}."
+                f"window_join: window must be band(...), ranges(...), same_window(...), widjoin(...) or a JoinWindow; got {window!r}."
             )
         if how not in nodes.JOIN_KINDS:
             raise PlanError(
@@ -830,6 +890,30 @@ class Stream:
         return self.snapshot().top_k(k, by=by, descending=descending, rank=rank)
 
 
+def merge(
+    *streams: Stream,
+    level: Level | None = None,
+    groups: str | Sequence[str] = (),
+    insert: InsertPolicy = "first seen",
+    revise: RevisePolicy = "lazy",
+    missing: Missing = "leader",
+    lag: Duration = 0,
+    share: float = 0.5,
+    tolerance: float = 0.0,
+    broken: Broken = "cut",
+) -> Stream:
+    """Streams that mean the same as one (LMerge): answers come from whichever is first, and the
+    result can follow all of them.
+
+    The level (R0 to R4) is inferred from what is known of the streams; `explain()` says why. With
+    `groups`, or where the plan knows them, there is at most one row for a group and start. For
+    streams that come and go while a query runs there is `thalweg.merging.Merger`.
+    """
+    found = [require_stream(stream, "merge").node for stream in streams]
+    policy = MergePolicy(insert, revise, missing, duration_us(lag, what="merge: lag"), share)
+    return Stream(nodes.Merge(tuple(found), policy, level, _names(groups), tolerance, broken))
+
+
 def join_all(
     streams: Mapping[str, Stream],
     on: Mapping[str, str | Sequence[str]] | str | Sequence[str] = (),
@@ -938,6 +1022,9 @@ class GroupedStream:
     def __repr__(self) -> str:
         return f"<GroupedStream by {', '.join(self.keys)} of ({_show(self.node.schema)})>"
 
+    def __getattr__(self, name: str) -> NoReturn:
+        raise unknown_method(self, name)
+
     def snapshot(self) -> WindowedStream:
         """Windows between the instants at which something changes in the group."""
         return WindowedStream(self.node, self.keys, SnapshotWindow())
@@ -948,7 +1035,9 @@ class GroupedStream:
 
     def hopping(self, size: Duration, hop: Duration, *, offset: Duration = 0) -> WindowedStream:
         """Windows of `size` that begin every `hop`."""
-        return WindowedStream(self.node, self.keys, hopping(size, hop, offset))
+        window = hopping(size, hop, offset)
+        _refuse_many_windows(window.size, window.hop)
+        return WindowedStream(self.node, self.keys, window)
 
     def session(self, gap: Duration) -> WindowedStream:
         """Windows of activity of the group, closed by a pause of `gap`."""
@@ -1063,6 +1152,9 @@ class WindowedStream:
         grouped = f" by {', '.join(self.keys)}" if self.keys else ""
         return f"<WindowedStream {self.window}{grouped} of ({_show(self.node.schema)})>"
 
+    def __getattr__(self, name: str) -> NoReturn:
+        raise unknown_method(self, name)
+
     def expecting(
         self, *, tuples: float | None = None, groups: float = 1, sources: str | None = None
     ) -> WindowedStream:
@@ -1110,26 +1202,36 @@ class WindowedStream:
         return replace(self, strategy=strategy)
 
     def aggregate(
-        self, aggregates: Mapping[str, AggregateCall] | None = None, /, **named: AggregateCall
+        self,
+        aggregates: Mapping[str, AggregateCall | ModuleUse] | None = None,
+        /,
+        **named: AggregateCall | ModuleUse,
     ) -> Stream:
         """One row for each window that has rows: the keys and the aggregates, `n=count(),
-        total=sum_("x")`, or the same as a mapping of any names.
+        total=sum_("x")`, or the same as a mapping of any names. A user's own aggregate stands among
+        them as `tw.module(...)`.
 
         How windows are evaluated, filled and numbered is said before: `using`, `fill`, `with_id`.
         """
-        calls = tuple({**(aggregates or {}), **named}.items())
+        given = {**(aggregates or {}), **named}
+        if any(isinstance(one, ModuleUse) for one in given.values()):
+            return self._with_modules(given)
+        calls = tuple(given.items())
+        checked: list[tuple[str, AggregateCall]] = []
         for name, call in calls:
-            if not isinstance(call, AggregateCall):
+            if isinstance(call, AggregateCall):
+                checked.append((name, self._read(call)))
+            else:
                 raise PlanError(
                     f"aggregate: {name}={call!r} is not an aggregate; write {name}=count() or {name}=sum_('column').{_moved(name)}"
                 )
-        calls = tuple((name, self._read(call)) for name, call in calls)
+        plain = tuple(checked)
         if isinstance(self.window, WindowKind):
             return Stream(
                 nodes.WidAggregate(
                     self.node,
                     self.window,
-                    calls,
+                    plain,
                     self.keys,
                     self.partition,
                     self.id_column,
@@ -1139,7 +1241,7 @@ class WindowedStream:
         whole = nodes.WindowAggregate(
             self.node,
             self.window,
-            calls,
+            plain,
             self.keys,
             self.filled,
             self.strategy,
@@ -1155,6 +1257,21 @@ class WindowedStream:
             )
         return Stream(halves)
 
+    def _with_modules(self, given: Mapping[str, AggregateCall | ModuleUse]) -> Stream:
+        """Aggregates of both sorts: each module by itself, joined where group and window are the
+        same."""
+        plain = {name: one for name, one in given.items() if not isinstance(one, ModuleUse)}
+        parts = [self.aggregate(plain).node] if plain else []
+        for name, one in given.items():
+            if isinstance(one, ModuleUse):
+                mapping = [dict(one.named)] if one.named else []
+                parts.append(
+                    self.apply(
+                        one.module, *one.columns, *mapping, params=one.params, name=name
+                    ).node
+                )
+        return Stream(side_by_side(parts, self.keys)).select(*self.keys, *given)
+
     def _read(self, call: AggregateCall) -> AggregateCall:
         """An aggregate over the rows of this stream, as its user means it."""
 
@@ -1165,7 +1282,7 @@ class WindowedStream:
 
     def apply(
         self,
-        module: str,
+        module: ModuleLike,
         /,
         *columns: ExprLike | Mapping[str, ExprLike],
         params: Mapping[str, Any] | None = None,
@@ -1176,7 +1293,7 @@ class WindowedStream:
         name: str | None = None,
         **named: ExprLike,
     ) -> Stream:
-        """What a module, by its name, makes of each window.
+        """What a module makes of each window: by its name, or the function or class itself.
 
         `columns`, or `input=expression` (or a mapping), say what the module's inputs are; without
         any it gets the columns of the same names. `params` initialise it. `clip` (none, left, right, full) cuts the
@@ -1230,6 +1347,19 @@ class WindowedStream:
 
 def _show(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
+
+
+_MOST_WINDOWS = 100_000
+
+
+def _refuse_many_windows(size: int, hop: int) -> None:
+    """Windows are answered one by one: a row is part of size / hop answers."""
+    if size // hop > _MOST_WINDOWS:
+        raise WindowError(
+            f"hopping: every row would be in {size // hop:,} windows (the size divided by the hop), and each "
+            f"has an answer; at most {_MOST_WINDOWS:,} are allowed. Choose a longer hop, or slide_by_tuple "
+            "for an answer at each row."
+        )
 
 
 def _names(columns: str | Sequence[str]) -> tuple[str, ...]:

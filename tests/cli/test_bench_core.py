@@ -112,12 +112,18 @@ def test_operators_are_those_of_the_fluent_api() -> None:
         "expecting",
         "sources",
         "table",
+        "filled",
+        "id_column",
+        "strategy",
     }
     parts = {
         "group_by",
         "aggregate",
         "apply",
         "windows",
+        "fill",
+        "using",
+        "with_id",
     }  # said with others, or another word for one of them
     methods = {
         name

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+import pytest
+
 from benchmarks.repro import fig_mill_14, fig_mill_15
 from thalweg.cli.repro import Line
+
+pytestmark = pytest.mark.slow
 
 Points = dict[tuple[str, str], dict[float, float]]
 

@@ -198,7 +198,7 @@ def test_the_time_must_be_known(tmp_path: Path) -> None:
         in call("-e", "SELECT a FROM M", "-s", f"M={tmp_path}", "--in-process").output
     )
     assert (
-        "there are no files in"
+        "there is no file or folder"
         in call("-e", "SELECT a FROM M", "-s", f"M={tmp_path / 'none'}", "--in-process").output
     )
 

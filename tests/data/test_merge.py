@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from thalweg.merge import Merger
+from thalweg.merging import Merger
 from thalweg.model import Batch, table_of_batches
 from thalweg.model.progress import Progress
 from thalweg.model.time import INFINITY
-from thalweg.operators.merging.policies import MergePolicy
+from thalweg.plan.merging import MergePolicy
 
 pytestmark = pytest.mark.shared_data
 

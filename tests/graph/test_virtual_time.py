@@ -46,7 +46,7 @@ def mean_latency(run: VirtualRun) -> float:
     return sum(late) / len(late)
 
 
-@pytest.mark.parametrize("size", range(1, 101))
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 10, 33, 100])
 def test_mean_latency_of_a_burst(size: int) -> None:
     """Two operators of cost c: (n + 1) c depth-first, (1.5 n + 0.5) c breadth-first."""
     cost = 2.0
@@ -125,7 +125,7 @@ def test_break_points_hold_a_fifth_where_depth_first_holds_half() -> None:
     assert tables["depth-first"] == tables["breaks"]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_break_points_never_hold_more(seed: int) -> None:
     """Five operators of drawn costs and selectivities, rows in bursts: bytes held over time."""
     random = Random(seed)

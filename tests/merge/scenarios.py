@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, get_args
 
-from thalweg.merge import Merger
+from thalweg.merging import Merger
 from thalweg.model import INFINITY, MIN_TIME, Batch, Cti, Element, Row, batches_of, elements_of
-from thalweg.operators.merging.policies import InsertPolicy, Level, MergePolicy, RevisePolicy
+from thalweg.plan.merging import InsertPolicy, Level, MergePolicy, RevisePolicy
 from thalweg.testing import (
     REPLICA_SCHEMA,
     PrefixPlayer,

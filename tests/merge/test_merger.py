@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from thalweg.errors import LateEventError, LifetimeError, PlanError, UnknownRowError
-from thalweg.merge import Merger
+from thalweg.merging import Merger
 from thalweg.model import Batch, Element, adjust, cti, elements_of, insert, remove
 from thalweg.model.progress import Progress
-from thalweg.operators.merging.policies import Level, MergePolicy
+from thalweg.plan.merging import Level, MergePolicy
 
 SCHEMA = pa.schema([("p", pa.string())])
 COUNTS = pa.schema([("k", pa.string()), ("n", pa.int64())])

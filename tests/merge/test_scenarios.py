@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.merge.scenarios import LEVELS, MissingRows, Scenario
-from thalweg.operators.merging.policies import Level
+from thalweg.plan.merging import Level
 
 CASES: list[tuple[Level, bool]] = [*((level, False) for level in LEVELS), ("R3", True)]
 NORMAL, LONG = 50, 1_670

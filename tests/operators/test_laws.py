@@ -9,7 +9,7 @@ consistency, the slow one at all of them. A failure prints the smallest form tha
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -304,8 +304,7 @@ AGGREGATES: dict[str, AggregateCall] = {
     "arg_min": agg.arg_min("v", by="t"),
 }
 FILTERED = tuple(
-    (name.replace(" ", "_"), AggregateCall(c.function, c.of, c.by, col("k") > 1, c.p))
-    for name, c in AGGREGATES.items()
+    (name.replace(" ", "_"), replace(c, where=col("k") > 1)) for name, c in AGGREGATES.items()
 )
 
 

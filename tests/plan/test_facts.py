@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 import thalweg as tw
 from thalweg.errors import PlanError
 from thalweg.plan import nodes
+from thalweg.plan.catalogue import operators_table
 from thalweg.plan.nodes import FACTS, Node, find, rebuild, replace, walk
 from thalweg.plan.properties import StreamProperties
 from thalweg.shards.fragments import fragments_of
@@ -88,6 +90,11 @@ def test_an_unknown_operator_may_be_endless_so_no_join_keeps_its_rows() -> None:
         nodes.Join(
             Mystery((left,)), right, (tw.col("k"),), (tw.col("k"),), result=(("k", tw.col("l.k")),)
         )
+
+
+def test_the_readme_shows_what_the_classes_say() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    assert operators_table() in readme, "put operators_table() into README.md"
 
 
 # -------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from tests.operators.test_laws import A, finite, used
-from thalweg import count, max_, sum_
+from thalweg import count, max_, sql, sum_
 from thalweg.plan.nodes import CombinePanes, Panes, WindowAggregate, walk
 from thalweg.plan.rules import optimize
 from thalweg.shards.local_engine import DividedEngine
@@ -73,3 +73,25 @@ def test_what_does_not_add_up_or_is_alone_is_left_as_it_is() -> None:
     )
     for query in (most, alone, other, odd):
         assert not any(isinstance(node, Panes) for node in walk(optimize(query.node)[0]))
+
+
+def test_sliding_windows_and_sql_share_too() -> None:
+    packets = Stream(A)
+    first, second, third = (
+        packets.group_by("k").sliding(size, hop).aggregate(n=count(), s=sum_("v"))
+        for size, hop in ((4, 2), (8, 2), (12, 4))
+    )
+    rewritten, _ = optimize(first.union(second, third).node)
+    kinds = [type(node) for node in walk(rewritten)]
+    assert kinds.count(Panes) == 1 and kinds.count(CombinePanes) == 3
+    text = "SELECT k, sum(v) AS s [RANGE {} seconds, SLIDE 2 seconds, WA ts] FROM a GROUP BY k"
+    query = " UNION ALL ".join(text.format(size) for size in (4, 8, 12))
+    rewritten, _ = optimize(sql(query, {"a": packets}).node)
+    kinds = [type(node) for node in walk(rewritten)]
+    assert kinds.count(Panes) == 1 and kinds.count(CombinePanes) == 3
+
+
+def test_other_rows_are_not_shared() -> None:
+    one = Stream(A).where("v > 1").group_by("k").sliding(4, 2).aggregate(n=count())
+    two = Stream(A).where("v > 2").group_by("k").sliding(8, 2).aggregate(n=count())
+    assert Panes not in [type(node) for node in walk(optimize(one.union(two).node)[0])]

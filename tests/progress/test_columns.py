@@ -96,7 +96,7 @@ def test_a_row_that_breaks_the_promise_of_a_column_is_late() -> None:
         strict.push("s", [_flow(0, 20), _flow(1, 13)])
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))
 def test_answers_and_late_rows_do_not_depend_on_cuts_restarts_or_the_engine(seed: int) -> None:
     draw = random.Random(seed)
     rows = [_flow(draw.randrange(40), draw.randrange(60), draw.randrange(2)) for _ in range(40)]

@@ -15,7 +15,8 @@ from thalweg.shards.egress import DEAD_RECORDS, unpack_dead
 from thalweg.shards.exchange import Header, batch_of_blob, read_rows
 from thalweg.shards.fragments import fragments_of, targets_of
 from thalweg.shards.ingest import Ingest
-from thalweg.spark.feeds import Files, Times, _FileJob, _FileReader
+from thalweg.spark.feeds import Times
+from thalweg.spark.file_feed import Files, _FileJob, _FileReader
 from thalweg.spark.streams import from_files
 
 COLUMNS = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("v", pa.int64())])
@@ -111,6 +112,7 @@ def read(folder: Path, format_: str, **options: Any) -> list[dict[str, Any]]:
         late="drop",
         name="s",
         disorder=0,
+        settle=0,
         **options,
     )
     plan = fragments_of(stream.node)
@@ -120,9 +122,8 @@ def read(folder: Path, format_: str, **options: Any) -> list[dict[str, Any]]:
         feed,
         Ingest(targets_of(plan, [0], source="s")),
         stream.schema,
-        "source 's'",
-        str(folder / "_log"),
         "s",
+        str(folder / "_log"),
     )
     reader = _FileReader(job)
     end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,16 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 
 from thalweg import spark
 from thalweg.errors import InputError, PlanError, SchemaChangeError, StateError, UnknownColumnError
-from thalweg.io.files import FileLog, read_file, whole_files
+from thalweg.io.file_log import FileLog, passed_files
+from thalweg.io.files import FileForm, read_file
+from thalweg.io.listing import FilePlace
 from thalweg.model.time import INFINITY
 from thalweg.plan.nodes import Source
 from thalweg.shards.exchange import Header, batch_of_blob
 from thalweg.shards.fragments import fragments_of, targets_of
 from thalweg.shards.ingest import Ingest
-from thalweg.spark.feeds import Files, Times, _FileJob, _FileReader
+from thalweg.spark.feeds import Times
+from thalweg.spark.file_feed import Files, _FileJob, _FileReader
 
 TABLE = pa.table(
     {"ts": pa.array([3, 1, 2], pa.int64()), "k": ["a", "b", None], "v": pa.array([1.5, None, 2.5])}
@@ -49,7 +53,14 @@ def write(path: Path, table: pa.Table, format_: str) -> Path:
 def read(
     path: Path, format_: str, columns: list[str] | None = None, schema: pa.Schema | None = None
 ) -> pa.Table:
-    return pa.concat_tables(read_file(path, format_, columns, schema))
+    return pa.concat_tables(pieces(path, format_, columns, schema))
+
+
+def pieces(
+    path: Path, format_: str, columns: list[str] | None = None, schema: pa.Schema | None = None
+) -> Iterator[pa.Table]:
+    form = FileForm(format_, schema)
+    return read_file(FilePlace(str(path.parent)), path.name, form, columns)
 
 
 @pytest.fixture
@@ -59,8 +70,13 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def log_of(folder: Path, format_: str = "json") -> FileLog:
-    return FileLog.open(folder, format_, folder.parent / "checkpoint" / "s.files")
+def log_of(folder: Path, format_: str = "json", settle_us: int = 0) -> FileLog:
+    log = folder.parent / "checkpoint" / "s.files"
+    return FileLog(FilePlace(str(folder)), format_, log, settle_us)
+
+
+def names(log: FileLog) -> list[str]:
+    return [found.name for found in log.files]
 
 
 def put(folder: Path, name: str, at: int = 0, text: str = '{"ts": 1}\n') -> Path:
@@ -104,9 +120,9 @@ def test_a_large_parquet_file_comes_in_pieces(
     monkeypatch.setattr("thalweg.io.files._CHUNK_ROWS", 4)
     table = pa.table({"ts": range(10)})
     pq.write_table(table, folder / "one", row_group_size=2)
-    assert [len(piece) for piece in read_file(folder / "one", "parquet", None, None)] == [4, 4, 2]
+    assert [len(piece) for piece in pieces(folder / "one", "parquet")] == [4, 4, 2]
     write(folder / "two", table, "csv")
-    assert [len(piece) for piece in read_file(folder / "two", "csv", None, None)] == [4, 4, 2]
+    assert [len(piece) for piece in pieces(folder / "two", "csv")] == [4, 4, 2]
 
 
 @pytest.mark.parametrize("format_", FORMATS)
@@ -120,7 +136,7 @@ def test_a_missing_column_is_an_error_that_names_the_file(folder: Path, format_:
 def test_an_unreadable_file_is_an_error_that_names_it(folder: Path, format_: str) -> None:
     marks = {"parquet": b"nonsensePAR1", "arrow": b"nonsenseARROW1", "json": b"{nonsense\n"}
     (folder / "one").write_bytes(marks[format_])
-    assert [path.name for path in whole_files(folder, format_)] == ["one"]
+    assert log_of(folder, format_).look() == 1
     with pytest.raises(
         InputError, match=f"the file one cannot be read as {format_}: .*, and start again"
     ):
@@ -131,7 +147,7 @@ def test_a_file_that_is_gone_is_an_error_unless_it_was_set_aside(folder: Path) -
     with pytest.raises(InputError, match="the file one cannot be read"):
         read(folder / "one", "parquet")
     write(folder / "_one", TABLE, "parquet")
-    assert list(read_file(folder / "one", "parquet", None, None)) == []
+    assert list(pieces(folder / "one", "parquet")) == []
 
 
 def test_an_unknown_format_is_refused() -> None:
@@ -143,29 +159,88 @@ def test_an_unknown_format_is_refused() -> None:
 # what is whole
 
 
-@pytest.mark.parametrize("format_", FORMATS)
-def test_a_half_written_file_is_left_alone(folder: Path, format_: str) -> None:
+@pytest.mark.parametrize("format_", ["parquet", "arrow"])
+def test_a_half_written_file_is_left_alone_and_named(folder: Path, format_: str) -> None:
     whole = write(folder / "one", TABLE, format_).read_bytes()
     log = log_of(folder, format_)
     for size in (0, len(whole) // 2, len(whole) - 1):
         (folder / "one").write_bytes(whole[:size])
         assert log.look() == 0
+        assert log.passed == {"one": "its end is missing" if size else "it is empty"}
+    assert passed_files(log.log) == (1, {"one": "its end is missing"})
     (folder / "one").write_bytes(whole)
+    assert log.look() == 1 and not log.passed
+    assert passed_files(log.log) == (0, {})
+
+
+@pytest.mark.parametrize("format_", ["csv", "json"])
+def test_text_is_left_alone_while_it_changes(folder: Path, format_: str) -> None:
+    whole = write(folder / "one", TABLE, format_).read_bytes()
+    now = [1_000_000_000 * 1_000_000]
+    log = log_of(folder, format_, settle_us=1_000_000)
+    log.clock_ns = lambda: now[0]
+    for size in range(1, len(whole) + 1):
+        (folder / "one").write_bytes(whole[:size])
+        os.utime(folder / "one", ns=(now[0], now[0]))
+        assert log.look() == 0 and log.passed == {"one": "it is still being written"}
+        now[0] += 900_000_000
+        assert log.look() == 0
+    now[0] += 100_000_000
+    assert log.look() == 1 and not log.passed
+
+
+def test_text_from_another_clock_is_read_when_it_stays_the_same(folder: Path) -> None:
+    """A file from the future never grows old."""
+    now = [1_000_000_000 * 1_000_000]
+    put(folder, "one", at=10**9)
+    log = log_of(folder, settle_us=1_000_000)
+    log.clock_ns = lambda: now[0]
+    assert log.look() == 0
+    now[0] += 1_000_000_000
     assert log.look() == 1
 
 
+def test_a_file_that_grew_after_it_was_read_is_told_of(folder: Path) -> None:
+    path = put(folder, "one")
+    log = log_of(folder)
+    assert log.look() == 1
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"ts": 2}\n')
+    put(folder, "two")
+    assert log.look() == 2
+    assert "it was 10 bytes when it was read and is 20 now" in log.passed["one"]
+
+
 def test_hidden_and_temporary_files_and_folders_are_left_alone(folder: Path) -> None:
-    for name in ("_SUCCESS", ".one.json.crc", ".hidden", "one.tmp", "one.crc"):
+    for name in ("_SUCCESS", ".one.json.crc", ".hidden", "one.tmp", "one.crc", "one.csv.part"):
         put(folder, name)
-    (folder / "sub").mkdir()
-    put(folder / "sub", "one")
+    for name in ("_temporary", ".git"):
+        (folder / name).mkdir()
+        put(folder / name, "one")
     assert log_of(folder).look() == 0
     put(folder, "one")
     assert log_of(folder).look() == 1
 
 
+def test_nested_and_partitioned_folders_are_read(folder: Path) -> None:
+    for name in ("a", "day=1/a", "day=1/k=x/b", "_k=y/c"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        put(folder, name)
+    log = log_of(folder)
+    assert log.look() == 4
+    assert sorted(names(log)) == ["_k=y/c", "a", "day=1/a", "day=1/k=x/b"]
+
+
+def test_files_of_another_format_are_left_alone_and_named(folder: Path) -> None:
+    put(folder, "one.csv")
+    put(folder, "two.json")
+    log = log_of(folder)
+    assert log.look() == 1
+    assert log.passed == {"one.csv": "its name says csv, the source reads json"}
+
+
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no folder"):
+    with pytest.raises(InputError, match="there is no file or folder"):
         log_of(tmp_path / "nowhere").look()
 
 
@@ -178,7 +253,7 @@ def test_files_are_numbered_by_age_then_by_name(folder: Path) -> None:
         put(folder, name, age)
     log = log_of(folder)
     assert log.look() == 4
-    assert log.names == ["d", "c", "a", "b"]
+    assert names(log) == ["d", "c", "a", "b"]
 
 
 def test_the_order_stays_when_older_files_come_later(folder: Path) -> None:
@@ -187,9 +262,9 @@ def test_the_order_stays_when_older_files_come_later(folder: Path) -> None:
     put(folder, "a", 1)
     put(folder, "c", 9)
     log = log_of(folder)
-    assert log.names == ["b"]
+    assert names(log) == ["b"]
     log.look()
-    assert log.names == log_of(folder).names == ["b", "a", "c"]
+    assert names(log) == names(log_of(folder)) == ["b", "a", "c"]
 
 
 def test_a_file_is_known_by_its_name_even_when_it_is_touched_or_gone(folder: Path) -> None:
@@ -200,7 +275,7 @@ def test_a_file_is_known_by_its_name_even_when_it_is_touched_or_gone(folder: Pat
     path.unlink()
     log = log_of(folder)
     log.look()
-    assert log.names == ["b", "a"]
+    assert names(log) == ["b", "a"]
 
 
 def test_no_more_are_handed_out_than_the_limit(folder: Path) -> None:
@@ -219,7 +294,7 @@ def test_no_more_are_handed_out_than_the_limit(folder: Path) -> None:
 def test_any_name_is_kept(folder: Path, name: str) -> None:
     put(folder, name)
     log_of(folder).look()
-    assert log_of(folder).names == [name]
+    assert names(log_of(folder)) == [name]
 
 
 def test_a_log_that_was_changed_anywhere_is_refused(folder: Path) -> None:
@@ -231,36 +306,75 @@ def test_a_log_that_was_changed_anywhere_is_refused(folder: Path) -> None:
     for at in range(len(whole)):
         for bit in (1, 128):
             log.log.write_bytes(whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :])
-            with pytest.raises(StateError, match=r"s.files, line \d: the log of files"):
-                log_of(folder)
+            if at == len(whole) - 1:  # the line end: a line that was cut off
+                assert not log_of(folder).files
+            else:
+                with pytest.raises(StateError, match=r"s.files, line \d: the log of files"):
+                    log_of(folder)
 
 
-def test_a_log_that_was_cut_off_is_refused(folder: Path) -> None:
+def three_looks(folder: Path) -> FileLog:
+    log = log_of(folder)
     for number in range(3):
         put(folder, f"{number}", number)
-    log = log_of(folder)
-    log.look()
+        log.look()
+    return log
+
+
+def test_a_last_line_that_was_cut_off_does_not_count(folder: Path) -> None:
+    """What it names was not handed out; offsets that ask for more are refused by the reader."""
+    log = three_looks(folder)
     whole = log.log.read_bytes()
     ends = [at + 1 for at in range(len(whole)) if whole[at : at + 1] == b"\n"]
-    for size in range(1, len(whole)):
+    for size in range(len(whole)):
         log.log.write_bytes(whole[:size])
-        if size in ends:  # fewer lines: the files are found again
-            assert log_of(folder).names == log.names[: ends.index(size) + 1]
-        else:
-            with pytest.raises(StateError):
-                log_of(folder)
+        kept = sum(end <= size for end in ends)
+        again = log_of(folder)
+        assert names(again) == names(log)[:kept]
+        again.look()
+        assert names(again) == names(log) == names(log_of(folder))
 
 
 def test_lines_that_were_swapped_are_refused(folder: Path) -> None:
-    for number in range(3):
-        put(folder, f"{number}", number)
-    log = log_of(folder)
-    log.look()
+    log = three_looks(folder)
     one, two, three = log.log.read_text(encoding="utf-8").splitlines(keepends=True)
     for order in ([two, one, three], [one, three], [one, two, three, three]):
         log.log.write_text("".join(order), encoding="utf-8")
         with pytest.raises(StateError):
             log_of(folder)
+
+
+def test_the_log_grows_by_what_is_new_and_is_put_together(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("thalweg.io.file_log._COMPACTED_LINES", 4)
+    log = log_of(folder)
+    lines, written = [], 0
+    for number in range(12):
+        put(folder, f"{number:02}", number)
+        before = log.log.read_bytes() if log.log.exists() else b""
+        log.look()
+        after = log.log.read_bytes()
+        lines.append(after.count(b"\n"))
+        written += after.startswith(before)
+        assert names(log_of(folder)) == names(log)
+    assert max(lines) == 4 and written == 10, "appended, and seldom replaced"
+
+
+def test_a_look_that_finds_nothing_lists_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(folder, "one")
+    (folder / "two").write_text("", encoding="utf-8")
+    os.utime(folder, (1_000_000, 1_000_000))
+    log = log_of(folder)
+    assert log.look() == 1
+    looked = log.log.read_bytes()
+    monkeypatch.setattr(FilePlace, "listing", lambda self: pytest.fail("listed"))
+    assert log.look() == 1 and log.log.read_bytes() == looked
+    (folder / "two").write_text('{"ts": 1}\n', encoding="utf-8")
+    os.utime(folder, (1_000_000, 1_000_000))
+    assert log.look() == 2, "what was not whole is looked at again"
 
 
 # -----------------------------------------------------------------------------------------------------------
@@ -278,9 +392,7 @@ def reader(folder: Path, **options: Any) -> _FileReader:
     assert isinstance(stream.node, Source)
     ingest = Ingest(targets_of(fragments_of(stream.node), [0], source=stream.node.name))
     log = str(folder.parent / "checkpoint" / "s.files")
-    return _FileReader(
-        _FileJob(stream.node.feed, ingest, stream.node.columns, "source 'events'", log)
-    )
+    return _FileReader(_FileJob(stream.node.feed, ingest, stream.node.columns, "events", log))
 
 
 def chunks(
@@ -385,7 +497,7 @@ def test_columns_are_taken_from_a_file_that_is_whole(folder: Path) -> None:
 
 
 def test_without_a_file_columns_must_be_given(folder: Path) -> None:
-    with pytest.raises(InputError, match="give columns="):
+    with pytest.raises(InputError, match="Give columns="):
         spark.from_files(str(folder), time="ts")
     assert spark.from_files(str(folder), time="ts", columns=TABLE.schema).schema.names == ["k", "v"]
 

@@ -13,11 +13,11 @@ import thalweg as tw
 from thalweg.errors import LateEventError
 from thalweg.model import Batch, Element, batches_of, elements_of
 from thalweg.operators.consistency import Consistency
-from thalweg.shards.exchange import Header, batch_of_blob, read_rows
+from thalweg.shards.exchange import Header, Message, batch_of_blob, read_rows
 from thalweg.shards.fragments import fragments_of, parts_of, targets_of
 from thalweg.shards.ingest import Ingest
 from thalweg.shards.local_engine import DictStore
-from thalweg.spark.processor import REPORT, FragmentProcessor, FragmentSpec
+from thalweg.spark.processor import FragmentProcessor, FragmentSpec
 
 COLUMNS = pa.schema([("k", pa.string()), ("v", pa.int64())])
 COUNTS = tw.source("s", COLUMNS).group_by("k").tumbling(10).aggregate(n=tw.count())
@@ -192,9 +192,11 @@ def test_a_fragment_tells_the_next_one_how_far_it_is_even_without_rows() -> None
     query = COUNTS.top_k(1, by="n")
     first = Stage(query)
     rows = first.run(first.arrive(at(1), tw.cti(3)))
+    kinds = [Header.from_json(row["header"]).kind for row in rows]
+    assert kinds == [Message.ROWS, Message.REPORT]
     assert [(row["origin"], row["fragment"], row["blob"]) for row in rows] == [
         ("fragment-0", 1, None),
-        (REPORT, 1, None),
+        ("", 1, None),
     ]
     assert Header.from_json(rows[0]["header"]).cti == 0, "the window from 0 is open"
     assert Header.from_json(rows[0]["header"]).partition == "0"

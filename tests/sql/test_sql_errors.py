@@ -203,9 +203,24 @@ MISTAKES = [
     (f"SELECT * , count(*) {WINDOW} FROM Main", "*", "* names single rows"),
     ("SELECT len FROM Main WHERE count(*) > 1", "count(*)", "an aggregate has no place here"),
     (
-        f"SELECT count(DISTINCT len) {WINDOW} FROM Main",
-        "count(DISTINCT len)",
-        "is not an aggregate here",
+        f"SELECT median(DISTINCT len) {WINDOW} FROM Main",
+        "median(DISTINCT len)",
+        "median(DISTINCT ...) is not known here; there are count, sum, avg, min and max.",
+    ),
+    (
+        f"SELECT count(DISTINCT len, srcIP) {WINDOW} FROM Main",
+        "count(DISTINCT len, srcIP)",
+        "count(DISTINCT ...) takes one value; got 2.",
+    ),
+    (
+        "SELECT sum(len) OVER (PARTITION BY srcIP ORDER BY len RANGE INTERVAL '1' HOUR PRECEDING) FROM Main",
+        "sum(len) OVER (PARTITION BY srcIP ORDER BY len RANGE INTERVAL '1'",
+        "OVER is ordered by the time of the rows: ORDER BY ts.",
+    ),
+    (
+        "SELECT sum(len) OVER (ORDER BY ts) FROM Main",
+        "sum(len) OVER (ORDER BY ts)",
+        "an OVER without bound would keep every row for ever",
     ),
     (f"SELECT sum(len, len) {WINDOW} FROM Main", "sum(len, len)", "sum takes 1 argument; got 2."),
     (
@@ -273,7 +288,7 @@ MISTAKES = [
     (
         "SELECT rank() OVER (PARTITION BY srcIP) FROM Main",
         "rank() OVER (PARTITION BY srcIP)",
-        "a window stands in brackets",
+        "OVER takes an aggregate",
     ),
     (
         "SELECT Main.len FROM Main [RANGE 5] LEFT JOIN Other [RANGE 5] ON Main.len = Other.len LEFT JOIN Other AS o ON o.len = Main.len",

@@ -84,9 +84,7 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a sketch of rows that may go": (
         lambda: (
-            tw.source("r", {"v": "int64"})
-            .sliding(10, 5)
-            .aggregate(p=tw.approx_percentile("v", 0.5))
+            tw.source("r", {"v": "int64"}).sliding(10, 5).aggregate(p=tw.heavy_hitters("v", 0.5))
         ),
         "a sketch cannot take a row back",
     ),

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from thalweg.errors import ThalwegError
+from thalweg.model.printing import printable
 
 __all__ = ["main"]
 
@@ -46,7 +47,7 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except ThalwegError as error:
             raise click.ClickException(
-                str(getattr(error, "reason", error))
+                printable(str(getattr(error, "reason", error)))
             ) from error  # no line of ours for a user to look at
 
 

@@ -17,6 +17,7 @@ from thalweg.cli.sql import play
 from thalweg.cli.sql_run import Job
 from thalweg.cli.sql_sources import parse_source
 from thalweg.errors import ThalwegError
+from thalweg.model.printing import printable
 
 __all__ = ["Shell", "Words", "prompt", "words_of"]
 
@@ -37,10 +38,13 @@ _KEYWORDS = (
 
 def words_of(job: Job) -> list[str]:
     """What may be typed: keywords, functions, streams and their columns."""
+    from thalweg.aggregates import aggregate_names
     from thalweg.expr.functions import FUNCTIONS
-    from thalweg.sql.aggregates import AGGREGATES
 
-    words = {*_KEYWORDS, *(f"{name}(" for name in (*AGGREGATES, *FUNCTIONS) if name.isidentifier())}
+    words = {
+        *_KEYWORDS,
+        *(f"{name}(" for name in (*aggregate_names(), *FUNCTIONS) if name.isidentifier()),
+    }
     for place in job.places:
         words |= {place.name, place.time(), *(place.stream().schema.names)}
     return sorted(words, key=str.lower)
@@ -117,7 +121,7 @@ class Shell:
             action()
         except ThalwegError as error:
             message = str(error).partition("\n  at ")[0]
-            self.out.print(message, style="red", markup=False, highlight=False)
+            self.out.print(printable(message), style="red", markup=False, highlight=False)
 
     def _query(self, text: str) -> None:
         play(self.job, self.job.query(text), self.out, most=self.most)

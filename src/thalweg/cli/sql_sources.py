@@ -1,7 +1,7 @@
 """Streams of a query on the command line: `--source "Main=packets time=ts disorder='1 min'
 late=drop"`.
 
-The place is a folder of files, one file, or the word `generator`. What follows are arguments of
+The place is a folder of files, one file, a glob, or the word `generator`. What follows are arguments of
 `from_files` or `from_generator`; without `time=` the column `ts` is the time, or the only column of
 time stamps.
 """
@@ -11,30 +11,20 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.ipc
-import pyarrow.json
-import pyarrow.parquet as pq
 
 import thalweg as tw
 from thalweg.errors import InputError, PlanError, did_you_mean
+from thalweg.io.discovery import Discovered, discover, require_time
 from thalweg.model.clocks import clock_type
 from thalweg.plan.nodes import Source
 
 __all__ = ["Place", "parse_source"]
 
 GENERATOR = "generator"
-_FORMATS = {
-    ".parquet": "parquet",
-    ".arrow": "arrow",
-    ".csv": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-}
 _ADMISSION = ("disorder", "late", "period", "partition")
 _FILES = ("time", "end", "duration", "format", "files_per_batch", *_ADMISSION)
 _NUMBERS = (
@@ -67,37 +57,20 @@ class Place:
     def is_generator(self) -> bool:
         return self.path == GENERATOR
 
-    def files(self) -> list[Path]:
-        """The files that are there, oldest name first."""
-        path = Path(self.path)
-        if path.is_file():
-            return [path]
-        suffixes = [
-            suffix for suffix, name in _FORMATS.items() if name == self.options.get("format", name)
-        ]
-        found = sorted(
-            file
-            for file in path.glob("*")
-            if file.suffix in suffixes and not file.name.startswith(("_", "."))
-        )
-        if not found:
-            raise InputError(
-                f"source {self.name}: there are no files in {self.path} ({', '.join(sorted(set(_FORMATS.values())))})."
+    @cached_property
+    def found(self) -> Discovered:
+        """The files that are there, and how they are read."""
+        try:
+            return discover(
+                self.path,
+                format=self.options.get("format"),
+                times=(self.options.get("time", "ts"), self.options.get("end")),
             )
-        return found
-
-    @property
-    def format(self) -> str:
-        first = self.files()[0]
-        chosen = self.options.get("format") or _FORMATS.get(first.suffix)
-        if chosen is None:
-            raise InputError(
-                f"source {self.name}: the format of {first.name} is unknown; say format=parquet, arrow, csv or json."
-            )
-        return str(chosen)
+        except InputError as reason:
+            raise InputError(f"source {self.name}: {reason}") from reason
 
     def schema(self) -> pa.Schema:
-        return _read(self.files()[0], self.format).schema
+        return self.found.schema
 
     def time(self) -> str:
         """The column with the time."""
@@ -117,6 +90,7 @@ class Place:
             raise PlanError(
                 f"source {self.name}: which column is the time? Say time=, one of {', '.join(schema.names)}."
             )
+        require_time(schema, found, f"source {self.name}")
         return str(found)
 
     # -------------------------------------------------------------------------------------------------
@@ -127,12 +101,7 @@ class Place:
 
         if self.is_generator:
             return spark.from_generator(name=self.name, **self.options)
-        options = {"disorder": 0, **self.options, "time": self.time(), "format": self.format}
-        path = Path(self.path)
-        if path.is_file():
-            raise PlanError(
-                f"source {self.name}: on Spark a source is a folder of files; {path.name} is a file. Add --in-process, or name its folder."
-            )
+        options = {"disorder": 0, **self.options, "time": self.time()}
         return spark.from_files(self.path, name=self.name, finish=not follow, **options)
 
     def stream(self) -> tw.Stream:
@@ -163,8 +132,7 @@ class Place:
         if self.is_generator:
             yield from self._made()
             return
-        for file in self.files():
-            table = _read(file, self.format)
+        for table in self.found.read():
             made = tw.events(
                 table,
                 self.time(),
@@ -230,14 +198,3 @@ def _value(name: str, key: str, value: str) -> Any:
         return int(value) if key in _NUMBERS else float(value)
     except ValueError:
         raise PlanError(f"--source {name}: {key} is a number; got {value!r}.") from None
-
-
-def _read(file: Path, format_: str) -> pa.Table:
-    if format_ == "parquet":
-        return pq.read_table(file)
-    if format_ == "csv":
-        return pyarrow.csv.read_csv(file)
-    if format_ == "json":
-        return pyarrow.json.read_json(file)
-    with pa.memory_map(str(file)) as mapped:
-        return pyarrow.ipc.open_file(mapped).read_all()

@@ -9,6 +9,7 @@ from rich.text import Text
 from thalweg.cli.sql_run import Look
 from thalweg.model.answers import AnswerRow
 from thalweg.model.clocks import time_value
+from thalweg.model.printing import printable
 from thalweg.model.time import INFINITY, time_us
 
 __all__ = ["show", "sort_key"]
@@ -28,17 +29,17 @@ def show(look: Look, columns: list[str], *, most: int) -> Group:
         table.add_column(name, justify="right", no_wrap=True)
     for name in columns:
         numeric = all(isinstance(row[2][name], (int, float)) for row in rows[:50])
-        table.add_column(name, justify="right" if numeric and rows else "left")
+        head = Text(printable(name))
+        table.add_column(head, justify="right" if numeric and rows else "left")
     latest = sorted(rows, key=sort_key)[-most:]
     settled = None if look.cti is None else time_value(look.cti, look.clock)
     for start, end, payload in latest:
         final = look.cti is not None and look.cti > time_us(start)
-        values = [
-            _time(start),
-            _time(end),
-            *(_value(payload[name]) for name in columns),
-        ]
-        table.add_row(*values, style=None if final or look.ended else "yellow")
+        texts = [_time(start), _time(end), *(_value(payload[name]) for name in columns)]
+        table.add_row(
+            *(Text(printable(text)) for text in texts),
+            style=None if final or look.ended else "yellow",
+        )
     hidden = len(rows) - len(latest)
     more = (
         f"the last {len(latest)} of {len(rows):,} answers" if hidden else f"{len(rows):,} answers"

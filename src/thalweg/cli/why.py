@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from thalweg.errors import InputError
+from thalweg.model.printing import printable
 from thalweg.model.time import time_us
 from thalweg.shards.reports import combined_why, read_reports
 
@@ -43,7 +44,7 @@ def why(checkpoint: Path, *, at: str | None, as_json: bool) -> None:
     batch, reports = read_reports(checkpoint)
     told = combined_why(reports, _time(at))
     if not as_json:
-        click.echo(f"as of micro-batch {batch}: {told}")
+        click.echo(printable(f"as of micro-batch {batch}: {told}"))
         return
     waits = [
         {

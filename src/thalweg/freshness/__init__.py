@@ -4,3 +4,18 @@ When updates arrive faster than they can be served, a queue of updates keeps onl
 of each key and decides which key is served next, so that answers lag the input as little as
 possible. It stands before the ingress of a source: what leaves the queue is the source's table.
 """
+
+from thalweg.freshness.durable_queue import Cut, DurableQueue
+from thalweg.freshness.runner import FreshRunner
+from thalweg.freshness.schedules import SCHEDULES
+from thalweg.freshness.update_queue import Admission, QueueStatus, UpdateQueue
+
+__all__ = [
+    "SCHEDULES",
+    "Admission",
+    "Cut",
+    "DurableQueue",
+    "FreshRunner",
+    "QueueStatus",
+    "UpdateQueue",
+]

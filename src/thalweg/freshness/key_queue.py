@@ -68,6 +68,7 @@ class KeyQueue:
         *,
         rates: RateMonitor | None = None,
         costs: CostMonitor | None = None,
+        max_keys: int = 2**31 - 1,
     ) -> None:
         self.memory = memory
         self.rates = rates or RateMonitor()
@@ -78,6 +79,7 @@ class KeyQueue:
             for name, schedule in schedules.items()
         }
         self._main = next(iter(self.readers))
+        self._max_keys = max_keys
         self.size = 0
         self.location = empty
         self._holders = empty
@@ -93,7 +95,7 @@ class KeyQueue:
             self.size = max(self.size, size)
             return
         self.size = size
-        room = max(16, size, 2 * len(self.location))
+        room = max(size, min(max(16, 2 * len(self.location)), self._max_keys))
         self.location = enlarge(self.location, room, -1)
         self._holders = enlarge(self._holders, room, 0)
         self.arrived = enlarge(self.arrived, room, 0)
@@ -193,6 +195,24 @@ class KeyQueue:
         self.location[cells[free]] = -1
         self.memory.remove(locations[free])
         return cells, locations
+
+    def take_cells(self, cells: Ints, now: int) -> None:
+        """Distinct cells that wait leave out of turn, for all readers, as if they were delivered."""
+        for serving in self.readers.values():
+            waiting = cells[serving.schedule.since[cells] != NEVER]
+            serving.ledger.take(waiting, serving.schedule.since[waiting], now)
+            serving.schedule.remove(waiting)
+            serving.taken[waiting] += 1
+            serving.ledger.deliver(waiting, now, serving.schedule.since[waiting])
+        held = cells[self.location[cells] >= 0]
+        self.memory.remove(self.location[held])
+        self.location[held] = -1
+        self._holders[held] = 0
+
+    def restart_measures(self, now: int) -> None:
+        """Averages begin anew at `now`; what waits is as old as it is."""
+        for serving in self.readers.values():
+            serving.ledger.restart(now, serving.schedule.since)
 
     def read(self, count: int, now: int, reader: str | None = None) -> tuple[Ints, Ints]:
         """The next keys, which stay: cells and locations."""

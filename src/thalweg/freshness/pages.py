@@ -63,7 +63,7 @@ class PagedMemory:
     """
 
     def __init__(self, pool: PagePool) -> None:
-        self._pool = pool
+        self.pool = pool
         size = pool.locations
         self._free = np.tile(np.arange(size - 1, -1, -1, dtype=np.int32), (pool.pages, 1))
         """Of each page, a stack of its free locations: `_free[page, : _room[page]]`."""
@@ -77,7 +77,7 @@ class PagedMemory:
     @property
     def free_locations(self) -> int:
         """How many locations can still be given."""
-        return (self._pool.pages - self._pool.lent + self.pages) * self._pool.locations - self.used
+        return (self.pool.pages - self.pool.lent + self.pages) * self.pool.locations - self.used
 
     @property
     def next_available(self) -> tuple[int, int] | None:
@@ -100,7 +100,7 @@ class PagedMemory:
         self.used += 1
         if not room:
             self._leave_page(page)
-        return page * self._pool.locations + int(self._free[page, room])
+        return page * self.pool.locations + int(self._free[page, room])
 
     def add(self, count: int) -> Ints:
         """As many locations as there are, `count` at most."""
@@ -112,7 +112,7 @@ class PagedMemory:
             room = int(self._room[page])
             number = min(room, count)
             offsets = self._free[page, room - number : room][::-1].astype(np.int64)
-            parts.append(page * self._pool.locations + offsets)
+            parts.append(page * self.pool.locations + offsets)
             self._room[page] = room - number
             if number == room:
                 self._leave_page(page)
@@ -121,7 +121,7 @@ class PagedMemory:
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
     def remove_one(self, location: int) -> None:
-        page, offset = divmod(location, self._pool.locations)
+        page, offset = divmod(location, self.pool.locations)
         self._free[page, self._room[page]] = offset
         self._note_removal(page, 1)
         self.used -= 1
@@ -130,7 +130,7 @@ class PagedMemory:
         """Distinct locations that are in use."""
         if not len(locations):
             return
-        pages, offsets = np.divmod(locations, self._pool.locations)
+        pages, offsets = np.divmod(locations, self.pool.locations)
         order = np.argsort(pages, kind="stable")
         bounds = np.flatnonzero(np.diff(pages[order], prepend=-1))
         ends = np.append(bounds[1:], len(order))
@@ -152,12 +152,12 @@ class PagedMemory:
         if self._with_room:
             self._next_page = next(iter(self._with_room))
             return self._next_page
-        page = self._pool.lend()
+        page = self.pool.lend()
         if page < 0:
             return -1
         self.pages += 1
-        self._free[page] = np.arange(self._pool.locations - 1, -1, -1)
-        self._room[page] = self._pool.locations
+        self._free[page] = np.arange(self.pool.locations - 1, -1, -1)
+        self._room[page] = self.pool.locations
         self._with_room[page] = None
         self._next_page = page
         return page
@@ -173,10 +173,10 @@ class PagedMemory:
         room = int(self._room[page]) + count
         self._room[page] = room
         self._note_room(page)
-        if room == self._pool.locations:
+        if room == self.pool.locations:
             del self._with_room[page]
             self._room[page] = 0
             if self._next_page == page:
                 self._next_page = -1
-            self._pool.give_back(page)
+            self.pool.give_back(page)
             self.pages -= 1

@@ -7,7 +7,8 @@ last, divided by the time since then. So a key that changes its pace is known at
 updates instead of decaying weights makes the estimate a function of whole numbers: a batch leads
 to the same bits as its rows one by one.
 
-A key that has updated only once has no rate of its own; it is taken to be an average key.
+A few updates say little about a rate, and the first one says nothing: an estimate is made as if
+`PRIOR` more updates had come at the mean rate of all keys. A key that is new is an average key.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from thalweg.freshness.arrivals import Arrivals
 __all__ = ["CLASSES", "CostMonitor", "RateMonitor", "class_of", "class_rates", "classes_of"]
 
 CLASSES = 128
+PRIOR = 4.0
 _HALF_POWER = math.sqrt(0.5)
 _ZERO_CLASS = 126
 """The class of rates in [sqrt(1/2), 1) updates a tick."""
@@ -32,7 +34,7 @@ class RateMonitor:
     >>> monitor = RateMonitor(memory=2)
     >>> monitor.grow(1)
     >>> [round(monitor.arrive_one(0, t), 3) for t in (0, 10, 20, 30, 32, 34, 36, 38)]
-    [1.0, 0.1, 0.1, 0.1, 0.125, 0.214, 0.25, 0.5]
+    [1.0, 0.167, 0.129, 0.117, 0.139, 0.191, 0.219, 0.28]
     """
 
     def __init__(self, memory: int = 64) -> None:
@@ -58,12 +60,12 @@ class RateMonitor:
         if anchor == NEVER:
             self.known += 1
             self._anchor[cell] = time
-            return self.updates / (float(self.known) * max(time - self.began, 1))
+            return _estimate_one(0, 0, self._mean_gap(time))
         older, count = int(self._older_anchor[cell]), int(self._count[cell]) + 1
         if older == NEVER:
-            rate = count / float(max(time - anchor, 1))
+            rate = _estimate_one(count, time - anchor, self._mean_gap(time))
         else:
-            rate = (count + self.memory) / float(max(time - older, 1))
+            rate = _estimate_one(count + self.memory, time - older, self._mean_gap(time))
         if count == self.memory:
             self._older_anchor[cell], self._anchor[cell], self._count[cell] = anchor, time, 0
         else:
@@ -79,11 +81,12 @@ class RateMonitor:
             self.began = int(batch.times[0])
         cells, times = batch.distinct, batch.times[batch.first]
         new = self._anchor[cells] == NEVER
-        rates = self._rates(cells, times, 1)
-        known = self.known + np.cumsum(new)
-        elapsed = np.maximum(times - self.began, 1)
-        rates[new] = (self.updates + batch.first[new] + 1) / (
-            known[new].astype(np.float64) * elapsed[new]
+        known: Ints = self.known + np.cumsum(new)
+        count, span = self._measured(cells, times)
+        rates = _estimate(
+            np.where(new, 0, count + 1),
+            np.where(new, 0, span),
+            self._mean_gaps(times, self.updates + batch.first + 1, known),
         )
         self.updates += len(batch.cells)
         self.known = int(known[-1])
@@ -98,6 +101,8 @@ class RateMonitor:
         """
         if not len(batch.cells):
             return np.empty(0)
+        if self.began == NEVER:
+            self.began = int(batch.times[0])
         memory, cells, times = self.memory, batch.cells, batch.times
         anchor, older = self._anchor[cells], self._older_anchor[cells]
         new = anchor == NEVER
@@ -113,31 +118,32 @@ class RateMonitor:
             begin = np.concatenate([[0], np.cumsum(batch.counts)[:-1]])[batch.group[far]]
             rank = (turns[far] - 1) * memory - self._count[cells[far]] - 1 + new[far]
             base[far] = times[order[begin + rank]]
-        rates: Floats = count / np.maximum(times - base, 1).astype(np.float64)
-        first = new & (batch.rank == 0)
-        began = self.began if self.began != NEVER else int(times[0])
-        known = self.known + np.cumsum(first)
-        rows = self.updates + 1 + np.arange(len(cells))
-        prior = rows / (known.astype(np.float64) * np.maximum(times - began, 1))
-        return np.where(first, prior, rates)
+        known = self.known + np.cumsum(new & (batch.rank == 0))
+        updates = self.updates + 1 + np.arange(len(cells))
+        return _estimate(count, times - base, self._mean_gaps(times, updates, known))
 
     def rates(self, cells: Ints, time: int) -> Floats:
-        """Rates at `time`, between updates."""
-        rates = self._rates(cells, np.full(len(cells), time, np.int64), 0)
-        single = (self._older_anchor[cells] == NEVER) & (self._count[cells] == 0)
-        rates[single] = self.mean_rate(time)
-        return rates
+        """Rates of known keys at `time`, between updates."""
+        if not self.updates:
+            return np.zeros(len(cells))
+        times = np.full(len(cells), time, np.int64)
+        count, span = self._measured(cells, times)
+        return _estimate(count, span, np.full(len(cells), self._mean_gap(time)))
 
-    def mean_rate(self, time: int) -> float:
-        return self.updates / (float(max(self.known, 1)) * max(time - self.began, 1))
-
-    def _rates(self, cells: Ints, times: Ints, more: int) -> Floats:
+    def _measured(self, cells: Ints, times: Ints) -> tuple[Ints, Ints]:
+        """Updates since the anchor before last, and the time since then."""
         older = self._older_anchor[cells]
         full = older != NEVER
-        count = self._count[cells] + more + np.where(full, self.memory, 0)
-        base = np.where(full, older, self._anchor[cells])
-        rates: Floats = count / np.maximum(times - base, 1).astype(np.float64)
-        return rates
+        count = self._count[cells] + np.where(full, self.memory, 0)
+        return count, times - np.where(full, older, self._anchor[cells])
+
+    def _mean_gap(self, time: int) -> float:
+        """The mean time between updates of one key."""
+        return float(self.known) * max(time - self.began, 1) / max(self.updates, 1)
+
+    def _mean_gaps(self, times: Ints, updates: Ints, known: Ints) -> Floats:
+        gaps: Floats = known.astype(np.float64) * np.maximum(times - self.began, 1) / updates
+        return gaps
 
     def _count_updates(self, batch: Arrivals, new: Mask) -> None:
         """Move counts and anchors on: what passes a multiple of `memory` sets an anchor there."""
@@ -163,6 +169,15 @@ class RateMonitor:
             inside, batch.times[rows[np.maximum(older, 0)]], self._anchor[at]
         )
         self._anchor[at] = batch.times[rows[newest]]
+
+
+def _estimate_one(count: int, span: int, mean_gap: float) -> float:
+    return (count + PRIOR) / (span + PRIOR * mean_gap)
+
+
+def _estimate(count: Ints, span: Ints, mean_gaps: Floats) -> Floats:
+    rates: Floats = (count + PRIOR) / (span + PRIOR * mean_gaps)
+    return rates
 
 
 def class_of(rate: float) -> int:

@@ -274,10 +274,12 @@ class _SeveralLines(Schedule):
     def __init__(self, classes: int) -> None:
         super().__init__()
         self._lines: list[Line | None] = [None] * classes
-        self._heads = np.full(classes, -1, np.int64)
-        self._head_since = np.zeros(classes, np.int64)
+        self._heads: list[int] = [-1] * classes
+        self._filled = np.empty(0, np.int64)
+        """The classes whose lines are not empty, ascending; and since when their heads wait."""
+        self._filled_since = np.empty(0, np.int64)
         self._shown = 0
-        """The class of the cell that `next_cell` has shown."""
+        """The position in `_filled` of the cell that `next_cell` has shown."""
 
     @abstractmethod
     def _classify(self, cells: Ints, rates: Floats) -> Ints: ...
@@ -299,7 +301,7 @@ class _SeveralLines(Schedule):
         for begin, end in zip(bounds, [*bounds[1:], len(order)], strict=True):
             number = int(classes[order[begin]])
             self._line(number).push(cells[order[begin:end]])
-            self._update_head(number)
+        self._find_heads()
 
     def _line_up_one(
         self,
@@ -314,39 +316,37 @@ class _SeveralLines(Schedule):
             number = self._classify_one(cell, rate)
             self._line(number).push_one(cell)
             if self._heads[number] < 0:
-                self._heads[number] = cell
-                self._head_since[number] = self.since[cell]
+                self._find_heads()
 
     def peek(self, count: int, now: int) -> Ints:
-        if count <= 0:
+        if count <= 0 or not len(self._filled):
             return np.empty(0, np.int64)
-        parts, classes = [], []
-        for number in np.flatnonzero(self._heads >= 0).tolist():
-            part = self._line(number).first(count)
-            parts.append(part)
-            classes.append(np.full(len(part), number))
-        if not parts:
-            return np.empty(0, np.int64)
+        parts = [self._line(number).first(count) for number in self._filled.tolist()]
+        classes = np.repeat(self._filled, [len(part) for part in parts])
         cells = np.concatenate(parts)
-        urgency = self._urgency(np.concatenate(classes), now - self.since[cells])
+        urgency = self._urgency(classes, now - self.since[cells])
         return cells[np.argsort(-urgency, kind="stable")[:count]]
 
     def remove(self, cells: Ints) -> None:
         super().remove(cells)
-        for number in np.flatnonzero(self._heads >= 0).tolist():
-            self._update_head(number)
+        self._find_heads()
 
     def next_cell(self, now: int) -> int:
-        classes = np.flatnonzero(self._heads >= 0)
-        if not len(classes):
+        if not len(self._filled):
             return -1
-        best = int(self._urgency(classes, now - self._head_since[classes]).argmax())
-        self._shown = int(classes[best])
-        return int(self._heads[self._shown])
+        self._shown = int(self._urgency(self._filled, now - self._filled_since).argmax())
+        return self._heads[int(self._filled[self._shown])]
 
     def remove_next(self, cell: int) -> None:
         super().remove_next(cell)
-        self._update_head(self._shown)
+        number = int(self._filled[self._shown])
+        head = self._line(number).head()
+        self._heads[number] = head
+        if head >= 0:
+            self._filled_since[self._shown] = self.since[head]
+        else:
+            self._filled = np.delete(self._filled, self._shown)
+            self._filled_since = np.delete(self._filled_since, self._shown)
 
     def _line(self, number: int) -> Line:
         line = self._lines[number]
@@ -354,11 +354,11 @@ class _SeveralLines(Schedule):
             line = self._lines[number] = Line(self._places)
         return line
 
-    def _update_head(self, number: int) -> None:
-        head = self._line(number).head()
-        self._heads[number] = head
-        if head >= 0:
-            self._head_since[number] = self.since[head]
+    def _find_heads(self) -> None:
+        self._heads = [-1 if line is None else line.head() for line in self._lines]
+        heads = np.array(self._heads)
+        self._filled = np.flatnonzero(heads >= 0)
+        self._filled_since = self.since[heads[self._filled]]
 
 
 class GainSchedule(_SeveralLines):

@@ -14,15 +14,19 @@ from typing import Protocol
 import numpy as np
 
 from thalweg.freshness._arrays import Floats, Ints
+from thalweg.freshness.window_queue import Step
 
 __all__ = [
+    "Answer",
     "Served",
     "ServedQueue",
+    "SteppedQueue",
     "Workload",
     "bursty_times",
     "poisson_times",
     "regular_times",
     "run",
+    "run_windows",
     "zipf_shares",
 ]
 
@@ -108,6 +112,76 @@ class Served:
     taken: list[int]
     delivered: list[int]
     values: list[int]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The result of one window: its key, start, the rows it was made of, when it was delivered."""
+
+    key: int
+    window: int
+    rows: tuple[int, ...]
+    delivered: int
+
+
+class SteppedQueue(Protocol):
+    """A queue that hands out rows of windows; `WindowQueue` and the baselines are such."""
+
+    def arrive_one(self, cell: int, time: int, now: int, number: int) -> object: ...
+
+    def next_step(self, now: int) -> Step | None: ...
+
+    def deliver_one(self, cell: int, now: int) -> None: ...
+
+
+def run_windows(
+    queue: SteppedQueue,
+    load: Workload,
+    source_times: Ints,
+    row_cost: int,
+    *,
+    until: int,
+    at: Callable[[int], None] | None = None,
+) -> list[Answer]:
+    """One server takes rows of windows, each of which costs `row_cost`. Row i of the load has the
+    source time `source_times[i]`. `at` is called with each moment at which something happens, after
+    it has happened."""
+    answers: list[Answer] = []
+    open_rows: dict[int, list[int]] = {}
+    times, keys = load.times.tolist(), load.keys.tolist()
+    source = source_times.tolist()
+    fed, now = 0, 0
+    while True:
+        while fed < len(times) and times[fed] <= now:
+            queue.arrive_one(keys[fed], source[fed], times[fed], fed)
+            fed += 1
+        step = queue.next_step(now)
+        if at is not None:
+            at(now)
+        if step is None:
+            if fed == len(times) or times[fed] >= until:
+                break
+            now = times[fed]
+            continue
+        if step.number >= 0:
+            rows = open_rows.setdefault(step.cell, [])
+            rows.append(step.number)
+            end = now + row_cost
+            if end >= until:
+                break
+            while fed < len(times) and times[fed] <= end:
+                queue.arrive_one(keys[fed], source[fed], times[fed], fed)
+                if at is not None and times[fed] < end:
+                    at(times[fed])
+                fed += 1
+            now = end
+        if step.completes:
+            queue.deliver_one(step.cell, now)
+            answers.append(Answer(step.cell, step.window, tuple(open_rows.pop(step.cell, ())), now))
+    while fed < len(times) and times[fed] < until:
+        queue.arrive_one(keys[fed], source[fed], times[fed], fed)
+        fed += 1
+    return answers
 
 
 def run(

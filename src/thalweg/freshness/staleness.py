@@ -118,6 +118,18 @@ class StalenessLedger:
         self._since[cell] = since
         self._from[cell] = NEVER if since == NEVER else now
 
+    def restart(self, now: int, since: Ints) -> None:
+        """All areas are zero at `now`; `since` as in the schedule."""
+        self._area[:] = 0
+        self._from[self._since != NEVER] = now
+        self._queue_area = np.zeros_like(self._queue_area)
+        self._queue_area = -self.queue_area(now, since)
+        self.longest_wait = 0
+
+    def withdraw_one(self, cell: int) -> None:
+        """What was taken will not be delivered; the key stays as stale as it is."""
+        self._in_process[cell] -= 1
+
     def pending_since(self) -> Ints:
         """Arrival of the oldest pending update of each cell, NEVER where nothing is pending."""
         return self._since.copy()

@@ -27,7 +27,7 @@ from thalweg.model.elements import Adjust, Cti, Element, Insert
 from thalweg.model.rows import Bools
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Duration, Times, duration_us
 
-__all__ = ["Feed", "Frame", "Input", "TimeColumns", "batches_from", "events"]
+__all__ = ["Feed", "Frame", "Input", "TimeColumns", "batches_from", "events", "without_bad_times"]
 
 Frame: TypeAlias = Any
 """An Arrow table, or anything that shows its columns to Arrow; a list of dictionaries."""
@@ -158,17 +158,7 @@ def events(
     for name in (start, end):
         if name is not None and name not in table.schema.names:
             raise UnknownColumnError(name, table.schema.names, "events")
-    starts = _ticks(table, start, infinite=False)
-    if end is not None:
-        ends = _ticks(table, end, infinite=True)
-    else:
-        ends = starts + duration_us(
-            duration
-        )  # two times of the clock add up to less than int64 holds
-        _refuse(
-            (ends <= MIN_TIME) | (ends >= MAX_TIME),
-            lambda at: f"the end {ends[at]} is outside the range of the clock",
-        )
+    starts, ends = _lifetimes(table, start, end, duration_us(duration), _refuse)
     names = [n for n in table.schema.names if keep_times or n not in (start, end)]
     return pa.Table.from_arrays(
         [pa.array(starts), pa.array(ends), *(table.column(n) for n in names)],
@@ -176,11 +166,62 @@ def events(
     )
 
 
+def without_bad_times(
+    table: pa.Table, start: str, end: str | None, *, duration: Duration
+) -> tuple[pa.Table, dict[int, str]]:
+    """The rows whose times `events` takes, and by number those it refuses, with the reason.
+
+    >>> kept, bad = without_bad_times(pa.table({"ts": [3, None, 5]}), "ts", None, duration=1)
+    >>> kept["ts"].to_pylist(), bad
+    ([3, 5], {1: "the time 'ts' is null"})
+    """
+    reasons: dict[int, str] = {}
+
+    def note(bad: Bools, why: Why) -> None:
+        for at in np.flatnonzero(bad).tolist():
+            reasons.setdefault(at, why(at))
+
+    if any(name is not None and name not in table.schema.names for name in (start, end)):
+        return table, {}  # a column that is not there is told of by `events`
+    with np.errstate(invalid="ignore"):
+        _lifetimes(table, start, end, duration_us(duration), note)
+    if not reasons:
+        return table, {}
+    kept = np.ones(len(table), np.bool_)
+    kept[list(reasons)] = False
+    return table.filter(pa.array(kept)), dict(sorted(reasons.items()))
+
+
+Why: TypeAlias = Callable[[int], str]
+Refuse: TypeAlias = Callable[[Bools, Why], None]
+
+
+def _lifetimes(
+    table: pa.Table, start: str, end: str | None, duration: int, refuse: Refuse
+) -> tuple[Times, Times]:
+    """The start and the end of each row; `refuse` is called with those that have none."""
+    starts = _ticks(table, start, refuse, infinite=False)
+    if end is not None:
+        return starts, _ticks(table, end, refuse, infinite=True)
+    ends = starts + duration  # two times of the clock add up to less than int64 holds
+    refuse(
+        (ends <= MIN_TIME) | (ends >= MAX_TIME),
+        lambda at: f"the end {ends[at]} is outside the range of the clock",
+    )
+    return starts, ends
+
+
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
-def _ticks(table: pa.Table, name: str, *, infinite: bool) -> Times:
+def _ticks(table: pa.Table, name: str, refuse: Refuse, *, infinite: bool) -> Times:
     column = table.column(name)
+    if pa.types.is_date(column.type):
+        column = (
+            column.cast(pa.timestamp("s"))
+            if column.type == pa.date32()
+            else column.cast(pa.timestamp("ms"))
+        )
     kind = column.type
     if not (pa.types.is_timestamp(kind) or pa.types.is_floating(kind) or pa.types.is_integer(kind)):
         raise TimeRangeError(
@@ -189,16 +230,16 @@ def _ticks(table: pa.Table, name: str, *, infinite: bool) -> Times:
     null: Bools | None = column.is_null().to_numpy() if column.null_count else None
     if null is not None:
         if not infinite:
-            _refuse(null, lambda _: f"the time {name!r} is null")
+            refuse(null, lambda _: f"the time {name!r} is null")
         column = column.fill_null(pa.scalar(0, kind))
     if pa.types.is_timestamp(kind):
-        ticks = _from_timestamps(column.cast(pa.int64()).to_numpy(), kind.unit, name)
+        ticks = _from_timestamps(column.cast(pa.int64()).to_numpy(), kind.unit, name, refuse)
     elif pa.types.is_floating(kind):
-        ticks = _from_floats(column.cast(pa.float64()).to_numpy(), name)
+        ticks = _from_floats(column.cast(pa.float64()).to_numpy(), name, refuse)
     else:
         values = column.to_numpy()
         if values.dtype == np.uint64:
-            _refuse(
+            refuse(
                 values > INFINITY,
                 lambda at: f"the time {name!r} is {values[at]}, outside the range of the clock",
             )
@@ -206,42 +247,42 @@ def _ticks(table: pa.Table, name: str, *, infinite: bool) -> Times:
     outside = (ticks <= MIN_TIME) | (ticks >= MAX_TIME)
     if infinite:
         outside &= ticks != INFINITY
-    _refuse(outside, lambda at: f"the time {name!r} is {ticks[at]}, outside the range of the clock")
+    refuse(outside, lambda at: f"the time {name!r} is {ticks[at]}, outside the range of the clock")
     return ticks if null is None else np.where(null, INFINITY, ticks)
 
 
-def _from_timestamps(values: Times, unit: str, name: str) -> Times:
+def _from_timestamps(values: Times, unit: str, name: str, refuse: Refuse) -> Times:
     if unit == "ns":
-        _refuse(
+        refuse(
             values % 1_000 != 0,
             lambda at: f"the time {name!r} is {values[at]} ns, not a whole number of microseconds",
         )
         return values // 1_000
     scale = _MICROSECONDS[unit]
     limit = MAX_TIME // scale
-    _refuse(
+    refuse(
         (values < -limit) | (values > limit),
         lambda at: f"the time {name!r} is {values[at]} {unit}, outside the range of the clock",
     )
     return values * scale
 
 
-def _from_floats(values: npt.NDArray[np.float64], name: str) -> Times:
-    _refuse(
+def _from_floats(values: npt.NDArray[np.float64], name: str, refuse: Refuse) -> Times:
+    refuse(
         ~np.isfinite(values), lambda at: f"the time {name!r} is {values[at]}, not a finite number"
     )
-    _refuse(
+    refuse(
         np.abs(values) >= MAX_TIME,
         lambda at: f"the time {name!r} is {values[at]}, outside the range of the clock",
     )
-    _refuse(
+    refuse(
         values != np.floor(values),
         lambda at: f"the time {name!r} is {values[at]}, not a whole number of ticks",
     )
     return values.astype(np.int64)
 
 
-def _refuse(bad: Bools, why: Callable[[int], str]) -> None:
+def _refuse(bad: Bools, why: Why) -> None:
     if bad.any():
         at = int(np.argmax(bad))
         raise TimeRangeError(f"events, row {at}: {why(at)}.")

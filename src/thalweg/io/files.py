@@ -1,212 +1,225 @@
-"""Files of events in a directory as a source: Parquet, Arrow, CSV and JSON lines, read as Arrow
-with ingest fused in.
+"""Reading files of events: Parquet, Arrow, CSV and JSON lines, as tables in pieces.
 
-Files are numbered in the order in which they are found (oldest first, then by name) and that order
-is written to a log in the checkpoint, so that a restart reads the same files again. A file counts
-once it is whole: names that begin with `_` or `.` or end in `.tmp` are left alone, and so is a file
-whose format has an end mark that is not there yet. Writers of CSV and JSON lines should write under
-another name and rename.
-
-A file that cannot be read ends the query. Start again when it is repaired, or renamed to begin with
-`_`: then the query goes on without its rows. A file that is just gone is an error, so that no row
-is lost unseen. Of CSV and JSON lines, single records that cannot be read may be passed over: they
-become dead letters.
+What a file holds is not trusted. Arrow files are checked in full before anything walks their
+buffers, the checksums of Parquet pages are compared where a file has them, and text is measured
+before it is parsed. A file that cannot be read is an `InputError` that names it. Start again when it
+is repaired, or renamed to begin with `_`: then the query goes on without its rows. A file that is
+just gone is an error, so that no row is lost unseen. Of CSV and JSON lines, single records that
+cannot be read may be passed over: they become dead letters.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
-from thalweg.errors import InputError, StateError
-from thalweg.io.records import DeadLetters, parse_text, readable_records
+from thalweg.errors import InputError, SchemaChangeError
+from thalweg.io.dead_letters import DeadLetters
+from thalweg.io.listing import FilePlace, Found
+from thalweg.io.partitions import Partitions
+from thalweg.io.sieve import readable_records
+from thalweg.io.text import NULLS, parse_text, plain_text
 
-__all__ = ["FORMATS", "FileLog", "read_file", "whole_files"]
+__all__ = ["FileForm", "aside", "file_schema", "read_file"]
 
-FORMATS = ("parquet", "arrow", "csv", "json", "elements")
 _CHUNK_ROWS = 1_000_000
-_ENDS = {"parquet": b"PAR1", "arrow": b"ARROW1", "elements": b"ARROW1"}
+_SAMPLE = 64 << 20
+"""Bytes of text that are looked at for the types of columns."""
+_DEEPEST_TYPE = 50
+"""Levels of lists and structs in a column."""
 
 
-@dataclass(slots=True)
-class FileLog:
-    """The files found so far, in order. Each line of the log carries a digest of all lines before
-    it."""
+@dataclass(frozen=True)
+class FileForm:
+    """How the files of a source are read. `columns` are the columns that the files have; None: as
+    each file says."""
 
-    folder: Path
     format: str
-    log: Path
-    names: list[str]
-    digest: str
-
-    @classmethod
-    def open(cls, folder: Path, format_: str, log: Path) -> FileLog:
-        names: list[str] = []
-        digest = ""
-        if log.exists():
-            lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
-            for number, line in enumerate(lines if lines[-1] else lines[:-1]):
-                try:
-                    entry = json.loads(line)
-                    name, found = entry["name"], entry["digest"]
-                except (ValueError, KeyError, TypeError):
-                    raise StateError(
-                        f"{log.name}, line {number}: the log of files is damaged; restore the checkpoint."
-                    ) from None
-                digest = _chain(digest, name)
-                if (
-                    digest != found or line is lines[-1]
-                ):  # the log is replaced as a whole: one that is cut off is damaged too
-                    raise StateError(
-                        f"{log.name}, line {number}: the log of files was changed; restore the checkpoint."
-                    )
-                names.append(name)
-        return cls(folder, format_, log, names, digest)
-
-    def look(self, limit: int | None = None, *, since: int = 0) -> int:
-        """Look for new files and note them; how many are known, at most `limit` more than
-        `since`."""
-        known = set(self.names)
-        fresh = whole_files(self.folder, self.format, but=known)
-        if fresh:
-            fresh.sort(key=lambda path: (path.stat().st_mtime_ns, path.name))
-            self._note([path.name for path in fresh])
-        return len(self.names) if limit is None else min(len(self.names), since + limit)
-
-    def _note(self, names: list[str]) -> None:
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        lines = []
-        for name in names:
-            self.digest = _chain(self.digest, name)
-            lines.append(json.dumps({"name": name, "digest": self.digest}))
-        whole = "".join(f"{line}\n" for line in lines)
-        kept = "".join(f"{json.dumps({'name': n, 'digest': d})}\n" for n, d in self._noted())
-        temporary = self.log.with_suffix(".tmp")
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(kept + whole)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self.log)
-        self.names += names
-
-    def _noted(self) -> Iterator[tuple[str, str]]:
-        digest = ""
-        for name in self.names:
-            digest = _chain(digest, name)
-            yield name, digest
-
-
-def _chain(digest: str, name: str) -> str:
-    return hashlib.sha256(f"{digest}\n{name}".encode()).hexdigest()[:16]
-
-
-def whole_files(folder: Path, format_: str, *, but: Collection[str] = ()) -> list[Path]:
-    """The files that can be read, in no order."""
-    return [path for path in _listing(folder) if path.name not in but and _is_whole(path, format_)]
-
-
-def _listing(folder: Path) -> list[Path]:
-    if not folder.is_dir():
-        raise InputError(f"there is no folder {folder}.")
-    names = [
-        entry
-        for entry in folder.iterdir()
-        if not entry.name.startswith(("_", ".")) and not entry.name.endswith((".tmp", ".crc"))
-    ]
-    return [entry for entry in names if entry.is_file()]
-
-
-def _is_whole(path: Path, format_: str) -> bool:
-    mark = _ENDS.get(format_)
-    try:
-        size = path.stat().st_size
-        if not size:
-            return False
-        with path.open("rb") as file:
-            file.seek(-min(size, 8), os.SEEK_END)
-            tail = file.read()
-    except OSError:
-        return False
-    return tail.endswith(mark) if mark is not None else tail.endswith(b"\n")
+    columns: pa.Schema | None = None
+    nulls: tuple[str, ...] = NULLS
+    partitions: Partitions = Partitions()
 
 
 def read_file(
-    path: Path,
-    format_: str,
-    columns: list[str] | None,
-    schema: pa.Schema | None,
+    place: FilePlace,
+    name: str,
+    form: FileForm,
+    columns: Sequence[str] | None = None,
+    *,
+    found: Found | None = None,
     letters: DeadLetters | None = None,
 ) -> Iterator[pa.Table]:
     """The rows of a file in pieces; an unreadable file is an error that names it. One that was set
     aside has none.
 
+    `found` is the file as it was when it was noted: what was appended to text since is not read.
     With `letters`, records of CSV and JSON lines that cannot be read are passed over and noted
     there.
     """
-    if not path.exists() and path.with_name(f"_{path.name}").exists():
+    if _is_set_aside(place, name):
         return
+    shown = place.shown(name)
     try:
-        if format_ == "parquet":
-            yield from _parquet(path, columns)
-            return
-        if format_ in ("arrow", "elements"):
-            with pa.OSFile(str(path)) as source:
-                table = pa.ipc.open_file(source).read_all()
+        size = _size(place, found)
+        job = _Job(place.files, place.path_of(name), shown, form, columns, size, letters)
+        for piece in _FORMATS[form.format](job):
+            yield form.partitions.added(piece, name, columns)
+    except (pa.ArrowException, OSError, ValueError, MemoryError, RecursionError) as reason:
+        raise unreadable(shown, form.format, reason) from reason
+
+
+def file_schema(place: FilePlace, name: str, form: FileForm) -> pa.Schema:
+    """The columns of a file, as it says them itself."""
+    shown = place.shown(name)
+    try:
+        with place.files.open_input_file(place.path_of(name)) as source:
+            if form.format == "parquet":
+                return pq.ParquetFile(source).schema_arrow
+            if form.format in ("arrow", "elements"):
+                return pa.ipc.open_file(source).schema
+            data = plain_text(source.read())
+        if len(data) > _SAMPLE:
+            data = data[: data.rfind(b"\n", 0, _SAMPLE) + 1] or data
+        return parse_text(data, form.format, None, form.nulls).schema
+    except (pa.ArrowException, OSError, ValueError) as reason:
+        raise unreadable(shown, form.format, reason) from reason
+
+
+def unreadable(shown: str, format_: str, reason: BaseException) -> InputError:
+    """What is said of a file that cannot be read."""
+    said = str(reason).strip().split("\n")[0].rstrip(".") or type(reason).__name__
+    return InputError(
+        f"the file {shown} cannot be read as {format_}: {said}. "
+        f"Repair it, or rename it to {aside(shown)} to go on without it, and start again."
+    )
+
+
+def aside(name: str) -> str:
+    """The name under which a file is no input any more.
+
+    >>> aside("day=1/a.csv")
+    'day=1/_a.csv'
+    """
+    folder, slash, file = name.rpartition("/")
+    return f"{folder}{slash}_{file}"
+
+
+def _is_set_aside(place: FilePlace, name: str) -> bool:
+    if not name:
+        return False
+    here, there = place.files.get_file_info([place.path_of(name), place.path_of(aside(name))])
+    return bool(here.type == pa.fs.FileType.NotFound and there.type == pa.fs.FileType.File)
+
+
+def _size(place: FilePlace, found: Found | None) -> int | None:
+    """How much of a file is read: what was there when it was found, if it was only appended to.
+    One that was repaired since is read whole."""
+    if found is None or not found.tail:
+        return None
+    now = place.files.get_file_info(place.path_of(found.name)).size
+    if now is None or now < found.size or place.tail_of(found.name, found.size) != found.tail:
+        return None
+    return found.size
+
+
+@dataclass(frozen=True)
+class _Job:
+    files: pa.fs.FileSystem
+    path: str
+    shown: str
+    form: FileForm
+    columns: Sequence[str] | None
+    size: int | None
+    letters: DeadLetters | None
+
+    def wanted(self, names: list[str]) -> list[str] | None:
+        """The columns to read of a file that has these; None: all."""
+        if self.columns is None:
+            return None
+        wanted = [name for name in self.columns if name not in self.form.partitions.names]
+        for name in wanted:
+            found = names.count(name)
+            if found != 1:
+                said = f"the column {name!r} {found} times" if found else f"no column {name!r}"
+                raise SchemaChangeError(
+                    f"the file {self.shown} has {said}; it has {', '.join(names)}."
+                )
+        return wanted
+
+
+def _parquet(job: _Job) -> Iterator[pa.Table]:
+    with (
+        job.files.open_input_file(job.path) as source,
+        pq.ParquetFile(source, page_checksum_verification=True) as file,
+    ):
+        schema = file.schema_arrow
+        _require_flat(schema)
+        wanted = job.wanted(schema.names)
+        held: list[pa.RecordBatch] = []
+        for batch in file.iter_batches(_CHUNK_ROWS, columns=wanted, use_threads=False):
+            batch.validate(full=True)
+            held.append(batch)
+            if sum(map(len, held)) >= _CHUNK_ROWS:
+                yield _select(pa.Table.from_batches(held), wanted)
+                held = []
+        if held:
+            yield _select(pa.Table.from_batches(held), wanted)
+        elif not file.metadata.num_rows:
+            yield _select(schema.empty_table(), wanted)
+
+
+def _arrow(job: _Job) -> Iterator[pa.Table]:
+    with job.files.open_input_file(job.path) as source:
+        reader = pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(use_threads=False))
+        _require_flat(reader.schema)
+        wanted = job.wanted(reader.schema.names)
+        for number in range(reader.num_record_batches):
+            batch = reader.get_batch(number)
+            batch.validate(full=True)
+            table = _select(pa.Table.from_batches([batch], reader.schema), wanted)
+            for begin in range(0, max(len(table), 1), _CHUNK_ROWS):
+                yield table.slice(begin, _CHUNK_ROWS)
+        if not reader.num_record_batches:
+            yield _select(reader.schema.empty_table(), wanted)
+
+
+def _text(job: _Job) -> Iterator[pa.Table]:
+    with job.files.open_input_file(job.path) as source:
+        data = plain_text(source.read(job.size))
+    form = job.form
+    schema = form.columns
+    if schema is not None:
+        schema = pa.schema([entry for entry in schema if entry.name not in form.partitions.names])
+    try:
+        if schema is not None and not data.strip():
+            table = schema.empty_table()
         else:
-            table = _text(path, format_, schema, letters)
-    except (pa.ArrowException, OSError) as reason:
-        raise InputError(
-            f"the file {path.name} cannot be read as {format_}: {str(reason).rstrip('.')}. "
-            f"Repair it, or rename it to _{path.name} to go on without it, and start again."
-        ) from reason
-    if columns is not None:
-        missing = [name for name in columns if name not in table.schema.names]
-        if missing:
-            raise InputError(
-                f"the file {path.name} has no column {missing[0]!r}; it has {', '.join(table.schema.names)}."
-            )
-        table = table.select(columns)
+            table = parse_text(data, form.format, schema, form.nulls)
+    except pa.ArrowException:
+        if job.letters is None or schema is None:
+            raise
+        table = readable_records(data, form.format, schema, job.letters, job.shown, form.nulls)
+    table = _select(table, job.wanted(table.schema.names))
     for begin in range(0, max(len(table), 1), _CHUNK_ROWS):
         yield table.slice(begin, _CHUNK_ROWS)
 
 
-def _text(
-    path: Path, format_: str, schema: pa.Schema | None, letters: DeadLetters | None
-) -> pa.Table:
-    data = path.read_bytes()
-    try:
-        return parse_text(data, format_, schema)
-    except pa.ArrowException:
-        if letters is None or schema is None:
-            raise
-        return readable_records(data, format_, schema, letters, path.name)
+def _select(table: pa.Table, wanted: list[str] | None) -> pa.Table:
+    return table if wanted is None else table.select(wanted)
 
 
-def _parquet(path: Path, columns: list[str] | None) -> Iterator[pa.Table]:
-    with pq.ParquetFile(path) as file:
-        names = file.schema_arrow.names
-        missing = [name for name in columns or () if name not in names]
-        if missing:
-            raise InputError(
-                f"the file {path.name} has no column {missing[0]!r}; it has {', '.join(names)}."
-            )
-        held: list[pa.Table] = []
-        for group in range(file.num_row_groups):
-            held.append(file.read_row_group(group, columns=columns, use_threads=False))
-            if sum(map(len, held)) >= _CHUNK_ROWS:
-                yield pa.concat_tables(held)
-                held = []
-        if held or not file.num_row_groups:
-            yield (
-                pa.concat_tables(held)
-                if held
-                else file.schema_arrow.empty_table().select(columns or names)
-            )
+_FORMATS = {"parquet": _parquet, "arrow": _arrow, "elements": _arrow, "csv": _text, "json": _text}
+
+
+def _require_flat(schema: pa.Schema) -> None:
+    """Refuse types nested so deep that walking them could end the process."""
+    level: list[pa.DataType] = list(schema.types)
+    for _ in range(_DEEPEST_TYPE):
+        level = [kind.field(at).type for kind in level for at in range(kind.num_fields)]
+        if not level:
+            return
+    raise pa.ArrowInvalid(f"its columns are nested more than {_DEEPEST_TYPE} deep")

@@ -4,153 +4,49 @@ a dead letter.
 With `bad="fail"` the first record that cannot be read is an error, and nothing of the input is
 taken. With `bad="skip"` it is passed over and kept, with its line, its text and the reason: a line
 that is no CSV or JSON, a value that is not of its column's type, a time that is missing or outside
-the range of the clock. All lines are parsed at once; only where that fails, halves are tried, and
-their halves, until the lines that are to blame are found.
+the range of the clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.json
 
-from thalweg.errors import InputError, PlanError, TimeRangeError, UnknownColumnError, did_you_mean
-from thalweg.io.events import events
+from thalweg.errors import InputError, PlanError, UnknownColumnError, did_you_mean
+from thalweg.io.dead_letters import LETTERS, DeadLetters
+from thalweg.io.events import events, without_bad_times
+from thalweg.io.sieve import readable_records
+from thalweg.io.text import NULLS, parse_text, plain_text
 from thalweg.model.time import Duration, duration_us
 
-__all__ = [
-    "BAD",
-    "LETTERS",
-    "DeadLetters",
-    "Records",
-    "parse_text",
-    "readable_records",
-    "records",
-    "require_bad",
-    "sieve",
-    "timed_events",
-]
+__all__ = ["BAD", "LETTERS", "DeadLetters", "Records", "records", "require_bad", "rows_with_times"]
 
 BAD = ("fail", "skip")
-LETTERS = pa.schema(
-    [("where", pa.string()), ("line", pa.int64()), ("text", pa.string()), ("reason", pa.string())]
-)
-"""A dead letter: where it was found, the number of its line or row there, what it says, and why it
-cannot be read."""
-
-T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class DeadLetters:
-    """Records that could not be read: how many, and each with the reason."""
-
-    count: int = 0
-    tables: list[pa.Table] = field(default_factory=list)
-
-    def note(self, where: str, letters: list[tuple[int, str, str]]) -> None:
-        """Letters as (line, text, reason)."""
-        if letters:
-            lines, texts, reasons = (list(column) for column in zip(*letters, strict=True))
-            self.count += len(letters)
-            self.tables.append(
-                pa.table([[where] * len(letters), lines, texts, reasons], schema=LETTERS)
-            )
-
-    def take(self) -> pa.Table:
-        """All letters since the last call."""
-        tables, self.tables = self.tables, []
-        return pa.concat_tables([LETTERS.empty_table(), *tables])
-
-
-def sieve(size: int, attempt: Callable[[int, int], T]) -> tuple[list[T], list[tuple[int, str]]]:
-    """What `attempt(begin, end)` gives for the stretches where it works, and the single places
-    where it does not, with the reason.
-
-    >>> sieve(3, lambda begin, end: pa.array(["1", "x", "3"][begin:end]).cast(pa.int64()).to_pylist())
-    ([[1], [3]], [(1, "Failed to parse string: 'x' as a scalar of type int64")])
-    """
-    good: list[T] = []
-    bad: list[tuple[int, str]] = []
-    stack = [(0, size)]
-    while stack:
-        begin, end = stack.pop()
-        if begin >= end:
-            continue
-        try:
-            good.append(attempt(begin, end))
-        except (pa.ArrowException, TimeRangeError) as reason:
-            if end - begin == 1:
-                bad.append((begin, str(reason).splitlines()[0]))
-            else:
-                middle = (begin + end) // 2
-                stack += [
-                    (middle, end),
-                    (begin, middle),
-                ]  # the first half is tried first: rows keep their order
-    return good, bad
-
-
-def parse_text(data: bytes, format_: str, schema: pa.Schema | None) -> pa.Table:
-    """CSV (with a line of names) or JSON lines as a table; raises what Arrow raises."""
-    if format_ == "csv":
-        types = {f.name: f.type for f in schema} if schema is not None else None
-        # Nothing between two commas is null, whatever else the file holds; two quotes are an empty
-        # text.
-        convert = pyarrow.csv.ConvertOptions(
-            column_types=types, strings_can_be_null=True, quoted_strings_can_be_null=False
-        )
-        return pyarrow.csv.read_csv(pa.BufferReader(data), convert_options=convert)
-    explicit = pyarrow.json.ParseOptions(explicit_schema=schema) if schema is not None else None
-    return pyarrow.json.read_json(pa.BufferReader(data), parse_options=explicit)
-
-
-def readable_records(
-    data: bytes, format_: str, schema: pa.Schema, letters: DeadLetters, where: str
+def rows_with_times(
+    table: pa.Table,
+    start: str,
+    end: str | None,
+    duration: int,
+    letters: DeadLetters,
+    where: str,
 ) -> pa.Table:
-    """The records of a text that can be read, in order; the others become dead letters."""
-    lines = [
-        (number, line) for number, line in enumerate(data.split(b"\n"), start=1) if line.strip()
-    ]
-    head = b""
-    if format_ == "csv" and lines:
-        head = lines.pop(0)[1] + b"\n"
-        missing = [
-            name for name in schema.names if name not in parse_text(head, "csv", None).schema.names
-        ]
-        if missing:
-            raise InputError(f"{where}: there is no column {missing[0]!r} in its first line.")
-
-    def attempt(begin: int, end: int) -> pa.Table:
-        table = parse_text(
-            head + b"\n".join(line for _, line in lines[begin:end]) + b"\n", format_, schema
+    """The rows whose times are times; the others become dead letters."""
+    kept, bad = without_bad_times(table, start, end, duration=duration)
+    if bad:
+        texts = table.take(list(bad)).to_pylist()
+        letters.note(
+            where,
+            [
+                (at, str(text), reason)
+                for (at, reason), text in zip(bad.items(), texts, strict=True)
+            ],
         )
-        return pa.table(
-            [table.column(entry.name).cast(entry.type) for entry in schema], schema=schema
-        )
-
-    good, bad = sieve(len(lines), attempt)
-    letters.note(
-        where,
-        [(lines[at][0], lines[at][1].decode("utf-8", "replace"), reason) for at, reason in bad],
-    )
-    return pa.concat_tables([schema.empty_table(), *good])
-
-
-def timed_events(
-    table: pa.Table, make: Callable[[pa.Table], T], letters: DeadLetters, where: str
-) -> list[T]:
-    """What `make` gives for the rows whose times it takes; the other rows become dead letters."""
-    good, bad = sieve(len(table), lambda begin, end: make(table.slice(begin, end - begin)))
-    letters.note(
-        where, [(at, str(table.slice(at, 1).to_pylist()[0]), reason) for at, reason in bad]
-    )
-    return good
+    return kept
 
 
 class Records:
@@ -179,11 +75,13 @@ class _Form:
     end: str | None
     duration: int
     bad: str
+    nulls: tuple[str, ...]
 
     def tables(self, where: str, data: bytes, letters: DeadLetters) -> Iterator[pa.Table]:
         try:
+            data = plain_text(data)
             table = (
-                parse_text(data, self.format, self.columns)
+                parse_text(data, self.format, self.columns, self.nulls)
                 if data.strip()
                 else self.columns.empty_table()
             )
@@ -192,15 +90,20 @@ class _Form:
                 raise InputError(
                     f"{where} cannot be read as {self.format}: {reason}. bad='skip' passes over such records."
                 ) from reason
-            table = readable_records(data, self.format, self.columns, letters, where)
+            table = readable_records(data, self.format, self.columns, letters, where, self.nulls)
+        missing = [name for name in self.columns.names if table.schema.names.count(name) != 1]
+        if missing:
+            times = table.schema.names.count(missing[0])
+            said = (
+                f"has the column {missing[0]!r} {times} times"
+                if times
+                else f"has no column {missing[0]!r}"
+            )
+            raise InputError(f"{where} {said}.")
         table = table.select(self.columns.names)
-        if self.bad == "fail":
-            yield self._events(table)
-        else:
-            yield from timed_events(table, self._events, letters, where)
-
-    def _events(self, table: pa.Table) -> pa.Table:
-        return events(table, self.time, self.end, duration=self.duration)
+        if self.bad == "skip":
+            table = rows_with_times(table, self.time, self.end, self.duration, letters, where)
+        yield events(table, self.time, self.end, duration=self.duration)
 
 
 def records(
@@ -212,9 +115,10 @@ def records(
     duration: Duration = 1,
     format: str = "json",  # noqa: A002 - the word that Spark's users know
     bad: str = "fail",
+    nulls: Sequence[str] = NULLS,
 ) -> Records:
     """CSV or JSON lines as a feed of events: a text, or the path of a file. `columns` is the schema
-    of the records, times included.
+    of the records, times included; `nulls` are the texts of CSV that stand for null.
 
     >>> columns = pa.schema([("ts", pa.int64()), ("v", pa.int64())])
     >>> feed = records('{"ts": 3, "v": 1}\\n{"ts": 4, "v": "many"}\\n{"v": 5}\\n', columns, time="ts", bad="skip")
@@ -231,7 +135,7 @@ def records(
     for name in (time, end):
         if name is not None and name not in columns.names:
             raise UnknownColumnError(name, columns.names, "records")
-    form = _Form(format, columns, time, end, duration_us(duration), bad)
+    form = _Form(format, columns, time, end, duration_us(duration), bad, tuple(nulls))
     data = text.encode() if isinstance(text, str) else text
 
     def pieces() -> Iterator[tuple[str, bytes]]:

@@ -265,6 +265,11 @@ def batch_of(
             raise SchemaChangeError(
                 f"{place(first + at)}: {element!r} has columns {unknown} that the stream does not: {schema.names}."
             )
+        if len(element.payload) < len(names):
+            lacking = sorted(names - element.payload.keys())
+            raise SchemaChangeError(
+                f"{place(first + at)}: {element!r} lacks the columns {lacking} of the stream: {schema.names}; a null is None."
+            )
     columns = [
         _column([e.payload.get(field.name) for e in elements], field, first, place)
         for field in schema

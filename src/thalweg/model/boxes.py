@@ -16,6 +16,7 @@ from itertools import product
 from typing import TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from thalweg.model.rows import Bools, Rows
 from thalweg.model.time import MIN_TIME
@@ -98,6 +99,8 @@ def inside(boxes: Boxes, rows: Rows) -> Bools:
             within = np.ones(rows.num_rows, np.bool_)
             for column, bound in zip(columns, bounds, strict=True):
                 values = rows.column(column)
+                if pa.types.is_timestamp(values.type):  # bounds are in ticks
+                    values = values.cast(pa.timestamp("us")).cast(pa.int64())
                 known = (
                     values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else True
                 )

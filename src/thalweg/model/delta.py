@@ -96,16 +96,24 @@ class Delta:
         """Equal rows become one with the sum of their weights; rows that cancel out are gone."""
         if len(self) < 2:
             return self.filter(self.weight != 0)
+        keep, weight = self.consolidation()
+        if len(keep) == len(self):
+            return self
+        kept = self.take(keep)
+        return Delta(kept.payload, kept.start, kept.end, weight)
+
+    def consolidation(self) -> tuple[Codes, Weights]:
+        """The rows that stay when equal ones become one, by position, and their weights."""
         codes, size = encode([*self.payload.columns, self.start, self.end], len(self))
         if size == len(self):
-            return self.filter(self.weight != 0)
+            keep = np.flatnonzero(self.weight)
+            return keep, self.weight[keep]
         total = np.zeros(size, np.int64)
         np.add.at(total, codes, self.weight)
         first = np.empty(size, np.int64)
         first[codes[::-1]] = np.arange(len(self) - 1, -1, -1)
         keep = np.sort(first[total != 0])
-        kept = self.take(keep)
-        return Delta(kept.payload, kept.start, kept.end, total[codes[keep]])
+        return keep, total[codes[keep]]
 
     def to_batch(self, progress: Progress = NO_PROGRESS) -> Batch:
         """The elements that make these changes."""

@@ -136,7 +136,7 @@ def digest_texts(column: pa.Array) -> tuple[Words, Words]:
     counts = (lengths + 7) >> 3
     high, low = mix(lengths.view(np.uint64) + _SEEDS[0]), mix(lengths.view(np.uint64) + _SEEDS[1])
     if data is None or not counts.any():
-        return high, low
+        return mix(high), mix(low)  # as an empty text gets it beside others
     raw = np.frombuffer(data, np.uint8)
     first = np.cumsum(counts) - counts
     weights = _weights(int(counts.max()))

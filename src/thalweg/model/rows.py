@@ -130,6 +130,9 @@ def _encode_one(column: pa.Array | Times) -> tuple[Codes, int]:
 
 def _plus_zero(array: pa.Array) -> pa.Array:
     values = array.to_numpy(zero_copy_only=False) + 0.0  # -0.0 + 0.0 is 0.0
+    odd = np.isnan(values)
+    if odd.any():  # there are many NaNs, by sign and bits, and they are all equal
+        values[odd] = np.nan
     mask = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
     return pa.array(values, array.type, mask=mask, from_pandas=False)
 

@@ -11,20 +11,25 @@ eager is better when
 
     winVol > aggr * wed / (tup * slide) + sum of vol_K * offset_K
 
-A group turns eager above that threshold and lazy below a lower one, so that one near it does not go
-back and forth.
+What is counted of a lazy group are the rows that have come: winVol less those of sources that are
+behind, so that the offset stands on neither side when it turns eager. Of an eager group only the
+size of full partial results is known: there it is taken off. A group turns eager above the
+threshold and lazy below a lower one, so that one near it does not go back and forth.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from thalweg.model.rows import Codes
 from thalweg.model.time import MIN_TIME, Times
+
+Rate = TypeVar("Rate", float, npt.NDArray[np.float64])
 
 __all__ = ["Monitor", "eager_bytes", "lazy_bytes", "lower_threshold", "threshold"]
 
@@ -40,7 +45,7 @@ def eager_bytes(aggregate_bytes: float, extent: float, slide: float) -> float:
     return aggregate_bytes * extent / slide
 
 
-def lazy_bytes(tuple_bytes: float, volume: float, extent: float, behind: float = 0.0) -> float:
+def lazy_bytes(tuple_bytes: float, volume: Rate, extent: float, behind: Rate) -> Rate:
     """Eq. 6.8; `behind` is the sum of vol_K * offset_K."""
     return tuple_bytes * (volume * extent - behind)
 
@@ -53,12 +58,20 @@ def threshold(
     >>> threshold(32, 16, extent=10, slide=1)
     20.0
     """
-    return aggregate_bytes * extent / (tuple_bytes * slide) + behind
+    return eager_bytes(aggregate_bytes, extent, slide) / tuple_bytes + behind
 
 
 def lower_threshold(upper: float) -> float:
     """Below this a group goes back to lazy."""
     return upper * _BACK
+
+
+class Opened(NamedTuple):
+    """Windows whose first rows came at one low watermark."""
+
+    first: int
+    last: int
+    since: int
 
 
 @dataclass(slots=True)
@@ -69,8 +82,8 @@ class Monitor:
     range: int
     high: int = MIN_TIME
     extent: float = 0.0
-    opened: dict[int, int] = field(default_factory=dict)
-    """The low watermark when the first row of a window came."""
+    opened: list[Opened] = field(default_factory=list)
+    """Windows that are open, in order."""
     source_high: dict[Any, int] = field(default_factory=dict)
     source_rows: dict[Any, float] = field(default_factory=dict)
     """Rows so far; with every window that closes, older ones count less."""
@@ -87,9 +100,11 @@ class Monitor:
             return
         self.high = max(self.high, int(start.max()))
         since = int(start.min()) if low == MIN_TIME else low
-        newest = max(self.opened, default=int(first.min()) - 1)
-        for window in range(max(int(first.min()), newest + 1), int(beyond.max())):
-            self.opened[window] = since
+        begin = int(first.min())
+        if self.opened:
+            begin = max(begin, self.opened[-1].last + 1)
+        if begin < int(beyond.max()):
+            self.opened.append(Opened(begin, int(beyond.max()) - 1, since))
         if source is not None:
             self._see_sources(start, source.dictionary_encode(null_encoding="encode"))
 
@@ -106,13 +121,17 @@ class Monitor:
 
     def close(self, window: int) -> None:
         """All windows up to one are closed."""
-        done = [k for k in self.opened if k <= window]
+        done = [one for one in self.opened if one.first <= window]
         if done:
-            since = self.opened[max(done)]
+            since = done[-1].since
             self.extent = float(
                 max(self.high - since, self.range)
             )  # the first windows, which are partial, last less
-            self.opened = {k: low for k, low in self.opened.items() if k > window}
+            self.opened = [
+                one._replace(first=max(one.first, window + 1))
+                for one in self.opened
+                if one.last > window
+            ]
             self.source_rows = {name: rows * _FADE for name, rows in self.source_rows.items()}
 
     def share_behind(self) -> float:

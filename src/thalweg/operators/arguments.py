@@ -1,9 +1,8 @@
 """Arguments of aggregate calls: evaluated once, when rows arrive, so that state holds only what the
 aggregates need.
 
-The columns of the projected rows are the group keys, then for each call i the ones it has of
-`_of{i}` (what it aggregates), `_by{i}` (what orders) and `_if{i}` (its filter, as a boolean without
-nulls).
+The columns of the projected rows are the group keys, then for each call the ones it has: what it
+aggregates, what orders it, and its filter as a boolean without nulls.
 """
 
 from __future__ import annotations
@@ -13,14 +12,19 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from thalweg.aggregates import Values
 from thalweg.expr import Expr
-from thalweg.model.rows import Bools, Rows
+from thalweg.model.names import internal
+from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import Times
 from thalweg.operators.frames import frame_of
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.nodes import lifetime_schema
 
-__all__ = ["ArgumentProjection"]
+__all__ = ["PRESENT", "ArgumentProjection"]
+
+PRESENT = pa.field(internal("row"), pa.bool_())
+"""The column of rows that need none: Arrow cannot count rows without columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,16 @@ class _Column:
     name: str
     expr: Expr
     type: pa.DataType
+    is_filter: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """Where the arguments of a call are, if it has them."""
+
+    of: str | None
+    by: str | None
+    passes: str | None
 
 
 class ArgumentProjection:
@@ -38,18 +52,27 @@ class ArgumentProjection:
     ) -> None:
         self.keys = keys
         self.calls = tuple(call for _, call in calls)
-        seen = lifetime_schema(schema)
+        self.seen = lifetime_schema(schema)
         self._columns: list[_Column] = []
-        for index, call in enumerate(self.calls):
-            for prefix, expr in (("_of", call.of), ("_by", call.by), ("_if", call.where)):
-                if expr is not None:
-                    self._columns.append(_Column(f"{prefix}{index}", expr, expr.type_in(seen)))
-        fields = [schema.field(name) for name in keys] + [
-            pa.field(c.name, c.type) for c in self._columns
+        self._names = [
+            _Names(
+                self._column(f"of{index}", call.of),
+                self._column(f"by{index}", call.by),
+                self._column(f"if{index}", call.where, is_filter=True),
+            )
+            for index, call in enumerate(self.calls)
         ]
-        # A count of rows without keys needs no column at all; Arrow cannot count rows of none.
+        fields = [schema.field(name) for name in keys]
+        fields += [pa.field(column.name, column.type) for column in self._columns]
         self._bare = not fields
-        self.schema = pa.schema(fields or [pa.field("_row", pa.bool_())])
+        self.schema = pa.schema(fields or [PRESENT])
+
+    def _column(self, name: str, expr: Expr | None, *, is_filter: bool = False) -> str | None:
+        if expr is None:
+            return None
+        column = _Column(internal(name), expr, expr.type_in(self.seen), is_filter)
+        self._columns.append(column)
+        return column.name
 
     def project(self, payload: Rows, start: Times) -> Rows:
         if self._bare:
@@ -61,14 +84,37 @@ class ArgumentProjection:
             frame = frame_of(payload, start)
             for column in self._columns:
                 array = column.expr.evaluate(frame)
-                if column.name.startswith("_if"):
+                if column.is_filter:
                     array = array.cast(pa.bool_()).fill_null(False)
                 arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def passes(self, index: int, rows: Rows) -> Bools | None:
-        """Which rows the filter of a call lets through; None: all."""
-        if self.calls[index].where is None:
-            return None
-        mask: Bools = rows.column(f"_if{index}").to_numpy(zero_copy_only=False)
-        return mask
+    def values(self, index: int, rows: Rows, start: Times) -> Values:
+        """What one call aggregates of some projected rows."""
+        names = self._names[index]
+        passes: Bools | None = None
+        if names.passes is not None:
+            passes = rows.column(names.passes).to_numpy(zero_copy_only=False)
+        return Values(
+            start,
+            None if names.of is None else rows.column(names.of),
+            None if names.by is None else rows.column(names.by),
+            passes,
+        )
+
+    def reduce(
+        self, rows: Rows, start: Times, member: Codes, cell: Codes, cells: int, schema: pa.Schema
+    ) -> list[pa.Array]:
+        """The value of every call for each cell; row `member[i]` belongs to `cell[i]`. The results
+        are the last columns of `schema`."""
+        first = len(schema) - len(self.calls)
+        return [
+            call.aggregate.of_members(
+                self.values(index, rows, start),
+                member,
+                cell,
+                cells,
+                schema.field(first + index).type,
+            )
+            for index, call in enumerate(self.calls)
+        ]

@@ -57,7 +57,10 @@ def _value(expr: Expr, corner: dict[str, int]) -> int:
         return INFINITY  # no row has such a value
     frame = Frame({name: pa.array([value]) for name, value in corner.items()}, 1)
     try:
-        value = expr.evaluate(frame)[0].as_py()
+        found = expr.evaluate(frame)[0]
+        if pa.types.is_timestamp(found.type):  # promises are in ticks, whatever a column shows
+            found = found.cast(pa.timestamp("us")).cast(pa.int64())
+        value = found.as_py()
     except (ThalwegError, pa.ArrowException):
         return MIN_TIME
     return MIN_TIME if value is None else max(MIN_TIME, int(value))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +21,7 @@ from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress, progress_of_text, progress_text
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME
+from thalweg.state.slices import Slices, StateSize
 
 __all__ = [
     "Operator",
@@ -35,18 +35,6 @@ __all__ = [
     "slice_of_delta",
     "slice_of_progress",
 ]
-
-Slices = dict[str, Rows]
-"""A snapshot: named Arrow record batches. A kernel writes the same names it reads."""
-
-
-@dataclass(frozen=True, slots=True)
-class StateSize:
-    rows: int = 0
-    bytes: int = 0
-
-    def __add__(self, other: StateSize) -> StateSize:
-        return StateSize(self.rows + other.rows, self.bytes + other.bytes)
 
 
 class Operator(ABC):

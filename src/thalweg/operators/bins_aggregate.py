@@ -30,6 +30,7 @@ import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
+from thalweg.model.names import internal
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Codes, Rows, concat_rows, empty_rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
@@ -41,11 +42,16 @@ from thalweg.operators.consistency import Consistency
 from thalweg.operators.due import Due
 from thalweg.operators.groups import ranges
 from thalweg.operators.key_book import KeyBook
+from thalweg.plan.aggregates import ROWS
 from thalweg.plan.nodes import WidAggregate
 from thalweg.plan.nodes.wid import ROW_NUMBER
 from thalweg.windows import SlideByTuple
 
 __all__ = ["BinsAggregateKernel"]
+
+_GROUP, _AT, _PART, _BEFORE, _START, _NUMBER = (
+    internal(name) for name in ("group", "at", "part", "before", "start", "number")
+)
 
 
 class BinsAggregateKernel(Operator):
@@ -217,7 +223,7 @@ class BinsAggregateKernel(Operator):
         mine = self._part_of[bins.group] * many
         first = np.searchsorted(key, mine + place(bins.at), side="left")
         beyond = np.searchsorted(key, mine + until, side="left")
-        some = bins.parts.column("n").to_numpy() > 0
+        some = bins.parts.column(ROWS.name).to_numpy() > 0
         which, at = ranges(first, np.where(some, np.maximum(beyond - first, 0), 0))
         if not len(which):
             return Delta.empty(self.schema)
@@ -250,7 +256,7 @@ class BinsAggregateKernel(Operator):
         )  # another stands between it and the CTI
         alone = np.ones(len(bins), np.bool_)
         alone[:-1] = bins.group[1:] != bins.group[:-1]
-        behind |= alone & (bins.at < self._due.cti) & (bins.parts.column("n").to_numpy() == 0)
+        behind |= alone & (bins.at < self._due.cti) & (bins.parts.column(ROWS.name).to_numpy() == 0)
         if behind.any():
             self._bins = bins.where(~behind)
         if self._due.cti == INFINITY:
@@ -274,25 +280,20 @@ class BinsAggregateKernel(Operator):
         everyone = np.arange(len(self._part_of))
         return {
             "bins": _rows(
-                _group=pa.array(bins.group),
-                _at=pa.array(bins.at),
-                **dict(zip(bins.parts.schema.names, bins.parts.columns, strict=True)),
+                [*bins.parts.schema.names, _GROUP, _AT],
+                [*bins.parts.columns, pa.array(bins.group), pa.array(bins.at)],
             ),
             "groups": _rows(
-                **dict(zip(self._node.columns, self._groups.columns(everyone), strict=True)),
-                _part=pa.array(self._part_of),
+                [*self._node.columns, _PART],
+                [*self._groups.columns(everyone), pa.array(self._part_of)],
             ),
             "partitions": _rows(
-                **dict(
-                    zip(
-                        self._node.partition,
-                        self._parts.columns(np.arange(len(self._before))),
-                        strict=True,
-                    )
-                ),
-                _before=pa.array(self._before),
+                [*self._node.partition, _BEFORE],
+                [*self._parts.columns(np.arange(len(self._before))), pa.array(self._before)],
             ),
-            "tuples": _rows(_part=pa.array(part), _start=pa.array(start), _number=pa.array(number)),
+            "tuples": _rows(
+                [_PART, _START, _NUMBER], [pa.array(part), pa.array(start), pa.array(number)]
+            ),
             "marks": self._due.to_rows(),
         }
 
@@ -302,19 +303,19 @@ class BinsAggregateKernel(Operator):
             _renumber(self._parts, slices["partitions"]),
         )
         self._part_of, self._before = np.zeros(len(group), np.int64), np.zeros(len(part), np.int64)
-        self._part_of[group] = part[slices["groups"].column("_part").to_numpy()]
-        self._before[part] = slices["partitions"].column("_before").to_numpy()
+        self._part_of[group] = part[slices["groups"].column(_PART).to_numpy()]
+        self._before[part] = slices["partitions"].column(_BEFORE).to_numpy()
         bins = slices["bins"]
         parts = pa.RecordBatch.from_arrays(
             [bins.column(name) for name in self._sums.schema.names], schema=self._sums.schema
         )
-        items = Items(group[bins.column("_group").to_numpy()], bins.column("_at").to_numpy(), parts)
+        items = Items(group[bins.column(_GROUP).to_numpy()], bins.column(_AT).to_numpy(), parts)
         self._bins = _taken(items, np.lexsort((items.at, items.group)))
         tuples = slices["tuples"]
         self._tuples = (
-            part[tuples.column("_part").to_numpy()],
-            tuples.column("_start").to_numpy(),
-            tuples.column("_number").to_numpy(),
+            part[tuples.column(_PART).to_numpy()],
+            tuples.column(_START).to_numpy(),
+            tuples.column(_NUMBER).to_numpy(),
         )
         self._due.restore(slices["marks"])
 
@@ -338,8 +339,8 @@ def _taken(items: Items, which: Codes) -> Items:
     return Items(items.group[which], items.at[which], items.parts.take(pa.array(which)))
 
 
-def _rows(**columns: pa.Array) -> Rows:
-    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+def _rows(names: list[str], columns: list[pa.Array]) -> Rows:
+    return pa.RecordBatch.from_arrays(columns, names=names)
 
 
 def _renumber(book: KeyBook, rows: Rows) -> Codes:

@@ -30,12 +30,19 @@ import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
+from thalweg.model.names import internal
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows, encode
 from thalweg.model.time import INFINITY, Times
 from thalweg.operators.accumulators import Accumulators
-from thalweg.operators.adaptation import Monitor, lower_threshold, threshold
-from thalweg.operators.arguments import ArgumentProjection
+from thalweg.operators.adaptation import (
+    Monitor,
+    eager_bytes,
+    lazy_bytes,
+    lower_threshold,
+    threshold,
+)
+from thalweg.operators.arguments import PRESENT, ArgumentProjection
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.extents import Frames, occupied
@@ -43,12 +50,14 @@ from thalweg.operators.groups import ranges
 from thalweg.operators.hopping_grid import Grid, GridOperator, Release
 from thalweg.operators.hopping_rows import restore_release, slice_of_release
 from thalweg.operators.key_book import KeyBook
-from thalweg.plan.aggregates import SKETCHED
+from thalweg.plan.aggregates import ROWS
 from thalweg.plan.nodes import WindowAggregate
 from thalweg.windows import HoppingWindow
 
 __all__ = ["BucketAggregateKernel", "Items"]
 
+
+_AT, _EAGER, _VOLUME = internal("at"), internal("eager"), internal("volume")
 
 _FEW = 3
 """Up to so many windows each row is looked at once for each; for more, ranges of rows are put
@@ -120,10 +129,10 @@ class BucketAggregateKernel(GridOperator):
         # Arrow cannot count rows of none.
         arguments = [f for f in self._arguments.schema if f.name not in node.keys]
         self._bare = not arguments
-        self._row_schema = pa.schema(arguments or [pa.field("_row", pa.bool_())])
+        self._row_schema = pa.schema(arguments or [PRESENT])
         self._empty_buffer = self._buffer = Items(nothing, nothing, empty_rows(self._row_schema))
         self._waiting: list[Items] = []
-        self._sketched = any(call.function in SKETCHED for _, call in node.aggregates)
+        self._sketched = not all(call.aggregate.repeatable for _, call in node.aggregates)
         results = pa.schema([node.schema.field(name) for name, _ in node.aggregates])
         self._no_answers = self._out = Items(nothing, nothing, empty_rows(results))
         self._bytes = _bytes_of(self._sums.schema), _bytes_of(self._row_schema)
@@ -316,7 +325,7 @@ class BucketAggregateKernel(GridOperator):
             )
             which, at = ranges(begin, np.maximum(beyond - begin, 0))
             return self._merged(Items(items.group[which], at, items.parts.take(pa.array(which))))
-        window = np.arange(first, last + 1)
+        window = self._reached(items.at, first, last)
         start = self._grid.start(window)
         frames = Frames(
             np.zeros(len(window), np.int64),
@@ -329,6 +338,18 @@ class BucketAggregateKernel(GridOperator):
         found = occupied(frames, np.zeros(len(items), np.int64), items.group, items.at)
         merged = self._sums.over_ranges(items.parts.take(pa.array(found.rows)), found.lo, found.hi)
         return Items(items.group[found.someone], window[found.frame], merged)
+
+    def _reached(self, at: Times, low: int, high: int) -> Codes:
+        """The windows low .. high that some of these times lie in: a row that is years away from
+        the others costs what one row costs."""
+        at = np.sort(at)
+        first = np.maximum(self._grid.first(at), low)
+        beyond = np.minimum(self._grid.beyond(at + 1), high + 1)
+        new = np.ones(len(at), np.bool_)
+        new[1:] = first[1:] > beyond[:-1]
+        begins = np.flatnonzero(new)
+        ends = np.append(begins[1:], len(at)) - 1
+        return ranges(first[begins], np.maximum(beyond[ends] - first[begins], 0))[1]
 
     def _given(self, low: int, high: int, touched: Bools) -> Delta:
         """The answers of some windows and groups that are out. Sums are the same when they are made
@@ -392,8 +413,10 @@ class BucketAggregateKernel(GridOperator):
 
     def _limit(self) -> float:
         """Rows of a group in open windows above which it should be eager."""
-        step = self._window.pane if self._by_pane else self._window.hop
-        return threshold(*self._bytes, self._monitor.extent, step)
+        return threshold(*self._bytes, self._monitor.extent, self._step())
+
+    def _step(self) -> int:
+        return self._window.pane if self._by_pane else self._window.hop
 
     def _turn_eager(self, group: Codes) -> None:
         """Groups that get many rows: what they have in the buffer becomes partial results, and so
@@ -419,14 +442,13 @@ class BucketAggregateKernel(GridOperator):
         results they have stay."""
         cells = self._gather_cells()
         largest = np.zeros(len(self._is_eager), np.int64)
-        np.maximum.at(largest, cells.group, cells.parts.column("n").to_numpy())
-        rows = (
-            largest
-            * self._monitor.extent
-            / (self._window.pane if self._by_pane else self._window.size)
-        )
-        rows *= 1.0 - self._monitor.share_behind()  # what has not come yet would take no memory
-        sparse = self._is_eager & (rows < lower_threshold(self._limit()))
+        np.maximum.at(largest, cells.group, cells.parts.column(ROWS.name).to_numpy())
+        extent, step = self._monitor.extent, self._step()
+        volume = largest / (self._window.pane if self._by_pane else self._window.size)
+        behind = volume * extent * self._monitor.share_behind()
+        lazy = lazy_bytes(self._bytes[1], volume, extent, behind)
+        eager = eager_bytes(self._bytes[0], extent, step)
+        sparse = self._is_eager & (lazy < lower_threshold(eager))
         self.switches["to lazy"] += int(sparse.sum())
         self._is_eager &= ~sparse
 
@@ -486,15 +508,17 @@ class BucketAggregateKernel(GridOperator):
     # -------------------------------------------------------------------------------------------------------
     # state
 
-    def _written(self, group: Codes, **columns: pa.Array) -> Rows:
+    def _written(self, group: Codes, columns: Mapping[str, pa.Array]) -> Rows:
         keys = self._book.columns(group) if self._keys else []
         return pa.RecordBatch.from_arrays([*keys, *columns.values()], names=[*self._keys, *columns])
 
     def _write(self, items: Items) -> Rows:
         return self._written(
             items.group,
-            _at=pa.array(items.at),
-            **dict(zip(items.parts.schema.names, items.parts.columns, strict=True)),
+            {
+                _AT: pa.array(items.at),
+                **dict(zip(items.parts.schema.names, items.parts.columns, strict=True)),
+            },
         )
 
     def _groups_of(self, rows: Rows) -> Codes:
@@ -504,7 +528,7 @@ class BucketAggregateKernel(GridOperator):
         parts = pa.RecordBatch.from_arrays(
             [rows.column(name) for name in schema.names], schema=schema
         )
-        return Items(self._groups_of(rows), rows.column("_at").to_numpy(), parts)
+        return Items(self._groups_of(rows), rows.column(_AT).to_numpy(), parts)
 
     def snapshot(self) -> Slices:
         slices = {
@@ -515,8 +539,8 @@ class BucketAggregateKernel(GridOperator):
         if self._sketched:
             slices["out"] = self._write(self._out)
         if self._adaptive:
-            flags = {"_eager": pa.array(self._is_eager), "_volume": pa.array(self._volume)}
-            slices["groups"] = self._written(np.arange(len(self._is_eager)), **flags)
+            flags = {_EAGER: pa.array(self._is_eager), _VOLUME: pa.array(self._volume)}
+            slices["groups"] = self._written(np.arange(len(self._is_eager)), flags)
             seen = [self._monitor.high, int(self._monitor.extent)]
             slices["monitor"] = pa.RecordBatch.from_arrays(
                 [pa.array(seen, pa.int64())], names=["monitor"]
@@ -532,10 +556,8 @@ class BucketAggregateKernel(GridOperator):
                 np.zeros(len(number), np.bool_),
                 np.zeros(len(number), np.int32),
             )
-            self._is_eager[number] = (
-                slices["groups"].column("_eager").to_numpy(zero_copy_only=False)
-            )
-            self._volume[number] = slices["groups"].column("_volume").to_numpy()
+            self._is_eager[number] = slices["groups"].column(_EAGER).to_numpy(zero_copy_only=False)
+            self._volume[number] = slices["groups"].column(_VOLUME).to_numpy()
             self._monitor.high, self._monitor.extent = slices["monitor"].column(0).to_pylist()
             self._watches = len(number) > 0
         self._buffer = self._read(slices["buffer"], self._row_schema)

@@ -88,6 +88,12 @@ def sum_by(cell: Codes, count: int, sums: Numbers | list[Numbers]) -> tuple[Code
     someone = np.empty(count, np.int64)
     someone[cell] = np.arange(len(cell))
     totals = np.zeros((len(sums), count), np.int64)
+    done: dict[int, Numbers] = {}
     for total, column in zip(totals, sums, strict=True):
-        np.add.at(total, cell, column)
+        known = done.get(id(column))
+        if known is not None:  # counts of rows and of values are often one column
+            total[:] = known
+        elif column.any():  # upper halves of small numbers are all zero
+            np.add.at(total, cell, column)
+            done[id(column)] = total
     return someone, totals

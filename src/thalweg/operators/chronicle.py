@@ -35,7 +35,7 @@ from thalweg.operators.base import (
 )
 from thalweg.operators.fifo import serve
 from thalweg.operators.frames import evaluate_columns
-from thalweg.operators.join import pair_frame
+from thalweg.operators.join import TakenSide, pair_frame
 from thalweg.operators.matching import keyed_sides
 from thalweg.operators.time_slices import TimeSlices
 from thalweg.plan.nodes import Chronicle
@@ -189,7 +189,11 @@ class ChronicleKernel(Operator):
         if not len(at[0]):
             return Delta.empty(self.schema)
         one, two = left.rows, right.rows
-        frame = pair_frame(one.payload, two.payload, one.start, two.start, at, self._needed)
+        sides = (
+            TakenSide(one.payload, one.start, at[0]),
+            TakenSide(two.payload, two.start, at[1]),
+        )
+        frame = pair_frame(*sides, self._needed, len(at[0]))
         start = two.start[at[1]]
         payload = evaluate_columns(self._node.result, frame, self.schema)
         return Delta(payload, start, start + 1, np.full(len(start), weight))

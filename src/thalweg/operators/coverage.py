@@ -36,11 +36,11 @@ from thalweg.operators.base import (
 )
 from thalweg.operators.frames import evaluate_mask
 from thalweg.operators.groups import append_column, refuse_negative, replace_column
-from thalweg.operators.join import pair_frame, scoped_by_key
+from thalweg.operators.join import TakenSide, pair_frame, scoped_by_key
 from thalweg.operators.matching import key_codes, keyed_sides, touched_by
-from thalweg.operators.overlaps import overlapping_pairs
 from thalweg.operators.snapshots import snapshots_of
 from thalweg.plan.nodes import Join
+from thalweg.state.overlaps import overlapping_pairs
 
 __all__ = ["CoverageKernel"]
 
@@ -143,14 +143,11 @@ class CoverageKernel(Operator):
         codes = key_codes(left.payload, right.payload, self._names, self._same)
         at = overlapping_pairs(codes[0], since, left.end, codes[1], right.start, right.end)
         if self._node.predicate is not None and len(at[0]):
-            frame = pair_frame(
-                left.payload,
-                right.payload,
-                left.start,
-                right.start,
-                at,
-                self._node.predicate.columns(),
+            sides = (
+                TakenSide(left.payload, left.start, at[0]),
+                TakenSide(right.payload, right.start, at[1]),
             )
+            frame = pair_frame(*sides, self._node.predicate.columns(), len(at[0]))
             keep = evaluate_mask(self._node.predicate, frame)
             at = at[0][keep], at[1][keep]
         # Cut each left row at the endpoints of its matches: the row itself is alive throughout, its

@@ -38,9 +38,7 @@ class DistinctKernel(SnapshotKernel):
         someone = np.zeros(int(snapshots.group.max()) + 1, np.int64)
         someone[snapshots.group[snapshots.first]] = np.arange(len(rows))
         taken = rows.payload.take(pa.array(someone[snapshots.group[alive]]))
-        payload = pa.RecordBatch.from_arrays(
-            [taken.column(name) for name in self.schema.names], schema=self.schema
-        )
+        payload = pa.RecordBatch.from_arrays(taken.columns, schema=self.schema)
         return Delta(
             payload, snapshots.start[alive], snapshots.end[alive], np.ones(len(alive), np.int64)
         )

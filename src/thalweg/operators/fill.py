@@ -16,6 +16,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Rows, encode_together
 from thalweg.model.time import INFINITY, Times
+from thalweg.operators.arguments import PRESENT
 from thalweg.operators.regroup import RegroupKernel
 from thalweg.plan.nodes import WindowAggregate
 from thalweg.windows import HoppingWindow
@@ -37,15 +38,13 @@ class FillKernel(RegroupKernel):
         assert isinstance(node.window, HoppingWindow) and node.fill is not None
         self._window, self._names = node.window, node.keys
         # A query without keys has one group; Arrow cannot count rows of no columns.
-        held = pa.schema(
-            [node.schema.field(name) for name in node.keys] or [pa.field("_row", pa.bool_())]
-        )
+        held = pa.schema([node.schema.field(name) for name in node.keys] or [PRESENT])
         super().__init__(node.schema, held, (), None)
         columns = [list(column) for column in zip(*node.fill, strict=True)] or [[True]]
         self._groups = pa.RecordBatch.from_arrays(
             [pa.array(c, f.type) for c, f in zip(columns, held, strict=True)], schema=held
         )
-        self._zeros = [0 if call.function == "count" else None for _, call in node.aggregates]
+        self._zeros = [call.aggregate.of_nothing for _, call in node.aggregates]
 
     def process(self, port: int, batch: Batch) -> Batch:
         zeros = super().process(port, batch)

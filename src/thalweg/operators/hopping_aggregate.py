@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
+from thalweg.model.names import internal
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Codes, Rows, encode
 from thalweg.model.time import INFINITY
@@ -73,7 +74,9 @@ class HoppingAggregateKernel(GridOperator):
         self._release = Release(self._grid, consistency)
         key_fields = [node.schema.field(name) for name in node.keys]
         partials = [pa.field(name, pa.int64()) for name in self._partials.names]
-        self._cell_schema = pa.schema([*key_fields, pa.field("_k", pa.int64()), *partials])
+        self._cell_schema = pa.schema(
+            [*key_fields, pa.field(internal("window"), pa.int64()), *partials]
+        )
         self._book = KeyBook(key_fields)
         self._running = self._open = self._none = Cells.none(self._width)
         self._entries = WindowSlices(
@@ -115,16 +118,16 @@ class HoppingAggregateKernel(GridOperator):
         if not inside.all():
             delta, first, beyond = delta.filter(inside), first[inside], beyond[inside]
         keys, partials = self._contributions(delta)
-        cells = Cells(self._book.numbers(keys, len(first)), first, np.array(partials, np.int64))
+        group = self._book.numbers(keys, len(first))
         if len(first) > _FEW:
-            cells, beyond = _gather(cells, beyond)
-        return self._enter(cells, beyond)
+            return self._enter(*_gather(group, first, beyond, partials))
+        return self._enter(Cells(group, first, np.array(partials, np.int64)), beyond)
 
     def _contributions(self, delta: Delta) -> tuple[list[pa.Array], list[Numbers]]:
         """The keys and the partial sums of each row."""
         rows = self._arguments.project(delta.payload, delta.start)
         return [rows.column(name) for name in self._keys], self._partials.of_rows(
-            rows, delta.weight
+            rows, delta.start, delta.weight
         )
 
     def _enter(self, cells: Cells, beyond: Codes) -> tuple[Cells, Cells]:
@@ -327,15 +330,15 @@ class HoppingAggregateKernel(GridOperator):
         return own + self._entries.size()
 
 
-def _gather(cells: Cells, beyond: Codes) -> tuple[Cells, Codes]:
+def _gather(
+    group: Codes, first: Codes, beyond: Codes, partials: list[Numbers]
+) -> tuple[Cells, Codes]:
     """Rows of equal group and windows become one cell; and the window where each leaves."""
-    length = beyond - cells.window
-    if (length == length[0]).all():
-        cells = cells.summed()
-        return cells, cells.window + int(length[0])
-    cell, count = encode([cells.group, cells.window, beyond], len(cells))
-    someone, totals = sum_by(cell, count, cells.sums)
-    return Cells(cells.group[someone], cells.window[someone], totals), beyond[someone]
+    length = beyond - first
+    even = bool((length == length[0]).all())
+    cell, count = encode([group, first, *([] if even else [beyond])], len(first))
+    someone, totals = sum_by(cell, count, partials)
+    return Cells(group[someone], first[someone], totals), beyond[someone]
 
 
 Totals = tuple[Codes, Codes, Numbers, Numbers]
@@ -348,7 +351,8 @@ def _dense_totals(group: Codes, window: Codes, sums: Numbers, groups: int, span:
     place = group * span + window
     matrix = np.zeros((len(sums), groups * span), np.int64)
     for row, column in zip(matrix, sums, strict=True):
-        np.add.at(row, place, column)
+        if column.any():
+            np.add.at(row, place, column)
     running = (
         matrix
         if span == 1

@@ -22,9 +22,9 @@ from thalweg.windows import HoppingWindow
 
 __all__ = ["FOREVER", "NEVER", "Grid", "GridOperator", "Release"]
 
-FOREVER = 2**61
-"""A window index after all windows."""
-NEVER = -(2**61)
+FOREVER = 2**62 + 2**61
+"""A window index after all windows: times lie within 2^62 of zero."""
+NEVER = -FOREVER
 """A window index before all windows."""
 
 

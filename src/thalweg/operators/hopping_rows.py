@@ -5,8 +5,8 @@ Meaning: per group and window [a, a + size) with at least one row that overlaps 
 give, living as long as the window. A window answers once, when it may (see `consistency`), and is
 answered again when its rows change.
 
-State: rows that overlap a window the CTI has not closed, or whose end may still move into one. The
-promise is the start of the earliest window that is not closed.
+State: rows that overlap a window the CTI has not closed, or whose end may still move into one (see
+`window_rows`). The promise is the start of the earliest window that is not closed.
 """
 
 from __future__ import annotations
@@ -21,21 +21,14 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Codes, Rows, encode
-from thalweg.model.time import INFINITY
+from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.arguments import ArgumentProjection
-from thalweg.operators.base import Slices, StateSize, delta_of_slice, slice_of_delta
+from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.groups import (
-    append_column,
-    group_codes,
-    keyed_in,
-    ranges,
-    refuse_negative,
-    units,
-)
+from thalweg.operators.groups import append_column, ranges, units
 from thalweg.operators.hopping_grid import Grid, GridOperator, Release
-from thalweg.operators.reduce import reduce_cells
-from thalweg.operators.top_k import rank_members, ranked_projection
+from thalweg.operators.top_k import ORDER, rank_members, ranked_projection
+from thalweg.operators.window_rows import WindowRows
 from thalweg.plan.nodes import TopK, WindowAggregate
 from thalweg.windows import HoppingWindow
 
@@ -57,7 +50,7 @@ class HoppingRowsKernel(GridOperator):
         self._keys = keys
         self._grid = Grid(window)
         self._release = Release(self._grid, consistency)
-        self._held = Delta.empty(held)
+        self._held = WindowRows(held, keys, type(self).__name__.removesuffix("Kernel"))
 
     @abstractmethod
     def project(self, batch: Batch) -> Delta:
@@ -76,8 +69,9 @@ class HoppingRowsKernel(GridOperator):
             changes.append(self._apply(delta))
         closed, released = release.advance(batch.progress.cti)
         if released > release.released:
+            low = max(release.released, release.closed) + 1
             changes.append(
-                self._evaluate(self._held, max(release.released, release.closed) + 1, released)
+                self._evaluate(*self._held.between(*self._span(low, released)), low, released)
             )
         release.closed, release.released = closed, released
         self._forget()
@@ -88,58 +82,64 @@ class HoppingRowsKernel(GridOperator):
 
     def _apply(self, delta: Delta) -> Delta:
         """Take the changes in; revise the answers that are out."""
-        touched = keyed_in(self._held.payload, delta.payload, self._keys)
-        before = self._held.filter(touched)
-        after = Delta.concat([before, delta], self._held.schema)
-        if (delta.weight < 0).any():
-            after = after.consolidate()
-            refuse_negative(after, type(self).__name__.removesuffix("Kernel"))
-        self._held = Delta.concat([self._held.filter(~touched), after], self._held.schema)
         low = max(int(self._grid.first(delta.start).min()), self._release.closed + 1)
         high = min(int(self._grid.beyond(delta.end).max()) - 1, self._release.released)
         if low > high:
+            self._held.apply(delta)
             return Delta.empty(self.schema)
+        touched, span = self._held.groups_of(delta), self._span(low, high)
+        before = self._held.of_groups(touched, *span)
+        self._held.apply(delta)
+        after = self._held.of_groups(touched, *span)
         return Delta.concat(
-            [self._evaluate(after, low, high), self._evaluate(before, low, high).negate()],
+            [self._evaluate(*after, low, high), self._evaluate(*before, low, high).negate()],
             self.schema,
         )
 
-    def _evaluate(self, rows: Delta, low: int, high: int) -> Delta:
+    def _span(self, low: int, high: int) -> tuple[int, int]:
+        """The time that the windows low .. high cover."""
+        return (
+            low * self._grid.hop + self._grid.offset,
+            high * self._grid.hop + self._grid.offset + self._grid.size,
+        )
+
+    def _evaluate(self, rows: Delta, group: Codes, low: int, high: int) -> Delta:
         """Answers of the windows low .. high."""
         first = np.maximum(self._grid.first(rows.start), low)
         length = np.maximum(np.minimum(self._grid.beyond(rows.end), high + 1) - first, 0)
         if not length.any():
             return Delta.empty(self.schema)
-        rows, first, length = rows.filter(length > 0), first[length > 0], length[length > 0]
+        inside = length > 0
+        if not inside.all():
+            rows, group = rows.filter(inside), group[inside]
+            first, length = first[inside], length[inside]
         if not (rows.weight == 1).all():
             which = np.repeat(np.arange(len(rows)), rows.weight)
-            first, length, rows = first[which], length[which], units(rows)
+            first, length, group, rows = first[which], length[which], group[which], units(rows)
         member, window = ranges(first, length)
-        group, _ = group_codes(rows.payload, self._keys)
         return self.answer(rows, member, window, group[member])
 
     def _forget(self) -> None:
-        release, held = self._release, self._held
+        release = self._release
         if release.cti == INFINITY:
-            self._held = Delta.empty(held.schema)
-            return
-        needed = (self._grid.beyond(held.end) > release.closed + 1) | (held.end >= release.cti)
-        if not needed.all():
-            self._held = held.filter(needed)
+            self._held.clear()
+        elif release.cti != MIN_TIME:
+            # An end before the next window may still move into it, unless the CTI has passed it.
+            self._held.purge(min(self._span(release.closed + 1, 0)[0], release.cti - 1))
 
     def _stamped(self, payload: Rows, window: Codes) -> Delta:
         start = self._grid.start(window)
         return Delta(payload, start, start + self._grid.size, np.ones(len(window), np.int64))
 
     def snapshot(self) -> Slices:
-        return {"rows": slice_of_delta(self._held), "release": slice_of_release(self._release)}
+        return {**self._held.snapshot(), "release": slice_of_release(self._release)}
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        self._held = delta_of_slice(slices["rows"])
+        self._held.restore(slices)
         restore_release(self._release, slices["release"])
 
     def state_size(self) -> StateSize:
-        return StateSize(len(self._held), self._held.nbytes)
+        return self._held.size()
 
 
 def slice_of_release(release: Release) -> Rows:
@@ -182,13 +182,9 @@ class HoppingRowsAggregateKernel(HoppingRowsKernel):
         someone[cell] = np.arange(len(member))
         keys = rows.payload.take(pa.array(member[someone]))
         columns = [keys.column(name) for name in self._keys]
-        for index in range(len(self._arguments.calls)):
-            kind = self.schema.field(len(self._keys) + index).type
-            columns.append(
-                reduce_cells(
-                    self._arguments, index, rows.payload, rows.start, member, cell, cells, kind
-                )
-            )
+        columns += self._arguments.reduce(
+            rows.payload, rows.start, member, cell, cells, self.schema
+        )
         return self._stamped(
             pa.RecordBatch.from_arrays(columns, schema=self.schema), window[someone]
         )
@@ -206,7 +202,7 @@ class HoppingTopKKernel(HoppingRowsKernel):
         assert isinstance(node.window, HoppingWindow)
         self._node = node
         by = node.by.type_in(pa.schema([*node.input.schema, pa.field("_start", pa.int64())]))
-        held = pa.schema([*node.input.schema, pa.field("_order", by)])
+        held = pa.schema([*node.input.schema, pa.field(ORDER, by)])
         super().__init__(node.schema, held, node.keys, node.window, consistency)
 
     def project(self, batch: Batch) -> Delta:
@@ -215,7 +211,7 @@ class HoppingTopKKernel(HoppingRowsKernel):
     def answer(self, rows: Delta, member: Codes, window: Codes, group: Codes) -> Delta:
         cell, _ = encode([group, window], len(member))
         rank = rank_members(
-            rows.payload.column("_order"), member, cell, descending=self._node.descending
+            rows.payload.column(ORDER), member, cell, descending=self._node.descending
         )
         best = rank <= self._node.k
         names = self._node.input.schema.names

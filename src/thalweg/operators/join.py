@@ -7,8 +7,7 @@ weights, so a change of an end on one side becomes a change of the ends of its p
 
 State: of each side the rows that end after the other side's CTI; later rows of the other side
 cannot meet an earlier one, and a later change of the row itself brings its data along. A row that
-comes after that is joined and not kept. State is held in slices of time (see `time_slices`). The
-CTI is the smaller of the two.
+comes after that is joined and not kept. State is held in an arrangement by key. The CTI is the smaller of the two.
 
 Where its inputs make promises over columns (`boxes`), so does the join. A pair changes only when
 one of its rows does: each box of the left with each box of the right is a box of the pairs, a joint
@@ -18,8 +17,9 @@ row may still meet: an individual punctuation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -40,35 +40,71 @@ from thalweg.operators.base import (
     slice_of_progress,
 )
 from thalweg.operators.frames import evaluate_columns, evaluate_mask, plain_renames
-from thalweg.operators.matching import key_codes, keyed_sides
-from thalweg.operators.overlaps import overlapping_pairs
-from thalweg.operators.time_slices import TimeSlices
+from thalweg.operators.matching import keyed_sides
 from thalweg.plan.nodes import Join
+from thalweg.state import Arrangement, Hits, KeyIndex
 
-__all__ = ["JoinKernel", "pair_frame", "scoped_by_key"]
+__all__ = ["JoinKernel", "TakenSide", "pair_frame", "scoped_by_key"]
 
 _SIDES = ("left", "right")
 
 
-def pair_frame(
-    left: Rows,
-    right: Rows,
-    left_start: Times,
-    right_start: Times,
-    at: tuple[Codes, Codes],
-    needed: frozenset[str],
-) -> Frame:
+class Side(Protocol):
+    """One side of pairs: a value for each pair."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+    @property
+    def start(self) -> Times: ...
+    def column(self, name: str) -> pa.Array: ...
+
+
+class TakenSide:
+    """Rows of a batch or a table, by position."""
+
+    def __init__(self, rows: Rows, start: Times, at: Codes) -> None:
+        self._rows, self.start, self._at = rows, start[at], pa.array(at)
+
+    @property
+    def names(self) -> Sequence[str]:
+        found: list[str] = self._rows.schema.names
+        return found
+
+    def column(self, name: str) -> pa.Array:
+        return self._rows.column(name).take(self._at)
+
+
+class FoundSide:
+    """Rows that were found in an arrangement."""
+
+    def __init__(self, hits: Hits) -> None:
+        self._hits = hits
+
+    @property
+    def names(self) -> Sequence[str]:
+        found: list[str] = self._hits.schema.names
+        return found
+
+    @property
+    def start(self) -> Times:
+        return self._hits.start
+
+    def column(self, name: str) -> pa.Array:
+        return self._hits.column(name)
+
+
+def pair_frame(left: Side, right: Side, needed: frozenset[str], size: int) -> Frame:
     """The columns that expressions over a pair need: `l.x`, `r.x`, and plain names that only one
     side has."""
     columns: dict[str, pa.Array] = {}
-    sides = {"l": (left, left_start, pa.array(at[0])), "r": (right, right_start, pa.array(at[1]))}
+    sides = {"l": left, "r": right}
     for name in needed:
         prefix, dot, rest = name.partition(".")
-        side = prefix if dot and prefix in sides else "l" if name in left.schema.names else "r"
-        plain = rest if dot and prefix in sides else name
-        rows, start, which = sides[side]
-        columns[name] = (pa.array(start) if plain == "_start" else rows.column(plain)).take(which)
-    return Frame(columns, len(at[0]))
+        marked = bool(dot) and prefix in sides
+        side = sides[prefix] if marked else left if name in left.names else right
+        plain = rest if marked else name
+        columns[name] = pa.array(side.start) if plain == "_start" else side.column(plain)
+    return Frame(columns, size)
 
 
 def scoped_by_key(node: Join, progress: Progress) -> bool:
@@ -97,7 +133,10 @@ class JoinKernel(Operator):
         self._sides = keyed_sides(
             (node.left.schema, node.right.schema), node.left_keys, node.right_keys, node.same
         )
-        self._held = [TimeSlices(side.schema) for side in self._sides]
+        keys = (*self._sides[0].key_names, *node.same)
+        self._index = KeyIndex([self._sides[0].schema.field(name) for name in keys])
+        self._keys = keys
+        self._held = [self._arrangement(port) for port in (0, 1)]
         self._progress: list[Progress] = [NO_PROGRESS, NO_PROGRESS]
         wanted: list[Expr] = [expr for _, expr in node.result]
         if node.predicate is not None:
@@ -107,57 +146,71 @@ class JoinKernel(Operator):
         )
         self._renames = (plain_renames(node.result, "l."), plain_renames(node.result, "r."))
 
+    def _arrangement(self, port: int, marks: int = 0) -> Arrangement:
+        side = self._sides[port]
+        return Arrangement(side.schema, self._groups, marks=marks, what=f"{self._node.how}_join")
+
+    def _groups(self, rows: Rows) -> Codes:
+        """The number of each row's key."""
+        return self._index.numbers([rows.column(name) for name in self._keys], rows.num_rows)
+
     def process(self, port: int, batch: Batch) -> Batch:
         other = 1 - port
-        answer = Delta.empty(self.schema)
+        answer: Delta | None = None
         if len(batch):
             delta = self._sides[port].project(Delta.of_batch(batch), only_matchable=True)
-            near = self._near(other, delta)
-            if len(near):
-                answer = self._pairs(delta, near, port)
-            self._held[port].add(delta.filter(delta.end > self._progress[other].cti))
-        self._progress[port] = self._progress[port].merge(batch.progress)
-        self._held[other].purge(self._progress[port].cti)
+            group = self._groups(delta.payload)
+            found = self._held[other].find(group, delta.start, delta.end)
+            if len(found):
+                answer = self._joined(port, delta, self._matching(port, delta, found))
+            self._keep(port, delta, group)
+        self._advance(port, batch.progress)
+        if answer is None:
+            return Batch.empty(self.schema, self._promise())
         return answer.to_batch(self._promise())
 
-    def _near(self, port: int, delta: Delta) -> Delta:
-        """The rows of one side that some of these may meet."""
-        held = self._held[port]
-        return (
-            held.overlapping(int(delta.start.min()), int(delta.end.max()))
-            if len(delta)
-            else Delta.empty(held.schema)
-        )
+    def _keep(self, port: int, delta: Delta, group: Codes, marks: tuple[Times, ...] = ()) -> None:
+        """Hold the rows that a later row of the other side may meet."""
+        waits = delta.end > self._progress[1 - port].cti
+        if not waits.all():
+            delta, group = delta.filter(waits), group[waits]
+            marks = tuple(mark[waits] for mark in marks)
+        self._held[port].apply(delta, group, marks)
 
-    def _pairs(self, delta: Delta, near: Delta, port: int) -> Delta:
-        left, right = (delta, near) if port == 0 else (near, delta)
-        return self._joined(left, right, self._matches(left, right))
+    def _advance(self, port: int, progress: Progress) -> None:
+        before = self._progress[port]
+        self._progress[port] = before.merge(progress)
+        if self._progress[port].cti > before.cti:
+            self._held[1 - port].purge(self._progress[port].cti)
+        if self._index.is_untidy:
+            used = np.union1d(self._held[0].groups(), self._held[1].groups())
+            moved = self._index.keep(used)
+            for held in self._held:
+                held.renumber(moved)
 
-    def _matches(self, left: Delta, right: Delta) -> tuple[Codes, Codes]:
-        """Positions of the rows that match."""
-        codes = key_codes(left.payload, right.payload, self._sides[0].key_names, self._node.same)
-        at = overlapping_pairs(codes[0], left.start, left.end, codes[1], right.start, right.end)
-        if self._node.predicate is not None and len(at[0]):
-            frame = pair_frame(
-                left.payload,
-                right.payload,
-                left.start,
-                right.start,
-                at,
-                self._node.predicate.columns(),
-            )
-            keep = evaluate_mask(self._node.predicate, frame)
-            at = at[0][keep], at[1][keep]
-        return at
+    def _sided(self, port: int, delta: Delta, found: Hits) -> tuple[Side, Side]:
+        """Both sides of the pairs, the left one first."""
+        own, other = TakenSide(delta.payload, delta.start, found.owner), FoundSide(found)
+        return (own, other) if port == 0 else (other, own)
 
-    def _joined(self, left: Delta, right: Delta, at: tuple[Codes, Codes]) -> Delta:
-        if not len(at[0]):
+    def _matching(self, port: int, delta: Delta, found: Hits) -> Hits:
+        """The pairs for which the predicate is true."""
+        predicate = self._node.predicate
+        if predicate is None or not len(found):
+            return found
+        sides = self._sided(port, delta, found)
+        frame = pair_frame(*sides, predicate.columns(), len(found))
+        return found.filter(evaluate_mask(predicate, frame))
+
+    def _joined(self, port: int, delta: Delta, found: Hits) -> Delta:
+        if not len(found):
             return Delta.empty(self.schema)
-        frame = pair_frame(left.payload, right.payload, left.start, right.start, at, self._needed)
+        frame = pair_frame(*self._sided(port, delta, found), self._needed, len(found))
         payload = evaluate_columns(self._node.result, frame, self.schema)
-        start = np.maximum(left.start[at[0]], right.start[at[1]])
-        end = np.minimum(left.end[at[0]], right.end[at[1]])
-        return Delta(payload, start, end, left.weight[at[0]] * right.weight[at[1]])
+        at = found.owner
+        start = np.maximum(delta.start[at], found.start)
+        end = np.minimum(delta.end[at], found.end)
+        return Delta(payload, start, end, delta.weight[at] * found.weight)
 
     # ----------------------------------------------------------------------------------------------------
     # promises
@@ -210,9 +263,10 @@ class JoinKernel(Operator):
         return {**held, "progress": slice_of_progress(self._progress)}
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        for side, held in zip(_SIDES, self._held, strict=True):
-            held.restore(side, slices)
         self._progress = progress_of_slice(slices["progress"])
+        for port, held in enumerate(self._held):
+            held.restore(_SIDES[port], slices)
+            held.purge(self._progress[1 - port].cti)
 
     def state_size(self) -> StateSize:
         return self._held[0].size() + self._held[1].size()

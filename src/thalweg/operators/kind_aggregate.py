@@ -9,7 +9,7 @@ window; the CTI closes windows. The kind is asked about whole columns, with the 
 payload columns it reads. Nulls in keys are a group; what nulls in the columns that the kind reads
 mean is up to it. A window must contain the times of its rows: that is how it is known to be closed.
 
-State: the rows of windows that are not closed. The promise lags behind the CTI by the kind's
+State: rows for as long as a window that has them may be open, `longest` (see `window_rows`). The promise lags behind the CTI by the kind's
 `longest` window.
 """
 
@@ -23,16 +23,17 @@ import pyarrow as pa
 from thalweg.errors import EvaluationError
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
+from thalweg.model.names import internal
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Codes, Rows, encode
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.arguments import ArgumentProjection
-from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, slice_of_delta
+from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.due import Due
-from thalweg.operators.groups import keyed_in, refuse_negative, units
-from thalweg.operators.reduce import reduce_cells
+from thalweg.operators.groups import units
 from thalweg.operators.regroup import only_starts
+from thalweg.operators.window_rows import WindowRows
 from thalweg.plan.nodes import WidAggregate
 from thalweg.windows import Tuples
 
@@ -53,10 +54,12 @@ class KindAggregateKernel(Operator):
         self._node, self._kind = node, node.kind
         self._arguments = ArgumentProjection(node.aggregates, node.columns, node.input.schema)
         read = [
-            pa.field(f"_read{i}", node.input.schema.field(name).type)
+            pa.field(internal(f"read{i}"), node.input.schema.field(name).type)
             for i, name in enumerate(node.kind.reads)
         ]
-        self._held = Delta.empty(pa.schema([*self._arguments.schema, *read]))
+        self._held = WindowRows(
+            pa.schema([*self._arguments.schema, *read]), node.columns, "KindAggregate"
+        )
         self._due = Due(consistency)
 
     def process(self, port: int, batch: Batch) -> Batch:
@@ -65,7 +68,8 @@ class KindAggregateKernel(Operator):
             changes.append(self._apply(self._project(batch)))
         due = self._due.after(batch)
         if due > self._due.out:
-            changes.append(self._evaluate(self._held, self._due.out, due))
+            reach = (self._due.out - self._kind.longest, due)
+            changes.append(self._evaluate(*self._held.between(*reach), self._due.out, due))
             self._due.out = due
         return Delta.concat(changes, self.schema).to_batch(Progress(self._forget()))
 
@@ -73,7 +77,7 @@ class KindAggregateKernel(Operator):
         delta = Delta.of_batch(batch)
         rows = self._arguments.project(delta.payload, delta.start)
         columns = [*rows.columns, *(delta.payload.column(name) for name in self._kind.reads)]
-        return only_starts(
+        starts = only_starts(
             Delta(
                 pa.RecordBatch.from_arrays(columns, schema=self._held.schema),
                 delta.start,
@@ -81,32 +85,31 @@ class KindAggregateKernel(Operator):
                 delta.weight,
             )
         )
+        # A row is held as long as a window that has it may be open.
+        return Delta(starts.payload, starts.start, starts.start + self._kind.longest, starts.weight)
 
     def _apply(self, delta: Delta) -> Delta:
-        touched = keyed_in(self._held.payload, delta.payload, self._node.columns)
-        before = self._held.filter(touched)
-        after = Delta.concat([before, delta], self._held.schema)
-        if (delta.weight < 0).any():
-            after = after.consolidate()
-            refuse_negative(after, "KindAggregate")
-        self._held = Delta.concat([self._held.filter(~touched), after], self._held.schema)
-        if not len(delta) or self._due.out <= int(
-            delta.start.min()
-        ):  # windows end after the rows they contain
+        if not len(delta):
             return Delta.empty(self.schema)
-        low = int(delta.start.min())
+        low, out = int(delta.start.min()), self._due.out
+        if out <= low:  # windows end after the rows they contain
+            self._held.apply(delta)
+            return Delta.empty(self.schema)
+        touched = self._held.groups_of(delta)
+        reach = (low - self._kind.longest, out)
+        before = self._held.of_groups(touched, *reach)
+        self._held.apply(delta)
+        after = self._held.of_groups(touched, *reach)
         return Delta.concat(
-            [
-                self._evaluate(after, low, self._due.out),
-                self._evaluate(before, low, self._due.out).negate(),
-            ],
+            [self._evaluate(*after, low, out), self._evaluate(*before, low, out).negate()],
             self.schema,
         )
 
     def _bucket(self, rows: Delta) -> tuple[Codes, Codes, Times, Times]:
         """Row and window, and the lifetime of the window, for every membership."""
         columns = {
-            name: rows.payload.column(f"_read{i}") for i, name in enumerate(self._kind.reads)
+            name: rows.payload.column(internal(f"read{i}"))
+            for i, name in enumerate(self._kind.reads)
         }
         tuples = Tuples(
             rows.start, np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64), columns
@@ -126,29 +129,25 @@ class KindAggregateKernel(Operator):
             )
         return found.member, found.window, start, end
 
-    def _evaluate(self, rows: Delta, low: int, high: int) -> Delta:
-        rows = units(rows)
+    def _evaluate(self, rows: Delta, group: Codes, low: int, high: int) -> Delta:
         if not len(rows):
             return Delta.empty(self.schema)
+        if not (rows.weight == 1).all():
+            group, rows = np.repeat(group, rows.weight), units(rows)
         member, window, start, end = self._bucket(rows)
         due = (end > low) & (end <= high)
         member, window, start, end = member[due], window[due], start[due], end[due]
         if not len(member):
             return Delta.empty(self.schema)
-        group, _ = encode([rows.payload.column(name) for name in self._node.columns], len(rows))
         cell, cells = encode([group[member], window], len(member))
         someone = np.empty(cells, np.int64)
         someone[cell] = np.arange(len(member))
         keys = rows.payload.take(pa.array(member[someone]))
         columns = [keys.column(name) for name in self._node.columns]
         columns += [] if self._node.wid is None else [pa.array(window[someone])]
-        for index in range(len(self._arguments.calls)):
-            kind = self.schema.field(len(self.schema) - len(self._arguments.calls) + index).type
-            columns.append(
-                reduce_cells(
-                    self._arguments, index, rows.payload, rows.start, member, cell, cells, kind
-                )
-            )
+        columns += self._arguments.reduce(
+            rows.payload, rows.start, member, cell, cells, self.schema
+        )
         payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         return Delta(payload, start[someone], end[someone], np.ones(cells, np.int64))
 
@@ -158,23 +157,17 @@ class KindAggregateKernel(Operator):
     def _forget(self) -> int:
         if self._due.cti in (INFINITY, MIN_TIME):
             if self._due.cti == INFINITY:
-                self._held = Delta.empty(self._held.schema)
+                self._held.clear()
             return self._due.cti
-        if len(self._held):
-            member, _, _, end = self._bucket(self._held)
-            last = np.full(len(self._held), MIN_TIME)
-            np.maximum.at(last, member, end)
-            self._held = self._held.filter(
-                (last > self._due.cti) | (self._held.start >= self._due.cti)
-            )
+        self._held.purge(self._due.cti)
         return max(self._due.cti - self._kind.longest + 1, MIN_TIME)
 
     def snapshot(self) -> Slices:
-        return {"rows": slice_of_delta(self._held), "marks": self._due.to_rows()}
+        return {**self._held.snapshot(), "marks": self._due.to_rows()}
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        self._held = delta_of_slice(slices["rows"])
+        self._held.restore(slices)
         self._due.restore(slices["marks"])
 
     def state_size(self) -> StateSize:
-        return StateSize(len(self._held), self._held.nbytes)
+        return self._held.size()

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
+from thalweg.model.names import internal
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows, encode
 from thalweg.model.time import INFINITY, MIN_TIME, Times
@@ -35,6 +36,8 @@ from thalweg.plan.nodes import WidAggregate
 from thalweg.windows import LandmarkTime
 
 __all__ = ["LandmarkAggregateKernel"]
+
+_WINDOW = internal("window")
 
 
 class LandmarkAggregateKernel(Operator):
@@ -54,7 +57,7 @@ class LandmarkAggregateKernel(Operator):
         self._sums = Accumulators(self._arguments, node.schema)
         fields = [node.input.schema.field(name) for name in node.columns]
         self._cells = empty_rows(
-            pa.schema([*fields, pa.field("_w", pa.int64()), *self._sums.schema])
+            pa.schema([*fields, pa.field(_WINDOW, pa.int64()), *self._sums.schema])
         )
         self._held = Delta.empty(self._cells.schema)
         self._due = Due(consistency)
@@ -110,7 +113,7 @@ class LandmarkAggregateKernel(Operator):
         return Delta.empty(self.schema)
 
     def _end(self, cells: Rows) -> Times:
-        ends: Times = self._origin + (cells.column("_w").to_numpy() + 1) * self._slide
+        ends: Times = self._origin + (cells.column(_WINDOW).to_numpy() + 1) * self._slide
         return ends
 
     def _answered(self, cells: Rows, low: int, high: int) -> Bools:
@@ -125,12 +128,12 @@ class LandmarkAggregateKernel(Operator):
             return Delta.empty(self.schema)
         merged = self._merged(parts)
         group, _ = encode([merged.column(name) for name in self._keys], merged.num_rows)
-        window = merged.column("_w").to_numpy()
+        window = merged.column(_WINDOW).to_numpy()
         order = np.lexsort((window, group))
         merged, group, window = merged.take(pa.array(order)), group[order], window[order]
         begins = np.searchsorted(group, group, side="left")
         columns = [merged.column(name) for name in self._keys]
-        columns += [] if self._wid is None else [merged.column("_w")]
+        columns += [] if self._wid is None else [merged.column(_WINDOW)]
         columns += self._sums.results(
             self._sums.over_ranges(merged, begins, np.arange(1, len(group) + 1))
         )
@@ -146,10 +149,10 @@ class LandmarkAggregateKernel(Operator):
 
     def _merged(self, parts: Rows) -> Rows:
         """Partial results of equal group and window become one."""
-        code, size = encode([parts.column(name) for name in (*self._keys, "_w")], parts.num_rows)
+        code, size = encode([parts.column(name) for name in (*self._keys, _WINDOW)], parts.num_rows)
         someone = np.empty(size, np.int64)
         someone[code] = np.arange(parts.num_rows)
-        named = parts.select([*self._keys, "_w"]).take(pa.array(someone))
+        named = parts.select([*self._keys, _WINDOW]).take(pa.array(someone))
         return pa.RecordBatch.from_arrays(
             [*named.columns, *self._sums.merge(parts, code, size).columns],
             schema=self._cells.schema,
@@ -173,7 +176,7 @@ class LandmarkAggregateKernel(Operator):
         settled = self._held.start < self._due.cti
         current = max((self._due.cti - self._origin) // self._slide, 0)
         promise = (self._due.cti - self._origin) // self._slide * self._slide + self._origin
-        if not settled.any() and not (self._cells.column("_w").to_numpy() < current).any():
+        if not settled.any() and not (self._cells.column(_WINDOW).to_numpy() < current).any():
             return promise
         cells = concat_rows(
             [self._cells, units(self._held.filter(settled)).payload], self._cells.schema
@@ -185,7 +188,7 @@ class LandmarkAggregateKernel(Operator):
     def _closed_as_one(self, cells: Rows, current: int) -> Rows:
         """Closed windows of a group move to the last of them: their own answers are settled, all
         but the end of the last."""
-        window = cells.column("_w").to_numpy()
+        window = cells.column(_WINDOW).to_numpy()
         group, size = encode([cells.column(name) for name in self._keys], cells.num_rows)
         last: Codes = np.full(max(size, 1), -1)
         closed = window < current

@@ -16,6 +16,8 @@ that may still find, or lose, a partner.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 
@@ -27,9 +29,7 @@ from thalweg.model.progress import Progress
 from thalweg.model.rows import Bools, Codes
 from thalweg.model.time import Times
 from thalweg.operators.frames import evaluate_columns, frame_of
-from thalweg.operators.groups import append_column, replace_column
 from thalweg.operators.join import JoinKernel
-from thalweg.operators.time_slices import Part, TimeSlices
 from thalweg.plan.nodes import Join, Named
 
 __all__ = ["MatchJoinKernel"]
@@ -41,7 +41,6 @@ _PRESERVED = {
     "semi": (True, False),
     "anti": (True, False),
 }
-_COUNT = "_matches"
 
 
 class MatchJoinKernel(JoinKernel):
@@ -59,15 +58,11 @@ class MatchJoinKernel(JoinKernel):
         self._preserved = _PRESERVED[node.how]
         self._gives_pairs = node.how in ("left", "right", "full")
         self._alone_columns: tuple[Named, Named] = (node.left_only, node.right_only)
-        for port, kept in enumerate(self._preserved):
-            if kept:
-                self._held[port] = TimeSlices(
-                    pa.schema([*self._sides[port].schema, pa.field(_COUNT, pa.int64())])
-                )
+        # Each row that may be alone is held with the number of its matches as a mark.
+        self._held = [self._arrangement(port, int(self._preserved[port])) for port in (0, 1)]
         self._renames = (self._carried(0), self._carried(1))
 
     def process(self, port: int, batch: Batch) -> Batch:
-        other = 1 - port
         changes: list[Delta] = []
         if len(batch):
             delta = self._sides[port].project(
@@ -75,32 +70,35 @@ class MatchJoinKernel(JoinKernel):
             )
             if len(delta):
                 changes = self._change(port, delta)
-        self._progress[port] = self._progress[port].merge(batch.progress)
-        self._held[other].purge(self._progress[port].cti)
+        self._advance(port, batch.progress)
         return Delta.concat(changes, self.schema).to_batch(self._promise())
 
     def _change(self, port: int, delta: Delta) -> list[Delta]:
         other = 1 - port
-        parts = self._held[other].near(int(delta.start.min()), int(delta.end.max()))
-        near = Delta.concat([part.rows for part in parts], self._held[other].schema)
-        sides = (delta, near) if port == 0 else (near, delta)
-        at = self._matches(*sides)
-        changes = [self._joined(*sides, at)] if self._gives_pairs else []
-        mine, theirs = (at[port], at[other])
+        can_match = self._matchable(port, delta)
+        probes = np.flatnonzero(can_match)
+        group = np.zeros(len(delta), np.int64)
+        group[probes] = self._groups(delta.payload.take(pa.array(probes)))
+        found = self._held[other].find(group[probes], delta.start[probes], delta.end[probes])
+        found = self._matching(port, delta, replace(found, owner=probes[found.owner]))
+        changes = [self._joined(port, delta, found)] if self._gives_pairs else []
+        marks: tuple[Times, ...] = ()
         if self._preserved[port]:
-            count = _summed(mine, near.weight[theirs], len(delta))
+            count = _summed(found.owner, found.weight, len(delta))
             changes.append(self._alone_rows(port, delta, delta.weight * self._shown(count)))
-            delta = Delta(
-                append_column(delta.payload, _COUNT, count), delta.start, delta.end, delta.weight
-            )
-        if self._preserved[other] and len(near):
-            before = _counts(near)
-            after = before + _summed(theirs, delta.weight[mine], len(near))
+            marks = (count,)
+        if self._preserved[other] and len(found):
+            rows, which = found.distinct()
+            before = rows.mark(0)
+            after = before + _summed(which, delta.weight[found.owner], len(rows))
             turned = self._shown(after).astype(np.int64) - self._shown(before)
-            changes.append(self._alone_rows(other, near, near.weight * turned))
-            _recount(parts, before, after)
-        waits = (delta.end > self._progress[other].cti) & self._matchable(port, delta)
-        self._held[port].add(delta.filter(waits))
+            if turned.any():
+                turns = np.flatnonzero(turned)
+                changed = rows.filter(turned != 0).delta()
+                changes.append(self._alone_rows(other, changed, changed.weight * turned[turns]))
+            rows.set_mark(0, after)
+        marks = tuple(mark[probes] for mark in marks)
+        self._keep(port, delta.take(probes), group[probes], marks)
         return changes
 
     def _shown(self, count: Times) -> Bools:
@@ -141,10 +139,7 @@ class MatchJoinKernel(JoinKernel):
         wanted = [time, time]
         for port, held in enumerate(self._held):
             if self._preserved[port]:
-                waiting = (part.rows for part in held.parts() if part.first < time)
-                wanted[1 - port] = max(
-                    [time, *(int(rows.end[rows.start < time].max()) for rows in waiting)]
-                )
+                wanted[1 - port] = max(time, held.latest_end(time))
         return tuple(wanted)
 
     def _boxes(self) -> Boxes:
@@ -167,19 +162,3 @@ def _summed(which: Codes, weight: Times, size: int) -> Times:
     total = np.zeros(size, np.int64)
     np.add.at(total, which, weight)
     return total
-
-
-def _counts(rows: Delta) -> Times:
-    counts: Times = rows.payload.column(_COUNT).to_numpy(zero_copy_only=False)
-    return counts
-
-
-def _recount(parts: list[Part], before: Times, after: Times) -> None:
-    """Write new counts into the slices that have changed."""
-    begin = 0
-    for part in parts:
-        end = begin + len(part)
-        if (before[begin:end] != after[begin:end]).any():
-            part.payload = replace_column(part.payload, _COUNT, after[begin:end])
-            part.written = None
-        begin = end

@@ -90,7 +90,10 @@ def keyed_sides(
             else None
         )
         shared = column is not None and column != "_start" and column not in (*names, *same)
-        names.append(column if shared and column is not None else f"_key{len(names)}")
+        made = f"_key{len(names)}"
+        while any(made in schema.names for schema in schemas):
+            made = f"_{made}"  # no name of a user's column is taken
+        names.append(column if shared and column is not None else made)
     left, right = (
         KeyedSide(schema, keys, tuple(names), tuple(types))
         for schema, keys in zip(schemas, (left_keys, right_keys), strict=True)

@@ -21,8 +21,10 @@ import pyarrow.compute as pc
 from thalweg.errors import ModuleError
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
+from thalweg.model.names import internal
 from thalweg.model.rows import Bools, Codes, Rows, encode, take_rows
 from thalweg.model.time import Times
+from thalweg.operators.arguments import PRESENT
 from thalweg.operators.dead_letters import DeadLetters
 from thalweg.operators.frames import frame_of
 from thalweg.operators.window_frames import Spans
@@ -35,7 +37,6 @@ __all__ = ["ModuleWindows", "Stepped", "checksum", "in_order"]
 
 _SAMPLE = 3
 """Rows that a message or a dead letter shows."""
-_ROW = "_row"
 
 
 class Stepped(NamedTuple):
@@ -52,10 +53,10 @@ class ModuleWindows:
         self.node = node
         self.module = node.module
         keys = [node.input.schema.field(name) for name in node.keys]
-        self.key_schema = pa.schema(keys or [pa.field(_ROW, pa.bool_())])
+        self.key_schema = pa.schema(keys or [PRESENT])
         """Arrow cannot count rows without columns: a stream without groups has a column that says
         nothing."""
-        self._names = [f"_{at}" for at in range(len(node.arguments))]
+        self._names = [internal(f"argument{at}") for at in range(len(node.arguments))]
         self.inputs = node.input_schema()
         types = self.inputs.types
         self.held = pa.schema(

@@ -21,8 +21,9 @@ import pyarrow as pa
 
 from thalweg.errors import UnknownRowError
 from thalweg.model.batch import Batch
+from thalweg.model.boxes import Boxes, box
 from thalweg.model.delta import Delta
-from thalweg.model.progress import NO_PROGRESS
+from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Codes, Rows, concat_rows, empty_rows, encode, encode_together
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import (
@@ -36,6 +37,7 @@ from thalweg.operators.base import (
 )
 from thalweg.operators.groups import group_codes
 from thalweg.plan.nodes import NumberRows
+from thalweg.plan.nodes.wid import ROW_NUMBER
 
 __all__ = ["NumberRowsKernel"]
 
@@ -66,8 +68,19 @@ class NumberRowsKernel(Operator):
             row, at = self._numbers(batch)
             columns = [*batch.payload.columns, pa.array(row), pa.array(at)]
             answer = batch.with_payload(pa.RecordBatch.from_arrays(columns, schema=self.schema))
+        settled = self._settled_numbers()
         self._forget(self._progress.cti)
-        return answer.with_progress(self._progress)
+        return answer.with_progress(self._progress.merge(Progress(boxes=settled)))
+
+    def _settled_numbers(self) -> Boxes:
+        """The promise on numbers: whatever still changes has a later one. A filter above lets it
+        pass, so that a window over numbers knows when it is complete."""
+        if self._names or not self._last.num_rows:
+            return {}
+        open_ = self._live.filter(self._live.end >= self._progress.cti)
+        if self._progress.ended or not len(open_):
+            return box({ROW_NUMBER: int(self._last.column(ROW_NUMBER)[0].as_py()) + 1})
+        return box({ROW_NUMBER: int(open_.payload.column(ROW_NUMBER).to_numpy().min())})
 
     def _numbers(self, batch: Batch) -> tuple[Codes, Times]:
         """The number of every element: a new one for an insert, that of its row for an adjust."""

@@ -23,6 +23,7 @@ import pyarrow as pa
 from thalweg.errors import ModuleError
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
+from thalweg.model.names import internal
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Codes, Rows, concat_rows, encode, take_rows
 from thalweg.model.time import INFINITY
@@ -41,7 +42,7 @@ from thalweg.windows import HoppingWindow
 __all__ = ["PanedApplyKernel"]
 
 _PARTS_BEFORE_MERGE = 16
-_FIRST, _BEYOND, _FILLED = "_first", "_beyond", "_filled"
+_FIRST, _BEYOND, _FILLED = internal("first"), internal("beyond"), internal("filled")
 
 
 class PanedApplyKernel(Operator):

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
+from thalweg.model.names import internal
 from thalweg.model.rows import Codes, Rows, encode
 from thalweg.model.time import INFINITY, floor_to_grid
 from thalweg.operators.arguments import ArgumentProjection
@@ -21,7 +22,7 @@ from thalweg.operators.consistency import Consistency
 from thalweg.operators.hopping_aggregate import HoppingAggregateKernel
 from thalweg.operators.hopping_grid import FOREVER, Grid
 from thalweg.operators.partials import Partials
-from thalweg.plan.nodes import CombinePanes, Panes
+from thalweg.plan.nodes import CombinePanes, Panes, lifetime_schema
 
 __all__ = ["CombinePanesKernel", "PanesKernel"]
 
@@ -35,8 +36,9 @@ class PanesKernel(Operator):
     >>> from thalweg.windows import HoppingWindow
     >>> panes = PanesKernel(Panes(Source("s", pa.schema([("k", pa.int64())])), HoppingWindow(10, 5), (("n", count()),), ("k",)))
     >>> (batch,) = batches_of([point({"k": 1}, 2), point({"k": 1}, 3), point({"k": 1}, 7)], pa.schema([("k", pa.int64())]))
-    >>> [(int(s), int(e), row) for s, e, row in zip(*(lambda b: (b.start, b.end, b.payload.to_pylist()))(panes.process(0, batch)))]
-    [(0, 5, {'k': 1, 'n': 2}), (5, 10, {'k': 1, 'n': 1})]
+    >>> out = panes.process(0, batch)
+    >>> [(int(s), int(e), list(row.values())) for s, e, row in zip(out.start, out.end, out.payload.to_pylist())]
+    [(0, 5, [1, 2]), (5, 10, [1, 1])]
     """
 
     def __init__(self, node: Panes) -> None:
@@ -49,7 +51,7 @@ class PanesKernel(Operator):
         self._cells = pa.schema(
             [
                 *fields,
-                pa.field("_k", pa.int64()),
+                pa.field(internal("first"), pa.int64()),
                 *(node.schema.field(n) for n in self._partials.names),
             ]
         )
@@ -63,7 +65,11 @@ class PanesKernel(Operator):
         keys = [rows.column(name) for name in self._keys]
         first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
         cells, first, beyond = _sum_alike(
-            keys, first, beyond, self._partials.of_rows(rows, delta.weight), self._cells
+            keys,
+            first,
+            beyond,
+            self._partials.of_rows(rows, delta.start, delta.weight),
+            self._cells,
         )
         start = (first - 1) * self._grid.hop + self._grid.offset + self._grid.size
         end = np.where(
@@ -90,10 +96,13 @@ class CombinePanesKernel(HoppingAggregateKernel):
     def __init__(self, node: CombinePanes, consistency: Consistency) -> None:
         super().__init__(node, consistency)
         which = range(len(node.aggregates)) if node.calls is None else node.calls
+        seen = lifetime_schema(node.rows)
         renamed = {
-            f"{letter}{mine}": f"{letter}{theirs}"
-            for mine, theirs in enumerate(which)
-            for letter in "cs"
+            mine.name: theirs.name
+            for place, (_, call) in enumerate(node.aggregates)
+            for mine, theirs in zip(
+                call.partials_in(place, seen), call.partials_in(which[place], seen), strict=True
+            )
         }
         self._columns = [renamed.get(name, name) for name in self._partials.names]
 

@@ -1,31 +1,25 @@
-"""Partial results that add up: what a hopping count, sum or average keeps instead of rows.
+"""Partial results that add up, as a matrix of whole numbers: what a hopping count, sum or average
+keeps instead of rows.
 
-`n` counts the rows, so that an empty window is known to be empty. Call i has `c{i}`, how many
-values it counts, and for sums and averages `s{i}`, their sum. All are integers, so adding and
-taking away is exact in any order. A change of a row adds its values times its weight.
+The first row of the matrix counts the rows, so that an empty window is known to be empty; the
+others are the columns of each call's aggregate (see `aggregates.base`). Adding and taking away is
+exact in any order. A change of a row adds its values times its weight.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from thalweg.errors import EvaluationError
 from thalweg.model.rows import Bools, Rows
+from thalweg.model.time import Times
 from thalweg.operators.arguments import ArgumentProjection
-from thalweg.plan.aggregates import AggregateCall
-from thalweg.plan.nodes.panes import partial_names
+from thalweg.plan.aggregates import partial_schema
 
 __all__ = ["Partials"]
 
 Numbers = npt.NDArray[np.int64]
-
-_SAFE = 2**31
-"""Values below this cannot overflow a sum of fewer than 2**32 rows; larger ones are watched."""
 
 
 class Partials:
@@ -33,76 +27,61 @@ class Partials:
 
     def __init__(self, arguments: ArgumentProjection, schema: pa.Schema) -> None:
         self._arguments = arguments
-        self._schema = schema
-        self.names = partial_names(arguments.calls)
-        self._at = {name: row for row, name in enumerate(self.names)}
+        self._kinds = [field.type for field in list(schema)[-len(arguments.calls) :]]
+        self.names: list[str] = partial_schema(arguments.calls, arguments.seen).names
+        at = {name: row for row, name in enumerate(self.names)}
+        self._rows = [
+            [at[field.name] for field in call.partials_in(index, arguments.seen)]
+            for index, call in enumerate(arguments.calls)
+        ]
 
-    def of_rows(self, rows: Rows, weight: Numbers) -> list[Numbers]:
+    def of_rows(self, rows: Rows, start: Times, weight: Numbers) -> list[Numbers]:
         """The contribution of each row, in the order of `names`."""
-        columns: list[Numbers] = [weight]
-        for index, call in enumerate(self._arguments.calls):
-            if call.of is None and call.where is None:
+        columns: list[Numbers] = [weight] * len(self.names)
+        once = bool((weight == 1).all())
+        for index, (call, places) in enumerate(zip(self._arguments.calls, self._rows, strict=True)):
+            if places == [0]:
                 continue
-            counted = weight
-            passes = self._arguments.passes(index, rows)
-            if passes is not None:
-                counted = counted * passes
-            if call.of is None:
-                columns.append(counted)
-                continue
-            values = rows.column(f"_of{index}")
-            if values.null_count:
-                counted = counted * values.is_valid().to_numpy(zero_copy_only=False)
-            columns.append(counted)
-            if call.function in ("sum", "avg"):
-                whole = values.cast(pa.int64())
-                numbers: Numbers = (whole.fill_null(0) if whole.null_count else whole).to_numpy(
-                    zero_copy_only=False
-                )
-                if len(numbers) and max(int(numbers.max()), -int(numbers.min())) >= _SAFE:
-                    self._watch(call, numbers)
-                columns.append(
-                    numbers if counted is weight and (weight == 1).all() else numbers * counted
-                )
+            parts = call.aggregate.of_rows(self._arguments.values(index, rows, start))
+            for place, part in zip(places, parts, strict=True):
+                numbers: Numbers = part.to_numpy()
+                if once:
+                    columns[place] = weight if _are_ones(numbers) else numbers
+                else:
+                    columns[place] = numbers * weight
         return columns
-
-    def _watch(self, call: AggregateCall, numbers: Numbers) -> None:
-        if float(np.abs(numbers.astype(np.float64)).sum()) >= 2.0**62:
-            raise EvaluationError(
-                f"{call}: a sum of these values does not fit 64 bits; cast the column to double first."
-            )
 
     def results(self, sums: Numbers) -> list[pa.Array]:
         """The aggregates of some cells; `sums` has a row for each of `names`."""
-        return [pa.array(values, mask=missing) for values, missing in self._values(sums)]
+        return [
+            call.aggregate.result([pa.array(sums[place]) for place in places], kind)
+            for call, places, kind in zip(
+                self._arguments.calls, self._rows, self._kinds, strict=True
+            )
+        ]
 
     def differ(self, before: Numbers, after: Numbers) -> Bools:
-        """Where two rows of cells have other aggregates."""
-        differ = np.zeros(before.shape[1], np.bool_)
-        for (old, old_missing), (new, new_missing) in zip(
-            self._values(before), self._values(after), strict=True
-        ):
-            changed = old != new
-            if old_missing is not None or new_missing is not None:
-                none = np.zeros(len(changed), np.bool_)
-                old_missing, new_missing = (
-                    none if mask is None else mask for mask in (old_missing, new_missing)
-                )
-                changed = (old_missing != new_missing) | (changed & ~old_missing)
-            differ |= changed
+        """Where two rows of cells have other aggregates, given that both have rows."""
+        differ: Bools = (before != after).any(axis=0)
+        which = np.flatnonzero(differ & (before[0] > 0) & (after[0] > 0))
+        if len(which):
+            same = np.ones(len(which), np.bool_)
+            old, new = self.results(before[:, which]), self.results(after[:, which])
+            for left, right in zip(old, new, strict=True):
+                same &= _equal(left, right)
+            differ[which[same]] = False
         return differ
 
-    def _values(self, sums: Numbers) -> Iterator[tuple[npt.NDArray[Any], Bools | None]]:
-        """The values of each aggregate, and which of them are null."""
-        for index, call in enumerate(self._arguments.calls):
-            counts = sums[self._at.get(f"c{index}", 0)]
-            if call.function == "count":
-                yield counts, None
-                continue
-            none = counts == 0
-            missing = none if none.any() else None
-            total = sums[self._at[f"s{index}"]]
-            if call.function == "sum":
-                yield total, missing
-            else:
-                yield total / (counts if missing is None else np.maximum(counts, 1)), missing
+
+def _are_ones(numbers: Numbers) -> bool:
+    return bool(len(numbers) and numbers[0] == 1 and numbers[-1] == 1 and (numbers == 1).all())
+
+
+def _equal(left: pa.Array, right: pa.Array) -> Bools:
+    """Where two results are the same: both null, or the same value."""
+    if not left.null_count and not right.null_count:
+        return np.asarray(left.to_numpy() == right.to_numpy())
+    missing = [side.is_null().to_numpy(zero_copy_only=False) for side in (left, right)]
+    values = [side.fill_null(0).to_numpy(zero_copy_only=False) for side in (left, right)]
+    same: Bools = (missing[0] == missing[1]) & (missing[0] | (values[0] == values[1]))
+    return same

@@ -1,5 +1,5 @@
-"""Hopping windows whose groups close one by one: a promise for one group makes the answers of that
-group final.
+"""Hopping windows whose groups close one by one: a promise for one group, or about the columns that
+make the groups (`boxes`), makes the answers of those groups final.
 
 The kernel of the windows knows only the common promise. Here it is made to answer as far as the
 group that is furthest ahead; a gate keeps the answers of the others back until their own promises,
@@ -19,6 +19,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from thalweg.model.batch import Batch
+from thalweg.model.boxes import rename_boxes
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Rows
@@ -83,9 +84,10 @@ class PromisedGroupsKernel(Operator):
 
     def _of_keys(self, progress: Progress) -> Progress:
         """What a promise says about groups, where those are made of the keys."""
+        boxes = rename_boxes(progress.boxes, {key: key for key in self._keys})
         if set(progress.scope_columns) <= set(self._keys):
-            return replace(progress, boxes={})
-        return Progress(progress.cti)
+            return replace(progress, boxes=boxes)
+        return Progress(progress.cti, boxes=boxes)
 
     def _horizon(self, batch: Batch) -> int:
         """The largest finite time seen."""
@@ -106,14 +108,14 @@ class PromisedGroupsKernel(Operator):
         )
 
     def _look_ahead(self, progress: Progress, batch: Batch) -> None:
-        """Let the kernel answer as far as the group that is furthest ahead."""
-        if progress.scoped:
+        """Let the kernel answer as far as the group that is furthest ahead. A promise over key
+        columns says nothing about time: then as far as there are rows."""
+        if progress.scoped or progress.boxes:
             latest = (
                 self._horizon(batch) + self._release.grid.size
             )  # beyond that no window has rows
-            self._release.watermark = max(
-                self._release.watermark, min(max(progress.scoped.values()), latest)
-            )
+            ahead = INFINITY if progress.boxes else max(progress.scoped.values())
+            self._release.watermark = max(self._release.watermark, min(ahead, latest))
 
     def _promise(self, time: int) -> int:
         grid = self._release.grid

@@ -30,6 +30,7 @@ from thalweg.operators.join import JoinKernel
 from thalweg.operators.kind_aggregate import KindAggregateKernel
 from thalweg.operators.landmark_aggregate import LandmarkAggregateKernel
 from thalweg.operators.match_join import MatchJoinKernel
+from thalweg.operators.merging.kernel import MergeKernel
 from thalweg.operators.number_rows import NumberRowsKernel
 from thalweg.operators.paned_apply import PanedApplyKernel
 from thalweg.operators.panes import CombinePanesKernel, PanesKernel
@@ -56,6 +57,7 @@ from thalweg.plan.nodes import Join, Node, TopK, WindowAggregate
 from thalweg.windows import (
     HoppingWindow,
     LandmarkTime,
+    SessionWindow,
     SlideByTuple,
     SlidingRows,
     SlidingTime,
@@ -120,6 +122,8 @@ def kernel_for(node: Node, consistency: Consistency) -> Operator:
         return JoinKernel(node)
     if isinstance(node, Join) and (node.whole or node.how in ("semi", "anti")):
         return MatchJoinKernel(node) if node.whole else CoverageKernel(node)
+    if isinstance(node, nodes.Merge):
+        return _merge(node, consistency)
     make = _KERNELS.get(type(node))
     own = node.kernel() if make is None else None
     if isinstance(own, Operator):
@@ -127,6 +131,20 @@ def kernel_for(node: Node, consistency: Consistency) -> Operator:
     if make is None:
         raise PlanError(f"no kernel runs {node.label}; was the plan rewritten?")
     return make(node)
+
+
+def _merge(node: nodes.Merge, consistency: Consistency) -> Operator:
+    choice = node.choose(final=consistency.is_final)
+    return MergeKernel(
+        node.schema,
+        tuple(f"input {at}" for at in range(len(node.streams))),
+        level=choice.level,
+        policy=node.policy,
+        groups=choice.groups,
+        tolerance=node.tolerance,
+        broken=node.broken,
+        sort=choice.sort,
+    )
 
 
 def _wid_aggregate(node: nodes.WidAggregate, consistency: Consistency) -> Operator:
@@ -144,9 +162,11 @@ def _wid_aggregate(node: nodes.WidAggregate, consistency: Consistency) -> Operat
 def _aggregate(node: WindowAggregate, consistency: Consistency) -> Operator:
     if isinstance(node.window, SnapshotWindow):
         return SnapshotAggregateKernel(node, consistency)
-    if not isinstance(node.window, HoppingWindow):
+    if isinstance(node.window, SessionWindow):
         return SessionAggregateKernel(node, consistency)
-    if node.properties.group_ctis:
+    if not isinstance(node.window, HoppingWindow):
+        raise PlanError(f"{node.label}: no kernel evaluates {node.window} windows.")
+    if node.properties.group_ctis or node.input.progressing & set(node.keys):
         return PromisedGroupsKernel(
             _on_a_grid(node, inner_consistency(consistency)), node.keys, consistency
         )

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
+from thalweg.model.names import internal
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
@@ -33,6 +34,8 @@ from thalweg.operators.groups import append_column, keyed_in, refuse_negative, r
 
 __all__ = ["RegroupKernel"]
 
+MARK = internal("mark")
+
 
 class RegroupKernel(Operator):
     """Holds rows of `held` plus a column `_mark` (at first the row's start)."""
@@ -43,7 +46,7 @@ class RegroupKernel(Operator):
         self.schema = schema
         self._keys = keys
         self._gate = gate
-        self._held = Delta.empty(pa.schema([*held, pa.field("_mark", pa.int64())]))
+        self._held = Delta.empty(pa.schema([*held, pa.field(MARK, pa.int64())]))
         self._progress = NO_PROGRESS
         self._watermark = MIN_TIME
 
@@ -99,7 +102,7 @@ class RegroupKernel(Operator):
         if not len(delta):
             return Delta.empty(self.schema)
         delta = Delta(
-            append_column(delta.payload, "_mark", delta.start), delta.start, delta.end, delta.weight
+            append_column(delta.payload, MARK, delta.start), delta.start, delta.end, delta.weight
         )
         touched = keyed_in(self._held.payload, delta.payload, self._keys)
         before = self._held.filter(touched)
@@ -133,12 +136,12 @@ class RegroupKernel(Operator):
 
 
 def marks_of(rows: Delta) -> Times:
-    times: Times = rows.payload.column("_mark").to_numpy(zero_copy_only=False)
+    times: Times = rows.payload.column(MARK).to_numpy(zero_copy_only=False)
     return times
 
 
 def with_marks(rows: Delta, marks: Times) -> Delta:
-    return Delta(replace_column(rows.payload, "_mark", marks), rows.start, rows.end, rows.weight)
+    return Delta(replace_column(rows.payload, MARK, marks), rows.start, rows.end, rows.weight)
 
 
 def only_starts(delta: Delta) -> Delta:

@@ -20,7 +20,6 @@ from thalweg.model.delta import Delta
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.consistency import Consistency, Gate
 from thalweg.operators.groups import group_codes, units
-from thalweg.operators.reduce import reduce_cells
 from thalweg.operators.regroup import RegroupKernel, marks_of, only_starts
 from thalweg.operators.sessions import chains_of
 from thalweg.plan.nodes import WindowAggregate
@@ -67,20 +66,9 @@ class SessionAggregateKernel(RegroupKernel):
         someone[chains.of_row] = np.arange(len(rows))
         keys = rows.payload.take(pa.array(someone))
         columns = [keys.column(name) for name in self._keys]
-        for index in range(len(self._arguments.calls)):
-            kind = self.schema.field(len(self._keys) + index).type
-            columns.append(
-                reduce_cells(
-                    self._arguments,
-                    index,
-                    rows.payload,
-                    rows.start,
-                    np.arange(len(rows)),
-                    chains.of_row,
-                    cells,
-                    kind,
-                )
-            )
+        columns += self._arguments.reduce(
+            rows.payload, rows.start, np.arange(len(rows)), chains.of_row, cells, self.schema
+        )
         payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         return Delta(payload, chains.first, chains.last + self._gap, np.ones(cells, np.int64))
 

@@ -1,8 +1,8 @@
 """Aggregates over snapshot windows: per group and snapshot (a, b, keys + aggregates of the rows
 alive on [a, b)).
 
-Counts and sums of integers come from running sums over the endpoints; other aggregates look at each
-window's rows. Nulls, late, duplicate and empty input, and state: see `snapshots`.
+What adds up comes from running sums over the endpoints; other aggregates look at each window's
+rows. Nulls, late, duplicate and empty input, and state: see `snapshots`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.reduce import reduce_cells
 from thalweg.operators.snapshots import SnapshotKernel, Snapshots, make_gate
 from thalweg.plan.nodes import WindowAggregate
 
@@ -53,51 +52,22 @@ class SnapshotAggregateKernel(SnapshotKernel):
         keys = rows.payload.take(pa.array(someone[snapshots.group[alive]]))
         columns = [keys.column(name) for name in self._keys]
         members: tuple[Codes, Codes] | None = None
+        first = len(self._keys)
         for index, call in enumerate(self._arguments.calls):
-            kind = self.schema.field(len(self._keys) + index).type
-            quick = self._running(index, rows, snapshots)
-            if quick is None:
-                members = members or snapshots.members()
-                quick = reduce_cells(
-                    self._arguments, index, rows.payload, rows.start, *members, cells, kind
-                )
-            elif call.function == "avg":
-                kind = pa.float64()
-            columns.append(quick.take(pa.array(alive)))
+            kind = self.schema.field(first + index).type
+            values = self._arguments.values(index, rows.payload, rows.start)
+            if call.adds_up(self._arguments.seen):
+                parts = call.aggregate.of_rows(values)
+                sums = [pa.array(_run(part.to_numpy(), snapshots)[alive]) for part in parts]
+                columns.append(call.aggregate.result(sums, kind))
+                continue
+            members = members or snapshots.members()
+            found = call.aggregate.of_members(values, *members, cells, kind)
+            columns.append(found.take(pa.array(alive)))
         payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         return Delta(
             payload, snapshots.start[alive], snapshots.end[alive], np.ones(len(alive), np.int64)
         )
-
-    def _running(self, index: int, rows: Delta, snapshots: Snapshots) -> pa.Array | None:
-        """Counts and integer sums by running sums; None where that does not work."""
-        call = self._arguments.calls[index]
-        counted = np.ones(len(rows), np.int64)
-        passes = self._arguments.passes(index, rows.payload)
-        if passes is not None:
-            counted = passes.astype(np.int64)
-        if call.function not in ("count", "sum", "avg"):
-            return None
-        if call.of is None:
-            return pa.array(_run(counted, snapshots))
-        values = rows.payload.column(f"_of{index}")
-        if call.function != "count" and not (
-            pa.types.is_integer(values.type) or pa.types.is_boolean(values.type)
-        ):
-            return None
-        if values.null_count:
-            counted = counted * values.is_valid().to_numpy(zero_copy_only=False)
-        counts = _run(counted, snapshots)
-        if call.function == "count":
-            return pa.array(counts)
-        numbers = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False) * (
-            counted > 0
-        )
-        sums = _run(numbers, snapshots)
-        if call.function == "sum":
-            return pa.array(sums, mask=counts == 0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return pa.array(sums / counts, mask=counts == 0)
 
 
 def _run(values: Codes, snapshots: Snapshots) -> Codes:

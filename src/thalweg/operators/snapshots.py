@@ -6,10 +6,9 @@ with at least one row alive on [a, b), the rows alive there are one window. Equa
 merged; where nothing is alive there is no row. Null keys are a group of their own; duplicates count
 as often as they are there.
 
-State. Rows that end at or after the CTI, of which nothing before the last settled boundary is kept:
-`_since` is the start of a row or, if later, the group's last endpoint before the CTI. That is
-enough, because a legal change touches nothing before the CTI, and the window that straddles it
-starts at that boundary.
+State. Rows that end at or after the CTI, in an arrangement by group. Each has a mark: its start or, if
+later, the last endpoint of rows of its group that were dropped. That is enough, because a legal
+change touches nothing before the CTI, and the window across it starts at that boundary.
 
 A batch re-evaluates only the groups it touches, and of those only the time from the earliest change
 on.
@@ -28,27 +27,18 @@ from thalweg.model.batch import Batch
 from thalweg.model.boxes import rename_boxes
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Codes, Rows, encode
+from thalweg.model.rows import Codes, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import (
     Operator,
     Slices,
     StateSize,
-    delta_of_slice,
     progress_of_slice,
-    slice_of_delta,
     slice_of_progress,
 )
 from thalweg.operators.consistency import Consistency, Gate
-from thalweg.operators.groups import (
-    append_column,
-    group_codes,
-    keyed_in,
-    ranges,
-    refuse_negative,
-    replace_column,
-    units,
-)
+from thalweg.operators.groups import ranges, refuse_negative, units
+from thalweg.state import Arrangement, KeyIndex
 
 __all__ = ["SnapshotKernel", "Snapshots", "snapshots_of"]
 
@@ -98,7 +88,9 @@ class SnapshotKernel(Operator):
         self.schema = schema
         self._keys = keys
         self._gate = gate
-        self._held = Delta.empty(pa.schema([*held, pa.field("_since", pa.int64())]))
+        self._index = KeyIndex([held.field(name) for name in keys])
+        what = type(self).__name__.removesuffix("Kernel")
+        self._held = Arrangement(held, self._groups, marks=1, what=what)
         self._progress = NO_PROGRESS
         self._watermark = MIN_TIME
 
@@ -108,8 +100,7 @@ class SnapshotKernel(Operator):
 
     @abstractmethod
     def answer(self, rows: Delta, snapshots: Snapshots, alive: Codes) -> Delta:
-        """What the windows (positions `alive`) give; `rows` have weight one and start at their
-        `_since`."""
+        """What the windows (positions `alive`) give; `rows` have weight one."""
 
     def process(self, port: int, batch: Batch) -> Batch:
         changes = Delta.empty(self.schema)
@@ -136,46 +127,36 @@ class SnapshotKernel(Operator):
             return progress if boxes == progress.boxes else replace(progress, boxes=boxes)
         return Progress(progress.cti, boxes=boxes)
 
+    def _groups(self, rows: Rows) -> Codes:
+        return self._index.numbers([rows.column(name) for name in self._keys], rows.num_rows)
+
     def _apply(self, delta: Delta) -> Delta:
-        touched = keyed_in(self._held.payload, delta.payload, self._keys)
-        before, others = self._held.filter(touched), self._held.filter(~touched)
-        group, groups = self._groups(before, delta)
-        before_group, delta_group = group[: len(before)], group[len(before) :]
-        base = _bases(before, before_group, groups)
-        since = np.maximum(delta.start, base[delta_group])
-        delta = Delta(
-            append_column(delta.payload, "_since", since), delta.start, delta.end, delta.weight
-        )
-        after = _with_group(Delta.concat([before, delta], self._held.schema), group).consolidate()
-        refuse_negative(after, type(self).__name__.removesuffix("Kernel"))
-        after, after_group = _without_group(after)
+        number = self._groups(delta.payload)
+        touched, group = np.unique(number, return_inverse=True)
         # A row that started before the CTI can only have changed its end; any other may be new or
         # gone as a whole.
-        earliest = np.full(groups, INFINITY)
-        np.minimum.at(
-            earliest,
-            delta_group,
-            np.where(delta.start >= self._progress.cti, delta.start, delta.end),
-        )
-        boundary = _last_boundaries(before, before_group, earliest, groups)
-        new = self._evaluate(after, after_group, earliest, boundary)
-        old = self._evaluate(before, before_group, earliest, boundary)
-        self._held = Delta.concat([others, after], self._held.schema)
+        earliest = np.full(len(touched), INFINITY)
+        changed = np.where(delta.start >= self._progress.cti, delta.start, delta.end)
+        np.minimum.at(earliest, group, changed)
+        found = self._held.find(touched, earliest - 1, np.full(len(touched), INFINITY))
+        before = _Rows(found.delta(), found.owner, found.mark(0))
+        base = np.full(len(touched), MIN_TIME)
+        cut = before.since > before.rows.start
+        np.maximum.at(base, before.group[cut], before.since[cut])
+        boundary = np.maximum(base, self._held.last_end_before(touched, earliest))
+        settled = before.since < earliest[before.group]
+        np.maximum.at(boundary, before.group[settled], before.since[settled])
+        since = np.maximum(delta.start, base[group])
+        after = _Rows.joined(before, _Rows(delta, group, since), self._held.schema)
+        refuse_negative(after.rows, type(self).__name__.removesuffix("Kernel"))
+        new, old = self._evaluate(after, boundary), self._evaluate(before, boundary)
+        self._held.apply(delta, number, (since,))
         return Delta.concat([new, old.negate()], self.schema)
 
-    def _groups(self, before: Delta, delta: Delta) -> tuple[Codes, int]:
-        columns = [
-            pa.concat_arrays([before.payload.column(k), delta.payload.column(k)])
-            for k in self._keys
-        ]
-        return encode(columns, len(before) + len(delta))
-
-    def _evaluate(self, rows: Delta, group: Codes, frontier: Times, boundary: Times) -> Delta:
-        keep = rows.end >= frontier[group]
-        rows, group = rows.filter(keep), group[keep]
-        since = np.maximum(_since(rows), boundary[group])
-        alive_rows = since < rows.end
-        rows, group, since = rows.filter(alive_rows), group[alive_rows], since[alive_rows]
+    def _evaluate(self, held: _Rows, boundary: Times) -> Delta:
+        since = np.maximum(held.since, boundary[held.group])
+        alive_rows = since < held.rows.end
+        rows, group, since = held.rows.filter(alive_rows), held.group[alive_rows], since[alive_rows]
         if not len(rows):
             return Delta.empty(self.schema)
         if not (rows.weight == 1).all():
@@ -186,73 +167,61 @@ class SnapshotKernel(Operator):
         return self.answer(rows, snapshots, alive)
 
     def _forget(self, cti: int) -> None:
-        """Drop what no later change can touch."""
-        held = self._held
-        if cti == INFINITY:
-            self._held = held.filter(np.zeros(len(held), np.bool_))
+        """Drop what no later change can touch; the last boundary stays with the rows across it."""
+        dropped = self._held.drop(cti if cti == INFINITY else cti - 1)
+        if self._held.is_empty():
+            self._index.clear()
             return
-        old = held.end < cti
-        if not old.any():
-            return
-        group, groups = group_codes(held.payload, self._keys)
-        boundary = _last_boundaries(held, group, np.full(groups, cti), groups)
-        since = np.maximum(_since(held), boundary[group])
-        kept = Delta(
-            replace_column(held.payload, "_since", since), held.start, held.end, held.weight
-        )
-        self._held = kept.filter(~old)
+        if dropped:
+            groups = np.concatenate([rows.group for rows in dropped])
+            touched, group = np.unique(groups, return_inverse=True)
+            boundary = np.full(len(touched), MIN_TIME)
+            np.maximum.at(boundary, group, np.concatenate([rows.end for rows in dropped]))
+            across = self._held.find(touched, np.full(len(touched), cti - 1), boundary)
+            if len(across):
+                across.set_mark(0, np.maximum(across.mark(0), boundary[across.owner]))
+        if self._index.is_untidy:
+            self._held.renumber(self._index.keep(self._held.groups()))
 
     def snapshot(self) -> Slices:
         state = pa.RecordBatch.from_arrays([pa.array([self._watermark])], names=["watermark"])
         return {
-            "rows": slice_of_delta(self._held),
+            **self._held.snapshot("rows"),
             "progress": slice_of_progress([self._progress]),
             "marks": state,
             **self._gate.snapshot(),
         }
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        self._held = delta_of_slice(slices["rows"])
+        self._index.clear()
+        self._held.restore("rows", slices)
         self._progress = progress_of_slice(slices["progress"])[0]
         self._watermark = int(slices["marks"].column(0)[0].as_py())
         self._gate.restore(dict(slices))
 
     def state_size(self) -> StateSize:
-        return StateSize(len(self._held), self._held.nbytes) + self._gate.state_size()
+        return self._held.size() + self._gate.state_size()
 
 
-def _with_group(rows: Delta, group: Codes) -> Delta:
-    return Delta(append_column(rows.payload, "_group", group), rows.start, rows.end, rows.weight)
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows with their group and the time from which on they count."""
 
+    rows: Delta
+    group: Codes
+    since: Times
 
-def _without_group(rows: Delta) -> tuple[Delta, Codes]:
-    names = rows.schema.names[:-1]
-    group: Codes = rows.payload.column("_group").to_numpy(zero_copy_only=False)
-    payload = pa.RecordBatch.from_arrays(rows.payload.columns[:-1], names=names)
-    return Delta(payload, rows.start, rows.end, rows.weight), group
-
-
-def _since(rows: Delta) -> Times:
-    times: Times = rows.payload.column("_since").to_numpy(zero_copy_only=False)
-    return times
-
-
-def _bases(rows: Delta, group: Codes, groups: int) -> Times:
-    """Per group the boundary before which its rows were cut off."""
-    base = np.full(groups, MIN_TIME)
-    since = _since(rows)
-    cut = since > rows.start
-    np.maximum.at(base, group[cut], since[cut])
-    return base
-
-
-def _last_boundaries(rows: Delta, group: Codes, frontier: Times, groups: int) -> Times:
-    """Per group the latest endpoint strictly before the frontier."""
-    boundary = np.full(groups, MIN_TIME)
-    for times in (_since(rows), rows.end):
-        settled = times < frontier[group]
-        np.maximum.at(boundary, group[settled], times[settled])
-    return boundary
+    @classmethod
+    def joined(cls, held: _Rows, changes: _Rows, schema: pa.Schema) -> _Rows:
+        """The rows after some changes."""
+        rows = Delta.concat([held.rows, changes.rows], schema)
+        group = np.concatenate([held.group, changes.group])
+        since = np.concatenate([held.since, changes.since])
+        if (changes.rows.weight > 0).all():
+            return cls(rows, group, since)
+        kept, weight = rows.consolidation()
+        net = rows.take(kept)
+        return cls(Delta(net.payload, net.start, net.end, weight), group[kept], since[kept])
 
 
 def make_gate(schema: pa.Schema, consistency: Consistency) -> Gate:

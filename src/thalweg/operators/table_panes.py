@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
+from thalweg.model.names import internal
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Codes, Rows, encode
 from thalweg.model.time import INFINITY, MIN_TIME
@@ -45,6 +46,9 @@ _CHUNK = 8_192
 
 _FREE, _SPREAD = FOREVER + 1, np.uint64(0x9E3779B97F4A7C15)
 """What a free place has for its first window: later than all, so that it is never old."""
+
+
+_FIRST, _BEYOND = internal("first"), internal("beyond")
 
 
 class TablePanesKernel(Operator):
@@ -99,7 +103,7 @@ class TablePanesKernel(Operator):
             self._whole = False
         identity = self._identify(keys, len(delta))
         first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
-        sums = np.array(self._partials.of_rows(rows, delta.weight), np.int64)
+        sums = np.array(self._partials.of_rows(rows, delta.start, delta.weight), np.int64)
         length = beyond - first
         even = bool((length == length[0]).all())
         cell, count = encode([*identity, first, *([] if even else [beyond])], len(first))
@@ -202,9 +206,12 @@ class TablePanesKernel(Operator):
 
     def _send_overdue(self) -> Sent:
         """Sums that may not wait any longer."""
-        if self._cti in (MIN_TIME, INFINITY):
-            return self._send(self._taken() if self._cti == INFINITY else np.empty(0, np.int64))
-        pane = self._pane(self._cti)
+        if self._cti == INFINITY:
+            return self._send(self._taken())
+        # Windows end by what rows tell, too: without promises nothing else would.
+        pane = self._newest
+        if self._cti != MIN_TIME:
+            pane = max(pane, self._pane(self._cti))
         if pane <= self._swept:
             return self._send(np.empty(0, np.int64))
         self._swept = pane
@@ -302,7 +309,7 @@ class TablePanesKernel(Operator):
         marks = [self._cti, self._newest, self._position, self._credit, int(self._whole)]
         return {
             "table": pa.RecordBatch.from_arrays(
-                columns, names=[*self._keys, "_first", "_beyond", *self._partials.names]
+                columns, names=[*self._keys, _FIRST, _BEYOND, *self._partials.names]
             ),
             "marks": pa.RecordBatch.from_arrays([pa.array(marks, pa.int64())], names=["marks"]),
         }
@@ -319,9 +326,7 @@ class TablePanesKernel(Operator):
         sums = np.array(
             [rows.column(name).to_numpy() for name in self._partials.names], np.int64
         ).reshape(len(self._partials.names), -1)
-        self._place(
-            identity, rows.column("_first").to_numpy(), rows.column("_beyond").to_numpy(), sums
-        )
+        self._place(identity, rows.column(_FIRST).to_numpy(), rows.column(_BEYOND).to_numpy(), sums)
 
     def state_size(self) -> StateSize:
         fixed = self._identity.nbytes + self._first.nbytes + self._beyond.nbytes + self._sums.nbytes

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
+from thalweg.model.names import internal
+from thalweg.model.order import dense_ranks
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.frames import frame_of
@@ -20,25 +21,25 @@ from thalweg.operators.groups import append_column
 from thalweg.operators.snapshots import SnapshotKernel, Snapshots, make_gate
 from thalweg.plan.nodes import TopK
 
-__all__ = ["TopKKernel", "rank_members", "ranked_projection"]
+__all__ = ["ORDER", "TopKKernel", "rank_members", "ranked_projection"]
+
+ORDER = internal("order")
 
 
 def ranked_projection(node: TopK, delta: Delta) -> Delta:
     """Rows with `_order`, a number to sort by is not enough for text: the value itself is kept."""
     values = node.by.evaluate(frame_of(delta.payload, delta.start))
     arrays = [*delta.payload.columns, values]
-    payload = pa.RecordBatch.from_arrays(arrays, names=[*delta.schema.names, "_order"])
+    payload = pa.RecordBatch.from_arrays(arrays, names=[*delta.schema.names, ORDER])
     return Delta(payload, delta.start, delta.end, delta.weight)
 
 
 def rank_members(order: pa.Array, member: Codes, cell: Codes, *, descending: bool) -> Codes:
-    """The rank of each member within its cell, ties sharing the best."""
-    if pa.types.is_boolean(order.type):
-        order = order.cast(pa.int8())
-    direction = "descending" if descending else "ascending"
-    ranks = (
-        pc.rank(order, sort_keys=direction, tiebreaker="dense").to_numpy().astype(np.int64)[member]
-    )
+    """The rank of each member within its cell, ties sharing the best; nulls rank last."""
+    ranks = dense_ranks(order)
+    if descending:
+        ranks = np.where(order.is_null().to_numpy(zero_copy_only=False), ranks, -ranks)
+    ranks = ranks[member]
     sorted_ = np.lexsort((ranks, cell))
     cells, values = cell[sorted_], ranks[sorted_]
     position = np.arange(len(cell))
@@ -64,7 +65,7 @@ class TopKKernel(SnapshotKernel):
     def __init__(self, node: TopK, consistency: Consistency) -> None:
         self._node = node
         by = node.by.type_in(pa.schema([*node.input.schema, pa.field("_start", pa.int64())]))
-        held = pa.schema([*node.input.schema, pa.field("_order", by)])
+        held = pa.schema([*node.input.schema, pa.field(ORDER, by)])
         super().__init__(node.schema, held, node.keys, make_gate(node.schema, consistency))
 
     def project(self, batch: Batch) -> Delta:
@@ -73,7 +74,7 @@ class TopKKernel(SnapshotKernel):
     def answer(self, rows: Delta, snapshots: Snapshots, alive: Codes) -> Delta:
         member, window = snapshots.members()
         rank = rank_members(
-            rows.payload.column("_order"), member, window, descending=self._node.descending
+            rows.payload.column(ORDER), member, window, descending=self._node.descending
         )
         best = rank <= self._node.k
         member, window, rank = member[best], window[best], rank[best]

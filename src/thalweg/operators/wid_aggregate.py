@@ -14,16 +14,18 @@ windows over all rows, one partial result a group. A CTI drops what no later win
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
+from thalweg.model.names import internal
+from thalweg.model.order import dense_ranks
 from thalweg.model.progress import Progress
-from thalweg.model.rows import Codes, Rows, concat_rows, empty_rows, encode, encode_together
+from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows, encode, encode_together
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.accumulators import Accumulators
 from thalweg.operators.arguments import ArgumentProjection
@@ -32,17 +34,30 @@ from thalweg.operators.consistency import Consistency
 from thalweg.operators.due import Due
 from thalweg.operators.extents import Frames, Occupied, occupied
 from thalweg.operators.groups import group_codes, keyed_in, ranges, refuse_negative, units
-from thalweg.operators.reduce import reduce_cells
 from thalweg.operators.regroup import only_starts
-from thalweg.operators.wid_framing import Ordered, framing_of
-from thalweg.plan.nodes import WidAggregate
+from thalweg.operators.wid_framing import Ordered, Settled, framing_of
+from thalweg.plan.nodes import NumberRows, WidAggregate
 from thalweg.plan.nodes.wid import ARRIVED_AT, ROW_NUMBER
 from thalweg.windows import SlideByTuple, SlidingRows, SlidingTime
 
 __all__ = ["WidAggregateKernel"]
 
+_COUNT = pa.field(internal("count"), pa.int64())
 _UNKNOWN = INFINITY
 """The anchor of windows that begin with the first row, before there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Out:
+    """Which windows have answered: those that end by a time, and those whose numbers are all
+    settled."""
+
+    end: int
+    number: int
+
+    def has(self, frames: Frames) -> Bools:
+        by_time: Bools = frames.end <= self.end
+        return by_time | (frames.hi <= self.number + 1) if self.number else by_time
 
 
 class WidAggregateKernel(Operator):
@@ -57,7 +72,14 @@ class WidAggregateKernel(Operator):
         assert isinstance(node.kind, SlideByTuple | SlidingRows | SlidingTime)
         self.schema = node.schema
         self._node, self._kind = node, node.kind
-        self._framing = framing_of(node.kind)
+        self._counted = (
+            isinstance(node.kind, SlidingRows)
+            and not node.kind.ranked
+            and not node.kind.partitioned
+        )
+        """Whether windows go by the numbers of rows."""
+        self._sparse = self._counted and not isinstance(node.input, NumberRows)
+        self._framing = framing_of(node.kind, sparse=self._sparse)
         self._arguments = ArgumentProjection(node.aggregates, node.columns, node.input.schema)
         bounded = all(call.bounded for _, call in node.aggregates)
         self._sums = Accumulators(self._arguments, node.schema) if bounded else None
@@ -82,7 +104,7 @@ class WidAggregateKernel(Operator):
             else []
         )
         order += [
-            pa.field(f"_tie{i}", node.input.schema.field(name).type)
+            pa.field(internal(f"tie{i}"), node.input.schema.field(name).type)
             for i, name in enumerate(self._ties)
         ]
         self._part_schema = pa.schema([*fields, *values])
@@ -91,12 +113,12 @@ class WidAggregateKernel(Operator):
             pa.schema(
                 [
                     *(node.input.schema.field(n) for n in node.partition),
-                    pa.field("_count", pa.int64()),
+                    _COUNT,
                 ]
             )
         )
         self._base = empty_rows(self._part_schema)
-        self._anchor = _UNKNOWN
+        self._anchor, self._reached = _UNKNOWN, 0
         self._due = Due(consistency)
 
     # --------------------------------------------------------------------------------------------------------
@@ -104,15 +126,31 @@ class WidAggregateKernel(Operator):
 
     def process(self, port: int, batch: Batch) -> Batch:
         changes = []
-        if len(batch):
-            changes.append(self._apply(self._project(batch)))
+        reached = self._reach(batch.progress)
+        if len(batch) or (self._sparse and reached > self._reached):
+            changes.append(self._apply(self._project(batch), reached))
         due = self._due.after(batch)
-        if due > self._due.out:
+        if due > self._due.out or reached > self._reached:
+            old, new = self._out(), _Out(due, reached if self._counted else 0)
             changes.append(
-                self._evaluate(self._held, self._base, self._due.out, due, self._first(self._held))
+                self._evaluate(
+                    self._held,
+                    self._base,
+                    lambda frames: new.has(frames) & ~old.has(frames),
+                    self._first(self._held),
+                    reached,
+                )
             )
-            self._due.out = due
+            self._due.out, self._reached = due, reached
         return Delta.concat(changes, self.schema).to_batch(Progress(self._forget()))
+
+    def _reach(self, progress: Progress) -> int:
+        """The number up to which all rows have arrived and are settled."""
+        (bound,) = progress.boxes.get((ROW_NUMBER,), (0,)) if self._counted else (0,)
+        return max(self._reached, bound - 1)
+
+    def _out(self) -> _Out:
+        return _Out(self._due.out, self._reached if self._counted else 0)
 
     def _project(self, batch: Batch) -> Delta:
         delta = Delta.of_batch(batch)
@@ -130,11 +168,15 @@ class WidAggregateKernel(Operator):
         held = pa.RecordBatch.from_arrays(columns, schema=self._held.schema)
         return only_starts(Delta(held, delta.start, delta.end, delta.weight))
 
-    def _apply(self, delta: Delta) -> Delta:
+    def _apply(self, delta: Delta, reached: int) -> Delta:
         """Take the changes in; revise the answers that are out."""
-        if not len(delta):
+        if not len(delta) and not (self._sparse and len(self._held)):
             return Delta.empty(self.schema)
-        touched = keyed_in(self._held.payload, delta.payload, self._node.partition)
+        touched = (
+            np.ones(len(self._held), np.bool_)
+            if self._sparse
+            else keyed_in(self._held.payload, delta.payload, self._node.partition)
+        )
         before = self._held.filter(touched)
         after = Delta.concat([before, delta], self._held.schema)
         if (delta.weight < 0).any():
@@ -144,20 +186,28 @@ class WidAggregateKernel(Operator):
         first = self._first(self._held)
         self._held = Delta.concat([rest, after], self._held.schema)
         now = self._first(self._held)
-        reach = int(delta.start.min())
+        reach = int(delta.start.min(initial=INFINITY))
+        if self._sparse:  # a window that is complete now may have been over for long
+            back = bool((delta.weight < 0).any())
+            newest = before.payload.column(ARRIVED_AT).to_numpy().max(initial=MIN_TIME)
+            reach = MIN_TIME if back else min(reach, int(newest))
         if now != first and isinstance(self._kind, SlidingTime):
             before, after, reach = Delta.concat([rest, before], rest.schema), self._held, MIN_TIME
         if self._due.out <= reach:
             return Delta.empty(self.schema)
         base = (
             self._base.filter(pa.array(keyed_in(self._base, delta.payload, self._node.partition)))
-            if self._base.num_rows
+            if self._base.num_rows and not self._sparse
             else self._base
         )
-        new = self._evaluate(after, base, reach, self._due.out, now)
-        return Delta.concat(
-            [new, self._evaluate(before, base, reach, self._due.out, first).negate()], self.schema
-        )
+        out = self._out()
+
+        def revised(frames: Frames) -> Bools:
+            return out.has(frames) & (frames.end > reach)
+
+        new = self._evaluate(after, base, revised, now, reached)
+        old = self._evaluate(before, base, revised, first, self._reached)
+        return Delta.concat([new, old.negate()], self.schema)
 
     def _first(self, rows: Delta) -> int:
         """Where windows that begin with the first row begin."""
@@ -195,7 +245,9 @@ class WidAggregateKernel(Operator):
             return MIN_TIME
         ordered, rows = self._ordered(units(self._held))
         anchor = self._first(rows)
-        settled = self._framing.settle(ordered, self._due.cti, anchor)
+        settled = self._framing.settle(ordered, self._due.cti, anchor, self._reached)
+        if self._sparse:
+            settled = self._keep_unanswered(settled, ordered, anchor)
         if anchor < self._due.cti:
             self._anchor = anchor
         if settled.keep.all():
@@ -211,6 +263,18 @@ class WidAggregateKernel(Operator):
         self._held = rows.filter(settled.keep)
         return settled.promise
 
+    def _keep_unanswered(self, settled: Settled, rows: Ordered, anchor: int) -> Settled:
+        """Rows of windows whose answer is not out yet, although nothing can change it."""
+        frames = self._framing.frames(rows, anchor, self._reached)
+        waiting = frames.filter(~self._out().has(frames))
+        if not len(waiting):
+            return settled
+        first = int(waiting.lo.min())
+        if isinstance(self._kind, SlidingRows) and self._kind.range is None:
+            first = int(waiting.hi.min()) - self._kind.slide  # earlier rows are in the base
+        keep = settled.keep | (rows.number >= first)
+        return Settled(keep, min(settled.promise, int(waiting.start.min())))
+
     def _count(self, gone: Delta) -> None:
         names = self._node.partition
         columns = [gone.payload.column(name) for name in names]
@@ -220,7 +284,7 @@ class WidAggregateKernel(Operator):
         both = concat_rows([self._gone, more], self._gone.schema)
         code, size = encode([both.column(name) for name in names], both.num_rows)
         counts = np.zeros(size, np.int64)
-        np.add.at(counts, code, both.column("_count").to_numpy())
+        np.add.at(counts, code, both.column(_COUNT.name).to_numpy())
         someone = np.empty(size, np.int64)
         someone[code] = np.arange(both.num_rows)
         kept = both.take(pa.array(someone))
@@ -259,7 +323,8 @@ class WidAggregateKernel(Operator):
         else:
             number, at = np.zeros(len(rows), np.int64), rows.start
             ties = [
-                _ranks(rows.payload.column(f"_tie{i}")) for i in reversed(range(len(self._ties)))
+                dense_ranks(rows.payload.column(internal(f"tie{i}")))
+                for i in reversed(range(len(self._ties)))
             ]
             order = np.lexsort((*ties, rows.start, partition))
         rows, partition, number, at = rows.take(order), partition[order], number[order], at[order]
@@ -274,7 +339,7 @@ class WidAggregateKernel(Operator):
         """How many rows of each row's partition are no longer held."""
         if not self._gone.num_rows:
             return np.zeros(len(rows), np.int64)
-        counts = self._gone.column("_count").to_numpy()
+        counts = self._gone.column(_COUNT.name).to_numpy()
         names = self._node.partition
         if not names:
             return np.full(len(rows), counts[0])
@@ -286,12 +351,20 @@ class WidAggregateKernel(Operator):
         known[theirs] = counts
         return known[own]
 
-    def _evaluate(self, rows: Delta, base: Rows, low: int, high: int, anchor: int) -> Delta:
-        """Answers of the windows that end after `low` and not after `high`."""
+    def _evaluate(
+        self,
+        rows: Delta,
+        base: Rows,
+        wanted: Callable[[Frames], Bools],
+        anchor: int,
+        reached: int,
+    ) -> Delta:
+        """Answers of some windows."""
         if not len(rows):
             return Delta.empty(self.schema)
         ordered, rows = self._ordered(units(rows))
-        frames = self._framing.frames(ordered, anchor).between(low, high)
+        frames = self._framing.frames(ordered, anchor, reached)
+        frames = frames.filter(wanted(frames))
         if not len(frames):
             return Delta.empty(self.schema)
         parts, coordinate = self._parts(rows), self._framing.coordinate(ordered)
@@ -331,21 +404,9 @@ class WidAggregateKernel(Operator):
             )
         else:
             cell, member = ranges(found.lo, found.hi - found.lo)
-            width = len(columns)
-            for index in range(len(self._arguments.calls)):
-                kind = self.schema.field(width + index).type
-                columns.append(
-                    reduce_cells(
-                        self._arguments,
-                        index,
-                        parts,
-                        start,
-                        found.rows[member],
-                        cell,
-                        len(found.lo),
-                        kind,
-                    )
-                )
+            columns += self._arguments.reduce(
+                parts, start, found.rows[member], cell, len(found.lo), self.schema
+            )
         payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         return Delta(
             payload,
@@ -363,7 +424,7 @@ class WidAggregateKernel(Operator):
             "gone": self._gone,
             "base": self._base,
             "anchor": pa.RecordBatch.from_arrays(
-                [pa.array([self._anchor], pa.int64())], names=["anchor"]
+                [pa.array([self._anchor, self._reached], pa.int64())], names=["anchor"]
             ),
             "marks": self._due.to_rows(),
         }
@@ -374,7 +435,7 @@ class WidAggregateKernel(Operator):
             slices["gone"],
             slices["base"],
         )
-        self._anchor = slices["anchor"].column(0)[0].as_py()
+        self._anchor, self._reached = slices["anchor"].column(0).to_pylist()
         self._due.restore(slices["marks"])
 
     def state_size(self) -> StateSize:
@@ -382,13 +443,3 @@ class WidAggregateKernel(Operator):
         return StateSize(len(self._held), self._held.nbytes) + StateSize(
             sum(t.num_rows for t in tables), sum(t.nbytes for t in tables)
         )
-
-
-def _ranks(values: pa.Array) -> Codes:
-    if pa.types.is_nested(values.type):
-        values = pa.array([repr(value) for value in values.to_pylist()], pa.string())
-    plain = values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values
-    ranks: Codes = (
-        pc.rank(plain, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
-    )
-    return ranks

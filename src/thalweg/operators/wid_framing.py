@@ -10,6 +10,9 @@ still need and the promise that can be made.
     sliding over rows    a window is settled when its last row is, and all rows in front of it. A change among unsettled rows, which
                          start at or after the CTI, moves only windows that are complete after them:
                          their answers start there too
+                         Where rows were filtered after they got their numbers, a window is complete when the promise on
+                         numbers passes its last one, and its answer stands where the last row that it has was there: at a
+                         settled row, perhaps, which the promise must not pass
     first origin         windows begin with the smallest start of all rows, which is settled like any other
 """
 
@@ -25,7 +28,15 @@ from thalweg.operators.extents import Frames
 from thalweg.operators.groups import ranges
 from thalweg.windows import SlideByTuple, SlidingRows, SlidingTime
 
-__all__ = ["Framing", "Ordered", "RowFraming", "TimeFraming", "TupleFraming", "framing_of"]
+__all__ = [
+    "Framing",
+    "Ordered",
+    "RowFraming",
+    "Settled",
+    "TimeFraming",
+    "TupleFraming",
+    "framing_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +66,11 @@ class Framing:
     def coordinate(self, rows: Ordered) -> Codes:
         return rows.start
 
-    def frames(self, rows: Ordered, anchor: int) -> Frames:
+    def frames(self, rows: Ordered, anchor: int, reached: int) -> Frames:
+        """The windows of rows; all numbers up to `reached` have been given and are settled."""
         raise NotImplementedError
 
-    def settle(self, rows: Ordered, cti: int, anchor: int) -> Settled:
+    def settle(self, rows: Ordered, cti: int, anchor: int, reached: int) -> Settled:
         raise NotImplementedError
 
     def needs(self, time: int, anchor: int) -> int:
@@ -70,7 +82,7 @@ class TupleFraming(Framing):
     def __init__(self, kind: SlideByTuple) -> None:
         self._range, self._every = kind.range, kind.every
 
-    def frames(self, rows: Ordered, anchor: int) -> Frames:
+    def frames(self, rows: Ordered, anchor: int, reached: int) -> Frames:
         chosen = (
             np.flatnonzero(rows.number % self._every == 0)
             if self._every > 1
@@ -91,7 +103,7 @@ class TupleFraming(Framing):
             window,
         )
 
-    def settle(self, rows: Ordered, cti: int, anchor: int) -> Settled:
+    def settle(self, rows: Ordered, cti: int, anchor: int, reached: int) -> Settled:
         return Settled(rows.start > cti - self._range, max(cti - self._range + 1, MIN_TIME))
 
     def needs(self, time: int, anchor: int) -> int:
@@ -99,25 +111,33 @@ class TupleFraming(Framing):
 
 
 class RowFraming(Framing):
-    def __init__(self, kind: SlidingRows) -> None:
-        self._range, self._slide = kind.range, kind.slide
+    def __init__(self, kind: SlidingRows, *, sparse: bool) -> None:
+        self._range, self._slide, self._sparse = kind.range, kind.slide, sparse
 
     def coordinate(self, rows: Ordered) -> Codes:
         return rows.number
 
-    def frames(self, rows: Ordered, anchor: int) -> Frames:
+    def frames(self, rows: Ordered, anchor: int, reached: int) -> Frames:
         begins, ends = _partitions(rows.partition)
         if not len(begins):
             return Frames(*(np.empty(0, np.int64) for _ in range(6)))
-        first = (rows.number[begins] - 1) // self._slide
-        which, window = ranges(first, np.maximum(rows.number[ends - 1] // self._slide - first, 0))
+        first, top = (rows.number[begins] - 1) // self._slide, rows.number[ends - 1]
+        if self._sparse:  # a window beyond the range of the last row has none
+            behind = -(-top // self._slide) * self._slide if self._range is None else top
+            top = np.maximum(top, np.minimum(reached, behind + (self._range or 0)))
+        which, window = ranges(first, np.maximum(top // self._slide - first, 0))
         last = (window + 1) * self._slide
-        span = int(rows.number.max()) + 1
+        span = int(top.max()) + 1
         complete = np.searchsorted(
             rows.partition * span + rows.number,
             rows.partition[begins][which] * span + last,
-            side="left",
+            side="right" if self._sparse else "left",
         )
+        if self._sparse:
+            complete = complete - 1
+            if self._range is None:  # everything so far answers where something new came
+                new = rows.number[complete] > last - self._slide
+                which, window, last, complete = which[new], window[new], last[new], complete[new]
         at = rows.at[complete]
         lo = np.zeros(len(last), np.int64) if self._range is None else last + 1 - self._range
         return Frames(rows.partition[begins][which], lo, last + 1, at, at + 1, window)
@@ -134,12 +154,18 @@ class RowFraming(Framing):
         )
         return np.repeat(upto, ends - begins)
 
-    def settle(self, rows: Ordered, cti: int, anchor: int) -> Settled:
-        upto = self.settled_numbers(rows, cti)
-        if self._range is None:
-            return Settled(rows.number > upto, cti)
-        needed = (upto // self._slide + 1) * self._slide + 1 - self._range
-        return Settled((rows.number >= needed) | (rows.number > upto), cti)
+    def settle(self, rows: Ordered, cti: int, anchor: int, reached: int) -> Settled:
+        upto = np.maximum(self.settled_numbers(rows, cti), reached)
+        next_last = (upto // self._slide + 1) * self._slide
+        needed = next_last + 1 - (self._slide if self._range is None else self._range)
+        promise = cti
+        if self._sparse:
+            waiting = (rows.number <= upto) & (rows.number >= needed)
+            waiting[:-1] &= ~waiting[1:] | (rows.partition[1:] != rows.partition[:-1])
+            promise = min(cti, int(rows.at[waiting].min(initial=cti)))
+        if self._range is None and not self._sparse:
+            return Settled(rows.number > upto, promise)
+        return Settled((rows.number >= needed) | (rows.number > upto), promise)
 
 
 class TimeFraming(Framing):
@@ -148,7 +174,7 @@ class TimeFraming(Framing):
     def __init__(self, kind: SlidingTime) -> None:
         self._range, self._slide = kind.range, kind.slide
 
-    def frames(self, rows: Ordered, anchor: int) -> Frames:
+    def frames(self, rows: Ordered, anchor: int, reached: int) -> Frames:
         since = np.sort(rows.start) - anchor
         first, beyond = np.maximum(since // self._slide, 0), (since + self._range) // self._slide
         new = np.ones(len(since), np.bool_)
@@ -165,7 +191,7 @@ class TimeFraming(Framing):
             np.zeros(len(window), np.int64), end - self._range, end, end - self._range, end, window
         )
 
-    def settle(self, rows: Ordered, cti: int, anchor: int) -> Settled:
+    def settle(self, rows: Ordered, cti: int, anchor: int, reached: int) -> Settled:
         if anchor >= cti:
             return Settled(
                 np.ones(len(rows.start), np.bool_),
@@ -190,7 +216,8 @@ def _partitions(partition: Codes) -> tuple[Codes, Codes]:
     return begins, np.append(begins[1:], len(partition))
 
 
-def framing_of(kind: SlideByTuple | SlidingRows | SlidingTime) -> Framing:
+def framing_of(kind: SlideByTuple | SlidingRows | SlidingTime, *, sparse: bool) -> Framing:
+    """`sparse`: not every number that was given arrives here."""
     if isinstance(kind, SlideByTuple):
         return TupleFraming(kind)
-    return RowFraming(kind) if isinstance(kind, SlidingRows) else TimeFraming(kind)
+    return RowFraming(kind, sparse=sparse) if isinstance(kind, SlidingRows) else TimeFraming(kind)

@@ -1,4 +1,4 @@
-"""Aggregate calls: which function, of what, over which rows.
+"""Aggregate calls: which aggregate, of what, over which rows.
 
 | function | meaning over the rows of a window | no rows pass |
 | --- | --- | --- |
@@ -12,26 +12,49 @@
 | heavy_hitters(x, share) | the values that make up at least that share of the rows, as text, with about how often | null |
 | first(x), last(x) | x of the row with the smallest / largest start; equal starts: the smallest / largest x | null |
 | arg_max(x, by=y), arg_min | x of the row with the largest / smallest y; equal y: the smallest x | null |
+| aggregate_by(a, x) | what your own aggregate `a` says | what it says |
 
 `where=` limits one aggregate to some rows; it does not remove the window.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from thalweg.errors import ExpressionError, TypeMismatchError
+from thalweg.aggregates import (
+    Aggregate,
+    ApproximatePercentile,
+    ArgMax,
+    ArgMin,
+    Average,
+    Count,
+    DiscretePercentile,
+    First,
+    HeavyHitters,
+    Last,
+    Max,
+    Min,
+    Percentile,
+    StandardDeviation,
+    Sum,
+    Variance,
+    is_number,
+)
+from thalweg.errors import TypeMismatchError
 from thalweg.expr import Expr, as_expr
+from thalweg.model.names import internal
 
 if TYPE_CHECKING:
     from thalweg.expr import ExprLike
 
 __all__ = [
-    "SKETCHED",
+    "ROWS",
     "AggregateCall",
+    "aggregate_by",
     "approx_percentile",
     "arg_max",
     "arg_min",
@@ -42,27 +65,25 @@ __all__ = [
     "last",
     "max_",
     "min_",
+    "partial_schema",
     "percentile",
     "stddev",
     "sum_",
     "variance",
 ]
 
-_NUMERIC_ONLY = {"sum", "avg", "variance", "stddev", "percentile_cont", "approx_percentile"}
-
-SKETCHED = ("approx_percentile", "heavy_hitters")
-"""Functions whose partial results are sketches."""
+ROWS = pa.field(internal("rows"), pa.int64())
+"""The column of partial results that counts rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """One aggregate: `function(of, by) filter (where ...)`."""
+    """One aggregate: `aggregate(of, by) filter (where ...)`."""
 
-    function: str
+    aggregate: Aggregate
     of: Expr | None = None
     by: Expr | None = None
     where: Expr | None = None
-    p: float | None = None
 
     def type_in(self, schema: pa.Schema) -> pa.DataType:
         """The type of the result; refuses what cannot be aggregated."""
@@ -72,130 +93,130 @@ class AggregateCall:
                 raise TypeMismatchError(
                     f"{self}: the filter must be a condition; it is {condition}."
                 )
-        if self.by is not None:
-            self.by.type_in(schema)
-        if self.of is None:
-            return pa.int64()
-        of = self.of.type_in(schema)
-        if self.function in _NUMERIC_ONLY and not (
-            pa.types.is_integer(of) or pa.types.is_floating(of) or pa.types.is_boolean(of)
-        ):
+        of, by = self.types_in(schema)
+        if self.aggregate.numeric and not (of is not None and is_number(of)):
             raise TypeMismatchError(f"{self} needs a number; {self.of} is {of}.")
-        if self.function == "count":
-            return pa.int64()
-        if self.function == "sum":
-            return pa.float64() if pa.types.is_floating(of) else pa.int64()
-        if self.function in {"avg", "variance", "stddev", "percentile_cont", "approx_percentile"}:
-            return pa.float64()
-        if self.function == "heavy_hitters":
-            return pa.list_(pa.struct([("value", pa.string()), ("count", pa.int64())]))
-        return of
+        return self.aggregate.result_type(of, by)
+
+    def types_in(self, schema: pa.Schema) -> tuple[pa.DataType | None, pa.DataType | None]:
+        """The types of what it aggregates and of what orders it."""
+        of = None if self.of is None else self.of.type_in(schema)
+        return of, None if self.by is None else self.by.type_in(schema)
+
+    def partials_in(self, index: int, schema: pa.Schema) -> list[pa.Field]:
+        """The columns of its partial results, being the call with this number. How many rows there
+        are is known without it."""
+        if self.of is None and self.where is None and isinstance(self.aggregate, Count):
+            return [ROWS]
+        return [
+            pa.field(internal(f"{index}.{field.name}"), field.type)
+            for field in self.aggregate.fields(*self.types_in(schema))
+        ]
 
     def adds_up(self, schema: pa.Schema) -> bool:
-        """Whether the aggregate is the sum of exact integer contributions of its rows."""
-        if self.function == "count":
-            return True
-        if self.function not in ("sum", "avg") or self.of is None:
-            return False
-        kind = self.of.type_in(schema)
-        return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
+        """Whether partial results are whole numbers that are added and taken away."""
+        return self.aggregate.is_linear(self.types_in(schema)[0])
 
     @property
     def bounded(self) -> bool:
         """Whether partial results have a fixed size, however many rows there are; the others are
         holistic."""
-        return not self.function.startswith("percentile")
+        return self.aggregate.bounded
 
     def __str__(self) -> str:
-        inside = ", ".join(str(part) for part in (self.of, self.by, self.p) if part is not None)
-        return f"{self.function}({inside})" + (
+        inside = [str(part) for part in (self.of, self.by) if part is not None]
+        inside += [str(parameter) for parameter in self.aggregate.parameters]
+        return f"{self.aggregate.name}({', '.join(inside)})" + (
             f" where {self.where}" if self.where is not None else ""
         )
 
 
-def _call(
-    function: str,
-    of: ExprLike | None,
-    where: ExprLike | None,
+def partial_schema(calls: Iterable[AggregateCall], schema: pa.Schema) -> pa.Schema:
+    """The columns of partial results of some calls: the number of rows, then those of each call."""
+    fields = [field for i, call in enumerate(calls) for field in call.partials_in(i, schema)]
+    return pa.schema([ROWS, *(field for field in fields if field is not ROWS)])
+
+
+def aggregate_by(
+    aggregate: Aggregate,
+    of: ExprLike | None = None,
+    *,
     by: ExprLike | None = None,
-    p: float | None = None,
+    where: ExprLike | None = None,
 ) -> AggregateCall:
+    """A call of any aggregate, such as one of your own."""
+
     def optional(value: ExprLike | None) -> Expr | None:
         return None if value is None else as_expr(value)
 
-    return AggregateCall(function, optional(of), optional(by), optional(where), p)
+    return AggregateCall(aggregate, optional(of), optional(by), optional(where))
 
 
 def count(of: ExprLike | None = None, *, where: ExprLike | None = None) -> AggregateCall:
     """Rows, or rows where `of` is not null."""
-    return _call("count", of, where)
+    return aggregate_by(Count(), of, where=where)
 
 
 def sum_(of: ExprLike, *, where: ExprLike | None = None) -> AggregateCall:
-    return _call("sum", of, where)
+    return aggregate_by(Sum(), of, where=where)
 
 
 def avg(of: ExprLike, *, where: ExprLike | None = None) -> AggregateCall:
-    return _call("avg", of, where)
+    return aggregate_by(Average(), of, where=where)
 
 
 def min_(of: ExprLike, *, where: ExprLike | None = None) -> AggregateCall:
-    return _call("min", of, where)
+    return aggregate_by(Min(), of, where=where)
 
 
 def max_(of: ExprLike, *, where: ExprLike | None = None) -> AggregateCall:
-    return _call("max", of, where)
+    return aggregate_by(Max(), of, where=where)
 
 
 def variance(of: ExprLike, *, where: ExprLike | None = None) -> AggregateCall:
     """The sample variance."""
-    return _call("variance", of, where)
+    return aggregate_by(Variance(), of, where=where)
 
 
 def stddev(of: ExprLike, *, where: ExprLike | None = None) -> AggregateCall:
     """The sample standard deviation."""
-    return _call("stddev", of, where)
+    return aggregate_by(StandardDeviation(), of, where=where)
 
 
 def percentile(
     of: ExprLike, p: float, *, discrete: bool = False, where: ExprLike | None = None
 ) -> AggregateCall:
     """The exact percentile `0 <= p <= 1`."""
-    if not 0 <= p <= 1:
-        raise ExpressionError(f"a percentile lies between 0 and 1; got {p}.")
-    return _call("percentile_disc" if discrete else "percentile_cont", of, where, p=float(p))
+    kind = DiscretePercentile if discrete else Percentile
+    return aggregate_by(kind(float(p)), of, where=where)
 
 
 def approx_percentile(of: ExprLike, p: float, *, where: ExprLike | None = None) -> AggregateCall:
     """About the percentile `0 <= p <= 1`, from a sketch of fixed size; exact for few rows."""
-    if not 0 <= p <= 1:
-        raise ExpressionError(f"a percentile lies between 0 and 1; got {p}.")
-    return _call("approx_percentile", of, where, p=float(p))
+    return aggregate_by(ApproximatePercentile(float(p)), of, where=where)
 
 
 def heavy_hitters(of: ExprLike, share: float, *, where: ExprLike | None = None) -> AggregateCall:
     """The values that make up at least this share of the rows, each with about how often it came,
     from a sketch of fixed size."""
-    if not 0 < share <= 1:
-        raise ExpressionError(f"heavy_hitters: a share lies above 0 and is at most 1; got {share}.")
-    return _call("heavy_hitters", of, where, p=float(share))
+    return aggregate_by(HeavyHitters(float(share)), of, where=where)
 
 
 def first(of: ExprLike, *, where: ExprLike | None = None) -> AggregateCall:
     """The value of the row that starts first."""
-    return _call("first", of, where)
+    return aggregate_by(First(), of, where=where)
 
 
 def last(of: ExprLike, *, where: ExprLike | None = None) -> AggregateCall:
     """The value of the row that starts last."""
-    return _call("last", of, where)
+    return aggregate_by(Last(), of, where=where)
 
 
 def arg_max(of: ExprLike, *, by: ExprLike, where: ExprLike | None = None) -> AggregateCall:
     """The value of the row where `by` is largest."""
-    return _call("arg_max", of, where, by=by)
+    return aggregate_by(ArgMax(), of, by=by, where=where)
 
 
 def arg_min(of: ExprLike, *, by: ExprLike, where: ExprLike | None = None) -> AggregateCall:
     """The value of the row where `by` is smallest."""
-    return _call("arg_min", of, where, by=by)
+    return aggregate_by(ArgMin(), of, by=by, where=where)

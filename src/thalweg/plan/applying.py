@@ -3,8 +3,9 @@ position or by name."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from thalweg.errors import PlanError, UnknownColumnError, did_you_mean
 from thalweg.expr import Column, ExprLike, as_expr
@@ -14,14 +15,59 @@ from thalweg.udm import DEFAULT
 from thalweg.udm.module import Module
 from thalweg.windows import Window, WindowKind
 
-__all__ = ["apply_node"]
+__all__ = ["ModuleLike", "ModuleUse", "apply_node", "find_module", "module"]
+
+
+ModuleLike: TypeAlias = "str | Callable[..., Any]"
+"""A module by its name, or the function or class that was registered."""
+
+
+def find_module(module: ModuleLike) -> Module:
+    """The module of a name, or the one that a function or class was registered as."""
+    if isinstance(module, str):
+        return DEFAULT.find(module)
+    origin = (getattr(module, "__module__", None), getattr(module, "__qualname__", None))
+    for entry in DEFAULT.all():
+        if isinstance(entry, Module) and entry.origin == origin:
+            return DEFAULT.find(entry.label)
+    raise PlanError(
+        f"{module!r} is no module: put @udm.aggregate(name, inputs=..., output=...) or @udm.operator "
+        "in front of it, or give the name of one."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleUse:
+    """A user's aggregate among others: which, of what, with which parameters."""
+
+    module: ModuleLike
+    columns: tuple[ExprLike, ...] = ()
+    named: Mapping[str, ExprLike] = field(default_factory=dict)
+    params: Mapping[str, Any] | None = None
+
+
+def module(
+    name: ModuleLike,
+    /,
+    *columns: ExprLike,
+    params: Mapping[str, Any] | None = None,
+    **named: ExprLike,
+) -> ModuleUse:
+    """A user's aggregate, to stand beside others: `aggregate(n=count(), v=module(vwap, "price",
+    "qty"))`. `name` is the one it was registered under, or the function or class itself."""
+    found = find_module(name)
+    if found.kind != "aggregate":
+        raise PlanError(
+            f"module: {found.name} is an operator, with any number of rows for a window; use apply({found.name!r}, ...)."
+        )
+    return ModuleUse(name, columns, named, params)
 
 
 def apply_node(
     node: Node,
     window: Window | WindowKind,
     keys: tuple[str, ...],
-    name: str,
+    name: ModuleLike,
     columns: Sequence[ExprLike],
     named: Mapping[str, ExprLike],
     params: Mapping[str, Any] | None,
@@ -32,15 +78,11 @@ def apply_node(
     output: str | None,
 ) -> WindowApply:
     """The node for `window.apply(name, ...)`."""
-    if not isinstance(name, str):
-        raise PlanError(
-            f"apply: a module is used by its name; got {name!r}. Register it with udm.aggregate or udm.operator."
-        )
     if not isinstance(window, Window):
         raise PlanError(
             f"apply: modules run over snapshot, hopping, tumbling, session and count windows; this one is {window}."
         )
-    module = DEFAULT.find(name)
+    module = find_module(name)
     limit = None if time_limit is None else duration_us(time_limit, what="time_limit") / 1_000_000
     return WindowApply(
         node,

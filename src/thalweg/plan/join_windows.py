@@ -12,6 +12,7 @@ that lifetimes stay close to the time they are about.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -40,8 +41,27 @@ _SAMPLE = np.arange(-1_000, 1_001)
 """Window ids for which a relation is tried out."""
 
 
+class JoinWindow(ABC):
+    """Which rows of two streams may meet. A kind of one's own is a frozen class with two lifetimes;
+    everything else follows from them."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def left(self) -> Lifetime:
+        """The lifetime of a left row in the join."""
+
+    @abstractmethod
+    def right(self) -> Lifetime:
+        """The lifetime of a right row in the join; two rows may meet when theirs overlap."""
+
+    def condition(self, left: Expr, right: Expr) -> Expr | None:
+        """What must hold of the times of a pair besides."""
+        return None
+
+
 @dataclass(frozen=True, slots=True)
-class Band:
+class Band(JoinWindow):
     """A right row is at most `before` earlier than the left row, and less than `after` later."""
 
     before: int
@@ -53,16 +73,12 @@ class Band:
     def right(self) -> Lifetime:
         return _TIME, _TIME + lit(1)
 
-    def condition(self, left: Expr, right: Expr) -> Expr | None:
-        """What must hold of the times of a pair besides."""
-        return None
-
     def __str__(self) -> str:
         return f"band({self.before} before, {self.after} after)"
 
 
 @dataclass(frozen=True, slots=True)
-class WindowPairs:
+class WindowPairs(JoinWindow):
     """Windows on both sides, and for each window of the left those of the right whose rows it
     meets: `first` to `last`."""
 
@@ -96,9 +112,6 @@ class WindowPairs:
 
     def __str__(self) -> str:
         return f"{self.left_windows} i with {self.right_windows} {self.first} to {self.last}"
-
-
-JoinWindow: TypeAlias = Band | WindowPairs
 
 
 def wids(window: HoppingWindow) -> tuple[Expr, Expr]:

@@ -8,7 +8,7 @@ start follow from the promises on both columns (`boxes`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -17,14 +17,54 @@ from thalweg.expr import Column, Expr, Literal, call, lit
 from thalweg.model.time import INFINITY
 from thalweg.plan.expressions import START, substitute
 from thalweg.plan.join_windows import JoinWindow
-from thalweg.plan.nodes import AlterLifetime, ClipBy, Join, Named, Node, Retime, Select, SetDuration
+from thalweg.plan.nodes import (
+    AlterLifetime,
+    ClipBy,
+    Join,
+    Named,
+    Node,
+    Retime,
+    Select,
+    SetDuration,
+    Source,
+    Where,
+)
 from thalweg.plan.progressing import progresses
 
-__all__ = ["STAMPS", "asof_join", "multi_join", "one_side", "window_join"]
+__all__ = [
+    "STAMPS",
+    "asof_join",
+    "is_of_points",
+    "multi_join",
+    "one_side",
+    "side_by_side",
+    "window_join",
+]
 
 Keys = tuple[tuple[Expr, ...], tuple[Expr, ...]]
 
 STAMPS = ("later", "earlier", "left", "right")
+
+
+def is_of_points(node: Node) -> bool:
+    """Whether the rows of a plan are points as their source gave them: such rows meet those of
+    another stream only at the very same instant."""
+    while isinstance(node, (Where, Select)):
+        node = node.input
+    return isinstance(node, Source) and node.declared.constant_duration == 1
+
+
+def side_by_side(parts: Sequence[Node], keys: tuple[str, ...]) -> Node:
+    """The answers of one group and window, from several computations of it."""
+    made = parts[0]
+    for part in parts[1:]:
+        mine = tuple((name, Column(f"l.{name}")) for name in made.schema.names)
+        theirs = tuple(
+            (name, Column(f"r.{name}")) for name in part.schema.names if name not in keys
+        )
+        start = (Column(START),)
+        made = Join(made, part, start, start, result=(*mine, *theirs), same=keys)
+    return made
 
 
 def window_join(

@@ -37,6 +37,8 @@ def from_frame(
     those of `source`.
     """
     table = table_of(frame, where=f"source {name!r}")
+    if end is None:
+        facts = {"constant_duration": duration, **facts}
     made = source(name, table.schema, time=time, end=end, insert_only=True, **facts).node
     assert isinstance(made, Source) and made.times is not None
     lasting = duration_us(duration, what=f"source {name!r}, duration")

@@ -23,7 +23,6 @@ from thalweg.model.delta import Delta
 from thalweg.model.rows import Rows, encode_together
 from thalweg.model.time import INFINITY, Times
 from thalweg.shards.exchange import batch_of_blob, read_rows
-from thalweg.shards.worker import SKIPPED
 
 __all__ = [
     "DEAD_RECORDS",
@@ -169,20 +168,20 @@ def unpack_dead(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def unpack_ledger(origin: str) -> Unpack:
     """For `mapInArrow` over the packed output: the late rows of one source."""
-    return _ledgers(lambda found: found == origin)
+    return _ledgers("late", origin)
 
 
 def unpack_skipped() -> Unpack:
     """For `mapInArrow` over the packed output: the windows that modules failed on."""
-    return _ledgers(lambda found: found.startswith(SKIPPED))
+    return _ledgers("skipped")
 
 
-def _ledgers(wanted: Callable[[str], bool]) -> Unpack:
+def _ledgers(wanted: str, origin: str | None = None) -> Unpack:
     def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for rows in batches:
             columns = (rows.column(name).to_pylist() for name in ("kind", "origin", "blob"))
             for kind, found, blob in zip(*columns, strict=True):
-                if kind == "late" and wanted(found) and blob is not None:
+                if kind == wanted and origin in (None, found) and blob is not None:
                     yield read_rows(blob)
 
     return unpack

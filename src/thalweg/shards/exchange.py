@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -24,7 +25,9 @@ __all__ = [
     "EXCHANGE_SCHEMA",
     "UNORDERED",
     "Chunk",
+    "ExchangeRow",
     "Header",
+    "Message",
     "batch_of_blob",
     "blob_of_batch",
     "read_rows",
@@ -47,10 +50,37 @@ EXCHANGE_SCHEMA = pa.schema(
 )
 
 
+class Message(StrEnum):
+    """What a chunk carries. All but rows pass through the fragments on their way to the output."""
+
+    ROWS = "rows"
+    """Elements and progress of an input; the origin is the input's name."""
+    LATE = "late"
+    """Late rows of a source, its origin; or only their number, where partial sums came late."""
+    SKIPPED = "skipped"
+    """Windows that a module failed on; the origin is the operator."""
+    DEAD = "dead"
+    """Records of a source, its origin, that could not be read."""
+    REPORT = "report"
+    """What a bucket of an earlier fragment reports."""
+
+
+class ExchangeRow(NamedTuple):
+    """One row of the exchange, as Spark sees it."""
+
+    bucket: int
+    fragment: int
+    origin: str
+    seq: int
+    header: str
+    blob: bytes | None
+
+
 @dataclass(frozen=True, slots=True)
 class Header:
     """What is known about a chunk before anything was filtered out of it."""
 
+    kind: Message = Message.ROWS
     partition: str = ""
     """The part of the source that it comes from: each has progress of its own."""
     newest: int | None = None
@@ -74,6 +104,8 @@ class Header:
     """... and a sample of its rows, for `estimated` (see `operators.punctuation.summary`)."""
     clock: int | None = None
     """The time by the clock, of a chunk that says nothing else."""
+    report: str = ""
+    """Of a report: its text."""
 
     @property
     def progress(self) -> Progress:
@@ -115,13 +147,15 @@ class Header:
         )
 
     def to_json(self) -> str:
+        plain: tuple[object, ...] = (None, "", [], (), Message.ROWS)
         return json.dumps(
-            {name: value for name, value in asdict(self).items() if value not in (None, "", [], ())}
+            {name: value for name, value in asdict(self).items() if value not in plain}
         )
 
     @classmethod
     def from_json(cls, text: str) -> Header:
-        return cls(**json.loads(text))
+        fields = json.loads(text)
+        return cls(**fields | {"kind": Message(fields.get("kind", Message.ROWS))})
 
     @classmethod
     def of_progress(cls, progress: Progress, **fields: Any) -> Header:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from thalweg.expr import col
 from thalweg.plan.explain import operator_ids
@@ -27,6 +28,7 @@ __all__ = [
     "Exchange",
     "Fragment",
     "FragmentPlan",
+    "Target",
     "fragments_of",
     "parts_of",
     "sources_of",
@@ -391,9 +393,17 @@ def _can_pre_aggregate(plan: Node) -> bool:
 # who reads whom
 
 
+class Target(NamedTuple):
+    """An input that reads a source or a fragment: the number of its fragment, and the buckets."""
+
+    fragment: int
+    entry: Exchange
+    buckets: list[int]
+
+
 def targets_of(
     plan: FragmentPlan, ids: list[int], *, source: str | None = None, upstream: int | None = None
-) -> list[tuple[int, Exchange, list[int]]]:
+) -> list[Target]:
     """Who reads a source, or a fragment, and in which buckets."""
 
     def reads(entry: Exchange) -> bool:
@@ -406,7 +416,8 @@ def targets_of(
         if reads(entry)
     ]
     return [
-        (fragment.number, entry, ids[:1] if fragment.single else ids) for fragment, entry in entries
+        Target(fragment.number, entry, ids[:1] if fragment.single else ids)
+        for fragment, entry in entries
     ]
 
 

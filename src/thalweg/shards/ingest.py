@@ -23,19 +23,23 @@ from thalweg.operators.registry import kernel_for
 from thalweg.plan.nodes import Node, Source
 from thalweg.progress import sighting_of
 from thalweg.shards.buckets import bucket_of
-from thalweg.shards.exchange import EXCHANGE_SCHEMA, Header, blob_of_batch, write_rows
-from thalweg.shards.fragments import Exchange
+from thalweg.shards.exchange import (
+    EXCHANGE_SCHEMA,
+    ExchangeRow,
+    Header,
+    Message,
+    blob_of_batch,
+    write_rows,
+)
+from thalweg.shards.fragments import Target
 
 __all__ = ["Ingest", "divide", "exchange_rows"]
 
-ExchangeRow = tuple[int, int, str, int, str, bytes | None]
-
 
 class Ingest:
-    """For one source: its rows to all the inputs that read it. `targets` are (fragment number,
-    input, bucket ids)."""
+    """For one source: its rows to all the inputs that read it."""
 
-    def __init__(self, targets: list[tuple[int, Exchange, list[int]]]) -> None:
+    def __init__(self, targets: list[Target]) -> None:
         self._targets = targets
         self._kernels = [_kernels(entry.ingest) for _, entry, _ in targets]
         # A source that is judged row by row, in one bucket, needs no summaries of its chunks.
@@ -61,26 +65,14 @@ class Ingest:
                 taken.progress
             ).to_json()  # columns that promises speak of may have other names by now
             for bucket, part in divide(taken, entry.keys, ids):
-                yield (
-                    bucket,
-                    fragment,
-                    entry.leaf.name,
-                    seq,
-                    text,
-                    blob_of_batch(part) if len(part) else None,
-                )
+                blob = blob_of_batch(part) if len(part) else None
+                yield ExchangeRow(bucket, fragment, entry.leaf.name, seq, text, blob)
 
     def dead(self, source: str, letters: Rows) -> ExchangeRow:
         """Records that could not be read, on their way past all fragments to the output."""
         fragment, _, ids = self._targets[0]
-        return (
-            ids[0],
-            fragment,
-            f"~!{source}",
-            0,
-            Header(rows=letters.num_rows).to_json(),
-            write_rows(letters),
-        )
+        header = Header(Message.DEAD, rows=letters.num_rows).to_json()
+        return ExchangeRow(ids[0], fragment, source, 0, header, write_rows(letters))
 
 
 def _kernels(node: Node | None) -> list[Operator]:

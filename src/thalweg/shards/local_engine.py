@@ -22,7 +22,7 @@ from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.time import INFINITY
 from thalweg.operators.consistency import Consistency
 from thalweg.plan.nodes import Node
-from thalweg.shards.exchange import Chunk, Header, blob_of_batch
+from thalweg.shards.exchange import Chunk, ExchangeRow, Header, blob_of_batch
 from thalweg.shards.fragments import fragments_of, parts_of, sources_of, targets_of
 from thalweg.shards.ingest import Ingest, divide
 from thalweg.shards.reports import combined_figures, combined_why
@@ -156,9 +156,7 @@ class DividedEngine:
             out += self._micro_batch(rows)
         return out
 
-    def _micro_batch(
-        self, rows: Iterable[tuple[int, int, str, int, str, bytes | None]]
-    ) -> list[Batch]:
+    def _micro_batch(self, rows: Iterable[ExchangeRow]) -> list[Batch]:
         pending: dict[tuple[int, int], list[Chunk]] = {}
         for bucket, target, origin, seq, text, content in rows:
             pending.setdefault((target, bucket), []).append(

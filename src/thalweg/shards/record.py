@@ -13,11 +13,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from thalweg.errors import StateError
+from thalweg.shards.state import carried_over
 
 __all__ = ["ProgressRecord"]
 
@@ -44,35 +46,30 @@ class ProgressRecord:
         self._query = query
         self._last = ""
         self._lines = 0
+        self.identity = uuid.uuid4().hex
+        """Tells this checkpoint from all others; known after `check`."""
+        self.last = _NONE
+        """The newest batch that may have reached the sink."""
+        self.finished = _NONE
+        """The newest batch that is done, and will not run again."""
 
     def check(self) -> None:
-        """Refuse a checkpoint that is not what this record says, or not this query's. A new one is
-        given its first line."""
+        """Refuse a checkpoint that is not what this record says, or not this query's. Nothing is
+        written."""
         if not self._file.exists():
             if _numbers(self._folder / "offsets") or (self._folder / "metadata").exists():
                 raise StateError(
                     f"{self._folder.name}: this checkpoint was not made by Thalweg, or its record is gone. "
                     "Restore the whole checkpoint, or start with a new one."
                 )
-            first = {
-                "batch": _NONE,
-                "offsets": "",
-                "constant": {},
-                "query": self._query,
-                "before": "",
-            }
-            self._rewrite([{**first, "digest": _chain(first)}])
             return
         entries = list(self._read())
         if not entries:
             raise StateError(
                 f"{self._folder.name}: thalweg/record.jsonl is damaged. Restore the whole checkpoint."
             )
-        last = entries[-1]["query"]
-        if last != self._query:
-            raise StateError(
-                f"{self._folder.name}: the checkpoint belongs to another query. {_differences(last, self._query)}"
-            )
+        self._compare_query(entries[-1]["query"])
+        self.identity = entries[-1].get("checkpoint", self.identity)
         constant: dict[str, str] = {}
         ran = [entry for entry in entries if entry["batch"] != _NONE]
         for entry in ran:
@@ -82,9 +79,45 @@ class ProgressRecord:
             self._compare(name, digest)
         if ran:
             self._commits(ran)
+            self.last = ran[-1]["batch"]
+            self.finished = max(_numbers(self._folder / "commits"), default=_NONE)
         for name in ("offsets", "commits"):
             for number in sorted(_numbers(self._folder / name)):
                 self._parse(f"{name}/{number}")
+
+    def begin(self) -> None:
+        """Give a new checkpoint its first line."""
+        if self._file.exists():
+            return
+        first = {
+            "batch": _NONE,
+            "offsets": "",
+            "constant": {},
+            "query": self._query,
+            "checkpoint": self.identity,
+            "before": "",
+        }
+        self._rewrite([{**first, "digest": _chain(first)}])
+
+    def _compare_query(self, before: dict[str, Any]) -> None:
+        """Refuse another query, and the same one with modules whose code has changed."""
+        known, now = dict(before), dict(self._query)
+        code, code_now = known.pop("modules", {}), now.pop("modules", {})
+        operators, operators_now = known.pop("operators", {}), now.pop("operators", {})
+        if known != now:
+            raise StateError(
+                f"{self._folder.name}: the checkpoint belongs to another query. {_differences(known, now)} "
+                "Start the query that it belongs to, or give this one a new checkpoint."
+            )
+        for fragment, signatures in operators_now.items():
+            _require_fitting(operators.get(fragment, signatures), signatures, self._folder.name)
+        changed = [name for name in code if name in code_now and code[name] != code_now[name]]
+        if changed:
+            raise StateError(
+                f"{self._folder.name}: the code of the module {changed[0]} has changed since the checkpoint was made, under the same "
+                "version; old answers and new ones would be mixed. Go on with the code as it was, or give the module another "
+                "version= and start with a new checkpoint."
+            )
 
     def _compare(self, name: str, digest: str) -> None:
         found = _digest(self._folder / name)
@@ -149,6 +182,7 @@ class ProgressRecord:
             "offsets": offsets,
             "constant": constant,
             "query": self._query,
+            "checkpoint": self.identity,
             "before": self._last,
         }
         entry["digest"] = self._last = _chain(entry)
@@ -199,6 +233,17 @@ class ProgressRecord:
         temporary.replace(self._file)
         self._lines = len(entries)
         self._last = entries[-1]["digest"] if entries else ""
+
+
+def _require_fitting(before: dict[str, str], now: dict[str, str], where: str) -> None:
+    """Refuse operators whose state would not fit: as a worker would, but before one is started."""
+    stateful = {
+        f"{name}|": None for name, said in before.items() if not said.startswith("stateless ")
+    }
+    try:
+        carried_over(before, now, stateful)
+    except StateError as reason:
+        raise StateError(f"{where}: {reason}") from None
 
 
 def _entry(line: str, before: str | None) -> dict[str, Any] | None:

@@ -20,7 +20,7 @@ from thalweg.model.time import MIN_TIME
 __all__ = ["combined_figures", "combined_why", "read_reports", "stuck_inputs", "write_reports"]
 
 Report = Mapping[str, Any]
-_FRAGMENT = "fragment-"
+_REPORTED = {"fragment", "promise", "notes", "waits", "operators", "stuck"}
 
 
 def _file(checkpoint: Path) -> Path:
@@ -54,8 +54,15 @@ def read_reports(checkpoint: Path) -> tuple[int, list[Report]]:
     """The number of the last micro-batch that left reports, and the reports."""
     try:
         told = json.loads(_file(checkpoint).read_text(encoding="utf-8"))
-        return int(told["batch"]), list(told["reports"])
-    except (OSError, ValueError, KeyError, TypeError) as reason:
+        reports = told["reports"]
+        for report in reports:
+            if not isinstance(reports, list) or not report.keys() >= _REPORTED:
+                raise ValueError("no report")
+            _slowest([report], report["fragment"])
+            list(_waits(reports, report, ()))
+            combined_figures([report])
+        return int(told["batch"]), reports
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as reason:
         raise StateError(
             f"{checkpoint.name} has no report: no query has run a micro-batch with it yet, or it is damaged."
         ) from reason
@@ -90,11 +97,14 @@ def _waits(reports: Sequence[Report], report: Report, path: tuple[Step, ...]) ->
     for told in report["waits"]:
         steps = (
             *path,
-            *(Step(f"{report['fragment']}/{step[0]}", *step[1:]) for step in told["path"]),
+            *(
+                Step(**step | {"operator": f"{report['fragment']}/{step['operator']}"})
+                for step in told["path"]
+            ),
         )
         source = told["source"]
-        if source.startswith(_FRAGMENT) and not told["release"]:
-            found = _waits(reports, _slowest(reports, int(source.removeprefix(_FRAGMENT))), steps)
+        if told["upstream"] is not None:
+            found = _waits(reports, _slowest(reports, told["upstream"]), steps)
         else:
             found = iter(
                 [
@@ -126,5 +136,5 @@ def combined_figures(reports: Sequence[Report]) -> dict[str, OperatorFigures]:
     for report in reports:
         for operator, figures in report["operators"].items():
             name = f"{report['fragment']}/{operator}"
-            total[name] = total.get(name, OperatorFigures()) + OperatorFigures(*figures)
+            total[name] = total.get(name, OperatorFigures()) + OperatorFigures(**figures)
     return total

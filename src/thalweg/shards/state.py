@@ -23,7 +23,14 @@ from thalweg.errors import StateError
 from thalweg.model.rows import Rows
 from thalweg.shards.exchange import read_rows, write_rows
 
-__all__ = ["Memory", "SliceStore", "Store", "carried_over"]
+__all__ = [
+    "Memory",
+    "SliceStore",
+    "Store",
+    "carried_over",
+    "operator_and_slice",
+    "slice_name",
+]
 
 _DIRECTORY = "directory"
 _DIGITS = 8
@@ -77,7 +84,7 @@ class SliceStore:
         return {
             name: rows
             for name, rows in self._memory.rows.items()
-            if name.partition("|")[0] not in gone
+            if operator_and_slice(name)[0] not in gone
         }
 
     @property
@@ -163,6 +170,21 @@ class SliceStore:
         memory.rows, memory.marks, memory.token = dict(slices), marks, version
 
 
+def slice_name(operator: str, part: str) -> str:
+    """The name under which a slice of an operator is stored."""
+    return f"{operator}|{part}"
+
+
+def operator_and_slice(name: str) -> tuple[str, str]:
+    """The inverse of `slice_name`; no operator for a slice of the worker itself.
+
+    >>> operator_and_slice(slice_name("join-1", "left")), operator_and_slice("progress")
+    (('join-1', 'left'), ('', 'progress'))
+    """
+    operator, bar, part = name.partition("|")
+    return (operator, part) if bar else ("", name)
+
+
 def carried_over(
     before: Mapping[str, str], now: Mapping[str, str], slices: Mapping[str, Any]
 ) -> set[str]:
@@ -181,7 +203,7 @@ def carried_over(
     """
     if before == now:
         return set()
-    stateful = {name.partition("|")[0] for name in slices if "|" in name}
+    stateful = {operator for operator, _ in map(operator_and_slice, slices) if operator}
     for operator, signature in now.items():
         was = before.get(operator)
         if was == signature or (was is not None and operator not in stateful):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, dataclass
 from functools import reduce
 from typing import Any
 
@@ -34,30 +34,31 @@ from thalweg.operators.base import StateSize, progress_of_slice, slice_of_progre
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.dead_letters import WritesLetters
 from thalweg.operators.ingress import IngressKernel
+from thalweg.plan.aggregates import ROWS
 from thalweg.plan.explain import operator_ids
 from thalweg.plan.usefulness import useful_grids
 from thalweg.progress.promises import roll_down
 from thalweg.shards.exchange import UNORDERED, Chunk, Header, batch_of_blob
 from thalweg.shards.fragments import Exchange, Fragment
 from thalweg.shards.inputs import InputMemory
+from thalweg.shards.state import operator_and_slice, slice_name
 
-__all__ = ["SKIPPED", "Answer", "FragmentRunner"]
+__all__ = ["Answer", "FragmentRunner"]
 
-SKIPPED = "%"
-"""In front of the name of an operator: its dead letters, which travel like the ledgers of
-sources."""
 PROGRESS = "progress"
 """The slice that holds what the runner itself remembers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one micro-batch gave: elements in order, the promise after them, the late rows of each
-    source."""
+    """What one micro-batch gave: elements in order, and the promise after them."""
 
     batch: Batch
     late_rows: int
     ledgers: dict[str, pa.Table]
+    """By input: its late rows."""
+    skipped: dict[str, pa.Table]
+    """By operator: the windows that its module failed on."""
     elements_in: int
     rows_read: int
     """Rows of the sources that these chunks come from, before anything was filtered or summed."""
@@ -101,11 +102,11 @@ class FragmentRunner:
         late_before = self.late
         for station in self._graph.stations:
             station.count_anew()
-        told = {name: (known.cti, known.heard) for name, known in self._inputs.items()}
-        heard = {name: self._hear(name, some) for name, some in by_origin.items()}
+        before = {name: (known.cti, known.heard) for name, known in self._inputs.items()}
+        arrived = {name: self._without_ticks(name, some) for name, some in by_origin.items()}
         for name, entry in self._entries.items():
             for batch in self._batches(
-                entry, self._inputs[name], sorted(heard.get(name, []), key=lambda c: c.seq), now
+                entry, self._inputs[name], sorted(arrived.get(name, []), key=lambda c: c.seq), now
             ):
                 taken += len(batch)
                 self._offer(name, batch, now, out)
@@ -114,13 +115,12 @@ class FragmentRunner:
                 entry.leaf.ingress.quarantine is not None
                 and not self._graph.sources[name].elements_out
             ):
-                self._inputs[name].heard = told[name][
-                    1
-                ]  # rows that were kept out do not end a silence
+                # Rows in quarantine do not end a silence.
+                self._inputs[name].heard = before[name][1]
         self._read_clocks(now, out)
-        self._wake_the_others({name for name, some in heard.items() if some}, now, out)
+        self._advance_idle({name for name, some in arrived.items() if some}, now, out)
         for name, known in self._inputs.items():
-            known.since = now if known.cti > told[name][0] else known.since
+            known.since = now if known.cti > before[name][0] else known.since
         self.figures = self._graph.figures()
         self._stuck.observe()
         answer = Batch.concat(out, self.fragment.plan.schema)
@@ -128,18 +128,26 @@ class FragmentRunner:
         return Answer(
             answer.with_progress(self._progress),
             self.late - late_before,
-            self._ledgers() | self._letters(),
+            self._ledgers(),
+            self._skipped(),
             taken,
-            _rows_read(by_origin),
+            self._rows_read(by_origin),
         )
+
+    def _rows_read(self, by_origin: Mapping[str, list[Chunk]]) -> int:
+        """A source that several inputs read tells all of them the same."""
+        read: dict[str, int] = {}
+        for name, chunks in by_origin.items():
+            source = self._entries[name].source
+            read[name if source is None else source.name] = sum(c.header.rows for c in chunks)
+        return sum(read.values())
 
     def _offer(self, name: str, batch: Batch, now: float, out: list[Batch]) -> None:
         """Give a batch to an input of the graph, and work until all of it is done."""
         kernel = self._graph.sources[name].operator
         if isinstance(kernel, IngressKernel):
-            clock = self._inputs[
-                name
-            ].clock  # what a ticker told is told again if the micro-batch is run again
+            # Ticks are replayed with the micro-batch, so promises are deterministic.
+            clock = self._inputs[name].clock
             kernel.now = int(now * 1_000_000) if clock is None else clock
             observed = (
                 not self._in_sequence(self._entries[name]) and not self._inputs[name].promised
@@ -148,16 +156,16 @@ class FragmentRunner:
         self._graph.offer(name, batch)
         out += self._graph.run()
 
-    def _hear(self, name: str, chunks: list[Chunk]) -> list[Chunk]:
-        """The chunks of an input that are of its source; those of its ticker only tell the time."""
+    def _without_ticks(self, name: str, chunks: list[Chunk]) -> list[Chunk]:
+        """The chunks of an input's source; chunks of its ticker only carry the time."""
         known = self._inputs[name]
         for chunk in chunks:
             if chunk.header.clock is not None:
                 known.clock = max(chunk.header.clock, known.clock or chunk.header.clock)
-        told = [chunk for chunk in chunks if chunk.header.clock is None]
-        if any(chunk.header.rows for chunk in told):
+        rest = [chunk for chunk in chunks if chunk.header.clock is None]
+        if any(chunk.header.rows for chunk in rest):
             known.heard = known.clock
-        return told
+        return rest
 
     def _read_clocks(self, now: float, out: list[Batch]) -> None:
         """Inputs whose policies follow a clock come as far as it lets them."""
@@ -233,7 +241,7 @@ class FragmentRunner:
         )
 
     def _follow(self, entry: Exchange, known: InputMemory, chunk: Chunk) -> None:
-        """Take the header of a chunk to heart."""
+        """Update the input's progress from a chunk header."""
         header = chunk.header
         part = header.partition
         if header.begin is not None and header.end is not None:
@@ -280,7 +288,7 @@ class FragmentRunner:
         late = batch.start < known.cti
         if not late.any():
             return batch
-        rows = int(batch.payload.column("n").to_numpy()[late].sum())
+        rows = int(batch.payload.column(ROWS.name).to_numpy()[late].sum())
         assert entry.source is not None
         if entry.source.ingress.late == "error":
             raise LateEventError(
@@ -290,7 +298,7 @@ class FragmentRunner:
         known.late += rows
         return batch.filter(~late)
 
-    def _wake_the_others(self, active: Container[str], now: float, out: list[Batch]) -> None:
+    def _advance_idle(self, active: Container[str], now: float, out: list[Batch]) -> None:
         """Inputs that are idle come as far as those that are not."""
         waiting = [name for name in self._inputs if name not in active and self._is_idle(name, now)]
         if not waiting or len(waiting) == len(self._inputs):
@@ -328,14 +336,14 @@ class FragmentRunner:
             name: kernel for name, kernel in kernels.items() if isinstance(kernel, IngressKernel)
         }
 
-    def _letters(self) -> dict[str, pa.Table]:
+    def _skipped(self) -> dict[str, pa.Table]:
         kernels = {station.id: station.operator for station in self._graph.stations}
         writers = {
             name: kernel.dead_letters
             for name, kernel in kernels.items()
             if isinstance(kernel, WritesLetters)
         }
-        return {f"{SKIPPED}{name}": letters.take() for name, letters in writers.items() if letters}
+        return {name: letters.take() for name, letters in writers.items() if letters}
 
     def _ledgers(self) -> dict[str, pa.Table]:
         taken = {
@@ -356,7 +364,7 @@ class FragmentRunner:
     def slices(self) -> dict[str, Rows]:
         """All state by name; a slice that was not touched is the same object as the last time."""
         state = {
-            f"{station}|{name}": rows
+            slice_name(station, name): rows
             for station, slices in self._graph.snapshot().items()
             for name, rows in slices.items()
         }
@@ -378,8 +386,8 @@ class FragmentRunner:
         (self._progress,) = progress_of_slice(slices[PROGRESS].select(["progress"]))
         state: dict[str, dict[str, Rows]] = {station.id: {} for station in self._graph.stations}
         for name, rows in slices.items():
-            station, bar, part = name.partition("|")
-            if bar and station in state:
+            station, part = operator_and_slice(name)
+            if station in state:
                 state[station][part] = rows
         self._graph.restore(state)
 
@@ -398,13 +406,15 @@ class FragmentRunner:
         JSON can write."""
         why = explain_wait(self._graph, self._progress, None)
         waits = [
-            asdict(wait) | {"path": [astuple(step) for step in wait.path]} for wait in why.waits
+            asdict(wait) | {"path": [asdict(step) for step in wait.path], "upstream": None}
+            for wait in why.waits
         ]
         for wait in waits:
             entry, known = self._entries[wait["source"]], self._inputs[wait["source"]]
             wait["since"] = None if known.since is None else int(known.since * 1_000_000)
             if entry.source is None:
                 wait["release"] = []
+                wait["upstream"] = entry.upstream
                 continue
             wait["release"] = known.needed(wait["needs"], entry.source.ingress)
             wait["source"] = entry.source.name
@@ -415,17 +425,8 @@ class FragmentRunner:
             "waits": waits,
             "notes": [*why.notes, *warned],
             "stuck": self._stuck.warnings(),
-            "operators": {station: astuple(figures) for station, figures in self.figures.items()},
+            "operators": {station: asdict(figures) for station, figures in self.figures.items()},
         }
-
-
-def _rows_read(by_origin: Mapping[str, list[Chunk]]) -> int:
-    """A source that several inputs read tells all of them the same."""
-    read = {
-        origin.partition("#")[0]: sum(chunk.header.rows for chunk in chunks)
-        for origin, chunks in by_origin.items()
-    }
-    return sum(read.values())
 
 
 def _signatures(fragment: Fragment, graph: QueryGraph) -> dict[str, str]:

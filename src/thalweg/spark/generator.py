@@ -53,9 +53,11 @@ class Generator:
     seed: int
     ticks: int | None
     ticks_per_batch: int | None
+    named: bool = True
+    """Whether the user gave the source its name."""
 
     def exchange(
-        self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, where: str, log: str
+        self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, name: str, log: str
     ) -> DataFrame:
         return load_reader(spark, _GeneratorReader(self, ingest))
 
@@ -81,7 +83,7 @@ def from_generator(
     seed: int = 7,
     ticks: int | None = None,
     ticks_per_batch: int | None = None,
-    name: str = "events",
+    name: str | None = None,
     late: str = "drop",
 ) -> Stream:
     """Made-up events with the columns `partition`, `key` and `value`.
@@ -108,8 +110,11 @@ def from_generator(
         seed,
         ticks,
         ticks_per_batch,
+        named=name is not None,
     )
-    node = source(name, SCHEMA, disorder=spread + TICK_US, late=late, insert_only=True).node
+    node = source(
+        name or "events", SCHEMA, disorder=spread + TICK_US, late=late, insert_only=True
+    ).node
     assert isinstance(node, Source)
     return Stream(Source(node.name, node.columns, node.ingress, node.declared, made))
 

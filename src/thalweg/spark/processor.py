@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
@@ -20,11 +21,18 @@ from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS
 from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
-from thalweg.shards.exchange import EXCHANGE_COLUMNS, Chunk, Header, blob_of_batch, write_rows
-from thalweg.shards.fragments import Exchange, Fragment
+from thalweg.shards.exchange import (
+    EXCHANGE_COLUMNS,
+    Chunk,
+    Header,
+    Message,
+    blob_of_batch,
+    write_rows,
+)
+from thalweg.shards.fragments import Fragment, Target
 from thalweg.shards.ingest import divide
 from thalweg.shards.state import Memory, SliceStore
-from thalweg.shards.worker import SKIPPED, Answer, FragmentRunner
+from thalweg.shards.worker import Answer, FragmentRunner
 
 __all__ = ["OUTPUT_COLUMNS", "STATE", "FragmentProcessor", "FragmentSpec"]
 
@@ -33,11 +41,8 @@ OUTPUT_COLUMNS = (
     "state_rows long, state_bytes long, written long, report string, blob binary"
 )
 _exchange_row = cast(Any, Row(*(column.split()[0] for column in EXCHANGE_COLUMNS.split(", "))))
-_output_row = cast(Any, Row(*(column.split()[0] for column in OUTPUT_COLUMNS.split(", "))))
-
-REPORT, DEAD = "~#", "~!"
-"""The origins of chunks that pass through: what an earlier fragment has to report, and records that
-could not be read."""
+_OUTPUT_NAMES = [column.split()[0] for column in OUTPUT_COLUMNS.split(", ")]
+_output_row = cast(Any, Row(*_OUTPUT_NAMES))
 
 STATE = ("state", "name string", "blob binary")
 """The one state variable of a fragment: its name, and the types of its keys and values."""
@@ -71,7 +76,7 @@ class FragmentSpec:
     idle: dict[str, float]
     first: int
     """The id of the first bucket."""
-    targets: list[tuple[int, Exchange, list[int]]] = field(default_factory=list)
+    targets: list[Target] = field(default_factory=list)
     """The inputs of other fragments that read this one, with their bucket ids; none: this is the
     last."""
 
@@ -100,57 +105,25 @@ class FragmentProcessor(StatefulProcessor):
         read = answer.rows_read if bucket == spec.first else 0  # every bucket sees every header
         if spec.targets:
             yield from self._to_fragments(bucket, answer.batch, read)
-            for name, ledger in answer.ledgers.items():
-                rows_ = ledger.combine_chunks().to_batches()[0]
-                for fragment, _, ids in spec.targets[:1]:
-                    yield _exchange_row(
-                        ids[0],
-                        fragment,
-                        f"~{name}",
-                        0,
-                        Header(rows=len(ledger)).to_json(),
-                        write_rows(rows_),
-                    )
-            listed = sum(
-                len(ledger)
-                for name, ledger in answer.ledgers.items()
-                if not name.startswith(SKIPPED)
-            )
-            summed = answer.late_rows - listed  # late partial sums have no rows for a ledger
-            if summed:
-                fragment, _, ids = spec.targets[0]
-                yield _exchange_row(ids[0], fragment, "~", 0, Header(rows=summed).to_json(), None)
-            fragment, _, ids = spec.targets[0]
-            told = Header(partition=json.dumps(runner.report())).to_json()
-            yield _exchange_row(ids[0], fragment, REPORT, 0, told, None)
-            for chunk in forwarded:
-                yield _exchange_row(
-                    ids[0], fragment, chunk.origin, 0, chunk.header.to_json(), chunk.blob
-                )
+            for chunk in (*_beside(answer, json.dumps(runner.report())), *forwarded):
+                yield self._passed_on(chunk)
             return
         size = sum(runner.state_size().values(), StateSize())
         yield from _to_output(
             bucket, answer, read, size, store.written, json.dumps(runner.report())
         )
-        for name, ledger in answer.ledgers.items():
-            yield _output(
-                bucket, "late", name, blob=write_rows(ledger.combine_chunks().to_batches()[0])
-            )
+        for kind, tables in ((Message.LATE, answer.ledgers), (Message.SKIPPED, answer.skipped)):
+            for name, table in tables.items():  # the figures above have counted them
+                yield _output(bucket=bucket, kind=kind, origin=name, blob=_table_blob(table))
         for chunk in forwarded:
-            if chunk.origin == REPORT:
-                yield _output(bucket, "report", "", report=chunk.header.partition)
-            elif chunk.origin.startswith(DEAD):
-                yield _output(
-                    bucket,
-                    "dead",
-                    chunk.origin[len(DEAD) :],
-                    dead=chunk.header.rows,
-                    blob=chunk.blob,
-                )
-            else:
-                yield _output(
-                    bucket, "late", chunk.origin[1:], late=chunk.header.rows, blob=chunk.blob
-                )
+            yield _output(**_unpacked(bucket, chunk))
+
+    def _passed_on(self, chunk: Chunk) -> Row:
+        """A chunk that is not for this fragment, on to the next one."""
+        fragment, _, ids = self._spec.targets[0]
+        header = chunk.header.to_json()
+        row: Row = _exchange_row(ids[0], fragment, chunk.origin, 0, header, chunk.blob)
+        return row
 
     def _runner(self, memory: Memory, store: SliceStore) -> FragmentRunner:
         """The runner of the last micro-batch if it is this worker's and its state is the store's,
@@ -196,8 +169,37 @@ def _chunks(rows: Iterable[Any]) -> tuple[list[Chunk], list[Chunk]]:
             Header.from_json(row["header"]),
             None if row["blob"] is None else bytes(row["blob"]),
         )
-        (forwarded if chunk.origin.startswith("~") else chunks).append(chunk)
+        (chunks if chunk.header.kind is Message.ROWS else forwarded).append(chunk)
     return chunks, forwarded
+
+
+def _table_blob(table: pa.Table) -> bytes:
+    return write_rows(table.combine_chunks().to_batches()[0])
+
+
+def _beside(answer: Answer, report: str) -> Iterator[Chunk]:
+    """What a fragment has to say besides its answer, as messages to the output."""
+    for kind, tables in ((Message.LATE, answer.ledgers), (Message.SKIPPED, answer.skipped)):
+        for name, table in tables.items():
+            yield Chunk(name, 0, Header(kind, rows=len(table)), _table_blob(table))
+    summed = answer.late_rows - sum(map(len, answer.ledgers.values()))
+    if summed:  # late partial sums have no rows for a ledger
+        yield Chunk("", 0, Header(Message.LATE, rows=summed), None)
+    yield Chunk("", 0, Header(Message.REPORT, report=report), None)
+
+
+def _unpacked(bucket: int, chunk: Chunk) -> dict[str, Any]:
+    """A message as a row of the output."""
+    kind, rows = chunk.header.kind, chunk.header.rows
+    fields: dict[str, Any] = {"bucket": bucket, "kind": kind, "origin": chunk.origin}
+    match kind:
+        case Message.REPORT:
+            return fields | {"report": chunk.header.report}
+        case Message.DEAD:
+            return fields | {"dead": rows, "blob": chunk.blob}
+        case Message.LATE:
+            return fields | {"late": rows, "blob": chunk.blob}
+    return fields | {"blob": chunk.blob}
 
 
 def _to_output(
@@ -211,47 +213,30 @@ def _to_output(
             if len(batch) <= _CHUNK_ROWS
             else batch.take(np.arange(begin, min(begin + _CHUNK_ROWS, len(batch))))
         )
-        yield _output(bucket, "changes", "", blob=blob_of_batch(piece))
+        yield _output(bucket=bucket, kind="changes", origin="", blob=blob_of_batch(piece))
     cti = None if batch.progress.cti == NO_PROGRESS.cti else batch.progress.cti
     adjusts = 0 if batch.is_adjust is None else int(batch.is_adjust.sum())
-    figures = (
-        read,
-        answer.elements_in,
-        len(batch),
-        adjusts,
-        answer.late_rows,
-        None,
-        size.rows,
-        size.bytes,
-        written,
+    yield _output(
+        bucket=bucket,
+        kind="figures",
+        origin="",
+        cti=cti,
+        read=read,
+        taken=answer.elements_in,
+        changes=len(batch),
+        adjusts=adjusts,
+        late=answer.late_rows,
+        state_rows=size.rows,
+        state_bytes=size.bytes,
+        written=written,
+        report=report,
     )
-    yield _output_row(bucket, "figures", "", cti, *figures, report, None)
 
 
-def _output(
-    bucket: int,
-    kind: str,
-    origin: str,
-    *,
-    late: int | None = None,
-    dead: int | None = None,
-    report: str | None = None,
-    blob: bytes | None = None,
-) -> Any:
-    return _output_row(
-        bucket,
-        kind,
-        origin,
-        None,
-        None,
-        None,
-        None,
-        None,
-        late,
-        dead,
-        None,
-        None,
-        None,
-        report,
-        blob,
-    )
+def _output(**fields: Any) -> Any:
+    """A row of the output; columns that are not given are null."""
+    return _output_row(*(_plain(fields.get(name)) for name in _OUTPUT_NAMES))
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Message) else value

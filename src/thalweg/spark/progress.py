@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -13,10 +12,12 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
 from thalweg.model.time import INFINITY, MIN_TIME
-from thalweg.shards.reports import stuck_inputs, write_reports
+from thalweg.shards.reports import stuck_inputs
 from thalweg.spark.query import FIGURES
 
-__all__ = ["keep_reports", "progress_line", "show_progress"]
+__all__ = ["hear_progress", "progress_line", "show_progress"]
+
+Hear = Callable[[int, float, dict[str, Any]], None]
 
 
 def progress_line(batch: int, seconds: float, figures: dict[str, Any]) -> str:
@@ -59,9 +60,11 @@ def _to_stderr(line: str) -> None:
     sys.stderr.flush()
 
 
-def keep_reports(spark: SparkSession, query: StreamingQuery, checkpoint: Path) -> None:
-    """Leave what each micro-batch reports in the checkpoint until the query ends."""
-    spark.streams.addListener(_Keeper(spark, query, checkpoint))
+def hear_progress(
+    spark: SparkSession, query: StreamingQuery, hear: Hear, ended: Callable[[], None]
+) -> None:
+    """Call `hear` with the number, duration and figures of each micro-batch, and `ended` once."""
+    spark.streams.addListener(_Hearer(spark, query.id, hear, ended))
 
 
 class _Listener(StreamingQueryListener):
@@ -91,14 +94,21 @@ class _Listener(StreamingQueryListener):
             self._spark.streams.removeListener(self)
 
 
-class _Keeper(_Listener):
-    def __init__(self, spark: SparkSession, query: StreamingQuery, checkpoint: Path) -> None:
-        super().__init__(spark, query.id)
-        self._checkpoint = checkpoint
-        self._run = str(query.runId)
+class _Hearer(_Listener):
+    def __init__(
+        self, spark: SparkSession, query: str, hear: Hear, ended: Callable[[], None]
+    ) -> None:
+        super().__init__(spark, query)
+        self._hear = hear
+        self._ended = ended
 
     def hear(self, batch: int, seconds: float, figures: dict[str, Any]) -> None:
-        write_reports(self._checkpoint, batch, figures.get("reports") or [], run=self._run)
+        self._hear(batch, seconds, figures)
+
+    def onQueryTerminated(self, event: Any) -> None:
+        super().onQueryTerminated(event)
+        if str(event.id) == str(self._query):
+            self._ended()
 
 
 class _Printer(_Listener):

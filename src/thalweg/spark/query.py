@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ from thalweg.errors import PlanError, did_you_mean
 from thalweg.model.time import MIN_TIME, Duration, duration_us
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.dead_letters import DEAD_LETTERS
-from thalweg.plan.nodes import Node, Source, rebuild, walk
+from thalweg.plan.nodes import Node
+from thalweg.plan.update_rules import refuse_conflation
 from thalweg.shards.buckets import bucket_ids
 from thalweg.shards.egress import (
     DEAD_RECORDS,
@@ -42,11 +43,20 @@ from thalweg.shards.fragments import (
     targets_of,
 )
 from thalweg.shards.ingest import Ingest
+from thalweg.shards.module_digests import module_digests
 from thalweg.shards.record import ProgressRecord
+from thalweg.shards.worker import FragmentRunner
 from thalweg.spark.feeds import Feed, Frame
 from thalweg.spark.processor import OUTPUT_COLUMNS, FragmentSpec
-from thalweg.spark.session import UNWEIGHED, applied, check_session, session
+from thalweg.spark.session import (
+    UNWEIGHED,
+    applied,
+    check_session,
+    current_session,
+    needed_settings,
+)
 from thalweg.spark.shipping import ship
+from thalweg.spark.sources import feeds_of, log_of, name_sources, without_feeds
 from thalweg.spark.ticker import with_ticker
 from thalweg.stream import Stream
 
@@ -68,6 +78,8 @@ class Prepared:
     consistency: Consistency
     settings: Mapping[str, str]
     """What the session must say when the query starts."""
+    sources: tuple[str, ...] = ()
+    """The names of the sources as the plan knows them."""
 
     def begin(self, writer: DataStreamWriter) -> StreamingQuery:
         """Start what was made of `output`."""
@@ -126,22 +138,20 @@ def prepare(
 ) -> Prepared:
     """Cut the query into fragments and join them by exchanges; the feeds of its sources are taken
     where none is given."""
-    spark = spark or session()
+    refuse_conflation(query.node if isinstance(query, Stream) else query, "on Spark")
+    spark = spark or current_session()
     check_session(spark)
-    root = query.node if isinstance(query, Stream) else query
-    feeds = {
-        **{
-            node.name: node.feed
-            for node in walk(root)
-            if isinstance(node, Source) and node.feed is not None
-        },
-        **(feeds or {}),
-    }
-    plan = fragments_of(_without_feeds(root))
+    root = name_sources(query.node if isinstance(query, Stream) else query)
+    feeds = {**feeds_of(root), **(feeds or {})}
+    plan = fragments_of(without_feeds(root))
     answers = Consistency(consistency, 0 if hold is None else duration_us(hold))
     count = buckets or spark.sparkContext.defaultParallelism
     sums_only = _sums_only(plan, {name for name, feed in feeds.items() if isinstance(feed, Frame)})
-    settings = {"spark.sql.shuffle.partitions": str(count), **(UNWEIGHED if sums_only else {})}
+    settings = {
+        **needed_settings(spark),
+        "spark.sql.shuffle.partitions": str(count),
+        **(UNWEIGHED if sums_only else {}),
+    }
     ids = bucket_ids(count)
     sources = sources_of(plan)
     unknown = set(sources) - set(feeds)
@@ -152,8 +162,9 @@ def prepare(
     read = {}
     for name, source in sources.items():
         ingest = Ingest(targets_of(plan, ids, source=name))
-        log = Path(checkpoint) / "thalweg" / f"{name}.files"
-        rows = feeds[name].exchange(spark, ingest, source.columns, f"source {name!r}", str(log))
+        rows = feeds[name].exchange(
+            spark, ingest, source.columns, name, str(log_of(Path(checkpoint), name))
+        )
         read[name] = with_ticker(spark, rows, ingest, source.columns, source.ingress)
     run = uuid.uuid4().hex
     outputs: dict[int, DataFrame] = {}
@@ -175,9 +186,21 @@ def prepare(
         outputs[fragment.number] = rows.groupBy("bucket").transformWithState(
             ship(spec), shape, "Append", "None"
         )
-    record = ProgressRecord(checkpoint, _identity(plan, count, consistency))
+    identity = _identity(root, plan, count, consistency)
+    identity["operators"] = {
+        str(fragment.number): FragmentRunner(fragment, answers, parts={}).signatures
+        for fragment in plan.fragments
+    }
+    record = ProgressRecord(checkpoint, identity)
     return Prepared(
-        spark, plan, _observed(outputs[plan.fragments[-1].number]), count, record, answers, settings
+        spark,
+        plan,
+        _observed(outputs[plan.fragments[-1].number]),
+        count,
+        record,
+        answers,
+        settings,
+        tuple(sources),
     )
 
 
@@ -191,17 +214,7 @@ def _sums_only(plan: FragmentPlan, frames: set[str]) -> bool:
     )
 
 
-def _without_feeds(root: Node) -> Node:
-    """The plan alone: what travels to the workers."""
-    return rebuild(
-        root,
-        lambda node: (
-            replace(node, feed=None) if isinstance(node, Source) and node.feed is not None else node
-        ),
-    )
-
-
-def _identity(plan: FragmentPlan, buckets: int, consistency: str) -> dict[str, Any]:
+def _identity(root: Node, plan: FragmentPlan, buckets: int, consistency: str) -> dict[str, Any]:
     """What must not change between two starts from one checkpoint; operators are compared with
     their own state."""
     inputs = {
@@ -211,7 +224,12 @@ def _identity(plan: FragmentPlan, buckets: int, consistency: str) -> dict[str, A
         ]
         for fragment in plan.fragments
     }
-    identity = {"fragments": inputs, "buckets": buckets, "consistency": consistency}
+    identity = {
+        "fragments": inputs,
+        "buckets": buckets,
+        "consistency": consistency,
+        "modules": module_digests(root),
+    }
     loaded: dict[str, Any] = json.loads(json.dumps(identity))
     return loaded
 

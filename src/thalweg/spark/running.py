@@ -3,66 +3,50 @@
 from __future__ import annotations
 
 import atexit
-import json
-import re
+import contextlib
 import shutil
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from thalweg import errors
-from thalweg.errors import PlanError, StateError, ThalwegError
-from thalweg.graph.stations import OperatorFigures
+from thalweg.errors import InputWarning, PlanError, StateError
 from thalweg.graph.why import Why
+from thalweg.io.file_log import passed_files
+from thalweg.io.locks import lock_file, unlock_file
 from thalweg.model.answers import Answers
-from thalweg.model.delta import Delta
-from thalweg.model.progress import NO_PROGRESS
+from thalweg.model.printing import printable
 from thalweg.model.time import MIN_TIME, Duration, TimeLike, time_us
 from thalweg.plan.clock import clock_of
 from thalweg.plan.nodes import Node
-from thalweg.shards.exchange import batch_of_blob
 from thalweg.shards.fragments import fragments_of
-from thalweg.shards.reports import combined_figures, combined_why, write_reports
-from thalweg.spark.feeds import Feed
-from thalweg.spark.progress import keep_reports, show_progress
+from thalweg.shards.kept_table import KeptTable
+from thalweg.shards.reports import combined_why, write_reports
+from thalweg.shards.sink_folder import SinkFolder
+from thalweg.spark.failures import is_slow_start, plain_failure
+from thalweg.spark.feeds import Feed, Frame
+from thalweg.spark.figures import Figures, QueryStatus
+from thalweg.spark.outputs import require_output, require_sink, trigger_arguments
+from thalweg.spark.progress import hear_progress, show_progress
 from thalweg.spark.query import FIGURES, Prepared, prepare
-from thalweg.spark.session import UNWEIGHED
+from thalweg.spark.session import current_session, needed_settings
+from thalweg.spark.sources import feeds_of, log_of
 from thalweg.stream import Stream
 
 __all__ = ["QueryStatus", "RunningQuery", "explain", "frame", "start"]
 
 Each = Callable[[DataFrame, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class QueryStatus:
-    """How a query on Spark is doing, as of its last micro-batch."""
-
-    batches: int
-    rows: int
-    """Rows that were read."""
-    exchanged: int
-    """Rows that were left of them for the exchange, after filters and partial sums."""
-    changes: int
-    adjusts: int
-    late: int
-    state_rows: int
-    state_bytes: int
-    cti: int | None
-    seconds: float
-    """How long the last micro-batch took."""
-    active: bool
-    operators: Mapping[str, OperatorFigures] = field(default_factory=dict)
-    """By fragment and operator: rows in and out, retractions and time so far, state now."""
-    dead: int = 0
-    """Records that could not be read and were passed over."""
-    warnings: tuple[str, ...] = ()
+_ATTEMPTS = 3
+"""How often a query is started when a process of Spark's is too slow to come."""
+_RUNNING: dict[str, RunningQuery] = {}
+"""By checkpoint: the queries that this process started."""
 
 
 class RunningQuery:
@@ -70,38 +54,90 @@ class RunningQuery:
 
     def __init__(
         self,
-        query: StreamingQuery,
+        writer: DataStreamWriter,
         ready: Prepared,
-        table: _Table | None,
-        temporary: str | None,
-        checkpoint: Path | None = None,
+        table: KeptTable | None,
+        checkpoint: Path,
+        *,
+        temporary: bool,
+        notes: tuple[str, ...] = (),
     ) -> None:
-        self.query = query
-        self._checkpoint = checkpoint
+        self._writer = writer
         self._ready = ready
         self._table = table
+        self._checkpoint = checkpoint
         self._temporary = temporary
-        self._totals: dict[int, dict[str, Any]] = {}
-        self._operators: dict[str, OperatorFigures] = {}
-        self._reports: list[dict[str, Any]] = []
+        self._notes = notes
+        self._figures = Figures()
+        self._warned: set[str] = set()
+        self._attempts = 0
+        self.query = self._begin()
+
+    def _begin(self) -> StreamingQuery:
+        """Start, and try again if a process of Spark's was too slow to come."""
+        while True:
+            self._attempts += 1
+            try:
+                query = self._ready.begin(self._writer)
+            except Exception as reason:
+                if self._attempts >= _ATTEMPTS or not is_slow_start(reason):
+                    raise plain_failure(reason, self._checkpoint) from reason
+            else:
+                hear_progress(self._ready.spark, query, self._note, self._release)
+                return query
+
+    def _begin_again(self) -> bool:
+        """Whether a query that ended because a process was too slow runs again."""
+        reason = None if self.query.isActive else self.query.exception()
+        slow = reason is not None and is_slow_start(reason)
+        if not slow or self._attempts >= _ATTEMPTS or not self._lock():
+            return False
+        self.query = self._begin()
+        return True
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the query ends; raises what ended it."""
-        try:
-            ended = (
-                self.query.awaitTermination()
-                if timeout is None
-                else self.query.awaitTermination(timeout)  # type: ignore[arg-type]
-            )
-        except Exception as reason:
-            raise _plain(reason) from reason
-        return True if ended is None else bool(ended)
+        while True:
+            try:
+                ended = (
+                    self.query.awaitTermination()
+                    if timeout is None
+                    else self.query.awaitTermination(timeout)  # type: ignore[arg-type]
+                )
+            except Exception as reason:
+                if self._begin_again():
+                    continue
+                self._release()
+                raise plain_failure(reason, self._checkpoint) from reason
+            break
+        if ended is None or ended:
+            self._release()
+            self._warn()
+            return True
+        return False
+
+    def _warn(self) -> None:
+        """Say once what of the input was passed over."""
+        for note in self._passed()[1]:
+            if note not in self._warned:
+                self._warned.add(note)
+                warnings.warn(note, InputWarning, stacklevel=3)
 
     def stop(self) -> None:
         """Stop after the micro-batch that is running."""
         self.query.stop()
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+        self._release()
+        if self._temporary:
+            shutil.rmtree(self._checkpoint, ignore_errors=True)
+
+    def _lock(self) -> bool:
+        return lock_file(_lock_of(self._checkpoint))
+
+    def _release(self) -> None:
+        """Let go of the checkpoint."""
+        if _RUNNING.get(str(self._checkpoint)) is self:
+            del _RUNNING[str(self._checkpoint)]
+            unlock_file(_lock_of(self._checkpoint))
 
     def table(self) -> Answers:
         """What the answers say now: a sequence of rows (start, end, payload) that is also
@@ -111,44 +147,52 @@ class RunningQuery:
             raise PlanError(
                 "this query is written elsewhere; start it with to='memory' to read its table here."
             )
-        return self._table.rows()
+        root = self._ready.plan.root
+        return Answers.of_batches([self._table.batch()], root.schema, clock_of(root))
 
     def status(self) -> QueryStatus:
         """Figures of the query so far."""
+        self._begin_again()
         progress = self.query.recentProgress
         for entry in progress:
             figures = entry.observedMetrics.get(FIGURES)
-            if figures is not None and entry.batchId not in self._totals:
-                self._note(entry.batchId, figures.asDict())
-        last = progress[-1] if progress else None
-        newest = self._totals.get(max(self._totals), {}) if self._totals else {}
-        cti = newest.get("cti")
-
-        def total(name: str) -> int:
-            return sum(figures[name] or 0 for figures in self._totals.values())
-
+            if figures is not None:
+                self._note(entry.batchId, entry.batchDuration / 1000, figures.asDict())
+        told = self._figures
+        cti = told.newest.get("cti")
+        passed, notes = self._passed()
+        found = [note for report in told.reports for note in (*report["notes"], *report["stuck"])]
         return QueryStatus(
-            batches=len(self._totals),
-            rows=total("read"),
-            exchanged=total("taken"),
-            changes=total("changes"),
-            adjusts=total("adjusts"),
-            late=total("late"),
-            state_rows=newest.get("state_rows") or 0,
-            state_bytes=newest.get("state_bytes") or 0,
+            batches=told.batches,
+            rows=told.totals["read"],
+            exchanged=told.totals["taken"],
+            changes=told.totals["changes"],
+            adjusts=told.totals["adjusts"],
+            late=told.totals["late"],
+            state_rows=told.newest.get("state_rows") or 0,
+            state_bytes=told.newest.get("state_bytes") or 0,
             cti=None if cti in (None, MIN_TIME) else cti,
-            seconds=0.0 if last is None else last.batchDuration / 1000,
+            seconds=progress[-1].batchDuration / 1000 if progress else 0.0,
             active=self.query.isActive,
-            operators=dict(self._operators),
-            dead=total("dead"),
-            warnings=tuple(
-                dict.fromkeys(
-                    note
-                    for report in self._reports
-                    for note in (*report["notes"], *report["stuck"])
-                )
-            ),
+            operators=dict(told.operators),
+            dead=told.totals["dead"],
+            passed=passed,
+            warnings=tuple(dict.fromkeys([*self._notes, *notes, *found])),
         )
+
+    def _passed(self) -> tuple[int, list[str]]:
+        """How many files are passed over, and which."""
+        count, notes = 0, []
+        for source in self._ready.sources:
+            number, files = passed_files(log_of(self._checkpoint, source))
+            count += number
+            notes += [
+                f"source {source!r}: the file {name} is not read: {why}."
+                for name, why in files.items()
+            ]
+            if number > len(files):
+                notes.append(f"source {source!r}: {number - len(files)} more files are not read.")
+        return count, notes
 
     def why(self, start: TimeLike | None = None) -> Why:
         """Why the answer that starts at `start` is not final (without one: the first that is not),
@@ -157,50 +201,17 @@ class RunningQuery:
         Says which operator waits for which source's promise, since when, and what would release it.
         """
         self.status()
-        told = combined_why(self._reports, None if start is None else time_us(start))
+        told = combined_why(self._figures.reports, None if start is None else time_us(start))
         return replace(told, clock=clock_of(self._ready.plan.root))
 
-    def _note(self, batch: int, figures: dict[str, Any]) -> None:
-        """The figures of one more micro-batch; of the reports only the newest are kept, and what
-        adds up."""
-        texts = figures.pop("reports", None) or []
-        told = [json.loads(text) for text in texts]
-        self._totals[batch] = figures
-        for name, done in combined_figures(told).items():
-            before = replace(
-                self._operators.get(name, OperatorFigures()), state_rows=0, state_bytes=0
-            )
-            self._operators[name] = before + done
-        if batch == max(self._totals):
-            self._reports = told
-            if self._checkpoint is not None:
-                write_reports(self._checkpoint, batch, texts, run=str(self.query.runId))
+    def _note(self, batch: int, _seconds: float, figures: dict[str, Any]) -> None:
+        """The figures of one more micro-batch; its reports are left in the checkpoint."""
+        if self._figures.note(batch, figures) and not self._temporary:
+            write_reports(self._checkpoint, batch, self._figures.texts, run=str(self.query.runId))
 
     def explain(self) -> str:
         """The fragments, what is exchanged by which keys, and what runs before each exchange."""
         return self._ready.plan.describe()
-
-
-class _Table:
-    """The answers kept in this process: only what is there now."""
-
-    def __init__(self, ready: Prepared) -> None:
-        self._schema = ready.plan.root.schema
-        self._clock = clock_of(ready.plan.root)
-        self._rows = Delta.empty(self._schema)
-        self._batch = -1
-
-    def take(self, packed: DataFrame, batch: int) -> None:
-        if batch <= self._batch:
-            return  # the same micro-batch once more, after a failure
-        blobs = [row["blob"] for row in packed.where("kind = 'changes'").select("blob").collect()]
-        changes = [Delta.of_batch(batch_of_blob(bytes(blob))) for blob in blobs]
-        self._rows = Delta.concat([self._rows, *changes], self._schema).consolidate()
-        self._batch = batch
-
-    def rows(self) -> Answers:
-        kept = [self._rows.to_batch(NO_PROGRESS)]
-        return Answers.of_batches(kept, self._schema, self._clock)
 
 
 def explain(query: Stream | Node) -> str:
@@ -213,14 +224,31 @@ def frame(
     query: Stream | Node, *, checkpoint: str, output: str = "changelog", **options: Any
 ) -> DataFrame:
     """The answers as a streaming DataFrame, for any Spark sink. Give the sink the same checkpoint
-    location."""
+    location.
+
+    It belongs to a session of its own beside yours, with the settings that a query needs; only
+    where it reads a DataFrame of yours it belongs to that one's session, which must have them.
+    """
+    require_output(output)
+    root = query.node if isinstance(query, Stream) else query
+    feeds = {**feeds_of(root), **(options.get("feeds") or {})}
+    frames = [feed.df.sparkSession for feed in feeds.values() if isinstance(feed, Frame)]
+    session = frames[0] if frames else (options.get("spark") or current_session()).newSession()
+    missing = needed_settings(session) if frames else {}
+    if missing:
+        lines = "; ".join(f"spark.conf.set({key!r}, {value!r})" for key, value in missing.items())
+        raise PlanError(
+            f"frame: the session of the DataFrame lacks settings. Set them first: {lines}"
+        )
+    options["spark"] = session
     ready = prepare(query, checkpoint=str(_absolute(checkpoint)), **options)
+    if not frames:
+        for key, value in ready.settings.items():
+            session.conf.set(key, value)
     ready.record.check()
-    for key in (
-        ready.settings.keys() - UNWEIGHED.keys()
-    ):  # Spark reads it when it makes an answer, whenever that is
-        ready.output.sparkSession.conf.set(key, ready.settings[key])
-    return ready.typed(output)
+    answers = ready.typed(output)
+    ready.record.begin()
+    return answers
 
 
 def start(
@@ -245,7 +273,7 @@ def start(
 ) -> RunningQuery:
     """Start a query.
 
-    `to`: `"memory"` (see `RunningQuery.table`), `"noop"`, a file format such as `"parquet"` with
+    `to`: `"memory"` (see `RunningQuery.table`), `"console"`, `"noop"`, a file format such as `"parquet"` with
     `path`, where each micro-batch becomes a folder `batch=N` that is written again if the batch is,
     or a function of (DataFrame, batch number) called once per micro-batch, which should do nothing
     twice for one number. `late` is such a function for late rows, `dead` one for records that could
@@ -254,30 +282,78 @@ def start(
     now"`, or Spark's own arguments. `progress` prints a line for each micro-batch; by default where
     standard error is a terminal. Without a checkpoint the query cannot be started again.
     """
-    temporary = None if checkpoint is not None else _temporary_folder()
-    place = _absolute(checkpoint or temporary)
-    assert place is not None
-    ready = prepare(
-        query,
-        feeds,
-        checkpoint=place,
-        consistency=consistency,
-        hold=hold,
-        buckets=buckets,
-        idle=idle,
-        spark=spark,
-    )
-    if not ready.output.isStreaming:
-        raise PlanError(
-            "the sources of this query are static DataFrames, which nothing can be started on; frame() gives all its answers."
+    require_sink(to, path)
+    require_output(output)
+    when = trigger_arguments(trigger)
+    place = Path(checkpoint).absolute() if checkpoint is not None else _temporary_folder()
+    is_new = checkpoint is None or not place.exists()
+    _lock_checkpoint(place)
+    try:
+        ready = prepare(
+            query,
+            feeds,
+            checkpoint=str(place),
+            consistency=consistency,
+            hold=hold,
+            buckets=buckets,
+            idle=idle,
+            spark=spark,
         )
-    ready.record.check()
-    table = _Table(ready) if to == "memory" else None
-    if output != "packed":
-        ready.typed(
-            output
-        )  # a form that does not fit the query is refused now, not in the first micro-batch
-    deliver = _sink(to, _absolute(path), output, ready, table)
+        if not ready.output.isStreaming:
+            raise PlanError(
+                "the sources of this query are static DataFrames, which nothing can be started on; frame() gives all its answers."
+            )
+        record = ready.record
+        record.check()
+        if output != "packed":
+            ready.typed(output)  # a form that does not fit the query is refused now
+        folder = SinkFolder(str(_absolute(path)), str(to)) if path is not None else None
+        if folder is not None:
+            folder.check(record.identity, last=record.last, finished=record.finished)
+        table = None
+        if to == "memory":
+            kept = None if checkpoint is None else place / "thalweg" / "table"
+            schema = ready.plan.root.schema
+            table = KeptTable(schema, kept, last=record.last, finished=record.finished)
+        record.begin()
+        if folder is not None:
+            folder.claim(record.identity)
+        deliver = _sink(to, folder, output, ready, table)
+        writer = (
+            ready.output.writeStream.foreachBatch(_each(ready, deliver, late, dead, skipped))
+            .option("checkpointLocation", str(place))
+            .trigger(**when)
+        )
+        notes = (
+            (
+                f"{path} can only be reached by Spark, so whether it belongs to this checkpoint was not checked.",
+            )
+            if folder is not None and not folder.is_checked
+            else ()
+        )
+        running = RunningQuery(
+            writer if name is None else writer.queryName(name),
+            ready,
+            table,
+            place,
+            temporary=checkpoint is None,
+            notes=notes,
+        )
+    except BaseException:
+        unlock_file(_lock_of(place))
+        if is_new:  # a start that was refused leaves nothing behind
+            shutil.rmtree(place, ignore_errors=True)
+        raise
+    _RUNNING[str(place)] = running
+    if progress or (progress is None and sys.stderr.isatty()):
+        show_progress(ready.spark, running.query)
+    return running
+
+
+def _each(
+    ready: Prepared, deliver: Each, late: Each | None, dead: Each | None, skipped: Each | None
+) -> Each:
+    """What is done with each micro-batch."""
 
     def each(packed: DataFrame, batch: int) -> None:
         ready.record.note(batch)
@@ -288,7 +364,7 @@ def start(
         try:
             deliver(packed, batch)
             if late is not None:
-                for source in _leaves(ready):
+                for source in ready.sources:
                     late(ready.ledger(source, packed), batch)
             if dead is not None:
                 dead(ready.dead_letters(packed), batch)
@@ -297,29 +373,38 @@ def start(
         finally:
             packed.unpersist()
 
-    writer = (
-        ready.output.writeStream.foreachBatch(each)
-        .option("checkpointLocation", place)
-        .trigger(**_trigger(trigger))
-    )
-    try:
-        running = ready.begin(writer if name is None else writer.queryName(name))
-    except Exception as reason:
-        raise _plain(reason) from reason
-    if progress or (progress is None and sys.stderr.isatty()):
-        show_progress(ready.spark, running)
-    if checkpoint is not None:
-        keep_reports(ready.spark, running, Path(place))
-    return RunningQuery(
-        running, ready, table, temporary, None if checkpoint is None else Path(place)
-    )
+    return each
 
 
-def _temporary_folder() -> str:
+def _lock_of(checkpoint: Path) -> Path:
+    return checkpoint / "thalweg" / "lock"
+
+
+def _lock_checkpoint(place: Path) -> None:
+    """Refuse a checkpoint that another query runs with, in this process or another."""
+    known = _RUNNING.get(str(place))
+    if known is not None and not known.query.isActive:
+        known._release()
+        known = None
+    if known is not None or not lock_file(_lock_of(place)):
+        raise StateError(
+            f"{place.name}: another query is running with this checkpoint. Stop it first, or give this one a checkpoint of its own."
+        )
+
+
+@atexit.register
+def _stop_all() -> None:
+    """Stop what still runs when the process ends: a query would go on calling it in vain."""
+    for running in list(_RUNNING.values()):
+        with contextlib.suppress(Exception):
+            running.stop()
+
+
+def _temporary_folder() -> Path:
     """A folder that is gone when this process ends, stopped or not."""
     folder = tempfile.mkdtemp(prefix="thalweg-checkpoint-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    return Path(folder)
 
 
 def _absolute(path: str | None) -> str | None:
@@ -328,21 +413,16 @@ def _absolute(path: str | None) -> str | None:
     return path if path is None or "://" in path else str(Path(path).absolute())
 
 
-def _leaves(ready: Prepared) -> list[str]:
-    names = (
-        entry.leaf.name
-        for fragment in ready.plan.fragments
-        for entry in fragment.inputs
-        if entry.source is not None
-    )
-    return list(dict.fromkeys(names))
-
-
 def _sink(
-    to: str | Each, path: str | None, output: str, ready: Prepared, table: _Table | None
+    to: str | Each,
+    folder: SinkFolder | None,
+    output: str,
+    ready: Prepared,
+    table: KeptTable | None,
 ) -> Each:
     if table is not None:
-        return table.take
+        kept = table
+        return lambda packed, batch: kept.take(batch, _changes(packed))
     if callable(to) and output == "packed":
         return to
     if callable(to):
@@ -352,57 +432,22 @@ def _sink(
         return lambda packed, _: (
             ready.typed(output, packed).write.format("noop").mode("append").save()
         )
-    if path is None:
-        raise PlanError(f"to={to!r} needs a path.")
+    if folder is None:
+        return lambda packed, batch: _print(ready.typed(output, packed), batch)
+    path = folder.path
     return lambda packed, batch: (
         ready.typed(output, packed).write.format(to).mode("overwrite").save(f"{path}/batch={batch}")
     )
 
 
-def _trigger(trigger: str | Mapping[str, Any]) -> dict[str, Any]:
-    if not isinstance(trigger, str):
-        return dict(trigger)
-    if trigger == "available now":
-        return {"availableNow": True}
-    if trigger == "at once":
-        return {"processingTime": "0 seconds"}
-    return {"processingTime": trigger}
+def _changes(packed: DataFrame) -> list[bytes]:
+    rows = packed.where("kind = 'changes'").select("blob").collect()
+    return [bytes(row["blob"]) for row in rows]
 
 
-def _plain(reason: Exception) -> ThalwegError:
-    """What went wrong, without the way through the JVM."""
-    text = str(reason).partition("=== Streaming Query ===")[0]
-    lines = [line.strip() for line in text.splitlines()]
-    own = [
-        line.removeprefix("thalweg.errors.").partition(": ")
-        for line in lines
-        if line.startswith("thalweg.errors.")
-    ]
-    if own:
-        name, _, message = own[-1]
-        kind = getattr(errors, name, ThalwegError)
-        error: ThalwegError = kind.__new__(
-            kind
-        )  # the message is whole already; some kinds would add to it
-        error.args = (message,)
-        if isinstance(error, PlanError):
-            error.file = error.line = None
-        return error
-    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    failures = [line.removeprefix(": ") for line in lines if _FAILURE.match(line)]
-    found = list(dict.fromkeys([*failures[-1:], *causes[-1:]])) or [
-        _STREAM.sub("", line) for line in lines[:1]
-    ]
-    message = f"the query ended: {' | '.join(found) or type(reason).__name__}"
-    return (
-        StateError(f"{message} | Restore the checkpoint.")
-        if "STATE_STORE" in message
-        else ThalwegError(message)
-    )
-
-
-_FAILURE = re.compile(
-    r"(: )?[A-Za-z_][\w.$]*(Error|Exception|Invalid|Interrupt|Exit|NotImplemented)\b(?!.* while calling )(: |$)"
-)
-"""The line of a traceback, of Python or of the JVM, that says what was raised."""
-_STREAM = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")
+def _print(answers: DataFrame, batch: int) -> None:
+    """The answers of a micro-batch on standard output."""
+    frame: Any = answers.toPandas()
+    text = frame.to_string(index=False)
+    sys.stdout.write(f"micro-batch {batch}\n{printable(text)}\n")
+    sys.stdout.flush()

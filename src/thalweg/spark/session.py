@@ -9,16 +9,31 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-__all__ = ["SETTINGS", "UNWEIGHED", "applied", "check_session", "session"]
+from thalweg.errors import PlanError
+from thalweg.spark.quiet import quiet_start
+
+__all__ = [
+    "SETTINGS",
+    "UNWEIGHED",
+    "applied",
+    "check_session",
+    "current_session",
+    "needed_settings",
+    "session",
+]
 
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -74,12 +89,18 @@ def session(master: str | None = None, *, name: str = "thalweg", **settings: Any
         builder = builder.config(key, submitted.get(key, value))
     for key, value in settings.items():
         builder = builder.config(key.replace("__", "."), str(value))
-    existing = SparkSession.getActiveSession()
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    if existing is None:
+    existing = SparkContext._active_spark_context is not None
+    with quiet_start(launches=not existing and "PYSPARK_GATEWAY_PORT" not in os.environ):
+        spark = builder.getOrCreate()
+    if not existing:
+        spark.sparkContext.setLogLevel("ERROR")
         Thread(target=_warm_up, args=(spark,), name="thalweg-warm-up", daemon=True).start()
     return spark
+
+
+def current_session() -> SparkSession:
+    """The session that is there, as it is; else a new one."""
+    return SparkSession.getActiveSession() or session()
 
 
 def _warm_up(spark: SparkSession) -> None:
@@ -123,22 +144,52 @@ def _with_retries(master: str) -> str:
 def applied(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """Settings for one query: it takes those that hold when it starts, and the session has its own
     again afterwards."""
-    before = {key: spark.conf.get(key) for key in settings}
+    before = dict(spark.conf.getAll)
     for key, value in settings.items():
         spark.conf.set(key, value)
     try:
         yield
     finally:
-        for key, known in before.items():
-            if known is not None:
-                spark.conf.set(key, known)
+        for key in settings:
+            if key in before:
+                spark.conf.set(key, before[key])
+            else:
+                spark.conf.unset(key)
+
+
+def needed_settings(spark: SparkSession) -> dict[str, str]:
+    """What a query needs of a session that was made elsewhere; the query takes it with it."""
+    rocksdb = {
+        key: value
+        for key, value in SETTINGS.items()
+        if key.startswith("spark.sql.streaming.stateStore.rocksdb.")
+    }
+    wanted = {**_NEEDED, **rocksdb}
+    return {key: value for key, value in wanted.items() if spark.conf.get(key, None) != value}
 
 
 def check_session(spark: SparkSession) -> None:
-    """Put right what can still be changed in a session that was made elsewhere."""
-    for key, value in _NEEDED.items():
-        if spark.conf.get(key, None) != value:
-            spark.conf.set(key, value)
-    for key, value in SETTINGS.items():
-        if key.startswith("spark.sql.streaming.stateStore.rocksdb."):
-            spark.conf.set(key, value)
+    """Refuse a session that no query could run in."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise PlanError(
+            "queries do not run through Spark Connect, which knows no Python state in workers of this process's code; "
+            "give spark= a session that was made with .master(...)."
+        )
+    _check_python(str(spark.sparkContext.pythonExec))
+
+
+@cache
+def _check_python(executable: str) -> None:
+    """Refuse workers that run another Python than this process: what is sent to them could not be
+    read there."""
+    found = shutil.which(executable)
+    if found is None or Path(found).samefile(sys.executable):
+        return  # a program that is not here may be on the machines of a cluster
+    version = "import sys; print('%d.%d' % sys.version_info[:2])"
+    asked = subprocess.run([found, "-c", version], check=False, capture_output=True, text=True)
+    here = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    if asked.returncode == 0 and asked.stdout.strip() != here:
+        raise PlanError(
+            f"Spark's workers run Python {asked.stdout.strip()} ({found}), this process runs {here}. Set PYSPARK_PYTHON to "
+            f"{sys.executable} before the session is made."
+        )

@@ -10,14 +10,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from thalweg.errors import InputError, PlanError, TypeMismatchError, UnknownColumnError
+from thalweg.errors import PlanError, TypeMismatchError, UnknownColumnError
 from thalweg.expr import ExprLike, as_expr
-from thalweg.io.files import read_file, whole_files
+from thalweg.io.discovery import discover, place_name, require_time
 from thalweg.io.records import require_bad
+from thalweg.io.text import NULLS
 from thalweg.model.clocks import clock_type
 from thalweg.model.time import Duration, duration_us
 from thalweg.plan.nodes import Source
-from thalweg.spark.feeds import Files, Frame, Times
+from thalweg.spark.feeds import Frame, Times
+from thalweg.spark.file_feed import Files
 from thalweg.stream import Stream, source
 
 __all__ = ["from_files", "from_spark"]
@@ -31,7 +33,7 @@ def from_spark(
     duration: Duration = 1,
     punctuation: ExprLike | None = None,
     per: str | Sequence[str] = (),
-    name: str = "events",
+    name: str | None = None,
     late: str = "error",
     **facts: Any,
 ) -> Stream:
@@ -44,9 +46,9 @@ def from_spark(
     these columns.
     """
     schema = to_arrow_schema(df.schema, timezone="UTC")
-    return _bound(
-        name, schema, Frame(df, _times(schema, time, end, duration, punctuation, per)), late, facts
-    )
+    times = _times(schema, time, end, duration, punctuation, per, "from_spark")
+    feed = Frame(df, times, named=name is not None)
+    return _bound(name or "events", schema, feed, late, facts)
 
 
 def from_files(
@@ -57,34 +59,48 @@ def from_files(
     duration: Duration = 1,
     punctuation: ExprLike | None = None,
     per: str | Sequence[str] = (),
-    format: str = "parquet",  # noqa: A002 - the word that Spark's users know
+    format: str | None = None,  # noqa: A002 - the word that Spark's users know
     columns: pa.Schema | None = None,
     files_per_batch: int | None = None,
     tasks: int = 2,
     finish: bool = False,
     bad: str = "fail",
+    nulls: Sequence[str] = NULLS,
+    settle: Duration = "1 s",
     name: str | None = None,
     late: str = "error",
     **facts: Any,
 ) -> Stream:
-    """Files of events in a folder (`parquet`, `arrow`, `csv`, `json`), new ones as they arrive,
-    each read once.
+    """Files of events (`parquet`, `arrow`, `csv`, `json`), new ones as they arrive, each read once.
 
-    `columns` is the schema of the files; by default that of a file that is already there. `finish`
-    says that the stream ends with the files that are there when a query with the trigger
-    `"available now"` starts. `bad="skip"` passes over records of CSV and JSON lines that cannot be
-    read, and rows without a time; they are counted, and go to `start(dead=...)`.
+    `folder` is a folder with its folders (`day=1/` makes a column `day`), one file or a glob, here
+    or in a store that Arrow knows (`s3://...`). The format is told by the suffixes unless `format`
+    says it; text may be compressed. `columns` is the schema of the files; by default that of a file
+    that is already there. `finish` says that the stream ends with the files that are there when a
+    query with the trigger `"available now"` starts. `bad="skip"` passes over records of CSV and
+    JSON lines that cannot be read, and rows without a time; they are counted, and go to
+    `start(dead=...)`. `nulls` are the texts of CSV that stand for null. A file of text is read when
+    it has not changed for `settle`; what is passed over is in `status().warnings`.
     """
     require_bad(bad, "from_files")
-    schema = columns if columns is not None else _schema_of(Path(folder), format)
-    known = (
-        schema if bad == "skip" else columns
-    )  # one line is read like another only if all know the columns
-    times = _times(schema, time, end, duration, punctuation, per)
+    found = discover(folder, format=format, columns=columns, times=(time, end), nulls=nulls)
+    schema = found.schema
+    times = _times(schema, time, end, duration, punctuation, per, "from_files")
     feed = Files(
-        str(Path(folder).absolute()), format, times, files_per_batch, tasks, finish, known, bad
+        folder if "://" in folder else str(Path(folder).absolute()),
+        found.form.format,
+        times,
+        files_per_batch,
+        tasks,
+        finish,
+        found.form.columns,
+        bad,
+        duration_us(settle, what="settle"),
+        found.form.nulls,
+        found.form.partitions,
+        named=name is not None,
     )
-    return _bound(name or Path(folder).name, schema, feed, late, facts)
+    return _bound(name or place_name(folder), schema, feed, late, facts)
 
 
 def _times(
@@ -94,10 +110,10 @@ def _times(
     duration: Duration,
     punctuation: ExprLike | None,
     per: str | Sequence[str],
+    what: str,
 ) -> Times:
     for name in (time, end):
-        if name is not None and name not in schema.names:
-            raise UnknownColumnError(name, schema.names, "time")
+        require_time(schema, name, what)
     groups = (per,) if isinstance(per, str) else tuple(per)
     payload = [name for name in schema.names if name not in (time, end)]
     for name in groups:
@@ -131,12 +147,3 @@ def _bound(
     assert isinstance(made, Source)
     clock = clock_type(schema.field(times.start).type)
     return Stream(Source(made.name, made.columns, made.ingress, made.declared, feed, clock=clock))
-
-
-def _schema_of(folder: Path, format_: str) -> pa.Schema:
-    files = whole_files(folder, format_) if folder.is_dir() else []
-    if not files:
-        raise InputError(
-            f"there is no whole {format_} file in {folder.name} to take the columns from; give columns=."
-        )
-    return next(iter(read_file(min(files), format_, None, None))).schema

@@ -8,7 +8,7 @@ themselves need no help.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from thalweg.expr import Column, Expr, lit
 from thalweg.plan.aggregates import AggregateCall, max_
@@ -19,6 +19,7 @@ from thalweg.windows.specification import Rank, Rows
 __all__ = [
     "AssignedWindow",
     "by_tuple",
+    "cumulate",
     "hop",
     "landmark",
     "row_landmark",
@@ -52,6 +53,14 @@ class AssignedWindow:
     size: int | None = None
     hop: int | None = None
     offset: int = 0
+    several: tuple[AssignedWindow, ...] = ()
+    """Windows of several sizes, where a row is in windows of each; the whole is their union."""
+    added_end: tuple[str, Expr] | None = None
+    """A column for the end of the window, where windows of several sizes are one stream."""
+
+    @property
+    def kinds(self) -> tuple[AssignedWindow, ...]:
+        return self.several or (self,)
 
     @property
     def is_tumbling(self) -> bool:
@@ -73,6 +82,30 @@ def hop(size: int, step: int, offset: int = 0) -> AssignedWindow:
         size=size,
         hop=step,
         offset=offset,
+    )
+
+
+_CUMULATED_END = "_cumulated_end"
+
+
+def cumulate(step: int, size: int, offset: int = 0) -> AssignedWindow:
+    """Windows that begin every `size` and grow by `step` until they are that long: for each of the
+    lengths, windows of that length that begin every `size`."""
+    lengths = range(step, size + 1, step)
+    several = tuple(
+        replace(
+            hop(length, size, offset),
+            name="CUMULATE",
+            added_end=(_CUMULATED_END, _after_start(length)),
+        )
+        for length in lengths
+    )
+    return replace(
+        hop(size, size, offset),
+        name="CUMULATE",
+        hop=None,
+        several=several,
+        end=Column(_CUMULATED_END),
     )
 
 

@@ -109,7 +109,9 @@ class RowReader(ExpressionReader):
         if text is not None:
             return Literal(text)
         inside = self.inside(node)
-        return self.relation.resolve(self.source, node).value if inside is None else inside
+        if inside is not None:
+            return inside
+        return self.relation.read(self.relation.resolve(self.source, node))
 
     def inside(self, node: exp.Expr) -> Expr | None:
         """`payload.user.id`: a field of a struct, where the first name is a column and no
@@ -164,7 +166,8 @@ class RowReader(ExpressionReader):
         if not isinstance(said, exp.Literal) or not said.is_string:
             self.source.refuse_node(node, "ticks takes a date as text: ticks('2026-01-31 12:00').")
         try:
-            return Literal(time_us(datetime.fromisoformat(said.name)))
+            ticks = Literal(time_us(datetime.fromisoformat(said.name)))
+            return self.relation.clocked(ticks)
         except ValueError:
             self.source.refuse_node(
                 said,

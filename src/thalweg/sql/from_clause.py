@@ -254,7 +254,7 @@ def _where(
 def _among(context: Context, relation: Relation, condition: exp.Expr, query: Query) -> Relation:
     """x IN (SELECT ...): the rows while the query has a row of that value."""
     value = RowReader(context, relation).convert(condition.this)
-    found = query(context, condition.args["query"])
+    found = query(context, condition.args["query"]).shown()
     names = found.stream.schema.names
     if len(names) != 1:
         context.text.refuse_node(

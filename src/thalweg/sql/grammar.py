@@ -15,12 +15,12 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]  # public, though not marked so
 
 from thalweg.expr._grammar import ALLOWED_TOKENS, ThalwegExpressions
-from thalweg.sql.syntax import StreamUnion, TableFunction
+from thalweg.sql.syntax import SequenceClause, StreamUnion, TableFunction
 from thalweg.sql.window_grammar import WindowParser
 
 __all__ = ["STATEMENT_TOKENS", "TABLE_FUNCTIONS", "ThalwegSql"]
 
-TABLE_FUNCTIONS = ("TUMBLE", "HOP", "SESSION", "SNAPSHOT", "COUNT")
+TABLE_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION", "SNAPSHOT", "COUNT")
 
 _WORDS = {
     "SELECT": TokenType.SELECT,
@@ -92,7 +92,7 @@ class _Streams(WindowParser):
         return self.expression(union)
 
     def _stream(self, *args: Any, **options: Any) -> exp.Expr | None:
-        this = self._table_function() or super()._parse_table(*args, **options)
+        this = self._sequence() or self._table_function() or super()._parse_table(*args, **options)
         if this is not None and self._curr.token_type == TokenType.L_BRACKET:
             this.set("window", self._window_clause())
             if not this.args.get("alias"):
@@ -119,6 +119,46 @@ class _Streams(WindowParser):
         if self._curr.token_type in _FROM_ENDS or not self._curr.text:
             return None  # a comma behind the last stream, as the literature writes it
         return self.expression(exp.Join(this=self._parse_table(), kind="CROSS"))
+
+    def _sequence(self) -> exp.Expr | None:
+        """SEQ(stream, [NOT stream,] stream, ...) {MODE word | EXACT | PARTITION BY columns | WITHIN
+        amount}."""
+        name = self._curr
+        if name.text.upper() != "SEQ" or self._next.token_type != TokenType.L_PAREN:
+            return None
+        self._advance(2)
+        clause = SequenceClause(expressions=[], absent=[])
+        clause.update_positions(name)
+        while True:
+            absent = self._match(TokenType.NOT)
+            step = self._parse_table()
+            if step is None:
+                self.raise_error(f"SEQ takes streams; {self._shown()} is none", self._curr)
+            if absent:
+                clause.args["absent"].append((len(clause.expressions), step))
+            else:
+                clause.append("expressions", step)
+            if not self._match(TokenType.COMMA):
+                break
+        if not self._match(TokenType.R_PAREN):
+            self.raise_error(f"the streams of SEQ end with ')', not {self._shown()}", self._curr)
+        while self._sequence_part(clause):
+            pass
+        return clause
+
+    def _sequence_part(self, clause: SequenceClause) -> bool:
+        if self._match_text_seq("MODE"):
+            clause.set("mode", self._curr.text)
+            self._advance()
+        elif self._match_text_seq("EXACT"):
+            clause.set("exact", True)
+        elif self._match_text_seq("WITHIN"):
+            clause.set("within", self._amount("WITHIN"))
+        elif self._match(TokenType.PARTITION_BY):
+            clause.set("partition", self._parse_csv(self._some_column))
+        else:
+            return False
+        return True
 
     def _table_function(self) -> exp.Expr | None:
         wrapped = self._curr.text.upper() == "TABLE" and self._next.token_type == TokenType.L_PAREN

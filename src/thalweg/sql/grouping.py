@@ -17,7 +17,7 @@ from thalweg.sql.aggregates import is_aggregate
 from thalweg.sql.assigned import AssignedWindow, hop
 from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.groups import Key
-from thalweg.sql.relations import Relation, unique_names
+from thalweg.sql.relations import Field, Relation, unique_names
 from thalweg.sql.syntax import WindowClause
 from thalweg.sql.table_functions import WINDOW_END, WINDOW_START, is_window_function, window_of_call
 from thalweg.sql.windows import assign
@@ -51,12 +51,13 @@ def grouping_of(
         if is_window_function(node) or _names_window(node, relation):
             continue
         reader = RowReader(context, relation)
-        value = reader.convert(node)
-        field = relation.resolve(context.text, node) if isinstance(node, exp.Column) else None
+        field = _field_of(context, relation, node)
+        value = field.value if field is not None else reader.convert(node)
         if field is not None and field.is_time:
-            keys.append(Key(node, field, Column(START)))
+            keys.append(Key(node, field, relation.clocked(Column(START))))
         elif isinstance(value, Column):
-            keys.append(Key(node, field, value))
+            shown = relation.clocked(value) if field is not None and field.is_ticks else value
+            keys.append(Key(node, field, shown))
             columns.append(value.name)
         else:
             name = unique_names(
@@ -82,6 +83,13 @@ def grouping_of(
             keys.append(Key(exp.column(name), field, Column(name)))
             columns.append(name)
     return Grouping(relation, keys, tuple(dict.fromkeys(columns)), window)
+
+
+def _field_of(context: Context, relation: Relation, node: exp.Expr) -> Field | None:
+    """The column that a key is; None for what is computed, a field of a struct among it."""
+    if not isinstance(node, exp.Column) or RowReader(context, relation).inside(node) is not None:
+        return None
+    return relation.resolve(context.text, node)
 
 
 def _meant(select: exp.Expr, node: exp.Expr, relation: Relation) -> exp.Expr:
@@ -132,9 +140,8 @@ def _window(
         return window_of_call(context, relation, called[0])
     if relation.window is not None:
         return relation.window
-    fields = [
-        relation.resolve(context.text, node) for node in nodes if isinstance(node, exp.Column)
-    ]
+    found = [_field_of(context, relation, node) for node in nodes]
+    fields = [field for field in found if field is not None]
     grouped = {field.value.name for field in fields if isinstance(field.value, Column)}
     if any(field.is_time for field in fields) or (
         relation.determine_start and set(relation.determine_start) <= grouped
@@ -146,9 +153,9 @@ def _window(
         if relation.progresses(field) and isinstance(field.value, Column)
     ]
     if not progressing:
-        found = (node for item in select.expressions for node in item.walk() if is_aggregate(node))
+        said = (node for item in select.expressions for node in item.walk() if is_aggregate(node))
         context.text.refuse_node(
-            next(found, select.args.get("group") or select),
+            next(said, select.args.get("group") or select),
             "these groups never end: say over which window, [RANGE 10 minutes, SLIDE 1 minute, WA ts], or group by the time too.",
         )
     return replace(hop(1, 1), time=progressing[0])

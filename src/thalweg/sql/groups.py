@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from thalweg.errors import PlanError
 from thalweg.expr import Column, Expr, Literal
 from thalweg.plan import aggregates
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.nodes import lifetime_schema
-from thalweg.sql.aggregates import AGGREGATES, is_aggregate, module_named
+from thalweg.sql.aggregates import arity_of, build_call, is_aggregate, module_named
+from thalweg.sql.distinct import DISTINCT, DistinctCall
 from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.modules import ModuleCall, read_module
 from thalweg.sql.relations import Field, Relation
@@ -41,16 +43,34 @@ class GroupReader(RowReader):
         """What may be said of a group besides its keys: the start and the end of its window."""
         self.calls: dict[str, AggregateCall] = {}
         self.modules: dict[str, ModuleCall] = {}
+        self.distincts: dict[str, DistinctCall] = {}
         self.wanted = ""
         """What the next aggregate would be called by the author of the query."""
 
     def convert(self, node: exp.Expr) -> Expr:
         if is_aggregate(node):
             return self.aggregate(node)
+        edge = self.edge(node)
+        if edge is not None:
+            return edge
         for key in self.keys:
             if not isinstance(key.node, exp.Column) and key.node == node:
                 return key.result
         return super().convert(node)
+
+    def edge(self, node: exp.Expr) -> Expr | None:
+        """TUMBLE_START(ts, ...) and its kind, and Spark's window.start: an edge of the window."""
+        if isinstance(node, exp.Column) and node.text("table") == "window":
+            return self.names.get(f"window_{node.name}")
+        if not isinstance(node, exp.Anonymous) or not isinstance(node.this, str):
+            return None
+        function, _, edge = node.this.lower().rpartition("_")
+        if edge not in ("start", "end", "rowtime") or function not in ("tumble", "hop", "session"):
+            return None
+        name = "window_start" if edge == "start" else "window_end"
+        if name not in self.names:
+            self.source.refuse_node(node, f"these windows have no {name}.")
+        return self.names[name]
 
     def column(self, node: exp.Expr) -> Expr:
         name = node.this.this
@@ -81,26 +101,48 @@ class GroupReader(RowReader):
         if isinstance(node, exp.Filter):
             condition, call = rows.convert(node.expression.this), node.this
         name = call.this.lower()
-        if name not in AGGREGATES:
+        arity = arity_of(name)
+        if arity is None:
             return self.module(call, rows, filtered=condition is not None)
-        build, arity = AGGREGATES[name]
         args = call.expressions
         if name == "count" and (not args or isinstance(args[0], exp.Star)) and len(args) <= 1:
             return self.named(name, aggregates.count(where=condition))
         if args and isinstance(args[0], exp.Distinct):
-            self.source.refuse_node(
-                call,
-                f"{name}(DISTINCT ...) is not an aggregate here; use SELECT DISTINCT in a subquery.",
-            )
+            return self.distinct(call, name, args[0].expressions, rows, condition)
         if len(args) != arity:
             self.source.refuse_node(
                 call, f"{name} takes {arity} argument{'s' if arity > 1 else ''}; got {len(args)}."
             )
         values = [rows.convert(arg) for arg in args]
         with self.source.at(call):
-            made = build(*values, where=condition)
+            made = build_call(name, values, condition)
             made.type_in(lifetime_schema(self.relation.stream.schema))
             return self.named(name, made)
+
+    def distinct(
+        self,
+        node: exp.Expr,
+        name: str,
+        args: list[exp.Expr],
+        rows: RowReader,
+        condition: Expr | None,
+    ) -> Expr:
+        """count(DISTINCT x) and its kind."""
+        if len(args) != 1:
+            self.source.refuse_node(node, f"{name}(DISTINCT ...) takes one value; got {len(args)}.")
+        value = rows.convert(args[0])
+        with self.source.at(node):
+            if name in ("min", "max"):
+                made = build_call(name, [value], condition)
+                made.type_in(lifetime_schema(self.relation.stream.schema))
+                return self.named(name, made)
+            if name not in DISTINCT:
+                raise PlanError(
+                    f"{name}(DISTINCT ...) is not known here; there are {', '.join(DISTINCT)}, min and max."
+                )
+            call = DistinctCall(name, value, condition)
+            call.plain().type_in(lifetime_schema(self.relation.stream.schema))
+            return self.named(name, call)
 
     def module(self, node: exp.Expr, rows: RowReader, *, filtered: bool) -> Expr:
         """An aggregate of a user's own."""
@@ -113,9 +155,13 @@ class GroupReader(RowReader):
             )
         return self.named(found.short_name, read_module(rows, found, node))
 
-    def named(self, name: str, call: AggregateCall | ModuleCall) -> Expr:
+    def named(self, name: str, call: AggregateCall | ModuleCall | DistinctCall) -> Expr:
         """The column of an aggregate; what is said twice is computed once."""
-        known: dict[str, AggregateCall | ModuleCall] = {**self.calls, **self.modules}
+        known: dict[str, AggregateCall | ModuleCall | DistinctCall] = {
+            **self.calls,
+            **self.modules,
+            **self.distincts,
+        }
         for column, other in known.items():
             if str(other) == str(call):
                 return Column(column)
@@ -133,6 +179,8 @@ class GroupReader(RowReader):
             candidate = f"{base}_{number}"
         if isinstance(call, ModuleCall):
             self.modules[candidate] = call
+        elif isinstance(call, DistinctCall):
+            self.distincts[candidate] = call
         else:
             self.calls[candidate] = call
         return Column(candidate)

@@ -21,6 +21,8 @@ from thalweg.expr import Column, call, lit
 from thalweg.plan.expressions import START
 from thalweg.plan.join_windows import JoinWindow, ranges, same_window
 from thalweg.plan.nodes import Retime
+from thalweg.plan.window_joins import is_of_points
+from thalweg.sql.bands import band_of
 from thalweg.sql.expressions import Context, ticks
 from thalweg.sql.pairs import Pair
 from thalweg.sql.relations import Field, Relation
@@ -92,6 +94,9 @@ def join(
     """The pairs of two inputs; `used` names the columns that the query goes on with (None: all)."""
     window = _window(left.stay, right.stay)
     if window is None:
+        window, conditions = band_of(context, left.relation, right.relation, conditions)
+    if window is None:
+        _refuse_points(context, left, right)
         left, right = (
             replace(side, relation=_with_time(side.relation, used)) for side in (left, right)
         )
@@ -158,6 +163,21 @@ def asof_join(
         for one in made.fields
     ]
     return Relation(joined, tuple(starts))
+
+
+def _refuse_points(context: Context, left: Input, right: Input) -> None:
+    """Points meet only at the very same instant, which is hardly meant."""
+    sides = (left.relation.stream, right.relation.stream)
+    if all(is_of_points(side.node) for side in sides):
+        names = [next(iter(side.relation.tables), "stream") for side in (left, right)]
+        time = next((f.name for f in right.relation.fields if f.is_time), "ts")
+        context.text.refuse_node(
+            right.node,
+            "rows of both streams are points, which meet only at the same instant. Say over which "
+            f"time: ON ... AND {names[1]}.{time} BETWEEN {names[0]}.{time} AND {names[0]}.{time} + "
+            "INTERVAL '10' MINUTE, or a window behind each stream: [RANGE 10 minutes, WA "
+            f"{time}].",
+        )
 
 
 def _compares_times(pair: Pair, node: exp.Expr) -> bool:
@@ -230,7 +250,7 @@ def staying(item: Input, number: int) -> tuple[Input, str]:
     else:
         stream = stream.set_duration(stay.ticks)
     shown = tuple(
-        replace(field, value=Column(name), is_time=False)
+        replace(field, value=Column(name), is_time=False, is_ticks=True)
         if field.is_time and field.name != START
         else field
         for field in item.relation.fields

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from thalweg.expr import Column, Expr, Literal
-from thalweg.plan import nodes
-from thalweg.plan.expressions import START
+from thalweg.plan.window_joins import side_by_side
 from thalweg.sql.expressions import RowReader
 from thalweg.stream import Stream, WindowedStream
 from thalweg.udm import Module
@@ -71,12 +70,4 @@ def answer(windowed: WindowedStream, call: ModuleCall, name: str) -> Stream:
 
 def together(parts: list[Stream], keys: tuple[str, ...]) -> Stream:
     """The answers of one group and window, from several computations of it."""
-    made = parts[0].node
-    for part in parts[1:]:
-        mine = tuple((name, Column(f"l.{name}")) for name in made.schema.names)
-        theirs = tuple(
-            (name, Column(f"r.{name}")) for name in part.schema.names if name not in keys
-        )
-        start = (Column(START),)
-        made = nodes.Join(made, part.node, start, start, result=(*mine, *theirs), same=keys)
-    return Stream(made)
+    return Stream(side_by_side([part.node for part in parts], keys))

@@ -66,7 +66,7 @@ class Pair:
     def timed(self, stream: Stream) -> Relation:
         """The same where pairs carry the times of both sides."""
         times = [
-            replace(field, value=Column(time), is_time=False)
+            replace(field, value=Column(time), is_time=False, is_ticks=True)
             for side, time in zip((self.one, self.two), self.times, strict=True)
             for field in side.fields
             if field.is_time and field.name != START

@@ -29,7 +29,7 @@ def compile_query(
         name: base_relation(name, stream, time_name(stream, names[name]))
         for name, stream in streams.items()
     }
-    return _query(Context(source, relations, parameters), source.tree()).stream
+    return _query(Context(source, relations, parameters), source.tree()).shown().stream
 
 
 def _query(context: Context, node: exp.Expr) -> Relation:
@@ -61,6 +61,9 @@ def _with(context: Context, node: exp.Expr) -> Context:
 
 def _union(context: Context, node: exp.Expr) -> Relation:
     sides = [_query(context, side) for side in (node.this, node.expression)]
+    marks = [[field.is_ticks for field in side.fields if field.shown] for side in sides]
+    if marks[0] != marks[1]:
+        sides = [side.shown() for side in sides]
     one, two = sides
     stream = two.stream
     if stream.schema.names != one.stream.schema.names and len(stream.schema) == len(

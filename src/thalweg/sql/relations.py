@@ -11,12 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
 from sqlglot import exp
 
 from thalweg.errors import did_you_mean
-from thalweg.expr import Column, Expr
+from thalweg.expr import Cast, Column, Expr
+from thalweg.model.clocks import Clock
+from thalweg.plan.clock import clock_of
 from thalweg.plan.expressions import START
-from thalweg.plan.nodes import Source, walk
+from thalweg.plan.nodes import Select, Source, lifetime_schema, walk
 from thalweg.sql.assigned import AssignedWindow
 from thalweg.sql.text import SqlText
 from thalweg.stream import Stream
@@ -34,6 +37,8 @@ class Field:
     is_time: bool = False
     shown: bool = True
     """Whether `*` names it."""
+    is_ticks: bool = False
+    """Whether its value is a time in ticks, though not the time of the rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,47 @@ class Relation:
     determine_start: tuple[str, ...] = ()
     """Columns of the stream that together determine the start of a row: the times of the two sides
     of a join."""
+
+    @property
+    def clock(self) -> Clock:
+        """What times are to the author of the query."""
+        return clock_of(self.stream.node)
+
+    def clocked(self, value: Expr) -> Expr:
+        """A time in ticks, as the clock shows it."""
+        clock = self.clock
+        return value if clock is None else Cast(value, clock)
+
+    def read(self, field: Field) -> Expr:
+        """What a column is in an expression."""
+        return self.clocked(field.value) if field.is_time or field.is_ticks else field.value
+
+    def in_ticks(self, value: Expr) -> tuple[Expr, bool]:
+        """A value as a subquery keeps it: a time stays in ticks, so that what is promised of it
+        stays known, and is marked."""
+        if not isinstance(value, Cast) or self.clock is None or value.type != self.clock:
+            return value, False
+        ticks = value.expr.type_in(lifetime_schema(self.stream.schema)) == pa.int64()
+        return (value.expr, True) if ticks else (value, False)
+
+    def shown(self) -> Relation:
+        """The same, with times as the clock shows them: what a query gives to its user."""
+        clock = self.clock
+        times = {
+            field.value.name
+            for field in self.fields
+            if field.shown and (field.is_time or field.is_ticks) and isinstance(field.value, Column)
+        }
+        columns = tuple(
+            (entry.name, Cast(Column(entry.name), clock))
+            if entry.name in times and clock is not None and entry.type == pa.int64()
+            else (entry.name, Column(entry.name))
+            for entry in self.stream.schema
+        )
+        if all(isinstance(value, Column) for _, value in columns):
+            return self
+        fields = tuple(replace(field, is_ticks=False) for field in self.fields)
+        return replace(self, stream=Stream(Select(self.stream.node, columns)), fields=fields)
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -127,11 +173,9 @@ def time_name(stream: Stream, otherwise: str) -> str:
         for node in walk(stream.node)
         if isinstance(node, Source) and node.feed is not None
     ]
-    names = {
-        times.start
-        for times in (getattr(feed, "times", None) for feed in feeds)
-        if times is not None
-    }
+    read = [getattr(feed, "times", None) for feed in feeds]
+    read += [node.times for node in walk(stream.node) if isinstance(node, Source)]
+    names = {times.start for times in read if times is not None}
     return min(names) if len(names) == 1 else otherwise
 
 

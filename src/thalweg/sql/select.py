@@ -12,15 +12,17 @@ from sqlglot import exp
 
 from thalweg.expr import Column, Expr
 from thalweg.plan import nodes
-from thalweg.plan.aggregates import count
+from thalweg.plan.aggregates import AggregateCall, count
 from thalweg.plan.expressions import START
 from thalweg.sql.aggregates import is_aggregate
 from thalweg.sql.assigned import AssignedWindow
+from thalweg.sql.distinct import distinct_answer
 from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.from_clause import Query, read_from
 from thalweg.sql.grouping import Grouping, grouping_of
 from thalweg.sql.groups import GroupReader
 from thalweg.sql.modules import answer, together
+from thalweg.sql.over import with_overs
 from thalweg.sql.relations import Field, Relation, unique_names
 from thalweg.sql.syntax import WindowClause, Windowed
 from thalweg.sql.table_functions import WINDOW_END, WINDOW_START
@@ -49,6 +51,7 @@ def compile_select(context: Context, select: exp.Expr, query: Query) -> Relation
         context.text.refuse_node(select, "SELECT names nothing; say which columns, or *.")
     clause = _take_clause(context, select)
     relation = read_from(context, select, query, clause)
+    relation = with_overs(context, select, relation)
     grouped = bool(
         clause is not None
         or select.args.get("group")
@@ -126,7 +129,7 @@ def _rows(context: Context, select: exp.Expr, relation: Relation) -> Relation:
     for number, item in enumerate(select.expressions, 1):
         if _star(item) is not None:
             wanted += [
-                (field.table, field.name, field.value)
+                (field.table, field.name, relation.read(field))
                 for field in _starred(context, relation, item)
             ]
             continue
@@ -173,14 +176,17 @@ def _project(
     context: Context, select: exp.Expr, relation: Relation, wanted: list[tuple[str, str, Expr]]
 ) -> Relation:
     names = unique_names((table, name) for table, name, _ in wanted)
-    columns = {name: value for name, (_, _, value) in zip(names, wanted, strict=True)}
+    kept = [relation.in_ticks(value) for _, _, value in wanted]
+    columns = {name: value for name, (value, _) in zip(names, kept, strict=True)}
+    ticks = {name for name, (_, is_ticks) in zip(names, kept, strict=True) if is_ticks}
     stream = relation.stream
     plain = [value.name for value in columns.values() if isinstance(value, Column)]
     if plain != stream.schema.names or list(columns) != plain:
         with context.text.at(select.expressions[0]):
             stream = Stream(nodes.Select(stream.node, tuple(columns.items())))
     fields = [
-        Field(name, Column(name), is_time=_is(value, START)) for name, value in columns.items()
+        Field(name, Column(name), is_time=_is(value, START), is_ticks=name in ticks)
+        for name, value in columns.items()
     ]
     return Relation(stream, (*fields, Field(START, Column(START), is_time=True, shown=False)))
 
@@ -198,11 +204,11 @@ def _groups(
 ) -> Relation:
     grouping = grouping_of(context, select, relation, clause)
     window = grouping.window
-    names: dict[str, Expr] = {START: Column(START)}
+    names: dict[str, Expr] = {START: relation.clocked(Column(START))}
     if window.has_start:
-        names[WINDOW_START] = Column(START)
+        names[WINDOW_START] = names[START]
     if window.end is not None:
-        names[WINDOW_END] = window.end
+        names[WINDOW_END] = relation.clocked(window.end)
     reader = GroupReader(context, grouping.relation, grouping.keys, names)
     wanted: list[tuple[str, str, Expr]] = []
     for number, item in enumerate(select.expressions, 1):
@@ -291,13 +297,47 @@ def _aggregate(
     elif window.as_points and stream.properties.constant_duration != 1:
         stream = stream.points()
     calls = dict(reader.calls)
+    if reader.distincts and (window.size is None or window.several):
+        call = next(iter(reader.distincts.values()))
+        context.text.refuse_node(
+            select,
+            f"{call}: distinct values are aggregated in windows over time (TUMBLE, HOP, RANGE and SLIDE).",
+        )
     if window.helper is not None and window.helper[0] in needed:
         calls[window.helper[0]] = window.helper[1]
-    if not calls and not reader.modules:
+    if not calls and not reader.modules and not reader.distincts:
         calls["count"] = count()
     with context.text.at(select.args.get("group") or select.expressions[0]):
-        windowed = window.apply(GroupedStream(stream.node, grouping.columns))
-        parts = [windowed.aggregate(calls)] if calls else []
-        parts += [answer(windowed, call, name) for name, call in reader.modules.items()]
-        made = together(parts, grouping.columns)
+        made = _united(
+            [_in_windows(stream, grouping.columns, one, calls, reader) for one in window.kinds]
+        )
     return Relation(made, tuple(Field(name, Column(name)) for name in made.schema.names))
+
+
+def _in_windows(
+    stream: Stream,
+    keys: tuple[str, ...],
+    window: AssignedWindow,
+    calls: dict[str, AggregateCall],
+    reader: GroupReader,
+) -> Stream:
+    """The aggregates of groups in one kind of window, joined from what is computed apart."""
+    windowed = window.apply(GroupedStream(stream.node, keys))
+    parts = [windowed.aggregate(calls)] if calls else []
+    parts += [answer(windowed, call, name) for name, call in reader.modules.items()]
+    parts += [
+        distinct_answer(stream, keys, window, call, name) for name, call in reader.distincts.items()
+    ]
+    made = together(parts, keys)
+    if window.added_end is not None:
+        name, end = window.added_end
+        made = Stream(nodes.Select(made.node, (*_same(made), (name, end))))
+    return made
+
+
+def _same(stream: Stream) -> tuple[tuple[str, Expr], ...]:
+    return tuple((name, Column(name)) for name in stream.schema.names)
+
+
+def _united(parts: list[Stream]) -> Stream:
+    return parts[0] if len(parts) == 1 else parts[0].union(*parts[1:])

@@ -1,4 +1,5 @@
-"""One entry of FROM: a stream by name, a union of streams, a subquery, or a table function."""
+"""One entry of FROM: a stream by name, a union of streams, a subquery, a table function, or a
+sequence."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from sqlglot import exp
 from thalweg.errors import did_you_mean
 from thalweg.sql.expressions import Context
 from thalweg.sql.relations import Relation
-from thalweg.sql.syntax import StreamUnion, TableFunction, WindowClause
+from thalweg.sql.sequences import sequence_of
+from thalweg.sql.syntax import SequenceClause, StreamUnion, TableFunction, WindowClause
 from thalweg.sql.table_functions import window_of_function
 from thalweg.stream import Stream
 
@@ -39,6 +41,7 @@ _UNDERSTOOD = {
     "Table": {"this", "alias", "window"},
     "Subquery": {"this", "alias", "window"},
     "StreamUnion": {"expressions", "alias", "window"},
+    "SequenceClause": {"expressions", "absent", "mode", "exact", "partition", "within"},
     "TableFunction": {"this", "table", "partition", "expressions", "names", "alias", "window"},
 }
 
@@ -53,6 +56,10 @@ def _unnamed(context: Context, node: exp.Expr, query: Query) -> Relation:
         return _union(context, node, query)
     if isinstance(node, TableFunction):
         return _windowed(context, node, query)
+    if isinstance(node, SequenceClause):
+        steps = [read_stream(context, step, query)[0] for step in node.expressions]
+        absent = {at: read_stream(context, one, query)[0] for at, one in node.args["absent"]}
+        return sequence_of(context, node, steps, absent)
     inner = node.this
     if inner is None:
         context.text.refuse_node(

@@ -2,8 +2,8 @@
 
 `[RANGE 10 minutes, SLIDE 1 minute, WA ts]` becomes a `WindowClause`, which hangs at an aggregate
 (`Windowed`) or at a stream in FROM. `A UNION B` between streams is a `StreamUnion`, and
-`TUMBLE(TABLE a, DESCRIPTOR(ts), ...)` in FROM a `TableFunction`. All of them know where in the text
-they stand.
+`TUMBLE(TABLE a, DESCRIPTOR(ts), ...)` in FROM a `TableFunction`, `SEQ(a, b) WITHIN ...` a
+`SequenceClause`. All of them know where in the text they stand.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ __all__ = [
     "ALL",
     "Amount",
     "Attribute",
+    "Over",
     "Place",
+    "SequenceClause",
     "StreamUnion",
     "TableFunction",
     "WindowClause",
@@ -111,6 +113,19 @@ class Windowed(exp.Expression):
     arg_types = {"this": True, "clause": True}  # noqa: RUF012 - sqlglot's way to declare
 
 
+class Over(exp.Expression):
+    """`sum(x) OVER (PARTITION BY k ORDER BY ts RANGE ...)`: `span` is the interval before a row;
+    `rows` where rows are counted instead."""
+
+    arg_types = {  # noqa: RUF012
+        "this": True,
+        "partition": False,
+        "order": False,
+        "span": False,
+        "rows": False,
+    }
+
+
 class StreamUnion(exp.Expression):
     """The rows of several streams: `FROM A UNION B AS m`."""
 
@@ -129,4 +144,20 @@ class TableFunction(exp.Expression):
         "names": False,
         "alias": False,
         "window": False,
+    }
+
+
+class SequenceClause(exp.Expression):
+    """`SEQ(cases AS a, NOT alarms, products AS b) MODE RECENT PARTITION BY belt WITHIN 10 minutes`:
+    `absent` are the streams that NOT stands before, each with the number of the step after it."""
+
+    arg_types = {  # noqa: RUF012
+        "expressions": True,
+        "absent": False,
+        "mode": False,
+        "exact": False,
+        "partition": False,
+        "within": False,
+        "window": False,
+        "alias": False,
     }

@@ -4,6 +4,7 @@ In FROM, with the columns `window_start` and `window_end` added:
 
     TUMBLE(TABLE s, DESCRIPTOR(ts), size [, offset])
     HOP(TABLE s, DESCRIPTOR(ts), slide, size [, offset])
+    CUMULATE(TABLE s, DESCRIPTOR(ts), step, size [, offset])  windows that grow by a step up to a size
     SESSION(TABLE s [PARTITION BY key], DESCRIPTOR(ts), gap)
     SNAPSHOT(TABLE s [PARTITION BY key])
     COUNT(TABLE s [PARTITION BY key], rows [, slide])         windows of so many rows, in the order of their time
@@ -24,7 +25,7 @@ from thalweg.errors import did_you_mean
 from thalweg.expr import Call, Column, Expr, Literal, lit
 from thalweg.model.time import duration_us
 from thalweg.plan.expressions import START
-from thalweg.sql.assigned import AssignedWindow, hop, rows, session, snapshot
+from thalweg.sql.assigned import AssignedWindow, cumulate, hop, rows, session, snapshot
 from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.relations import Field, Relation
 from thalweg.sql.syntax import TableFunction
@@ -41,6 +42,7 @@ __all__ = [
 ]
 
 WINDOW_START, WINDOW_END = "window_start", "window_end"
+_MOST_STEPS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class _Shape:
 _TABLE_SHAPES = {
     "TUMBLE": _Shape(("timecol", "size", "offset"), 2),
     "HOP": _Shape(("timecol", "slide", "size", "offset"), 3),
+    "CUMULATE": _Shape(("timecol", "step", "size", "offset"), 3),
     "SESSION": _Shape(("timecol", "gap"), 2),
     "SNAPSHOT": _Shape((), 0),
     "COUNT": _Shape(("rows", "slide"), 1),
@@ -61,6 +64,7 @@ _TABLE_SHAPES = {
 GROUP_FUNCTIONS = {
     "tumble": ("TUMBLE", _TABLE_SHAPES["TUMBLE"]),
     "hop": ("HOP", _TABLE_SHAPES["HOP"]),
+    "cumulate": ("CUMULATE", _TABLE_SHAPES["CUMULATE"]),
     "session": ("SESSION", _TABLE_SHAPES["SESSION"]),
     "window": ("HOP", _Shape(("timecol", "size", "slide", "offset"), 2)),
     "session_window": ("SESSION", _TABLE_SHAPES["SESSION"]),
@@ -87,7 +91,7 @@ def window_of_function(context: Context, relation: Relation, node: TableFunction
     """A stream with the windows that a table function gives to its rows."""
     reader = _Reader(context, relation, node, node.this)
     partition = tuple(reader.column(column) for column in node.args.get("partition") or ())
-    if partition and node.this in ("TUMBLE", "HOP"):
+    if partition and node.this in ("TUMBLE", "HOP", "CUMULATE"):
         context.text.refuse_node(
             node, f"{node.this} needs no PARTITION BY; put the columns into GROUP BY."
         )
@@ -107,7 +111,11 @@ def _window_columns(window: AssignedWindow, relation: Relation) -> list[Field]:
     shifted: Expr = Column(START) - lit(window.offset) if window.offset else Column(START)
     start: Expr = Call("floor_div", (shifted, Literal(window.size))) * lit(window.size)
     start = start + lit(window.offset) if window.offset else start
-    return [Field(WINDOW_START, start, table), Field(WINDOW_END, start + lit(window.size), table)]
+    end = start + lit(window.size)
+    return [
+        Field(WINDOW_START, start, table, is_ticks=True),
+        Field(WINDOW_END, end, table, is_ticks=True),
+    ]
 
 
 class _Reader:
@@ -143,6 +151,8 @@ class _Reader:
         if kind == "SESSION":
             return replace(session(self.duration(given["gap"])), partition=partition)
         size = self.duration(given["size"])
+        if kind == "CUMULATE":
+            return self.cumulated(given, size)
         step = self.duration(given["slide"]) if "slide" in given else size
         if step > size:
             self.context.text.refuse_node(
@@ -152,6 +162,16 @@ class _Reader:
         return hop(
             size, step, self.duration(given["offset"], any_sign=True) if "offset" in given else 0
         )
+
+    def cumulated(self, given: dict[str, exp.Expr], size: int) -> AssignedWindow:
+        step = self.duration(given["step"])
+        if size % step or size // step > _MOST_STEPS:
+            self.context.text.refuse_node(
+                given["step"],
+                f"CUMULATE: the size is a multiple of the step, at most {_MOST_STEPS} of them.",
+            )
+        offset = self.duration(given["offset"], any_sign=True) if "offset" in given else 0
+        return cumulate(step, size, offset)
 
     def count(self, given: dict[str, exp.Expr], partition: tuple[str, ...]) -> AssignedWindow:
         size = self.number(given["rows"])

@@ -16,7 +16,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # pub
 
 from thalweg.errors import did_you_mean
 from thalweg.expr._grammar import ExpressionParser
-from thalweg.sql.syntax import ALL, Amount, Attribute, Place, WindowClause, Windowed
+from thalweg.sql.syntax import ALL, Amount, Attribute, Over, Place, WindowClause, Windowed
 
 __all__ = ["WindowParser"]
 
@@ -46,6 +46,39 @@ class WindowParser(ExpressionParser):
             this.set("window", clause)
             return this
         return self.expression(Windowed(this=this, clause=clause))
+
+    def _parse_window(self, this: exp.Expr | None, alias: bool = False) -> exp.Expr | None:  # noqa: FBT001, FBT002 - sqlglot's
+        if this is None or self._curr.token_type != TokenType.OVER:
+            return super()._parse_window(this, alias)
+        self._advance()
+        over = Over(this=this)
+        if not self._match(TokenType.L_PAREN):
+            self.raise_error("OVER goes on with '('", self._curr)
+        if self._match(TokenType.PARTITION_BY):
+            over.set("partition", self._parse_csv(self._parse_assignment))
+        if self._match(TokenType.ORDER_BY):
+            over.set("order", self._parse_column())
+            self._match(TokenType.ASC)
+        self._over_frame(over)
+        if not self._match(TokenType.R_PAREN):
+            self.raise_error(f"OVER ends with ')'; {self._shown()} is not expected", self._curr)
+        return self.expression(over)
+
+    def _over_frame(self, over: Over) -> None:
+        """RANGE|ROWS [BETWEEN] amount PRECEDING [AND CURRENT ROW]."""
+        if self._match_text_seq("ROWS"):
+            over.set("rows", True)
+        elif not self._match_text_seq("RANGE"):
+            return
+        between = self._match(TokenType.BETWEEN)
+        if not self._match_text_seq("UNBOUNDED"):
+            interval = self._curr.token_type == TokenType.INTERVAL
+            amount = self._parse_interval() if interval else self._parse_primary()
+            over.set("span", amount if isinstance(amount, exp.Interval) else None)
+        if not self._match_text_seq("PRECEDING"):
+            self.raise_error(f"PRECEDING is expected; {self._shown()} is not", self._curr)
+        if between and not (self._match(TokenType.AND) and self._match_text_seq("CURRENT", "ROW")):
+            self.raise_error("the span of an OVER ends with AND CURRENT ROW", self._curr)
 
     def _parse_alias(self, this: exp.Expr | None, explicit: bool = False) -> exp.Expr | None:  # noqa: FBT001, FBT002 - sqlglot's
         return self._parse_bracket(super()._parse_alias(this, explicit=explicit))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from thalweg.aggregates import find_aggregate
 from thalweg.expr import Expr
 from thalweg.model import INFINITY, Cti
 from thalweg.plan import nodes
@@ -212,7 +213,10 @@ def _call(call: Op, below: Node) -> AggregateCall:
         raise VectorError(f"unknown aggregate {call['fn']!r}")
     of = None if call["fn"] == "count" else _expr(call["of"], below)
     where = _expr(call["filter"], below) if call.get("filter") is not None else None
-    return AggregateCall(_AGGREGATES[call["fn"]], of, None, where, call.get("p"))
+    known = find_aggregate(_AGGREGATES[call["fn"]])
+    assert known is not None
+    parameters = [call["p"]] if known.parameters else []
+    return AggregateCall(known.make(*parameters), of, None, where)
 
 
 def _detect(op: Op, below: Node) -> Node:

@@ -22,7 +22,7 @@ from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.shards.exchange import Header, batch_of_blob
 from thalweg.shards.fragments import fragments_of
-from thalweg.spark.feeds import Files
+from thalweg.spark.file_feed import Files
 from thalweg.spark.query import prepare
 from thalweg.spark.running import RunningQuery
 from thalweg.stream import Stream
@@ -115,7 +115,7 @@ class SparkEngine:
             "checkpointLocation", str(checkpoint)
         )
         RunningQuery(
-            ready.begin(writer.trigger(availableNow=True)), ready, None, None
+            writer.trigger(availableNow=True), ready, None, checkpoint, temporary=True
         ).wait()  # raises what one of ours would
         return [_one(rows, self._query.schema) for _, rows in sorted(collected.items())]
 

@@ -27,6 +27,9 @@ __all__ = [
     "session",
 ]
 
+_MOST_WINDOWS = 10_000_000
+"""Windows that one row may belong to."""
+
 
 @dataclass(frozen=True, slots=True)
 class SnapshotWindow:
@@ -41,6 +44,13 @@ class HoppingWindow:
     size: int
     hop: int
     offset: int = 0
+
+    def __post_init__(self) -> None:
+        if self.size // self.hop > _MOST_WINDOWS:
+            raise WindowError(
+                f"{self}: a row would belong to {self.size // self.hop:,} windows, each with an answer of its own; "
+                f"at most {_MOST_WINDOWS:,} are possible. Take a larger hop, or slide_by_tuple for an answer at every row."
+            )
 
     @property
     def pane(self) -> int:

@@ -62,6 +62,7 @@ class Job:
             "TMPDIR": self._scratch,
             "SPARK_LOCAL_DIRS": self._scratch,
             "SPARK_SUBMIT_OPTS": options,
+            "THALWEG_SPARK_LOG": "-",  # what workers say is in the log too
         }
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(

@@ -19,13 +19,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
 from thalweg.errors import LateEventError, LifetimeError, PlanError, StateError
 from thalweg.model.batch import Batch
+from thalweg.model.digests import digest_rows
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MIN_TIME
@@ -47,13 +47,9 @@ from thalweg.operators.merging.ordered import (
     RunOrderLevel,
     StrictLevel,
 )
-from thalweg.operators.merging.policies import Level, MergePolicy
+from thalweg.plan.merging import Broken, Level, MergePolicy
 
-__all__ = ["Broken", "MergeKernel"]
-
-Broken = Literal["cut", "climb"]
-"""What becomes of an input that is not in order at R0 to R2: it leaves, or (rows are held as at R3
-from the start) the merge goes on."""
+__all__ = ["MergeKernel"]
 
 _ALARMS_KEPT = 100
 
@@ -85,10 +81,12 @@ class MergeKernel(Operator):
         groups: tuple[str, ...] = (),
         tolerance: float = 0.0,
         broken: Broken = "cut",
+        sort: bool = False,
     ) -> None:
         self.schema = schema
         self.policy = MergePolicy() if policy is None else policy
         self.broken = broken
+        self._sort = sort and level in ("R0", "R1", "R2")
         if groups and level == "R4":
             raise PlanError("merge: at R4 an answer may occur several times; leave groups= out.")
         self.identity = Identity(schema, groups, tolerance)
@@ -155,6 +153,7 @@ class MergeKernel(Operator):
         `broken="cut"`, an input that is not what the level needs leaves instead."""
         member = self.inputs[name]
         self._check(member, batch)
+        batch = in_canonical_order(batch) if self._sort and batch.insert_only else batch
         outlook = self._outlook()
         try:
             self.level.update(member, batch, outlook)
@@ -312,3 +311,10 @@ class MergeKernel(Operator):
 
     def state_size(self) -> StateSize:
         return self.level.state_size()
+
+
+def in_canonical_order(batch: Batch) -> Batch:
+    """Rows by start, and of one start by digest: the same order in every input that has them."""
+    digests = digest_rows(batch.payload.columns, len(batch))
+    order = np.lexsort((digests.high, digests.low, batch.start))
+    return batch.take(order) if (order[1:] < order[:-1]).any() else batch

@@ -20,7 +20,7 @@ from thalweg.model.elements import Payload
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import StateSize
-from thalweg.operators.merging.policies import MergePolicy
+from thalweg.plan.merging import MergePolicy
 
 __all__ = [
     "ABSENT",

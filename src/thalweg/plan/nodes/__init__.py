@@ -23,6 +23,7 @@ from thalweg.plan.nodes.lifetimes import (
     SetDuration,
     Shift,
 )
+from thalweg.plan.nodes.merge import Merge
 from thalweg.plan.nodes.pairs import JOIN_KINDS, ClipBy, Join, Union
 from thalweg.plan.nodes.panes import CombinePanes, Panes
 from thalweg.plan.nodes.progress import Describe
@@ -51,6 +52,7 @@ __all__ = [
     "HoppingLifetime",
     "Ingress",
     "Join",
+    "Merge",
     "Named",
     "Node",
     "NumberRows",

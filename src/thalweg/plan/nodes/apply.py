@@ -113,6 +113,11 @@ class WindowApply(GroupedOperator):
             raise PlanError(
                 f"{where}: a session's span changes as a whole; time-bound output needs other windows."
             )
+        if isinstance(self.window, CountWindow) and self.stamp == "time-bound":
+            raise PlanError(
+                f"{where}: where a count window ends is known only when its last row has come, so that its rows answer "
+                "before and after that; time-bound output needs other windows."
+            )
         wanted = self.module.input_types()
         if wanted is not None and [name for name, _ in self.arguments] != list(wanted):
             raise TypeMismatchError(

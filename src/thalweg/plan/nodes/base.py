@@ -25,6 +25,7 @@ import pyarrow as pa
 from thalweg.errors import PlanError, TypeMismatchError, UnknownColumnError
 from thalweg.expr import Expr
 from thalweg.model.batch import CONTROL_COLUMNS
+from thalweg.model.names import is_internal
 from thalweg.plan.expressions import Keys, Named
 from thalweg.plan.properties import StreamProperties
 
@@ -74,6 +75,8 @@ class Node:
     """Part of the signature; raised when the same settings come to mean another state."""
     not_state: ClassVar[frozenset[str]] = frozenset()
     """Settings that saved state does not depend on."""
+    internal_columns: ClassVar[bool] = False
+    """Whether it makes columns whose names users cannot have (see `model.names`)."""
 
     # ---------------------------------------------------------------------------------------------
     # structure
@@ -255,6 +258,12 @@ class Node:
         if clash:
             raise PlanError(
                 f"{self.label}: {clash[0]!r} is the name of a control column; choose another."
+            )
+        hidden = [n for n in schema.names if is_internal(n) and not self.internal_columns]
+        if hidden:
+            raise PlanError(
+                f"{self.label}: the name {hidden[0]!r} begins with the character that internal columns begin with; "
+                "choose another."
             )
         double = {n for n in schema.names if schema.names.count(n) > 1}
         if double:

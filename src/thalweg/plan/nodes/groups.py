@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from thalweg.errors import PlanError, WindowError
 from thalweg.expr import Expr
-from thalweg.plan.aggregates import SKETCHED, AggregateCall
+from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.expressions import Keys
 from thalweg.plan.nodes.base import (
     Grid,
@@ -397,7 +397,7 @@ class WindowAggregate(GroupedOperator):
             mergeable=facts.insert_only and facts.constant_duration == 1,
             volume=self.expected,
             wanted=self.strategy,
-            sketched=next((str(call) for call in calls if call.function in SKETCHED), None),
+            sketched=next((str(call) for call in calls if not call.aggregate.repeatable), None),
         )
 
 
@@ -413,7 +413,7 @@ def show_calls(aggregates: tuple[tuple[str, AggregateCall], ...]) -> str:
 
 def _refuse_sketches(aggregates: tuple[tuple[str, AggregateCall], ...], where: str) -> None:
     for _, call in aggregates:
-        if call.function in SKETCHED:
+        if not call.aggregate.repeatable:
             raise WindowError(
                 f"{call}: sketches are kept for hopping, tumbling and sliding windows over time, not for {where}."
             )

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import pyarrow as pa
 
 from thalweg.errors import WindowError, did_you_mean
-from thalweg.plan.aggregates import AggregateCall
+from thalweg.plan.aggregates import AggregateCall, partial_schema
 from thalweg.plan.nodes.base import Grid, Node, lifetime_schema
 from thalweg.plan.nodes.families import GroupedOperator
 from thalweg.plan.nodes.groups import (
@@ -30,21 +31,9 @@ from thalweg.plan.nodes.groups import (
 from thalweg.plan.properties import StreamProperties
 from thalweg.windows import HoppingWindow
 
-__all__ = ["FLUSHES", "CombinePanes", "Panes", "Table", "in_panes", "partial_names"]
+__all__ = ["FLUSHES", "CombinePanes", "Panes", "Table", "in_panes"]
 
 Calls = tuple[tuple[str, AggregateCall], ...]
-
-
-def partial_names(calls: tuple[AggregateCall, ...]) -> list[str]:
-    """The partial sums of some calls: `n` rows; for call i `c{i}` counted values and `s{i}`, their
-    sum, where it has them."""
-    names = ["n"]
-    for index, call in enumerate(calls):
-        if call.of is not None or call.where is not None:
-            names.append(f"c{index}")
-        if call.function in ("sum", "avg"):
-            names.append(f"s{index}")
-    return names
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +79,14 @@ class Panes(GroupedOperator):
     aggregates: Calls
     keys: tuple[str, ...] = ()
     table: Table | None = None
+    internal_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.window.size % self.window.hop:
             raise WindowError("panes: the size of the window must be a multiple of its hop.")
         fields = [self.input.schema.field(name) for name in self.keys]
-        partials = [
-            pa.field(name, pa.int64())
-            for name in partial_names(tuple(call for _, call in self.aggregates))
-        ]
+        calls = [call for _, call in self.aggregates]
+        partials = partial_schema(calls, lifetime_schema(self.input.schema))
         self._settle(
             pa.schema([*fields, *partials]),
             StreamProperties(insert_only=True, group_keys=self.keys),

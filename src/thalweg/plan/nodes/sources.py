@@ -15,6 +15,7 @@ from thalweg.plan.expressions import Keys
 from thalweg.plan.nodes.base import Grid, Node, require_known
 from thalweg.plan.properties import StreamProperties
 from thalweg.progress.admission import Ingress
+from thalweg.progress.conflation import Conflation
 
 __all__ = ["GroupInput", "Ingress", "Source"]
 
@@ -91,9 +92,14 @@ class Source(Leaf):
     clock: Clock = None
     """The type of its times, where they are timestamps; None: whole ticks."""
 
-    not_state: ClassVar[frozenset[str]] = frozenset({"feed", "times", "clock"})
+    conflation: Conflation | None = None
+    """The update queue that stands before it, if only the newest row of each key matters."""
+
+    not_state: ClassVar[frozenset[str]] = frozenset({"feed", "times", "clock", "conflation"})
 
     def __post_init__(self) -> None:
+        if self.conflation is not None:
+            require_known(self.conflation.key, self.columns, f"source {self.name!r}, update key")
         if self.ingress.partition is not None:
             require_known(
                 (self.ingress.partition,), self.columns, f"source {self.name!r}, partition"
@@ -141,6 +147,8 @@ class Source(Leaf):
         parts += map(str, entry.progress)
         if entry.quarantine is not None:
             parts.append(f"quarantine: {entry.quarantine}")
+        if self.conflation is not None:
+            parts.append(str(self.conflation))
         if entry.late != "error":
             parts.append(f"late events: {entry.late}")
         return ", ".join(parts)

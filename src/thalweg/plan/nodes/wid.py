@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from thalweg.errors import PlanError, WindowError
-from thalweg.plan.aggregates import SKETCHED, AggregateCall
+from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.expressions import Keys
 from thalweg.plan.nodes.base import Node, lifetime_schema, require_known
 from thalweg.plan.nodes.families import GroupedOperator, by_columns
@@ -127,7 +127,7 @@ class WidAggregate(GroupedOperator):
         if not self.aggregates:
             raise PlanError("aggregate: name at least one aggregate, such as n=count().")
         for _, call in self.aggregates:
-            if call.function in SKETCHED:
+            if not call.aggregate.repeatable:
                 raise WindowError(
                     f"{call}: sketches are kept for hopping, tumbling and sliding windows over time, not for {self.kind}."
                 )
@@ -190,9 +190,8 @@ class WidAggregate(GroupedOperator):
     def divided_by(self) -> tuple[Keys, ...] | None:
         """By columns that may be seen apart: windows that follow from the time alone need no other
         group, others their partition."""
-        alone = isinstance(self.kind, LandmarkTime) or not isinstance(
-            self.kind, SlideByTuple | SlidingRows | SlidingTime
-        )
+        counts = isinstance(self.kind, SlideByTuple | SlidingRows | SlidingTime)
+        alone = isinstance(self.kind, LandmarkTime) or not (counts or self.kind.context)
         if isinstance(self.kind, SlidingTime):
             alone = self.kind.origin is not None
         if alone:

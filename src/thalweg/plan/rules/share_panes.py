@@ -12,9 +12,10 @@ is not done where a window would have too many panes for that to pay.
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 
 from thalweg.plan.aggregates import AggregateCall
-from thalweg.plan.nodes import CombinePanes, Node, Panes, WindowAggregate, find, replace
+from thalweg.plan.nodes import CombinePanes, Node, Panes, WindowAggregate, find, replace, walk
 from thalweg.windows import HoppingWindow
 
 __all__ = ["apply", "name"]
@@ -27,14 +28,27 @@ _MOST_PANES = 100_000
 
 def apply(root: Node) -> Node | None:
     """The plan with shared panes; None when no two windows can share them."""
-    alike: dict[tuple[Node, tuple[str, ...]], list[WindowAggregate]] = {}
+    alike: dict[tuple[int, tuple[str, ...]], list[WindowAggregate]] = {}
+    shapes = _shapes(root)
     for node in find(root, WindowAggregate):
         if _can_share(node):
-            alike.setdefault((node.input, node.keys), []).append(node)
+            alike.setdefault((shapes[node.input], node.keys), []).append(node)
     new: dict[Node, Node] = {}
     for group in alike.values():
         new |= _shared(group)
     return replace(root, new) if new else None
+
+
+def _shapes(root: Node) -> dict[Node, int]:
+    """A number for each node, the same for nodes that give the same rows: `sliding` and SQL write
+    the steps below a window anew for each window."""
+    numbers: dict[Hashable, int] = {}
+    shapes: dict[Node, int] = {}
+    for node in walk(root):
+        below = tuple(shapes[child] for child in node.children)
+        shape = (node.signature, *below) if below else node
+        shapes[node] = numbers.setdefault(shape, len(numbers))
+    return shapes
 
 
 def _can_share(node: WindowAggregate) -> bool:

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
@@ -37,29 +38,23 @@ def aggregate(call: AggregateCall, rows: list[Row], schema: pa.Schema) -> Any:
             of = None if call.of is None else evaluate(call.of, seen, schema)
             by = None if call.by is None else evaluate(call.by, seen, schema)
             items.append(_Item(start, of, by))
-    if call.function == "count" and call.of is None:
+    name = call.aggregate.name
+    if name == "count" and call.of is None:
         return len(items)
-    if call.function in ("arg_max", "arg_min"):
-        return _arg(items, largest=call.function == "arg_max")
+    if name in ("arg_max", "arg_min"):
+        return _arg(items, largest=name == "arg_max")
     known = [item for item in items if item.of is not None]
-    if call.function == "first":
+    if name == "first":
         return min(known, key=lambda item: (item.start, order(item.of))).of if known else None
-    if call.function == "last":
+    if name == "last":
         return max(known, key=lambda item: (item.start, order(item.of))).of if known else None
     values = [item.of for item in known]
-    if call.function == "approx_percentile":
-        assert call.p is not None
-        found = _percentile(sorted(values, key=order), call.p, discrete=True)
-        return None if found is None else float(found)
-    if call.function == "heavy_hitters":
-        assert call.p is not None
-        return _hitters(values, call.p)
-    if call.function.startswith("percentile"):
-        assert call.p is not None
-        return _percentile(
-            sorted(values, key=order), call.p, discrete=call.function == "percentile_disc"
-        )
-    return _SIMPLE[call.function](values)
+    if name in _WITH_PARAMETER:
+        (parameter,) = call.aggregate.parameters
+        return _WITH_PARAMETER[name](values, parameter)
+    if name in _SIMPLE:
+        return _SIMPLE[name](values)
+    return call.aggregate.define(values)  # one of a user's own says itself what it means
 
 
 def _arg(items: list[_Item], *, largest: bool) -> Any:
@@ -71,14 +66,26 @@ def _arg(items: list[_Item], *, largest: bool) -> Any:
     return min((item.of for item in ranked if order(item.by) == best), key=order)
 
 
-def _percentile(values: list[Any], p: float, *, discrete: bool) -> Any:
+def _percentile(values: list[Any], p: float) -> Any:
     if not values:
         return None
-    if discrete:
-        return next(value for at, value in enumerate(values, 1) if at / len(values) >= p)
+    values = sorted(values, key=order)
     rank = p * (len(values) - 1)
-    below, above = values[math.floor(rank)], values[math.ceil(rank)]
-    return float(below + (above - below) * (rank - math.floor(rank)))
+    below, above = float(values[math.floor(rank)]), float(values[math.ceil(rank)])
+    if below == above or rank == math.floor(rank):
+        return below
+    return below + (above - below) * (rank - math.floor(rank))
+
+
+def _discrete(values: list[Any], p: float) -> Any:
+    values = sorted(values, key=order)
+    return next((value for at, value in enumerate(values, 1) if at / len(values) >= p), None)
+
+
+def _approximate(values: list[Any], p: float) -> float | None:
+    """Exact: what a sketch finds while its values are few."""
+    found = _discrete(values, p)
+    return None if found is None else float(found)
 
 
 def _hitters(values: list[Any], share: float) -> list[dict[str, Any]] | None:
@@ -91,16 +98,34 @@ def _hitters(values: list[Any], share: float) -> list[dict[str, Any]] | None:
 
 
 def _total(values: list[Any]) -> Any:
+    """The exact sum, of floats rounded once; with a NaN or both infinities it is NaN."""
     if not any(isinstance(value, float) for value in values):
         return sum(int(value) for value in values)
-    return math.fsum(values) if all(math.isfinite(value) for value in values) else sum(values)
+    if not all(math.isfinite(value) for value in values):
+        return sum(value for value in values if not math.isfinite(value))
+    return _rounded(sum(map(Fraction, values), Fraction(0)))
+
+
+def _rounded(number: Fraction) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def _average(values: list[Any]) -> float | None:
+    return _total(values) / len(values) if values else None
 
 
 def _variance(values: list[Any]) -> float | None:
+    """From exact fractions."""
     if len(values) < 2:
         return None
-    mean = _total(values) / len(values)
-    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    if not all(math.isfinite(value) for value in values):
+        return math.nan
+    exact = [Fraction(value) for value in values]
+    mean = sum(exact, Fraction(0)) / len(exact)
+    return _rounded(sum(((value - mean) ** 2 for value in exact), Fraction(0)) / (len(exact) - 1))
 
 
 def _stddev(values: list[Any]) -> float | None:
@@ -111,9 +136,15 @@ def _stddev(values: list[Any]) -> float | None:
 _SIMPLE: dict[str, Callable[[list[Any]], Any]] = {
     "count": len,
     "sum": lambda values: _total(values) if values else None,
-    "avg": lambda values: _total(values) / len(values) if values else None,
+    "avg": _average,
     "min": lambda values: min(values, key=order) if values else None,
     "max": lambda values: max(values, key=order) if values else None,
     "variance": _variance,
     "stddev": _stddev,
+}
+_WITH_PARAMETER: dict[str, Callable[[list[Any], Any], Any]] = {
+    "percentile_cont": _percentile,
+    "percentile_disc": _discrete,
+    "approx_percentile": _approximate,
+    "heavy_hitters": _hitters,
 }

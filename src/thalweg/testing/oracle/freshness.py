@@ -15,9 +15,12 @@ __all__ = [
     "Delivery",
     "NaivePages",
     "NaiveQueue",
+    "Row",
     "application_staleness",
     "integrate",
     "queue_staleness",
+    "window_staleness",
+    "windows_of",
 ]
 
 
@@ -128,3 +131,46 @@ class NaivePages:
             self.pool.insert(0, page)
             if self.next == page:
                 self.next = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of one key: its source time, and when it arrived."""
+
+    time: int
+    arrived: int
+
+
+def windows_of(
+    rows: Sequence[Row], size: int, slide: int
+) -> dict[int, tuple[list[int], int | None]]:
+    """Every window of one key from its first row on: start -> numbers of its rows, and when it
+    closed (the arrival of the first row at its last tick or beyond)."""
+    if not rows:
+        return {}
+    found: dict[int, tuple[list[int], int | None]] = {}
+    for start in range(rows[0].time // slide * slide, rows[-1].time + 1, slide):
+        inside = [n for n, row in enumerate(rows) if start <= row.time < start + size]
+        if inside:
+            closing = [row.arrived for row in rows if row.time >= start + size - 1]
+            found[start] = (inside, closing[0] if closing else None)
+    return found
+
+
+def window_staleness(
+    windows: dict[int, tuple[list[int], int | None]],
+    delivered: Sequence[tuple[int, int]],
+    t: int,
+    *,
+    before: bool = False,
+) -> int:
+    """Application staleness of one key at `t`: the age of the oldest close of a window after the
+    newest delivered one. `delivered` holds (window, time)."""
+    done = [w for w, time in delivered if (time < t if before else time <= t)]
+    newest = max(done, default=-(2**62))
+    pending = [
+        closed
+        for start, (_, closed) in windows.items()
+        if start > newest and closed is not None and closed <= t
+    ]
+    return t - min(pending) if pending else 0

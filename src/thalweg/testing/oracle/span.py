@@ -15,6 +15,7 @@ from thalweg.plan.nodes import (
     Describe,
     Extend,
     HoppingLifetime,
+    Merge,
     Node,
     PointAtEnd,
     Quantize,
@@ -174,6 +175,11 @@ def quantize(node: Quantize, scene: Scene) -> list[Row]:
         (floor(s, *fine), max(ceiling(e, *hop), floor(s + node.size, *hop)), p)
         for s, e, p in scene.rows(node.input)
     ]
+
+
+@meaning(Merge)
+def merge(node: Merge, scene: Scene) -> list[Row]:
+    return scene.rows(node.streams[0])
 
 
 @meaning(Union)

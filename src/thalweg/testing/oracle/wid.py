@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.model import INFINITY, Row
-from thalweg.plan.nodes import NumberRows, WidAggregate, lifetime_schema
+from thalweg.plan.nodes import NumberRows, WidAggregate, lifetime_schema, walk
 from thalweg.plan.nodes.wid import ARRIVED_AT, ROW_NUMBER
 from thalweg.testing.identity import order
 from thalweg.testing.oracle.aggregates import aggregate
@@ -43,7 +43,9 @@ def wid_aggregate(node: WidAggregate, scene: Scene) -> list[Row]:
     result: list[Row] = []
     whole = node.columns if isinstance(node.kind, LandmarkTime) else node.partition
     for part in by_group(rows, whole):
-        for window, start, end, members in extents(node.kind, part, rows, node):
+        for window, start, end, members in extents(
+            node.kind, part, rows, node, _given(node, scene)
+        ):
             for group in by_group(members, node.keys):
                 keys = {key: group[0][2].get(key) for key in node.columns}
                 ids = {} if node.wid is None else {node.wid: window}
@@ -60,7 +62,7 @@ def wid_aggregate(node: WidAggregate, scene: Scene) -> list[Row]:
 
 
 def extents(
-    kind: WindowKind, part: list[Row], rows: list[Row], node: WidAggregate
+    kind: WindowKind, part: list[Row], rows: list[Row], node: WidAggregate, given: int
 ) -> Iterator[Extent]:
     """The windows of one partition that are not empty. `rows` are those of all partitions."""
     if isinstance(kind, SlidingTime):
@@ -70,7 +72,7 @@ def extents(
     elif isinstance(kind, SlideByTuple):
         yield from _slide_by_tuple(kind, part, node)
     elif isinstance(kind, SlidingRows):
-        yield from _sliding_rows(kind, part, node)
+        yield from _sliding_rows(kind, part, node, given)
     elif isinstance(kind, LandmarkTime):
         yield from _landmark(kind, part)
     else:
@@ -122,15 +124,27 @@ def _slide_by_tuple(kind: SlideByTuple, part: list[Row], node: WidAggregate) -> 
         yield time, time - kind.range + 1, time + 1, members
 
 
-def _sliding_rows(kind: SlidingRows, part: list[Row], node: WidAggregate) -> Iterator[Extent]:
+def _given(node: WidAggregate, scene: Scene) -> int:
+    """How many numbers were given in all, where rows were filtered after they got theirs."""
+    below = [under for under in walk(node.input) if isinstance(under, NumberRows)]
+    if not below or below[0] is node.input or below[0].partition:
+        return 0
+    return len(scene.rows(below[0]))
+
+
+def _sliding_rows(
+    kind: SlidingRows, part: list[Row], node: WidAggregate, given: int
+) -> Iterator[Extent]:
+    """A window is complete when all its numbers were given; its answer stands where the last of
+    the rows that it has was there. Everything so far answers where a slide brought something."""
     numbered = _position(kind, part, node)
-    for window in range(numbered[-1][0] // kind.slide):
+    for window in range(max(numbered[-1][0], given) // kind.slide):
         end = (window + 1) * kind.slide
-        complete = next(time for number, time, _ in numbered if number >= end)
         since = 1 if kind.range is None else end - kind.range + 1
-        members = [row for number, _, row in numbered if since <= number <= end]
-        if members:
-            yield window, complete, complete + 1, members
+        inside = [entry for entry in numbered if since <= entry[0] <= end]
+        if inside and (kind.range is not None or inside[-1][0] > end - kind.slide):
+            complete = inside[-1][1]
+            yield window, complete, complete + 1, [row for _, _, row in inside]
 
 
 def _users_kind(kind: WindowKind, part: list[Row], schema: pa.Schema) -> Iterator[Extent]:

@@ -1,13 +1,21 @@
-"""Averages: of values, and of values weighted by how long they lasted."""
+"""Averages: of values, and of values weighted by how long they lasted.
+
+Both keep exact sums, so that a value that is taken back leaves no trace, NaN and infinities
+included, and the order of rows does not matter.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from thalweg.aggregates.limbs import Limbs
 from thalweg.udm.decorators import aggregate
 from thalweg.udm.events import Event, Window
 from thalweg.udm.segments import segment_sums
@@ -15,47 +23,97 @@ from thalweg.udm.segments import segment_sums
 __all__ = ["Average", "TimeWeightedAverage"]
 
 
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """A sum of floats without rounding; NaN and infinities are counted beside it."""
+
+    total: Fraction = Fraction(0)
+    nan: int = 0
+    plus: int = 0
+    minus: int = 0
+
+    def add(self, value: float, times: int = 1) -> Exact:
+        """The sum and `times` the value."""
+        if math.isfinite(value):
+            return Exact(self.total + Fraction(value) * times, self.nan, self.plus, self.minus)
+        step = 1 if times > 0 else -1
+        return Exact(
+            self.total,
+            self.nan + step * math.isnan(value),
+            self.plus + step * (value == math.inf),
+            self.minus + step * (value == -math.inf),
+        )
+
+    def merge(self, other: Exact) -> Exact:
+        return Exact(
+            self.total + other.total,
+            self.nan + other.nan,
+            self.plus + other.plus,
+            self.minus + other.minus,
+        )
+
+    def rounded(self) -> float:
+        if self.nan or (self.plus and self.minus):
+            return math.nan
+        if self.plus or self.minus:
+            return math.inf if self.plus else -math.inf
+        try:
+            return float(self.total)
+        except OverflowError:
+            return math.inf if self.total > 0 else -math.inf
+
+
 @aggregate("std.average", inputs={"value": "double"}, output="double", nulls="skip", any_order=True)
 class Average:
     """The mean of a column. It is incremental, differential and mergeable, in plain Python and in
     columns."""
 
-    def empty(self) -> tuple[float, int]:
-        return 0.0, 0
+    def empty(self) -> tuple[Exact, int]:
+        return Exact(), 0
 
-    def add(self, state: tuple[float, int], values: Sequence[float]) -> tuple[float, int]:
-        return state[0] + sum(values), state[1] + len(values)
+    def add(self, state: tuple[Exact, int], values: Sequence[float]) -> tuple[Exact, int]:
+        return self._changed(state, values, 1)
 
-    def remove(self, state: tuple[float, int], values: Sequence[float]) -> tuple[float, int]:
-        return state[0] - sum(values), state[1] - len(values)
+    def remove(self, state: tuple[Exact, int], values: Sequence[float]) -> tuple[Exact, int]:
+        return self._changed(state, values, -1)
 
-    def merge(self, one: tuple[float, int], two: tuple[float, int]) -> tuple[float, int]:
-        return one[0] + two[0], one[1] + two[1]
+    def _changed(
+        self, state: tuple[Exact, int], values: Sequence[float], times: int
+    ) -> tuple[Exact, int]:
+        total, count = state
+        for value in values:
+            total = total.add(value, times)
+        return total, count + times * len(values)
 
-    def result(self, state: tuple[float, int]) -> float:
-        return state[0] / state[1]
+    def merge(self, one: tuple[Exact, int], two: tuple[Exact, int]) -> tuple[Exact, int]:
+        return one[0].merge(two[0]), one[1] + two[1]
+
+    def result(self, state: tuple[Exact, int]) -> float:
+        return state[0].rounded() / state[1]
 
     def partials(self, rows: pa.RecordBatch, offsets: npt.NDArray[np.int64]) -> pa.RecordBatch:
-        sums = segment_sums(rows.column("value").to_numpy(zero_copy_only=False), offsets)
-        return pa.RecordBatch.from_pydict({"total": sums, "count": np.diff(offsets)})
+        count = np.diff(offsets)
+        values = rows.column("value").to_numpy(zero_copy_only=False)
+        values = values[offsets[0] : offsets[-1]]
+        total = Limbs.of_floats(values, np.repeat(np.arange(len(count)), count), len(count))
+        return pa.RecordBatch.from_pydict({"total": total.to_lists(), "count": count})
 
     def merge_groups(
         self, states: pa.RecordBatch, offsets: npt.NDArray[np.int64]
     ) -> pa.RecordBatch:
-        return pa.RecordBatch.from_pydict(
-            {
-                name: segment_sums(states.column(name).to_numpy(), offsets)
-                for name in ("total", "count")
-            }
-        )
+        many = np.diff(offsets)
+        total = states.column("total").slice(int(offsets[0]), int(many.sum()))
+        merged = Limbs.of_lists(total, np.repeat(np.arange(len(many)), many), len(many))
+        count = segment_sums(states.column("count").to_numpy(), offsets)
+        return pa.RecordBatch.from_pydict({"total": merged.to_lists(), "count": count})
 
     def results(self, states: pa.RecordBatch) -> npt.NDArray[np.float64]:
+        every = np.arange(states.num_rows)
+        total = Limbs.of_lists(states.column("total"), every, len(every)).to_floats()
         with np.errstate(
-            invalid="ignore"
+            invalid="ignore", divide="ignore"
         ):  # a window without a value is null, whatever stands here
-            means: npt.NDArray[np.float64] = (
-                states.column("total").to_numpy() / states.column("count").to_numpy()
-            )
+            means: npt.NDArray[np.float64] = total / states.column("count").to_numpy()
         return means
 
 
@@ -75,14 +133,18 @@ class TimeWeightedAverage:
     window.
     """
 
-    def empty(self) -> float:
-        return 0.0
+    def empty(self) -> Exact:
+        return Exact()
 
-    def add(self, state: float, events: Sequence[Event]) -> float:
-        return state + sum(float(event.payload) * event.duration for event in events)
+    def add(self, state: Exact, events: Sequence[Event]) -> Exact:
+        for event in events:
+            state = state.add(float(event.payload), event.duration)
+        return state
 
-    def remove(self, state: float, events: Sequence[Event]) -> float:
-        return state - sum(float(event.payload) * event.duration for event in events)
+    def remove(self, state: Exact, events: Sequence[Event]) -> Exact:
+        for event in events:
+            state = state.add(float(event.payload), -event.duration)
+        return state
 
-    def result(self, state: float, window: Window) -> float:
-        return state / window.duration
+    def result(self, state: Exact, window: Window) -> float:
+        return state.rounded() / window.duration

@@ -1,0 +1,64 @@
+"""Spark's own engine as its best user would set it up: as many partitions as cores, the RocksDB
+store with changelog checkpointing (or the default store, where that is the faster one)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+__all__ = ["STORES", "Store", "durations", "peer_session"]
+
+Store = Literal["rocksdb", "default"]
+STORES: tuple[Store, ...] = ("rocksdb", "default")
+
+_PROVIDERS = {
+    "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    "default": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+}
+
+
+def peer_session(store: Store, memory: str = "6g") -> Any:
+    """A plain Spark session without anything of ours."""
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark.sql import SparkSession
+
+    cores = os.cpu_count() or 1
+    settings = {
+        "spark.driver.memory": memory,
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.stateStore.providerClass": _PROVIDERS[store],
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    }
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("peer")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def durations(begin: Callable[[str], Any], *, batches: int, budget_s: float) -> list[float]:
+    """Seconds of each micro-batch that had input, in order, of a query that `begin` starts with a
+    checkpoint; at most so many, and none that begins after the budget."""
+    checkpoint = tempfile.mkdtemp(prefix="thalweg-bench-")
+    started = time.monotonic()
+    query = begin(checkpoint)
+    try:
+        while query.isActive:
+            query.awaitTermination(1)
+            seen = [entry for entry in query.recentProgress if entry.numInputRows]
+            over = time.monotonic() - started > budget_s and len(seen) >= 2
+            if over or len(seen) >= batches:
+                break
+        reports = [entry for entry in query.recentProgress if entry.numInputRows]
+    finally:
+        query.stop()
+        shutil.rmtree(checkpoint, ignore_errors=True)
+    return [entry.batchDuration / 1000 for entry in reports[:batches]]

@@ -1,0 +1,26 @@
+"""Throughput of LMerge over ordered streams, by the number of inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from benchmarks.repro import Line, draw_series, point
+from benchmarks.repro.fig_lmerge_2 import INPUTS, MERGES
+from benchmarks.repro.merge_streams import SCHEMA, forms, make_merge, play
+
+TITLE = "Throughput of LMerge, ordered streams"
+
+
+def series(scale: float) -> Iterator[Line]:
+    for inputs in INPUTS:
+        streams = forms(
+            max(int(200_000 * scale), 2_000), inputs, live=int(10_000 * min(1, scale * 5))
+        )
+        for name in MERGES:
+            run = play(make_merge(name, SCHEMA, inputs), streams)
+            yield point("lmerge-3", name, inputs, "output", run.output_rate, "elements/s")
+
+
+def draw(lines: Iterable[Line], path: Path) -> None:
+    draw_series(lines, path, title=TITLE, x="inputs", log_y=True)

@@ -1,0 +1,142 @@
+"""What an aggregate is: partial results that can be put together.
+
+    of_rows       what each row contributes, in a fixed number of columns
+    merge         partial results of equal code become one; codes without any get the one of no rows
+    over_ranges   partial results of neighbouring rows become one, for many ranges at once
+    result        the value of each partial result
+
+An aggregate is a frozen value that knows neither windows nor queries. Whatever evaluates windows
+uses these methods alone, so that one class in one file is all there is to a new aggregate. The
+methods work on whole columns. Partial results must not depend on how rows were divided: `merge`
+is associative and commutative, bit by bit.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.rows import Bools, Codes
+from thalweg.model.time import Times
+
+__all__ = ["Aggregate", "Columns", "Values", "is_number"]
+
+Columns = list[pa.Array]
+"""Partial results: an array for each of an aggregate's `fields`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The rows that one call aggregates: their starts, what it is the aggregate `of`, what orders
+    it (`by`), and which rows pass its filter (None: all)."""
+
+    start: Times
+    of: pa.Array | None = None
+    by: pa.Array | None = None
+    passes: Bools | None = None
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def present(self, column: pa.Array | None) -> Bools:
+        """The rows that pass the filter and have a value."""
+        there = np.ones(len(self), np.bool_) if self.passes is None else self.passes
+        if column is None or not column.null_count:
+            return there
+        valid: Bools = column.is_valid().to_numpy(zero_copy_only=False)
+        return there & valid
+
+    def take(self, which: Codes) -> Values:
+        at = pa.array(which)
+        return Values(
+            self.start[which],
+            None if self.of is None else self.of.take(at),
+            None if self.by is None else self.by.take(at),
+            None if self.passes is None else self.passes[which],
+        )
+
+
+class Aggregate(ABC):
+    """One aggregate function, with its parameters if it has some."""
+
+    name: ClassVar[str]
+    bounded: ClassVar[bool] = True
+    """Whether partial results have a fixed size, however many rows there are."""
+    repeatable: ClassVar[bool] = True
+    """Whether the same rows always give the same value; what does not must be remembered to be
+    taken back."""
+    numeric: ClassVar[bool] = False
+    """Whether it needs numbers."""
+    of_nothing: ClassVar[int | None] = None
+    """The value where no row passes."""
+
+    @abstractmethod
+    def result_type(self, of: pa.DataType | None, by: pa.DataType | None) -> pa.DataType:
+        """The type of the result; refuses what cannot be aggregated."""
+
+    @abstractmethod
+    def fields(self, of: pa.DataType | None, by: pa.DataType | None) -> list[pa.Field]:
+        """The columns of a partial result."""
+
+    @abstractmethod
+    def of_rows(self, values: Values) -> Columns:
+        """What each row contributes."""
+
+    @abstractmethod
+    def merge(self, parts: Columns, code: Codes, size: int) -> Columns:
+        """Parts of equal code as one, for the codes 0 .. size - 1."""
+
+    @abstractmethod
+    def result(self, parts: Columns, kind: pa.DataType) -> pa.Array:
+        """The value of each part, of type `kind`."""
+
+    def is_linear(self, of: pa.DataType | None) -> bool:
+        """Whether partial results are whole numbers that add up: `merge` is addition, and a part
+        is taken away by subtracting it."""
+        return False
+
+    def over_ranges(self, parts: Columns, lo: Codes, hi: Codes) -> Columns:
+        """The parts of each range [lo, hi) as one."""
+        length = np.maximum(hi - lo, 0)
+        which = np.repeat(np.arange(len(lo)), length)
+        member = np.arange(len(which)) - np.repeat(np.cumsum(length) - length, length) + lo[which]
+        return self.merge([part.take(pa.array(member)) for part in parts], which, len(lo))
+
+    def of_members(
+        self, values: Values, member: Codes, cell: Codes, cells: int, kind: pa.DataType
+    ) -> pa.Array:
+        """The value of each cell; row `member[i]` belongs to `cell[i]`. A row may be in many."""
+        at = pa.array(member)
+        parts = [part.take(at) for part in self.of_rows(values)]
+        return self.result(self.merge(parts, cell, cells), kind)
+
+    def define(self, values: Sequence[object]) -> object:
+        """The value of the non-null `values` of one window, straight from the definition: what
+        tests compare with."""
+        raise NotImplementedError(f"{self.name}: the aggregate does not say what it means.")
+
+    @property
+    def parameters(self) -> tuple[object, ...]:
+        """What is shown after its arguments; with the class, what tells two aggregates apart."""
+        return ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self.parameters))})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.parameters == self.parameters
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.parameters))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Types that can be added up; truth values are 0 and 1."""
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    )

@@ -1,0 +1,302 @@
+"""An update queue: rows in, the newest row of each key out, in the order of a key schedule.
+
+Key table, pages and schedule in one: `enqueue` finds each row's key cell, `KeyQueue` says which
+rows are the newest of their key and where they belong, and the row store writes them there. Rows
+come in batches or alone; both lead to the same queue.
+
+Arrival times are given by the caller, on a clock that never goes back (a time before the last one
+counts as the last one). They have nothing to do with times in the data. Where a column of the data
+says when a row was made (`time`), an update that is older than what the queue has already seen of
+its key is not taken: it is counted as outdated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.errors import InputError, PlanError, SchemaChangeError, UnknownColumnError
+from thalweg.freshness._arrays import NEVER, Ints, Mask, enlarge
+from thalweg.freshness.key_queue import KeyQueue
+from thalweg.freshness.key_table import KeyTable
+from thalweg.freshness.pages import PagedMemory, PagePool
+from thalweg.freshness.row_store import RowStore
+from thalweg.freshness.schedules import Schedule, make_schedule
+
+__all__ = ["Admission", "QueueStatus", "Taken", "UpdateQueue"]
+
+PAGE_LOCATIONS = 256
+_CELL_BYTES = 120
+"""What a key takes besides its value, at most: counts, rate, hash and slots of the key table."""
+_READER_BYTES = 144
+"""What it takes for each reader: place in line, times, areas."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What became of the rows of one call."""
+
+    accepted: int
+    outdated: int
+    """Older than what was already seen of their key."""
+    refused: int
+    """No room: for their key, for their value, or for a text as long as theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Rows that left the queue; `cells` names their keys until they are delivered."""
+
+    rows: pa.RecordBatch
+    cells: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    """A queue at one moment, for one reader. Staleness in ticks of the clock of arrival."""
+
+    keys: int
+    waiting: int
+    arrived: int
+    taken: int
+    conflated: int
+    outdated: int
+    refused: int
+    staleness_now: float
+    """Mean over the keys."""
+    staleness_p99: float
+    """Of a hundred keys, the stalest but one."""
+    staleness_average: float
+    """Mean over keys and time."""
+    queue_staleness_average: float
+    longest_wait: int
+    bytes_used: int
+    bytes_allowed: int
+
+
+class UpdateQueue:
+    """
+    >>> schema = pa.schema({"symbol": pa.string(), "price": pa.float64()})
+    >>> queue = UpdateQueue(schema, key="symbol", schedule="in-place")
+    >>> rows = pa.record_batch({"symbol": ["IBM", "MSFT", "IBM"], "price": [24.0, 11.0, 25.0]})
+    >>> queue.enqueue(rows, now=1)
+    Admission(accepted=3, outdated=0, refused=0)
+    >>> served = queue.dequeue(1, now=2)
+    >>> served.rows.to_pylist()
+    [{'symbol': 'IBM', 'price': 25.0}]
+    >>> queue.deliver(served, now=3)
+    >>> queue.status(now=3).conflated
+    1
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        key: str | Sequence[str] = (),
+        *,
+        schedule: str | Schedule = "gain",
+        readers: Mapping[str, str | Schedule] | None = None,
+        time: str | None = None,
+        capacity: int = 256 * 2**20,
+        text_bytes: int = 64,
+    ) -> None:
+        names = (key,) if isinstance(key, str) else tuple(key)
+        for name in (*names, *(() if time is None else (time,))):
+            if name not in schema.names:
+                raise UnknownColumnError(name, schema.names, "update queue")
+        self.schema = schema
+        self.key = names
+        self._time = time
+        row_bytes = RowStore.row_bytes(schema, text_bytes) + 4  # the page's list of free offsets
+        named = readers or {"": schedule}
+        self._page_bytes = row_bytes * PAGE_LOCATIONS
+        self._cell_bytes = _CELL_BYTES + len(named) * _READER_BYTES + text_bytes
+        pages = capacity // ((row_bytes + self._cell_bytes) * PAGE_LOCATIONS)
+        if pages < 1:
+            least = (row_bytes + self._cell_bytes) * PAGE_LOCATIONS
+            raise PlanError(f"capacity: {capacity} bytes hold no page; {least} is the least.")
+        self._capacity = capacity
+        self._max_keys = pages * PAGE_LOCATIONS
+        self._table = KeyTable([schema.field(name) for name in names]) if names else None
+        self._store = RowStore(schema, pages * PAGE_LOCATIONS, text_bytes)
+        self.keys = KeyQueue(
+            PagedMemory(PagePool(pages, PAGE_LOCATIONS)),
+            {name: make_schedule(s) if isinstance(s, str) else s for name, s in named.items()},
+            max_keys=self._max_keys,
+        )
+        self._newest = np.empty(0, np.int64)
+        """Per cell, the largest time of the data that was seen."""
+        self._clock = NEVER
+        self._began = NEVER
+        self._outdated = self._unfit = 0
+
+    # ------------------------------------------------------------------------------------- rows in
+
+    def enqueue(
+        self, rows: pa.RecordBatch, *, now: int | None = None, arrived: Ints | None = None
+    ) -> Admission:
+        """Rows in order of arrival, all at `now` or each at its time in `arrived`."""
+        if rows.schema != self.schema:
+            raise SchemaChangeError(
+                f"update queue: rows have the columns {_show(rows.schema)}; it was made for "
+                f"{_show(self.schema)}."
+            )
+        times = self._arrival_times(len(rows), now, arrived)
+        if not len(rows):
+            return Admission(0, 0, 0)
+        fits = self._store.fits(rows)
+        cells = self._cells(rows)
+        kept = cells >= 0
+        if fits is not None:
+            kept &= fits
+        unfit = len(rows) - int(kept.sum())
+        self._unfit += unfit
+        outdated = 0
+        if self._time is not None:
+            current = self._check_time(rows, cells, kept)
+            outdated = int(kept.sum() - current.sum())
+            self._outdated += outdated
+            kept = current
+        if unfit or outdated:
+            at = np.flatnonzero(kept)
+            rows, cells, times = rows.take(pa.array(at)), cells[at], times[at]
+        batch = self.keys.arrive(cells, times)
+        refused = len(cells) - len(batch.cells)
+        last = batch.last
+        if refused:  # positions in the batch as it was given, not as it was accepted
+            last = np.flatnonzero(self.keys.location[cells] >= 0)[last]
+        self._store.write(self.keys.location[batch.distinct], rows.take(pa.array(last)))
+        return Admission(len(batch.cells), outdated, refused + unfit)
+
+    def _arrival_times(self, count: int, now: int | None, arrived: Ints | None) -> Ints:
+        if (now is None) == (arrived is None):
+            raise InputError("enqueue needs either now= or arrived=.")
+        times = np.full(count, now, np.int64) if arrived is None else arrived
+        if len(times) != count:
+            raise InputError(f"enqueue: {count} rows, but {len(times)} arrival times.")
+        if count:
+            times = np.maximum.accumulate(np.maximum(times, self._clock))
+            self._clock = int(times[-1])
+            if self._began == NEVER:
+                self._began = int(times[0])
+        return times
+
+    def _cells(self, rows: pa.RecordBatch) -> Ints:
+        if self._table is None:
+            self.keys.grow(1)
+            cells = np.zeros(len(rows), np.int64)
+        else:
+            columns = [rows.column(name) for name in self.key]
+            cells = self._table.cells(columns, self._max_keys)
+            self.keys.grow(self._table.size)
+        if len(self.keys.location) > len(self._newest):
+            self._newest = enlarge(self._newest, len(self.keys.location), NEVER)
+        return cells
+
+    def _check_time(self, rows: pa.RecordBatch, cells: Ints, kept: Mask) -> Mask:
+        """Which rows are not older than what came before them of their key."""
+        times = rows.column(self._time).cast(pa.int64()).to_numpy(zero_copy_only=False)
+        at = np.flatnonzero(kept)
+        if (np.diff(times) >= 0).all() and (times[at] >= self._newest[cells[at]]).all():
+            self._newest[cells[at]] = times[at]
+            return kept
+        order = at[np.argsort(cells[at], kind="stable")]
+        sorted_cells, sorted_times = cells[order], times[order]
+        fresh = np.diff(sorted_cells, prepend=-1) != 0
+        # A running maximum that starts anew with each cell: ranks of times, above all of the
+        # previous cell's.
+        rank = np.unique(sorted_times, return_inverse=True)[1] + 1
+        group = np.cumsum(fresh)
+        height = group * (len(rank) + 1)
+        highest = np.maximum.accumulate(height + rank) - height
+        current = kept.copy()
+        current[order] = (rank == highest) & (sorted_times >= self._newest[sorted_cells])
+        newest = order[current[order]]
+        self._newest[cells[newest]] = times[newest]
+        return current
+
+    # ------------------------------------------------------------------------------------ rows out
+
+    def dequeue(self, count: int, *, now: int, reader: str | None = None) -> Taken:
+        """Take up to `count` rows out, in the order of the schedule."""
+        cells, locations = self.keys.take(count, self._tick(now), reader)
+        return Taken(self._store.read(locations), cells)
+
+    def read(self, count: int, *, now: int, reader: str | None = None) -> pa.RecordBatch:
+        """The rows that `dequeue` would give, which stay."""
+        return self._store.read(self.keys.read(count, self._tick(now), reader)[1])
+
+    def deliver(self, taken: Taken, *, now: int, reader: str | None = None) -> None:
+        """What follows from these rows has reached the application."""
+        self.keys.deliver(taken.cells, self._tick(now), reader)
+
+    def discard(self, keys: pa.RecordBatch) -> None:
+        """The waiting rows of these keys leave without being served: somebody has them already.
+        Without an update key any row stands for the one that waits."""
+        if self._table is None:
+            cells = np.zeros(min(len(keys), 1, self.keys.size), np.int64)
+        else:
+            cells = self._table.cells([keys.column(name) for name in self.key], limit=0)
+        known = np.unique(cells[cells >= 0])
+        waiting = known[self.keys.location[known] >= 0]
+        self.keys.take_cells(waiting, self._clock)
+
+    def waiting_rows(self) -> tuple[pa.RecordBatch, Ints]:
+        """All rows that wait, in no order, and since when their keys wait for the first reader."""
+        cells = np.flatnonzero(self.keys.location[: self.keys.size] >= 0)
+        serving = next(iter(self.keys.readers.values()))
+        return self._store.read(self.keys.location[cells]), serving.schedule.since[cells]
+
+    def restart_measures(self) -> None:
+        """Averages of staleness begin anew."""
+        if self._clock != NEVER:
+            self._began = self._clock
+            self.keys.restart_measures(self._clock)
+
+    def smallest_waiting(self, column: str) -> int | None:
+        """The smallest value of an int64 column among the rows that wait."""
+        locations = self.keys.location[: self.keys.size]
+        held = self._store.integers(column)[locations[locations >= 0]]
+        return int(held.min()) if len(held) else None
+
+    def _tick(self, now: int) -> int:
+        self._clock = max(self._clock, now)
+        return self._clock
+
+    # ------------------------------------------------------------------------------------ measures
+
+    @property
+    def nbytes(self) -> int:
+        """Pages in use and key cells."""
+        return self.keys.memory.pages * self._page_bytes + self.keys.size * self._cell_bytes
+
+    def status(self, *, now: int, reader: str | None = None) -> QueueStatus:
+        now = max(self._clock, now)
+        keys = self.keys
+        known = max(keys.size, 1)
+        elapsed = max(now - self._began, 1) if self._began != NEVER else 1
+        stale = keys.application_staleness(now, reader)
+        serving = keys.readers[reader or next(iter(keys.readers))]
+        return QueueStatus(
+            keys=keys.size,
+            waiting=keys.waiting(reader),
+            arrived=int(keys.arrived.sum()),
+            taken=int(serving.taken.sum()),
+            conflated=int(keys.conflated(reader).sum()),
+            outdated=self._outdated,
+            refused=int(keys.refused.sum()) + self._unfit,
+            staleness_now=float(stale.mean()) if len(stale) else 0.0,
+            staleness_p99=float(np.percentile(stale, 99)) if len(stale) else 0.0,
+            staleness_average=float(keys.application_area(now, reader).sum()) / known / elapsed,
+            queue_staleness_average=float(keys.queue_area(now, reader).sum()) / known / elapsed,
+            longest_wait=serving.ledger.longest_wait,
+            bytes_used=self.nbytes,
+            bytes_allowed=self._capacity,
+        )
+
+
+def _show(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)

@@ -1,0 +1,134 @@
+"""Window buffers in blocks: rows of a key, in order of time, on pages.
+
+Pages are divided into blocks of equal size; a block holds consecutive rows of one buffer. A block
+knows its place (its location in the paged memory), its dequeue offset and its enqueue offset: rows
+between the two are held. A buffer is a linked list of blocks: rows are enqueued in its last block,
+dequeued from its first. A block is freed when its last row has left, and a buffer that is cleared
+frees all its blocks.
+
+A row location is `block * rows a block + offset`; who stores values stores them there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thalweg.freshness._arrays import Ints, enlarge
+from thalweg.freshness.pages import PagedMemory
+
+__all__ = ["BlockBuffers"]
+
+
+class BlockBuffers:
+    """
+    >>> from thalweg.freshness.pages import PagePool
+    >>> buffers = BlockBuffers(PagedMemory(PagePool(pages=2, locations=2)), block_rows=2)
+    >>> buffers.grow(1)
+    >>> [buffers.push(0) for _ in range(3)], buffers.memory.used
+    ([0, 1, 2], 2)
+    >>> buffers.pop(0), buffers.pop(0), buffers.memory.used, buffers.rows(0)
+    (0, 1, 1, array([2]))
+    """
+
+    def __init__(self, memory: PagedMemory, block_rows: int) -> None:
+        self.memory = memory
+        self.block_rows = block_rows
+        blocks = memory.pool.pages * memory.pool.locations
+        self._next = np.full(blocks, -1, np.int64)
+        self._dequeue = np.zeros(blocks, np.int64)
+        self._enqueue = np.zeros(blocks, np.int64)
+        self._first = np.empty(0, np.int64)
+        self._last = np.empty(0, np.int64)
+        self.count = np.empty(0, np.int64)
+        """Rows held, per buffer."""
+
+    def grow(self, buffers: int) -> None:
+        if buffers > len(self.count):
+            size = max(16, buffers, 2 * len(self.count))
+            self._first = enlarge(self._first, size, -1)
+            self._last = enlarge(self._last, size, -1)
+            self.count = enlarge(self.count, size, 0)
+
+    def push(self, buffer: int) -> int:
+        """A location for a new last row, -1 if no page is left."""
+        block = int(self._last[buffer])
+        if block < 0 or self._enqueue[block] == self.block_rows:
+            block = self._append_block(buffer)
+            if block < 0:
+                return -1
+        offset = int(self._enqueue[block])
+        self._enqueue[block] = offset + 1
+        self.count[buffer] += 1
+        return block * self.block_rows + offset
+
+    def pop(self, buffer: int) -> int:
+        """The location of the first row, which leaves; -1 if there is none."""
+        if not self.count[buffer]:
+            return -1
+        block = int(self._first[buffer])
+        offset = int(self._dequeue[block])
+        self._dequeue[block] = offset + 1
+        self.count[buffer] -= 1
+        if offset + 1 == self._enqueue[block]:
+            self._free_first(buffer)
+        return block * self.block_rows + offset
+
+    def first(self, buffer: int) -> int:
+        """The location of the first row, which stays; the buffer must not be empty."""
+        block = int(self._first[buffer])
+        return block * self.block_rows + int(self._dequeue[block])
+
+    def move(self, source: int, target: int) -> None:
+        """All rows of `source` become those of `target`, which must be empty."""
+        for array in (self._first, self._last, self.count):
+            array[target] = array[source]
+        self._first[source] = self._last[source] = -1
+        self.count[source] = 0
+
+    def drop(self, buffer: int, count: int) -> None:
+        """The first `count` rows leave."""
+        self.count[buffer] -= count
+        while count > 0:
+            block = int(self._first[buffer])
+            held = int(self._enqueue[block] - self._dequeue[block])
+            if held > count:
+                self._dequeue[block] += count
+                return
+            count -= held
+            self._free_first(buffer)
+
+    def clear(self, buffer: int) -> None:
+        self.drop(buffer, int(self.count[buffer]))
+
+    def rows(self, buffer: int) -> Ints:
+        """The locations of all rows, in order."""
+        parts: list[Ints] = []
+        block = int(self._first[buffer])
+        while block >= 0:
+            parts.append(
+                np.arange(self._dequeue[block], self._enqueue[block]) + block * self.block_rows
+            )
+            block = int(self._next[block])
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    def _append_block(self, buffer: int) -> int:
+        block = self.memory.add_one()
+        if block < 0:
+            return -1
+        self._dequeue[block] = self._enqueue[block] = 0
+        self._next[block] = -1
+        last = int(self._last[buffer])
+        if last < 0:
+            self._first[buffer] = block
+        else:
+            self._next[last] = block
+        self._last[buffer] = block
+        return block
+
+    def _free_first(self, buffer: int) -> None:
+        block = int(self._first[buffer])
+        following = int(self._next[block])
+        self._first[buffer] = following
+        if following < 0:
+            self._last[buffer] = -1
+        self.memory.remove_one(block)

@@ -1,0 +1,37 @@
+"""Dead letters: records that could not be read, each with its place and the reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+__all__ = ["LETTERS", "DeadLetters"]
+
+LETTERS = pa.schema(
+    [("where", pa.string()), ("line", pa.int64()), ("text", pa.string()), ("reason", pa.string())]
+)
+"""A dead letter: where it was found, the number of its line or row there, what it says, and why it
+cannot be read."""
+
+
+@dataclass(slots=True)
+class DeadLetters:
+    """Records that could not be read: how many, and each with the reason."""
+
+    count: int = 0
+    tables: list[pa.Table] = field(default_factory=list)
+
+    def note(self, where: str, letters: list[tuple[int, str, str]]) -> None:
+        """Letters as (line, text, reason)."""
+        if letters:
+            lines, texts, reasons = (list(column) for column in zip(*letters, strict=True))
+            self.count += len(letters)
+            self.tables.append(
+                pa.table([[where] * len(letters), lines, texts, reasons], schema=LETTERS)
+            )
+
+    def take(self) -> pa.Table:
+        """All letters since the last call."""
+        tables, self.tables = self.tables, []
+        return pa.concat_tables([LETTERS.empty_table(), *tables])

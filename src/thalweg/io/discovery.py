@@ -1,0 +1,185 @@
+"""What is in a place before anything runs: the format of its files, their columns, and which column
+is the time. Shared by `from_files` and the command line; every cause has its own sentence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+import pyarrow as pa
+
+from thalweg.errors import InputError, TypeMismatchError, UnknownColumnError
+from thalweg.io.files import FileForm, file_schema, read_file
+from thalweg.io.formats import (
+    END_MARKS,
+    format_of,
+    format_of_bytes,
+    require_format,
+    suffix_format,
+)
+from thalweg.io.listing import FilePlace, Found
+from thalweg.io.partitions import Partitions, find_partitions
+from thalweg.io.text import NULLS, parse_times
+
+__all__ = ["Discovered", "discover", "place_name", "require_time"]
+
+
+@dataclass(frozen=True)
+class Discovered:
+    """The files of a place that are whole, how they are read, and the columns that rows have, those
+    of folders included."""
+
+    place: FilePlace
+    form: FileForm
+    schema: pa.Schema
+    files: tuple[Found, ...]
+
+    def read(self, columns: Sequence[str] | None = None) -> list[pa.Table]:
+        """All rows of the files there are, oldest name first."""
+        return [
+            piece
+            for found in sorted(self.files)
+            for piece in read_file(self.place, found.name, self.form, columns)
+        ]
+
+
+def discover(
+    text: str,
+    *,
+    format: str | None = None,  # noqa: A002 - the word that Spark's users know
+    columns: pa.Schema | None = None,
+    times: Sequence[str | None] = (),
+    nulls: Sequence[str] = NULLS,
+) -> Discovered:
+    """Look at a file, a folder or a glob. `times` are the columns that will be read as times: text
+    becomes timestamps there. Without `columns` those of the first file are taken."""
+    place = FilePlace(text)
+    listed = sorted(place.listing())
+    if format is not None:
+        require_format(format, text)
+    chosen = format or _format(text, place, listed)
+    fitting = [f for f in listed if suffix_format(place.shown(f.name)) in (None, chosen)]
+    partitions = find_partitions(found.name for found in fitting)
+    form = FileForm(chosen, columns, tuple(nulls), partitions)
+    whole = tuple(found for found in fitting if found.size and _is_whole(place, found, chosen))
+    if columns is None:
+        if not whole:
+            raise InputError(
+                f"{_nothing(text, place, chosen, listed, fitting)} Give columns= to start without."
+            )
+        columns, partitions = _columns(place, whole[0], form, partitions, times)
+        form = FileForm(
+            chosen, columns if chosen in ("csv", "json") else None, tuple(nulls), partitions
+        )
+    return Discovered(place, form, columns, whole)
+
+
+def _format(text: str, place: FilePlace, listed: list[Found]) -> str:
+    found = format_of([place.shown(file.name) for file in listed], text)
+    if found is not None or not listed:
+        return found or "parquet"
+    with place.files.open_input_stream(place.path_of(listed[0].name), compression=None) as stream:
+        found = format_of_bytes(stream.read(64))
+    if found is None:
+        raise InputError(
+            f"{text}: neither the name nor the first bytes of {place.shown(listed[0].name)} tell its format; say format=."
+        )
+    return found
+
+
+def _nothing(
+    text: str, place: FilePlace, format_: str, listed: list[Found], fitting: list[Found]
+) -> str:
+    """Why there is no file to read."""
+    if fitting:
+        shown = place.shown(fitting[0].name)
+        why = "it is empty" if not fitting[0].size else "its end is missing, so it is half-written"
+        return f"{text}: no {format_} file there is whole; {shown}: {why}."
+    if listed:
+        kinds = Counter(suffix_format(found.name) or "unknown" for found in listed)
+        there = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+        return f"{text}: there is no {format_} file; what is there: {there}."
+    return f"{text}: there are no files (names that begin with _ or . and temporary ones do not count)."
+
+
+def _is_whole(place: FilePlace, found: Found, format_: str) -> bool:
+    mark = END_MARKS.get(format_)
+    if mark is None:
+        return True
+    with place.files.open_input_file(place.path_of(found.name)) as file:
+        file.seek(max(0, found.size - len(mark)))
+        return bool(file.read(len(mark)) == mark)
+
+
+def _columns(
+    place: FilePlace,
+    found: Found,
+    form: FileForm,
+    partitions: Partitions,
+    times: Sequence[str | None],
+) -> tuple[pa.Schema, Partitions]:
+    """The columns of a file and of its folders; what the file has counts more."""
+    schema = file_schema(place, found.name, form)
+    shown = place.shown(found.name)
+    twice = [name for name, count in Counter(schema.names).items() if count > 1]
+    if twice:
+        raise InputError(f"the file {shown} has the column {twice[0]!r} more than once.")
+    if form.format in ("csv", "json"):
+        schema = pa.schema([_as_read(place, found, form, entry, times) for entry in schema])
+    kept = pa.schema([entry for entry in partitions.schema if entry.name not in schema.names])
+    return pa.schema([*schema.remove_metadata(), *kept]), Partitions(kept)
+
+
+def _as_read(
+    place: FilePlace, found: Found, form: FileForm, entry: pa.Field, times: Sequence[str | None]
+) -> pa.Field:
+    """A column of text with a type that later files fit too: times in microseconds, and nothing
+    but nulls is text."""
+    kind = entry.type
+    if pa.types.is_timestamp(kind):
+        kind = pa.timestamp("us", kind.tz)
+    elif pa.types.is_null(kind):
+        kind = pa.string()
+    elif pa.types.is_string(kind) and entry.name in times:
+        texts = pa.concat_tables(read_file(place, found.name, form, [entry.name])).column(0)
+        try:
+            parse_times(texts, pa.timestamp("us", "UTC"))
+        except pa.ArrowException:
+            return entry
+        kind = pa.timestamp("us", "UTC")
+    return pa.field(entry.name, kind)
+
+
+def require_time(schema: pa.Schema, name: str | None, what: str) -> None:
+    """Refuse a column that is not there, or is no time."""
+    if name is None:
+        return
+    if name not in schema.names:
+        raise UnknownColumnError(name, schema.names, what)
+    kind = schema.field(name).type
+    tests = (
+        pa.types.is_timestamp,
+        pa.types.is_date,
+        pa.types.is_integer,
+        pa.types.is_floating,
+    )
+    if not any(test(kind) for test in tests):
+        raise TypeMismatchError(
+            f"{what}: the column {name!r} is {kind}, which is no time; a time is a timestamp, a date, ISO 8601 text or whole ticks."
+        )
+
+
+def place_name(text: str) -> str:
+    """What a source is called that is read from a place.
+
+    >>> place_name("data/packets/"), place_name("data/a.csv.gz"), place_name("data/eu/*.csv")
+    ('packets', 'a', 'eu')
+    """
+    parts = [part for part in PurePosixPath(text).parts if not any(c in part for c in "*?[")]
+    name = parts[-1] if parts else "files"
+    while suffix_format(name) is not None:
+        name = PurePosixPath(name).stem
+    return name

@@ -1,0 +1,166 @@
+"""A log of elements with their promises: one Arrow file a batch, in order of batch numbers.
+
+A file holds the elements of one batch in the exchange form, and in its metadata all promises after
+them, the number of the batch, the run that wrote it and a digest of the elements. It is written
+under another name and renamed, so a reader sees all of it or nothing. A batch that is there is not
+written again: somebody may have read it. A writer that has to make it again (after it was killed)
+must make the same; another digest is refused, and so are a gap in the numbers and a file of another
+run.
+
+>>> import tempfile
+>>> from thalweg.model.batch import batch_of, elements_of
+>>> from thalweg.model.elements import Cti, Insert
+>>> schema = pa.schema([("v", pa.int64())])
+>>> with tempfile.TemporaryDirectory() as folder:
+...     log = ElementLog(Path(folder), run="r1")
+...     log.append(batch_of([Insert({"v": 1}, 0, 5)], schema, Cti(3)))
+...     [batch] = ElementLogReader(Path(folder)).read()
+...     print(*elements_of([batch]), sep=chr(10))
+Insert(payload={'v': 1}, start=0, end=5)
+Cti(time=3, scope=None)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.ipc
+
+from thalweg.errors import StateError
+from thalweg.model.batch import Batch, one_batch
+from thalweg.model.digests import digest_rows
+from thalweg.model.progress import progress_of_text, progress_text
+
+__all__ = ["ElementLog", "ElementLogReader", "written_whole"]
+
+_SUFFIX = ".arrow"
+
+
+def _path(folder: Path, number: int) -> Path:
+    return folder / f"{number:012d}{_SUFFIX}"
+
+
+def _digest(table: pa.Table, progress: str) -> str:
+    """Of what the batch says, however Arrow has laid it out."""
+    rows = one_batch(table, "a log of elements")
+    digests = digest_rows(rows.columns, rows.num_rows)
+    said = digests.high.tobytes() + digests.low.tobytes() + progress.encode()
+    return hashlib.sha256(said).hexdigest()
+
+
+def written_whole(path: Path, data: bytes) -> None:
+    """Write a file under another name, then rename it: it is there whole or not at all."""
+    draft = path.with_name(f"_{path.name}.{os.getpid()}")
+    with draft.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+class ElementLog:
+    """The writer of a log. It goes on after the last batch that is there."""
+
+    def __init__(self, folder: Path, run: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder, self.run = folder, run
+        numbers = sorted(int(path.stem) for path in folder.glob(f"[0-9]*{_SUFFIX}"))
+        if numbers != list(range(len(numbers))):
+            raise StateError(f"{folder}: batch {_first_gap(numbers)} is missing from the log.")
+        self.next = len(numbers)
+        if numbers:
+            _open(folder, numbers[-1], run)
+
+    def append(self, batch: Batch) -> None:
+        """The next batch."""
+        self.write(self.next, batch)
+
+    def write(self, number: int, batch: Batch) -> None:
+        """A batch by its number; one that is there must be the same."""
+        progress = progress_text(batch.progress)
+        table = batch.to_table()
+        digest = _digest(table, progress)
+        if number < self.next:
+            _, there = _open(self.folder, number, self.run)
+            if there["digest"] != digest:
+                raise StateError(
+                    f"{_path(self.folder, number)}: batch {number} was made again and differs. "
+                    "What wrote the log must be a function of its logged input."
+                )
+            return
+        if number > self.next:
+            raise StateError(f"{self.folder}: batch {self.next} must come before batch {number}.")
+        metadata = {"batch": str(number), "run": self.run, "digest": digest, "progress": progress}
+        sink = pa.BufferOutputStream()
+        marked = table.replace_schema_metadata(metadata)
+        with pa.ipc.new_file(sink, marked.schema) as writer:
+            writer.write_table(marked)
+        written_whole(_path(self.folder, number), sink.getvalue().to_pybytes())
+        self.next += 1
+
+
+class ElementLogReader:
+    """Reads a log from a position on; `position` is the number of the next batch."""
+
+    def __init__(self, folder: Path, position: int = 0, run: str | None = None) -> None:
+        self.folder, self.position, self.run = folder, position, run
+
+    def available(self) -> int:
+        """Batches from the position on that are there now, without a gap."""
+        numbers = sorted(
+            number
+            for number in (int(path.stem) for path in self.folder.glob(f"[0-9]*{_SUFFIX}"))
+            if number >= self.position
+        )
+        if numbers != list(range(self.position, self.position + len(numbers))):
+            missing = self.position + _first_gap([n - self.position for n in numbers])
+            raise StateError(f"{self.folder}: batch {missing} is missing from the log.")
+        return len(numbers)
+
+    def read(self, most: int | None = None) -> Iterator[Batch]:
+        """The next batches, as far as there are any."""
+        count = self.available() if most is None else min(most, self.available())
+        for _ in range(count):
+            yield self.take()
+
+    def take(self) -> Batch:
+        """The batch at the position."""
+        table, metadata = _open(self.folder, self.position, self.run)
+        progress = metadata["progress"]
+        if _digest(table, progress) != metadata["digest"]:
+            raise StateError(f"{_path(self.folder, self.position)}: its digest is wrong.")
+        self.run = metadata["run"]
+        self.position += 1
+        where = str(_path(self.folder, self.position - 1))
+        return Batch.from_table(
+            table.replace_schema_metadata(None), progress_of_text(progress), where=where
+        )
+
+
+def _open(folder: Path, number: int, run: str | None) -> tuple[pa.Table, dict[str, str]]:
+    path = _path(folder, number)
+    try:
+        with pa.ipc.open_file(path) as reader:
+            table = reader.read_all()
+    except (OSError, pa.ArrowInvalid) as reason:
+        raise StateError(f"{path}: this file of a log cannot be read: {reason}.") from reason
+    raw = table.schema.metadata or {}
+    metadata = {name.decode(): value.decode() for name, value in raw.items()}
+    if not {"batch", "run", "digest", "progress"} <= metadata.keys():
+        raise StateError(f"{path}: this is no file of a log of elements.")
+    if metadata["batch"] != str(number):
+        raise StateError(f"{path}: it says that it is batch {metadata['batch']}.")
+    if run is not None and metadata["run"] != run:
+        raise StateError(
+            f"{path}: it is of the run {metadata['run']!r}; the log before it is of {run!r}. "
+            "A new run writes a log of its own."
+        )
+    return table, metadata
+
+
+def _first_gap(numbers: list[int]) -> int:
+    return next((at for at, number in enumerate(numbers) if at != number), len(numbers))

@@ -1,0 +1,242 @@
+"""The log of the files of a source: which were found, in which order, each as large as it was then.
+
+Files are numbered in the order in which they are found (oldest first, then by name). The log lies in
+the checkpoint, so that a restart reads the same bytes again. It grows by a line for each look that
+found something; a line carries a digest of all lines before it, and now and then the lines are
+put together into one. A last line that was cut off by a crash does not count: what it names was not
+handed out.
+
+A file is read when it is whole. Parquet and Arrow files have a mark at their end. Text has none: it
+is whole when it has not changed for a while (`settle`). What is not whole yet, and what is no input
+(a link, another format), is kept in `passed` with the reason; so is a file that changed after it was
+read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from thalweg.errors import StateError
+from thalweg.io.formats import END_MARKS, suffix_format
+from thalweg.io.listing import FilePlace, Found
+from thalweg.io.locks import lock_file
+
+__all__ = ["FileLog", "passed_files"]
+
+_WRITING = "it is still being written"
+_COMPACTED_LINES = 1_000
+_SHOWN = 20
+"""Files that are named when some are passed over; the others are counted."""
+
+
+@dataclass
+class FileLog:
+    place: FilePlace
+    format: str
+    log: Path
+    settle_us: int = 1_000_000
+    clock_ns: Callable[[], int] = time.time_ns
+    patience_s: float = 10.0
+    files: list[Found] = field(default_factory=list)
+    passed: dict[str, str] = field(default_factory=dict)
+    """Files that are there but are not read, with the reason."""
+
+    def __post_init__(self) -> None:
+        self._digest = ""
+        self._lines = 0
+        self._end = 0
+        self._told: dict[str, str] | None = None
+        self._seen: dict[str, tuple[int, int, int]] = {}
+        self._read_log()
+        self._sizes = {found.name: found.size for found in self.files}
+
+    # ----------------------------------------------------------------------------------------------
+    # looking
+
+    def look(self, limit: int | None = None, *, since: int = 0) -> int:
+        """Look for new files and note them; how many are known, at most `limit` more than
+        `since`."""
+        fresh = [self._with_tail(found) for found in self._candidates() if self._is_ready(found)]
+        if fresh:
+            fresh.sort(key=lambda found: (found.changed_ns, found.name))
+            self._note(fresh)
+        self._tell()
+        return len(self.files) if limit is None else min(len(self.files), since + limit)
+
+    def look_at_all(self) -> int:
+        """Look until no file is still being written, or patience is at an end."""
+        last = time.monotonic() + self.patience_s
+        known = self.look()
+        while _WRITING in self.passed.values() and time.monotonic() < last:
+            time.sleep(0.02)
+            known = self.look()
+        return known
+
+    def _with_tail(self, found: Found) -> Found:
+        """Text may be appended to, or repaired; its last bytes tell which."""
+        if self.format in END_MARKS:
+            return found
+        return found._replace(tail=self.place.tail_of(found.name, found.size))
+
+    def _candidates(self) -> Iterator[Found]:
+        """The files that are not in the log."""
+        if self.place.is_unchanged():
+            yield from self._again()
+            return
+        self.place.passed.clear()
+        self.passed.clear()
+        waiting: set[str] = set()
+        for found in self.place.listing():
+            size = self._sizes.get(found.name)
+            if size is None:
+                waiting.add(found.name)
+                yield found
+            elif size != found.size:
+                self.passed[found.name] = (
+                    f"it was {size:,} bytes when it was read and is {found.size:,} now; what was "
+                    "added is not read. Write under another name and rename"
+                )
+        for name in [name for name in self._seen if name not in waiting]:
+            del self._seen[name]
+
+    def _again(self) -> Iterator[Found]:
+        """The files that were not whole the last time."""
+        for name in list(self._seen):
+            info = self.place.files.get_file_info(self.place.path_of(name))
+            if info.type == pa.fs.FileType.File:
+                yield Found(name, info.size, info.mtime_ns or 0)
+
+    def _is_ready(self, found: Found) -> bool:
+        reason = self._reason(found)
+        if reason is None:
+            self.passed.pop(found.name, None)
+            self._seen.pop(found.name, None)
+            return True
+        self.passed[found.name] = reason
+        return False
+
+    def _reason(self, found: Found) -> str | None:
+        """Why a file is not read now; None: it is."""
+        suffix = suffix_format(found.name)
+        if suffix is not None and suffix != self.format and self.format != "elements":
+            return f"its name says {suffix}, the source reads {self.format}"
+        if self.place.is_link(found.name):
+            return "links are not followed"
+        known = self._seen.get(found.name)
+        now = self.clock_ns()
+        if known is None or known[:2] != (found.size, found.changed_ns):
+            known = self._seen[found.name] = (found.size, found.changed_ns, now)
+        if not found.size:
+            return "it is empty"
+        mark = END_MARKS.get(self.format)
+        if mark is not None:
+            return None if self._ends_with(found, mark) else "its end is missing"
+        settle = self.settle_us * 1_000
+        if now - found.changed_ns >= settle or now - known[2] >= settle:
+            return None
+        return _WRITING
+
+    def _ends_with(self, found: Found, mark: bytes) -> bool:
+        try:
+            with self.place.files.open_input_file(self.place.path_of(found.name)) as file:
+                file.seek(max(0, found.size - len(mark)))
+                return bool(file.read(len(mark)) == mark)
+        except OSError:
+            return False
+
+    # ----------------------------------------------------------------------------------------------
+    # the log
+
+    def _note(self, found: list[Found]) -> None:
+        if not lock_file(self.log.with_suffix(".lock"), patience_s=self.patience_s):
+            raise StateError(
+                f"{self.log.name}: another query is running with this checkpoint. Stop it, or give this one a checkpoint of its own."
+            )
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        line, self._digest = _line(found, self._digest)
+        with self.log.open("r+b" if self.log.exists() else "wb") as file:
+            file.seek(self._end)
+            file.truncate()  # what a crash left of a line
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+        self._end += len(line)
+        self._lines += 1
+        self.files += found
+        self._sizes.update((entry.name, entry.size) for entry in found)
+        if self._lines > max(_COMPACTED_LINES, len(self.files) // 10):
+            self._compact()
+
+    def _compact(self) -> None:
+        line, self._digest = _line(self.files, "")
+        temporary = self.log.with_suffix(".tmp")
+        with temporary.open("wb") as file:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self.log)
+        self._end, self._lines = len(line), 1
+
+    def _read_log(self) -> None:
+        if not self.log.exists():
+            return
+        *lines, _ = self.log.read_bytes().split(b"\n")
+        for number, line in enumerate(lines):
+            entries = _entries(line, self._digest)
+            if entries is None:
+                raise StateError(
+                    f"{self.log.name}, line {number}: the log of files was changed or is damaged; restore the checkpoint."
+                )
+            found, self._digest = entries
+            self.files += found
+            self._end += len(line) + 1
+        self._lines = len(lines)
+
+    def _tell(self) -> None:
+        """Leave what is passed over beside the log, for whoever asks how the query is doing."""
+        passed = {**self.place.passed, **self.passed}
+        if passed == self._told or (self._told is None and not passed):
+            return
+        self._told = passed
+        file = self.log.with_suffix(".passed")
+        named = {self.place.shown(name): reason for name, reason in sorted(passed.items())[:_SHOWN]}
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        temporary = file.with_suffix(".passed.tmp")
+        temporary.write_text(json.dumps({"count": len(passed), "files": named}), encoding="utf-8")
+        temporary.replace(file)
+
+
+def passed_files(log: Path) -> tuple[int, dict[str, str]]:
+    """How many files of a source are passed over, and some of them with the reason."""
+    try:
+        told: dict[str, Any] = json.loads(log.with_suffix(".passed").read_text(encoding="utf-8"))
+        return int(told["count"]), {str(name): str(why) for name, why in told["files"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return 0, {}
+
+
+def _line(found: Iterable[Found], before: str) -> tuple[bytes, str]:
+    text = json.dumps([list(entry) for entry in found])
+    digest = _chain(before, text)
+    return f"{digest} {text}\n".encode(), digest
+
+
+def _entries(line: bytes, before: str) -> tuple[list[Found], str] | None:
+    """What a line says, and its digest; None if it does not follow the one before."""
+    digest, _, text = line.decode(errors="replace").partition(" ")
+    if digest != _chain(before, text):
+        return None
+    return [Found(*entry) for entry in json.loads(text)], digest
+
+
+def _chain(before: str, text: str) -> str:
+    return hashlib.sha256(f"{before}\n{text}".encode()).hexdigest()[:16]

@@ -1,0 +1,7 @@
+"""Merging streams while they run: inputs that join and leave, logs, replicas, switching queries."""
+
+from thalweg.merging.cutover import Cutover
+from thalweg.merging.logged import LoggedMerge
+from thalweg.merging.merger import InputStatus, Merger, MergeStatus
+
+__all__ = ["Cutover", "InputStatus", "LoggedMerge", "MergeStatus", "Merger"]

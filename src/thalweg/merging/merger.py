@@ -1,0 +1,190 @@
+"""A merge with any number of inputs, which join and leave while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from thalweg.errors import PlanError, did_you_mean
+from thalweg.io.events import Feed, batches_from
+from thalweg.model.batch import Batch
+from thalweg.model.rows import Rows
+from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.operators.base import Slices, StateSize
+from thalweg.operators.merging.kernel import MergeKernel
+from thalweg.operators.merging.level import Alarm, MergeInput
+from thalweg.plan.merging import Broken, Level, MergePolicy
+
+__all__ = ["InputStatus", "MergeStatus", "Merger"]
+
+
+@dataclass(frozen=True, slots=True)
+class InputStatus:
+    """How one input is doing."""
+
+    name: str
+    cti: int
+    behind: int
+    """How far its CTI is behind that of the output, in ticks; below zero: ahead of it."""
+    joined: bool
+    since: int
+    elements: int
+    adjusts: int
+    ignored: int
+    """Elements that said nothing new: about rows that the output had settled before."""
+    led: int
+    """How often its promise became that of the output."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeStatus:
+    """How a merge is doing."""
+
+    level: str
+    policy: MergePolicy
+    cti: int
+    leader: str | None
+    inputs: Mapping[str, InputStatus]
+    inserts: int
+    adjusts: int
+    removals: int
+    chattiness: Mapping[str, int]
+    """Adjusts and removals by what caused them: a promise that had to be made, the policy, or
+    another input that leads."""
+    state: StateSize
+    alarms: tuple[Alarm, ...]
+    alarm_count: int
+
+
+class Merger:
+    """Physically independent merging of streams that mean the same.
+
+    >>> import thalweg as tw
+    >>> merger = Merger(pa.schema([("user", pa.string())]))
+    >>> for name in ("one", "two"):
+    ...     merger.attach(name)
+    >>> A = {"user": "A"}
+    >>> out = merger.push("one", tw.insert(A, 6, 7))
+    >>> out += merger.push("two", [tw.insert(A, 6, 12), tw.cti(20)])
+    >>> print(*tw.elements_of(out), sep="\\n")
+    Insert(payload={'user': 'A'}, start=6, end=7)
+    Adjust(payload={'user': 'A'}, start=6, end=7, new_end=12)
+    Cti(time=20, scope=None)
+    >>> merger.detach("two")
+    []
+    >>> merger.status().inputs["one"].elements
+    1
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        *,
+        level: Level = "R3",
+        policy: MergePolicy | None = None,
+        groups: tuple[str, ...] = (),
+        tolerance: float = 0.0,
+        broken: Broken = "cut",
+    ) -> None:
+        self._kernel = MergeKernel(
+            schema,
+            level=level,
+            policy=policy,
+            groups=groups,
+            tolerance=tolerance,
+            broken=broken,
+        )
+        self._promised = MIN_TIME
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._kernel.schema
+
+    @property
+    def cti(self) -> int:
+        """The output's CTI: rows that end before it are of no interest any more."""
+        return self._kernel.settled
+
+    def attach(self, name: str, since: int | None = None, *, insert_only: bool = False) -> None:
+        """A new input. `since` is a time from which on it is right: it has every row that ends then
+        or later; without one it is right from the beginning. It leads at the earliest when the
+        output has promised `since`."""
+        self._kernel.attach(name, MIN_TIME if since is None else since, insert_only=insert_only)
+
+    def push(self, name: str, feed: Feed) -> list[Batch]:
+        """Take what one input says; what came out. A batch that is wrong is refused whole."""
+        self._member(name)
+        out = []
+        for batch in batches_from(feed, self.schema, name):
+            if name in self._kernel.inputs:  # it may have left because it broke its level
+                out += self._news(self._kernel.push(name, batch))
+        return out
+
+    def detach(self, name: str) -> list[Batch]:
+        """An input leaves, or has failed; what came out. The others go on."""
+        self._member(name)
+        return self._news(self._kernel.detach(name))
+
+    def _member(self, name: str) -> MergeInput:
+        member = self._kernel.inputs.get(name)
+        if member is None:
+            known = list(self._kernel.inputs)
+            raise PlanError(
+                f"merge: there is no input {name!r}{did_you_mean(name, known)} "
+                f"There are: {', '.join(known) or 'none'}."
+            )
+        return member
+
+    def _news(self, out: Batch) -> list[Batch]:
+        if not len(out) and out.progress.cti <= self._promised:
+            return []
+        self._promised = max(self._promised, out.progress.cti)
+        return [out]
+
+    def status(self) -> MergeStatus:
+        kernel = self._kernel
+        inputs = {
+            name: InputStatus(
+                name,
+                member.cti,
+                _difference(kernel.settled, member.cti),
+                member.joined,
+                member.since,
+                member.elements,
+                member.adjusts,
+                member.ignored,
+                member.led,
+            )
+            for name, member in kernel.inputs.items()
+        }
+        return MergeStatus(
+            kernel.level.name,
+            kernel.policy,
+            kernel.settled,
+            None if kernel.leader is None else kernel.leader.name,
+            inputs,
+            kernel.inserts_out,
+            kernel.adjusts_out,
+            kernel.removals_out,
+            dict(kernel.caused),
+            kernel.state_size(),
+            tuple(kernel.alarms),
+            kernel.alarm_count,
+        )
+
+    def snapshot(self) -> Slices:
+        """All state, between two pushes."""
+        return self._kernel.snapshot()
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        """Back to a snapshot of a merger that was made in the same way."""
+        self._kernel.restore(slices)
+        self._promised = self._kernel.settled
+
+
+def _difference(output: int, member: int) -> int:
+    if INFINITY in (output, member):
+        return 0 if output == member else INFINITY if output == INFINITY else -INFINITY
+    return output - member

@@ -1,0 +1,91 @@
+"""The rows that open windows need, by group and time: a batch costs what it touches.
+
+Rows lie in an arrangement (see `state.arrangement`), under the number of their group. A change asks
+for the rows of the groups it touches that reach into the windows it touches; a release for the rows
+of all groups in the windows that answer; a CTI drops slots of rows that have ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.delta import Delta
+from thalweg.model.rows import Codes, Rows
+from thalweg.operators.base import Slices, StateSize
+from thalweg.state import Arrangement, KeyIndex
+
+__all__ = ["WindowRows"]
+
+_NAME = "rows"
+
+
+class WindowRows:
+    """
+    >>> held = WindowRows(pa.schema([("k", pa.string())]), ("k",), "example")
+    >>> rows = pa.RecordBatch.from_pydict({"k": ["a", "b", "a"]})
+    >>> group = held.apply(Delta(rows, np.array([0, 0, 5]), np.array([4, 9, 9]), np.ones(3, np.int64)))
+    >>> found, of = held.between(4, 6)
+    >>> found.payload.column("k").to_pylist(), of.tolist()
+    (['b', 'a'], [1, 0])
+    """
+
+    def __init__(self, schema: pa.Schema, keys: tuple[str, ...], what: str) -> None:
+        self._keys = keys
+        self._index = KeyIndex([schema.field(name) for name in keys])
+        self._held = Arrangement(schema, self._groups, what=what)
+
+    def _groups(self, rows: Rows) -> Codes:
+        return self._index.numbers([rows.column(name) for name in self._keys], rows.num_rows)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._held.schema
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def apply(self, delta: Delta) -> Codes:
+        """Add rows and take rows away; the group of each."""
+        group = self._groups(delta.payload)
+        self._held.apply(delta, group)
+        return group
+
+    def groups_of(self, delta: Delta) -> Codes:
+        """The groups of some rows, each once."""
+        return np.unique(self._groups(delta.payload))
+
+    def of_groups(self, group: Codes, since: int, until: int) -> tuple[Delta, Codes]:
+        """The rows of some groups that end after `since` and start before `until`, and the group
+        of each."""
+        size = len(group)
+        hits = self._held.find(group, np.full(size, since), np.full(size, until))
+        return hits.delta(), group[hits.owner]
+
+    def between(self, since: int, until: int) -> tuple[Delta, Codes]:
+        """The rows of all groups that end after `since` and start before `until`, and the group of
+        each."""
+        hits = self._held.between(since, until)
+        return hits.delta(), hits.group
+
+    def purge(self, until: int) -> None:
+        """Forget rows that have ended by then."""
+        self._held.purge(until)
+        if self._index.is_untidy:
+            self._held.renumber(self._index.keep(self._held.groups()))
+
+    def clear(self) -> None:
+        self._held.clear()
+        self._index.clear()
+
+    def snapshot(self) -> Slices:
+        return self._held.snapshot(_NAME)
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        self._index.clear()
+        self._held.restore(_NAME, slices)
+
+    def size(self) -> StateSize:
+        return self._held.size() + StateSize(0, self._index.nbytes)

@@ -1,0 +1,161 @@
+"""LMerge in a plan: streams that mean the same become one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from thalweg.errors import PlanError, TypeMismatchError
+from thalweg.plan.expressions import Keys
+from thalweg.plan.merging import (
+    Broken,
+    InputFacts,
+    Level,
+    LevelChoice,
+    MergePolicy,
+    choose_level,
+)
+from thalweg.plan.nodes.base import Grid, Node, require_known
+from thalweg.plan.nodes.families import by_columns
+from thalweg.plan.nodes.groups import TopK, WindowAggregate
+from thalweg.plan.properties import StreamProperties
+from thalweg.windows import HoppingWindow
+
+__all__ = ["Merge"]
+
+
+@dataclass(frozen=True, eq=False)
+class Merge(Node):
+    """R' = R1 = ... = Rn: the inputs are physical forms of one table, and so is the result."""
+
+    streams: tuple[Node, ...]
+    policy: MergePolicy = MergePolicy()
+    level: Level | None = None
+    """None: the cheapest that fits."""
+    groups: tuple[str, ...] = ()
+    """Columns that, with the start, identify an answer; without any, what the plan knows."""
+    tolerance: float = 0.0
+    broken: Broken = "cut"
+
+    def __post_init__(self) -> None:
+        if not self.streams:
+            raise PlanError("merge: there must be at least one stream.")
+        first = self.streams[0].schema
+        for number, other in enumerate(self.streams[1:], 2):
+            if other.schema.names != first.names or other.schema.types != first.types:
+                raise TypeMismatchError(
+                    f"merge: stream {number} has other columns than the first one: "
+                    f"{other.schema.names} and {first.names}. Streams that are merged mean the same."
+                )
+        require_known(self.groups, first, "merge")
+        known = [stream.properties for stream in self.streams]
+        keys = {each.group_keys for each in known}
+        self._settle(
+            first,
+            StreamProperties(
+                insert_only=all(each.insert_only for each in known),
+                unique_start=all(each.unique_start for each in known) and len(keys) == 1,
+                payload_start_key=all(each.payload_start_key for each in known),
+                group_keys=known[0].group_keys if len(keys) == 1 else (),
+            ),
+        )
+
+    def choose(self, *, final: bool) -> LevelChoice:
+        """The level at which it runs, for a query that asks for final answers or not."""
+        found = choose_level([_facts(stream, final=final) for stream in self.streams])
+        if self.level is None:
+            if self.groups and found.level in ("R3", "R4"):
+                return LevelChoice("R3", self.groups, reason="groups= says so")
+            return found
+        groups = self.groups or (found.groups if self.level == "R3" else ())
+        return LevelChoice(self.level, groups, found.sort, "level= says so")
+
+    @property
+    def row_by_row(self) -> bool:
+        return False
+
+    @property
+    def before_exchange(self) -> bool:
+        return False
+
+    @property
+    def reads_start(self) -> bool:
+        return True
+
+    @cached_property
+    def endless_by(self) -> Node | None:
+        return self.streams[0].endless_by
+
+    @cached_property
+    def never_revises(self) -> bool:
+        return all(stream.never_revises for stream in self.streams)
+
+    @cached_property
+    def progressing(self) -> frozenset[str]:
+        return frozenset()
+
+    def useful_promises(self, asked: Grid | None) -> Grid | None:
+        return asked if self.policy.lag == 0 else None
+
+    @property
+    def promise(self) -> str:
+        return (
+            "the smallest t of its inputs"
+            if self.policy.missing == "keep"
+            else "the largest t of its inputs"
+        )
+
+    @property
+    def divided_by(self) -> tuple[Keys, ...] | None:
+        groups = self.choose(final=False).groups
+        return (by_columns(groups or tuple(self.schema.names)),) * len(self.streams)
+
+    def result_keys(self, *keys: Keys) -> Keys | None:
+        return keys[0]
+
+    def lower_keys(self, keys: Keys) -> Keys | None:
+        return None
+
+    @property
+    def columns_read(self) -> tuple[frozenset[str] | None, ...]:
+        return (None,) * len(self.streams)
+
+    @property
+    def identity(self) -> frozenset[str]:
+        return frozenset()
+
+    def group_changes(
+        self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
+    ) -> dict[str, Any]:
+        raise PlanError("group_apply: merge the grouped streams, not the streams inside a group.")
+
+    @property
+    def state(self) -> str | None:
+        return "rows that no CTI has passed, once for all inputs; at R0 to R2 only the last start"
+
+    @property
+    def details(self) -> str:
+        return f"{len(self.streams)} streams, {self.choose(final=False)}"
+
+    def remarks(self) -> Iterator[str]:
+        yield f"with final answers {self.choose(final=True)}"
+
+
+def _facts(stream: Node, *, final: bool) -> InputFacts:
+    """What holds for the elements of a stream, not only for its table."""
+    known = stream.properties
+    windows = (
+        final
+        and stream.never_revises
+        and isinstance(stream, WindowAggregate | TopK)
+        and isinstance(stream.window, HoppingWindow)
+        and not known.group_ctis
+    )
+    return InputFacts(
+        known,
+        insert_only=known.insert_only or (final and stream.never_revises),
+        ordered=known.ordered,
+        whole_runs=windows,
+    )

@@ -1,0 +1,214 @@
+"""What may stand behind a conflating source: the rules of update streams, checked when a query is
+built.
+
+A row of an update stream replaces the row before it of its key, and rows may have been left out. So
+an operator must keep the key visible in its output, and must not mistake the rows that are there
+for all rows that were:
+
+| operator | allowed |
+| --- | --- |
+| filter | always |
+| map, lifetimes | if the key's columns are passed on unchanged (they may be renamed) |
+| newest row per key (`edges`) | on the key: each row lasts until the next of its key |
+| join | of two streams of newest rows, on both keys: then it joins the newest with the newest |
+| windows and other aggregates | refused: a window would be answered from the rows that are left |
+| union | refused: feed both inputs to one source, whose queue drops what is older |
+| everything else | refused |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
+
+from thalweg.errors import PlanError, did_you_mean
+from thalweg.expr import col
+from thalweg.plan.expressions import Keys
+from thalweg.plan.nodes import (
+    ClipBy,
+    Join,
+    Node,
+    SelectMany,
+    Source,
+    Union,
+    WidAggregate,
+    WindowAggregate,
+    WindowApply,
+    walk,
+)
+from thalweg.plan.nodes.families import columns_of
+from thalweg.progress.conflation import SCHEDULE_NAMES, Conflation
+
+__all__ = ["UpdateStream", "check_update_rules", "conflating_source", "refuse_conflation"]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateStream:
+    """The output of a node over a conflating source."""
+
+    keys: Keys
+    source: str
+    newest: bool = False
+    """At every time there is one row of each key: the newest."""
+
+
+_CHECKED: WeakKeyDictionary[Node, UpdateStream | None] = WeakKeyDictionary()
+
+
+def conflating_source(
+    node: Node,
+    key: tuple[str, ...],
+    *,
+    schedule: str,
+    freshness: int | None,
+    capacity: int,
+) -> Source:
+    """A source behind an update queue. Promises by disorder are made where rows enter the queue."""
+    if not isinstance(node, Source):
+        raise PlanError(
+            f"update_key: an update queue stands before a source, not behind {node.label}; call it "
+            "on the source."
+        )
+    where = f"source {node.name!r}, update_key"
+    if schedule not in SCHEDULE_NAMES:
+        raise PlanError(
+            f"{where}: no schedule {schedule!r}{did_you_mean(schedule, SCHEDULE_NAMES)} There are: "
+            f"{', '.join(SCHEDULE_NAMES)}."
+        )
+    if not node.declared.insert_only:
+        raise PlanError(
+            f"{where}: rows that are replaced cannot be adjusted; declare the source with "
+            "insert_only=True."
+        )
+    entry = node.ingress
+    if entry.observed or entry.partition is not None or entry.quarantine is not None:
+        raise PlanError(
+            f"{where}: rows leave a queue in another order than they came, so policies that follow "
+            "the rows cannot stand behind it; give disorder=, or CTIs in the data."
+        )
+    conflation = Conflation(key, schedule, freshness, capacity, entry.disorder)
+    unordered = node.declared.but(ordered=False)
+    return replace(
+        node,
+        ingress=replace(entry, disorder=None, period=None),
+        declared=unordered,
+        conflation=conflation,
+    )
+
+
+def refuse_conflation(root: Node, where: str) -> None:
+    """For runners that have no update queues: reading all rows instead would fall behind."""
+    for node in walk(root):
+        if isinstance(node, Source) and node.conflation is not None:
+            raise PlanError(
+                f"source {node.name!r} has an update key, and {where} no update queue stands before "
+                "a source yet: serve it in-process (thalweg.freshness.FreshRunner), or leave "
+                "update_key out and read all rows."
+            )
+
+
+def check_update_rules(node: Node) -> UpdateStream | None:
+    """What kind of update stream a node gives, None for a stream of all rows; raises where a rule
+    is broken."""
+    if node not in _CHECKED:
+        _CHECKED[node] = _derive(node)
+    return _CHECKED[node]
+
+
+def _derive(node: Node) -> UpdateStream | None:
+    if isinstance(node, Source):
+        if node.conflation is None:
+            return None
+        return UpdateStream(tuple(col(name) for name in node.conflation.key), node.name)
+    below = [check_update_rules(each) for each in node.inputs]
+    found = next((one for one in below if one is not None), None)
+    if found is None:
+        return None
+    if isinstance(node, Join):
+        return _join(node, below, found)
+    if isinstance(node, ClipBy):
+        return _clip(node, below, found)
+    if isinstance(node, Union):
+        raise _refusal(
+            node,
+            found,
+            "a union would give rows that a younger one of the other input has replaced. Feed both "
+            "inputs to one source: its queue keeps the youngest row of each key",
+        )
+    if isinstance(node, (WindowAggregate, WidAggregate, WindowApply)):
+        raise _refusal(node, found, _window_reason(node, found))
+    if isinstance(node, SelectMany):
+        raise _refusal(node, found, "a key would get several rows at one time")
+    if not node.row_by_row:
+        raise _refusal(
+            node, found, "it would be computed from the rows that are left, not from all rows"
+        )
+    keys = node.result_keys(found.keys)
+    if keys is None:
+        raise _refusal(
+            node,
+            found,
+            f"the update key ({_show(found.keys)}) must be passed on unchanged; it may be renamed",
+        )
+    return UpdateStream(keys, found.source, found.newest)
+
+
+def _window_reason(node: WindowAggregate | WidAggregate | WindowApply, found: UpdateStream) -> str:
+    if not columns_of(*found.keys) <= set(node.grouping):
+        return (
+            f"the groups must contain the update key ({_show(found.keys)}); rows of different keys "
+            "would be mixed of which some are left out"
+        )
+    return (
+        "a window that lost rows in the queue must have no answer, and this one would answer from "
+        "the rows that are left. Aggregate before the queue, or use a source of all rows"
+    )
+
+
+def _clip(node: ClipBy, below: list[UpdateStream | None], found: UpdateStream) -> UpdateStream:
+    keyed = {str(key) for key in found.keys}
+    if (
+        node.left is not node.right
+        or below[0] is None
+        or {str(key) for key in node.left_keys} != keyed
+        or {str(key) for key in node.right_keys} != keyed
+    ):
+        raise _refusal(
+            node, found, f"rows may only be cut by the next row of their key ({_show(found.keys)})"
+        )
+    return UpdateStream(found.keys, found.source, newest=True)
+
+
+def _join(node: Join, below: list[UpdateStream | None], found: UpdateStream) -> UpdateStream:
+    if any(side is None for side in below):
+        raise _refusal(node, found, "both sides of a join must be update streams, or none of them")
+    left, right = (side for side in below if side is not None)
+    if not (left.newest and right.newest):
+        raise _refusal(
+            node,
+            found,
+            "only the newest match counts: let each row last until the next of its key first, by "
+            f"edges({_show(found.keys)!r}) on both sides",
+        )
+    pairs = {(str(one), str(two)) for one, two in zip(node.left_keys, node.right_keys, strict=True)}
+    needed = {(str(one), str(two)) for one, two in zip(left.keys, right.keys, strict=False)}
+    if len(left.keys) != len(right.keys) or not needed <= pairs:
+        raise _refusal(
+            node,
+            found,
+            f"the keys ({_show(left.keys)}) and ({_show(right.keys)}) must be equal in it",
+        )
+    keys = node.result_keys(left.keys, right.keys)
+    if keys is None:
+        raise _refusal(node, found, "the update key must be among its result columns")
+    return UpdateStream(keys, found.source, newest=True)
+
+
+def _refusal(node: Node, found: UpdateStream, reason: str) -> PlanError:
+    return PlanError(
+        f"{node.label} over {found.source!r}, which keeps only the newest row of each key: {reason}."
+    )
+
+
+def _show(keys: Keys) -> str:
+    return ", ".join(str(key) for key in keys) or "none"

@@ -1,0 +1,33 @@
+"""Conflation: what a source says about an update queue that stands before it.
+
+A source with an update key is a stream of updates: a row replaces the row before it of the same
+key. When rows come faster than they are worked on, only the newest row of each key is kept, and
+what leaves the queue is the source's table. It happens only where the query says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["SCHEDULE_NAMES", "Conflation"]
+
+SCHEDULE_NAMES = ("gain", "in-place", "fifo", "linecutting", "linecutting-literal", "deadline")
+"""Which waiting key is served next: see `thalweg.freshness.schedules`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conflation:
+    key: tuple[str, ...]
+    """The columns of the update key; without one, each row replaces the one before it."""
+    schedule: str = "gain"
+    freshness: int | None = None
+    """How old an answer may be, in ticks of the clock of arrival."""
+    capacity: int = 256 * 2**20
+    """Bytes that waiting rows and keys may take."""
+    disorder: int | None = None
+    """How much earlier than the newest row a row may be when it arrives: the queue's own input
+    makes promises by it, since rows leave the queue in another order."""
+
+    def __str__(self) -> str:
+        key = ", ".join(self.key) or "(one row)"
+        return f"newest row by {key}, {self.schedule}"

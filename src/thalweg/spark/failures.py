@@ -1,0 +1,71 @@
+"""What ended a query, in words: without the way through the JVM, and with the file that is to blame."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from thalweg import errors
+from thalweg.errors import InputError, PlanError, StateError, ThalwegError
+from thalweg.io.files import aside
+from thalweg.spark.file_feed import files_being_read
+
+__all__ = ["is_slow_start", "plain_failure"]
+
+_SLOW = (
+    "Python worker failed to connect back",
+    "waiting for the Python worker to connect back",
+    "STREAMING_PYTHON_RUNNER_INITIALIZATION",
+)
+_CRASHES = ("Python worker exited unexpectedly", "crashed", "SIGSEGV", "Segmentation fault")
+_FAILURE = re.compile(
+    r"(: )?[A-Za-z_][\w.$]*(Error|Exception|Invalid|Interrupt|Exit|NotImplemented)\b(?!.* while calling )(: |$)"
+)
+"""The line of a traceback, of Python or of the JVM, that says what was raised."""
+_STREAM = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")
+
+
+def is_slow_start(reason: BaseException) -> bool:
+    """Whether a Python process of Spark's was not there in the ten seconds that it has. On a busy
+    machine that happens; the next one is quicker."""
+    return any(words in str(reason) for words in _SLOW)
+
+
+def plain_failure(reason: BaseException, checkpoint: Path | None = None) -> ThalwegError:
+    """What went wrong."""
+    if isinstance(reason, ThalwegError):
+        return reason
+    text = str(reason).partition("=== Streaming Query ===")[0]
+    lines = [line.strip() for line in text.splitlines()]
+    own = [
+        line.removeprefix("thalweg.errors.").partition(": ")
+        for line in lines
+        if line.startswith("thalweg.errors.")
+    ]
+    if own:
+        name, _, message = own[-1]
+        return _error(getattr(errors, name, ThalwegError), message)
+    reading = files_being_read(checkpoint) if checkpoint is not None else []
+    if reading and any(words in text for words in _CRASHES):
+        return InputError(
+            f"a Python worker died while it read {' or '.join(reading)}. If it does so again, the file is to blame: rename it to "
+            f"{aside(reading[0])} to go on without it, and start again."
+        )
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    failures = [line.removeprefix(": ") for line in lines if _FAILURE.match(line)]
+    found = list(dict.fromkeys([*failures[-1:], *causes[-1:]])) or [
+        _STREAM.sub("", line) for line in lines[:1]
+    ]
+    message = f"the query ended: {' | '.join(found) or type(reason).__name__}"
+    if "STATE_STORE" in message:
+        return StateError(f"{message} | Restore the checkpoint.")
+    return ThalwegError(message)
+
+
+def _error(kind: type[ThalwegError], message: str) -> ThalwegError:
+    """An error whose message is whole already; some kinds would add to it."""
+    error: ThalwegError = kind.__new__(kind)
+    error.args = (message,)
+    if isinstance(error, PlanError):
+        error.file = error.line = None
+    return error

@@ -1,0 +1,86 @@
+"""Figures of a query: what its micro-batches report, added up as they come.
+
+Spark remembers the last hundred micro-batches. A listener hears of all of them, later; who asks for
+the figures gets what Spark remembers as well. Each micro-batch counts once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import Any
+
+from thalweg.graph.stations import OperatorFigures
+from thalweg.shards.reports import combined_figures
+
+__all__ = ["Figures", "QueryStatus"]
+
+_ADDED = ("read", "taken", "changes", "adjusts", "late", "dead")
+_REMEMBERED = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStatus:
+    """How a query on Spark is doing, as of its last micro-batch."""
+
+    batches: int
+    rows: int
+    """Rows that were read."""
+    exchanged: int
+    """Rows that were left of them for the exchange, after filters and partial sums."""
+    changes: int
+    adjusts: int
+    late: int
+    state_rows: int
+    state_bytes: int
+    cti: int | None
+    seconds: float
+    """How long the last micro-batch took."""
+    active: bool
+    operators: Mapping[str, OperatorFigures] = field(default_factory=dict)
+    """By fragment and operator: rows in and out, retractions and time so far, state now."""
+    dead: int = 0
+    """Records that could not be read and were passed over."""
+    passed: int = 0
+    """Files that are there but are not read: not whole yet, links, of another format, changed after
+    they were read."""
+    warnings: tuple[str, ...] = ()
+
+
+class Figures:
+    """The figures of the micro-batches that have been heard of."""
+
+    def __init__(self) -> None:
+        self.batches = 0
+        self.totals: Counter[str] = Counter()
+        self.operators: dict[str, OperatorFigures] = {}
+        self.newest: dict[str, Any] = {}
+        self.reports: list[dict[str, Any]] = []
+        self.texts: list[str] = []
+        self._last = -1
+        self._heard: set[int] = set()
+        self._lock = Lock()
+
+    def note(self, batch: int, figures: Mapping[str, Any]) -> bool:
+        """The figures of a micro-batch; whether they are the newest."""
+        with self._lock:
+            if batch in self._heard or batch < self._last - _REMEMBERED:
+                return False
+            self._heard.add(batch)
+            self.batches += 1
+            self.totals.update({name: figures.get(name) or 0 for name in _ADDED})
+            texts = list(figures.get("reports") or [])
+            reports = [json.loads(text) for text in texts]
+            for name, done in combined_figures(reports).items():
+                before = self.operators.get(name, OperatorFigures())
+                self.operators[name] = replace(before, state_rows=0, state_bytes=0) + done
+            if batch < self._last:
+                return False
+            self._last, self.newest = batch, dict(figures)
+            self.reports, self.texts = reports, texts
+            if len(self._heard) > 2 * _REMEMBERED:
+                self._heard = {known for known in self._heard if known >= batch - _REMEMBERED}
+            return True

@@ -1,0 +1,241 @@
+"""Files as a feed on Spark: a Python source that numbers them, and reads them with ingest fused in."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
+
+from thalweg.errors import StateError
+from thalweg.io.dead_letters import DeadLetters
+from thalweg.io.file_log import FileLog
+from thalweg.io.files import FileForm, read_file
+from thalweg.io.formats import require_format
+from thalweg.io.listing import FilePlace, Found
+from thalweg.io.partitions import Partitions
+from thalweg.io.text import NULLS
+from thalweg.model.batch import Batch
+from thalweg.model.time import INFINITY
+from thalweg.shards.exchange import Header
+from thalweg.shards.ingest import Ingest, exchange_rows
+from thalweg.spark.feeds import Times, load_reader
+
+__all__ = ["Files", "files_being_read"]
+
+_FILE = 1_000_000
+"""Positions are file number times this plus the chunk's number in its file."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files in a folder. `finish` says that what is there when the query starts is all there is
+    (with `availableNow`)."""
+
+    folder: str
+    format: str
+    times: Times | None
+    files_per_batch: int | None = None
+    tasks: int = 2
+    finish: bool = False
+    columns: pa.Schema | None = field(default=None, repr=False)
+    bad: str = "fail"
+    """What becomes of a record that cannot be read: `fail`, or `skip`, which makes a dead letter of
+    it."""
+    settle_us: int = 1_000_000
+    """How long a file of text must not have changed to be read."""
+    nulls: tuple[str, ...] = NULLS
+    partitions: Partitions = Partitions()
+    named: bool = True
+    """Whether the user gave the source its name."""
+
+    def __post_init__(self) -> None:
+        require_format(self.format, "files")
+
+    @property
+    def form(self) -> FileForm:
+        return FileForm(self.format, self.columns, self.nulls, self.partitions)
+
+    def log(self, file: str) -> FileLog:
+        return FileLog(FilePlace(self.folder), self.format, Path(file), self.settle_us)
+
+    def exchange(
+        self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, name: str, log: str
+    ) -> DataFrame:
+        self.log(log)  # one that is damaged is refused before a process is started for it
+        shutil.rmtree(_reading(log), ignore_errors=True)
+        return load_reader(spark, _FileReader(_FileJob(self, ingest, schema, name, log)))
+
+
+@dataclass(frozen=True)
+class _FileJob:
+    files: Files
+    ingest: Ingest
+    schema: pa.Schema
+    source: str
+    log: str
+
+    @property
+    def where(self) -> str:
+        return f"source {self.source!r}"
+
+
+@dataclass
+class _Part(InputPartition):
+    entries: list[tuple[int, Found]]
+    """The files, with their numbers."""
+    end: bool = False
+
+    def __post_init__(self) -> None:
+        super().__init__(None)
+
+
+class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Offsets are {"n": files handed out, "ended": 0 or 1}."""
+
+    def __init__(self, job: _FileJob) -> None:
+        self._job = job
+        self._log: FileLog | None = None
+        self._vouched = 0
+        self._target: int | None = None
+
+    def _files(self) -> FileLog:
+        if self._log is None:
+            self._log = self._job.files.log(self._job.log)
+            self._vouched = len(self._log.files)
+        return self._log
+
+    def _refuse_unknown(self, start: int, end: int) -> None:
+        """Offsets are of files that were in the log when it was opened, or were handed out since.
+        Others found now may stand elsewhere."""
+        if not start <= end <= self._vouched:
+            raise StateError(
+                f"{self._job.where}: the checkpoint asks for files {start} to {end}, the log knew {self._vouched}. "
+                "The checkpoint's offsets were changed or do not belong to it; restore the whole checkpoint."
+            )
+
+    def initialOffset(self) -> dict[str, int]:
+        return {"n": 0, "ended": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        limit = self._job.files.files_per_batch
+        return ReadAllAvailable() if limit is None else ReadMaxFiles(limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._files().look_at_all()
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
+        log = self._files()
+        self._refuse_unknown(start["n"], start["n"])
+        if self._target is None:
+            known = log.look(most, since=start["n"])
+        else:  # what came since is for the next run
+            known = self._target if most is None else min(self._target, start["n"] + most)
+        known = max(known, start["n"])
+        self._vouched = max(self._vouched, known)
+        ends = self._job.files.finish and self._target is not None and known >= self._target
+        return {"n": known, "ended": 1 if ends or start["ended"] else 0}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        log = self._files()
+        self._refuse_unknown(start["n"], end["n"])
+        entries = list(enumerate(log.files[start["n"] : end["n"]], start["n"]))
+        tasks = max(1, min(self._job.files.tasks, len(entries)))
+        parts: list[InputPartition] = [
+            _Part(entries[i::tasks]) for i in range(tasks) if entries[i::tasks]
+        ]
+        if end["ended"] > start["ended"]:
+            parts.append(_Part([(end["n"], Found("", 0, 0))], end=True))
+        return parts
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _Part)
+        job = self._job
+        if partition.end:
+            header = Header(cti=INFINITY)
+            position = partition.entries[0][0] * _FILE
+            yield exchange_rows(job.ingest.rows(Batch.empty(job.schema), header, position))
+            return
+        for number, found in partition.entries:
+            with _noted(_reading(job.log), number, self._place.shown(found.name)):
+                yield from self._read_file(number, found)
+
+    @cached_property
+    def _place(self) -> FilePlace:
+        return FilePlace(self._job.files.folder)
+
+    def _read_file(self, number: int, found: Found) -> Iterator[pa.RecordBatch]:
+        job = self._job
+        letters = DeadLetters() if job.files.bad == "skip" else None
+        times = job.files.times
+        columns = None if times is None else times.columns(job.schema)
+        pieces = read_file(
+            self._place, found.name, job.files.form, columns, found=found, letters=letters
+        )
+        position, last = number * _FILE, (number + 1) * _FILE
+        piece = next(pieces, None)
+        if piece is None:  # set aside: it is passed over, so that the next one still follows
+            yield exchange_rows(
+                job.ingest.rows(Batch.empty(job.schema), Header(begin=position, end=last), position)
+            )
+        while piece is not None:
+            following = next(pieces, None)
+            end = last if following is None else position + 1
+            yield exchange_rows(self._chunk(piece, found.name, position, end, letters))
+            piece, position = following, end
+        if letters is not None and letters.count:
+            dead = letters.take().combine_chunks().to_batches()[0]
+            yield exchange_rows(iter([job.ingest.dead(job.source, dead)]))
+
+    def _chunk(
+        self, piece: pa.Table, name: str, begin: int, end: int, letters: DeadLetters | None
+    ) -> Iterator[Any]:
+        job = self._job
+        where = f"{job.where}, file {self._place.shown(name)}"
+        if job.files.times is None:  # a file of elements: its promise is in its metadata
+            batch = Batch.from_table(piece)
+            header = Header.from_json((piece.schema.metadata or {}).get(b"thalweg", b"{}").decode())
+            progress = header.progress
+            header = Header.of_progress(progress, begin=begin, end=end, rows=len(batch))
+            return job.ingest.rows(batch, header, begin)
+        batch, header = job.files.times.chunk(piece, job.schema, where, letters)
+        return job.ingest.rows(batch, replace(header, begin=begin, end=end), begin)
+
+
+def _reading(log: str) -> Path:
+    return Path(log).with_suffix(".reading")
+
+
+@contextlib.contextmanager
+def _noted(folder: Path, number: int, name: str) -> Iterator[None]:
+    """Leave a note of the file that is being read, so that one that ends the process is known."""
+    note = folder / str(number)
+    with contextlib.suppress(OSError):  # a worker on another machine may not see the checkpoint
+        folder.mkdir(parents=True, exist_ok=True)
+        note.write_text(name, encoding="utf-8")
+    yield
+    with contextlib.suppress(OSError):
+        note.unlink()
+
+
+def files_being_read(checkpoint: Path) -> list[str]:
+    """The files that workers were reading when they ended."""
+    found: list[str] = []
+    for note in sorted(checkpoint.glob("thalweg/*.reading/*")):
+        with contextlib.suppress(OSError):
+            found.append(note.read_text(encoding="utf-8"))
+    return found

@@ -1,0 +1,130 @@
+"""Hits: rows that were found in an arrangement, each with the probe that found it.
+
+Hits know where they stand, so that their weights and marks can be changed in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.delta import Delta, Weights
+from thalweg.model.rows import Bools, Codes, Rows, concat_rows
+from thalweg.model.time import Times
+from thalweg.state.runs import Run
+
+__all__ = ["Hits"]
+
+_POSITION_BITS = 40
+
+
+@dataclass(slots=True, eq=False)
+class Hits:
+    schema: pa.Schema
+    owner: Codes
+    """Which probe found each hit."""
+    parts: list[tuple[Run, Codes]]
+    """Positions in runs, in the order of the hits."""
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    @property
+    def start(self) -> Times:
+        return _joined([run.rows.start[at] for run, at in self.parts])
+
+    @property
+    def end(self) -> Times:
+        return _joined([run.rows.end[at] for run, at in self.parts])
+
+    @property
+    def weight(self) -> Weights:
+        return _joined([run.rows.weight[at] for run, at in self.parts])
+
+    @property
+    def group(self) -> Codes:
+        return _joined([run.rows.group[at] for run, at in self.parts])
+
+    def mark(self, number: int) -> Times:
+        return _joined([run.rows.marks[number][at] for run, at in self.parts])
+
+    def payload(self, names: Sequence[str] | None = None) -> Rows:
+        """The rows themselves, or some columns of them."""
+        schema = self.schema
+        at = list(range(len(schema))) if names is None else [schema.names.index(n) for n in names]
+        if names is not None:
+            schema = pa.schema([schema.field(position) for position in at])
+        taken = []
+        for run, positions in self.parts:
+            which = pa.array(positions)
+            columns = [run.rows.payload.column(position).take(which) for position in at]
+            taken.append(
+                pa.RecordBatch.from_arrays(columns, schema=schema)
+                if columns
+                else run.rows.payload.select([]).take(which)
+            )
+        return concat_rows(taken, schema)
+
+    def column(self, name: str) -> pa.Array:
+        """One column of the rows."""
+        parts = [run.rows.payload.column(name).take(pa.array(at)) for run, at in self.parts]
+        if not parts:
+            return pa.array([], self.schema.field(name).type)
+        return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+
+    def delta(self) -> Delta:
+        """The rows with their weights."""
+        return Delta(self.payload(), self.start, self.end, self.weight)
+
+    def filter(self, mask: Bools) -> Hits:
+        if mask.all():
+            return self
+        parts = []
+        for (run, at), kept in zip(self.parts, self._cut(mask), strict=True):
+            if kept.any():
+                parts.append((run, at[kept]))
+        return Hits(self.schema, self.owner[mask], parts)
+
+    def distinct(self) -> tuple[Hits, Codes]:
+        """Each row that was found once, and for every hit which of them it is."""
+        places = _joined(
+            [at + (number << _POSITION_BITS) for number, (_, at) in enumerate(self.parts)]
+        )
+        unique, inverse = np.unique(places, return_inverse=True)
+        number, position = unique >> _POSITION_BITS, unique & ((1 << _POSITION_BITS) - 1)
+        parts = [
+            (run, position[number == at])
+            for at, (run, _) in enumerate(self.parts)
+            if (number == at).any()
+        ]
+        return Hits(self.schema, np.arange(len(unique)), parts), inverse
+
+    def set_weight(self, weight: Weights) -> None:
+        """Change the weights of rows that are held."""
+        for (run, at), values in zip(self.parts, self._cut(weight), strict=True):
+            run.dead += int(np.count_nonzero(run.rows.weight[at])) - int(np.count_nonzero(values))
+            run.rows.weight[at] = values
+            run.touch(at)
+
+    def set_mark(self, number: int, marks: Times) -> None:
+        """Change a mark of rows that are held."""
+        for (run, at), values in zip(self.parts, self._cut(marks), strict=True):
+            changed = run.rows.marks[number][at] != values
+            if changed.any():
+                run.rows.marks[number][at] = values
+                run.touch(at[changed])
+
+    def _cut(self, values: Codes | Bools) -> list[Codes | Bools]:
+        """Values of all hits, part by part."""
+        cuts = np.cumsum([0, *(len(at) for _, at in self.parts)]).tolist()
+        return [values[begin:end] for begin, end in pairwise(cuts)]
+
+
+def _joined(parts: list[Codes]) -> Codes:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)

@@ -1,0 +1,216 @@
+"""A key index: every group that a kernel knows, by number, so that its state holds small integers
+instead of keys.
+
+Keys are compared as payloads are: null equals null, NaN equals NaN, 0.0 equals -0.0. Numbers are
+given in the order in which groups are first seen. A group that is no longer needed keeps its number
+until `keep` gives all numbers out anew; a kernel calls that when its index has doubled, so an index is
+never more than twice as large as the groups in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.rows import Codes, encode, encode_together
+
+__all__ = ["KeyIndex"]
+
+_LOOK_UP_ONE_BY_ONE = 64
+"""Up to this many distinct keys of a batch are looked up in a dictionary; more are matched with the
+whole index at once."""
+
+_TIDY_FROM = 1_024
+
+
+class KeyIndex:
+    """
+    >>> index = KeyIndex([pa.field("k", pa.string())])
+    >>> index.numbers([pa.array(["a", "b", "a"])], 3)
+    array([0, 1, 0])
+    >>> index.numbers([pa.array(["c", "b"])], 2), len(index)
+    (array([2, 1]), 3)
+    >>> index.columns(np.array([2, 2, 0]))[0].to_pylist()
+    ['c', 'c', 'a']
+    """
+
+    def __init__(self, fields: Sequence[pa.Field]) -> None:
+        self._fields = list(fields)
+        self.clear()
+
+    def clear(self) -> None:
+        self._keys: list[pa.Array] = [pa.array([], field.type) for field in self._fields]
+        self._size = 0
+        self._by_key: dict[tuple[Hashable, ...], int] = {}
+        self._integers = (
+            _Integers()
+            if len(self._fields) == 1 and pa.types.is_signed_integer(self._fields[0].type)
+            else None
+        )
+        self._tidy_at = _TIDY_FROM
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def nbytes(self) -> int:
+        return sum(int(column.nbytes) for column in self._keys)
+
+    def numbers(self, keys: Sequence[pa.Array], length: int) -> Codes:
+        """The number of each row's group; groups that are new get one."""
+        if not self._fields or not length:
+            self._size = max(self._size, int(length > 0)) if not self._fields else self._size
+            return np.zeros(length, np.int64)
+        if self._integers is not None and not keys[0].null_count:
+            return self._integer_numbers(self._integers, keys[0])
+        local, count = encode(keys, length)
+        someone = np.empty(count, np.int64)
+        someone[local] = np.arange(length)
+        distinct = [key.take(pa.array(someone)) for key in keys]
+        found = (
+            self._one_by_one(distinct)
+            if count <= _LOOK_UP_ONE_BY_ONE or 16 * count < self._size
+            else self._at_once(distinct, count)
+        )
+        new = np.flatnonzero(found < 0)
+        if len(new):
+            found[new] = self._add([column.take(pa.array(new)) for column in distinct], len(new))
+        return found[local]
+
+    def columns(self, numbers: Codes) -> list[pa.Array]:
+        """The keys of groups."""
+        at = pa.array(numbers)
+        return [column.take(at) for column in self._keys]
+
+    @property
+    def is_untidy(self) -> bool:
+        """Whether the index has doubled since it was last put in order."""
+        return self._size > self._tidy_at
+
+    def keep(self, used: Codes) -> Codes:
+        """Forget all groups but these; the new number of each old one (-1: forgotten)."""
+        moved = np.full(self._size, -1, np.int64)
+        moved[used] = np.arange(len(used))
+        keys = self.columns(used)
+        self.clear()
+        if self._fields:
+            self._add(keys, len(used))
+        else:
+            self._size = len(used)
+        self._tidy_at = max(_TIDY_FROM, 2 * self._size)
+        return moved
+
+    def _add(self, keys: Sequence[pa.Array], count: int) -> Codes:
+        first, self._size = self._size, self._size + count
+        self._keys = [
+            pa.concat_arrays([one, two]) for one, two in zip(self._keys, keys, strict=True)
+        ]
+        numbers = np.arange(first, self._size)
+        if self._integers is not None:
+            valid = np.flatnonzero(keys[0].is_valid().to_numpy(zero_copy_only=False))
+            self._integers.add(
+                keys[0].take(pa.array(valid)).to_numpy().astype(np.int64, copy=False),
+                numbers[valid],
+            )
+        return numbers
+
+    def _integer_numbers(self, known: _Integers, key: pa.Array) -> Codes:
+        values = key.to_numpy().astype(np.int64, copy=False)
+        found = known.find(values)
+        if int(found.min()) < 0:
+            new = np.unique(values[found < 0])
+            self._add([pa.array(new, self._fields[0].type)], len(new))
+            found = known.find(values)
+        return found
+
+    def _one_by_one(self, keys: Sequence[pa.Array]) -> Codes:
+        if len(self._by_key) < self._size:
+            first = len(self._by_key)
+            rest = _hashable([column.slice(first) for column in self._keys])
+            self._by_key.update(zip(rest, range(first, self._size), strict=True))
+        return np.array([self._by_key.get(key, -1) for key in _hashable(keys)], np.int64)
+
+    def _at_once(self, keys: Sequence[pa.Array], count: int) -> Codes:
+        known, theirs, size = encode_together(self._keys, keys, (self._size, count))
+        number = np.full(size, -1, np.int64)
+        number[known] = np.arange(self._size)
+        return number[theirs]
+
+
+def _hashable(keys: Sequence[pa.Array]) -> list[tuple[Hashable, ...]]:
+    """Each row of the keys as a tuple that is equal to another exactly when the keys are."""
+    return list(zip(*map(_values, keys), strict=True))
+
+
+def _values(column: pa.Array) -> list[Hashable]:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_temporal(column.type) and not pa.types.is_interval(column.type):
+        column = column.cast(
+            pa.int32() if column.type.bit_width == 32 else pa.int64()
+        )  # pyarrow makes slow objects of times
+    values: list[Hashable] = column.to_pylist()
+    if pa.types.is_floating(column.type):
+        return ["NaN" if value != value else value for value in values]
+    if pa.types.is_nested(column.type):
+        return [repr(value) for value in values]
+    return values
+
+
+class _Integers:
+    """Numbers of integer keys: a table while keys are close together, a sorted list where they are
+    far apart."""
+
+    _TABLE = 2**20
+
+    def __init__(self) -> None:
+        self._low, self._high = 0, -1
+        self._table: Codes | None = np.empty(0, np.int64)
+        self._sorted = self._numbers = np.empty(0, np.int64)
+
+    def find(self, values: Codes) -> Codes:
+        """The number of each value, -1 where it has none."""
+        low, high = int(values.min()), int(values.max())
+        if self._table is not None and low >= self._low and high <= self._high:
+            return self._table[values - self._low]
+        if not len(self._sorted):
+            return np.full(len(values), -1, np.int64)
+        if self._table is not None:
+            inside = (values >= self._low) & (values <= self._high)
+            return np.where(
+                inside, self._table[np.where(inside, values, self._low) - self._low], -1
+            )
+        if len(values) > _TIDY_FROM:
+            encoded = pa.array(values).dictionary_encode()
+            numbers: Codes = self._search(encoded.dictionary.to_numpy())[encoded.indices.to_numpy()]
+            return numbers
+        return self._search(values)
+
+    def _search(self, values: Codes) -> Codes:
+        at = np.minimum(np.searchsorted(self._sorted, values), len(self._sorted) - 1)
+        return np.where(self._sorted[at] == values, self._numbers[at], -1)
+
+    def add(self, values: Codes, numbers: Codes) -> None:
+        """New values, without repetition."""
+        if not len(values):
+            return
+        every, number = (
+            np.concatenate([self._sorted, values]),
+            np.concatenate([self._numbers, numbers]),
+        )
+        order = np.argsort(every, kind="stable")
+        self._sorted, self._numbers = every[order], number[order]
+        low, high = int(self._sorted[0]), int(self._sorted[-1])
+        if self._table is None or high - low >= self._TABLE + 4 * len(every):
+            self._table = None
+            return
+        # Room beyond both ends: keys that grow one by one do not make a new table each time.
+        room = max(64, (high - low) // 4)
+        if self._high < self._low or low < self._low or high > self._high:
+            self._low, self._high = max(low - room, -(2**63)), min(high + room, 2**63 - 1)
+            self._table = np.full(self._high - self._low + 1, -1, np.int64)
+            self._table[self._sorted - self._low] = self._numbers
+        else:
+            self._table[values - self._low] = numbers

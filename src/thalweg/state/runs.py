@@ -1,0 +1,264 @@
+"""A run: rows in columns, sorted by group and end, so that the rows of a group are found by search.
+
+The rows themselves never change. Their weight may (0: taken away), and so may their marks, whole
+numbers that a kernel keeps beside each row. A run is written once; of a change only a patch is
+written: positions, new weights, new marks. When a quarter of a run has been patched it is written
+again, under a new number.
+
+`place` is what a run is sorted by: the group, then as many bits of the end as fit into one int64.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from thalweg.model.delta import Weights
+from thalweg.model.rows import Bools, Codes, Rows, concat_rows
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+
+__all__ = ["Columns", "Run", "read_columns", "write_columns"]
+
+_PATCHED = 4
+"""A run is written again when more than one in so many rows has been patched."""
+
+
+@dataclass(slots=True)
+class Columns:
+    """Rows as they are held: lifetime, weight, marks and group of each, and the payload."""
+
+    group: Codes
+    start: Times
+    end: Times
+    weight: Weights
+    marks: tuple[Times, ...]
+    payload: Rows
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def take(self, which: Codes) -> Columns:
+        return Columns(
+            self.group[which],
+            self.start[which],
+            self.end[which],
+            self.weight[which],
+            tuple(mark[which] for mark in self.marks),
+            self.payload.take(pa.array(which)),
+        )
+
+    @classmethod
+    def concat(cls, parts: list[Columns]) -> Columns:
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            np.concatenate([part.group for part in parts]),
+            np.concatenate([part.start for part in parts]),
+            np.concatenate([part.end for part in parts]),
+            np.concatenate([part.weight for part in parts]),
+            tuple(np.concatenate(marks) for marks in zip(*(p.marks for p in parts), strict=True)),
+            concat_rows([part.payload for part in parts], parts[0].payload.schema),
+        )
+
+    @property
+    def nbytes(self) -> int:
+        numbers = (self.start, self.end, self.weight, *self.marks)
+        return int(self.payload.nbytes) + sum(column.nbytes for column in numbers)
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """Sorted rows. `begin` and `width` say which ends it may hold: [begin, begin + 2**width)."""
+
+    rows: Columns
+    place: Codes
+    begin: int
+    drop: int
+    """Low bits of the end that `place` leaves out."""
+    bits: int
+    """Bits of the end in `place`."""
+    number: int
+    first: int
+    """The earliest start."""
+    soonest: int
+    """The earliest end."""
+    half: int
+    """When this time has passed, half of the rows have ended."""
+    last: int
+    """The latest end."""
+    dead: int
+    """Rows that were taken away."""
+    written: Rows | None = None
+    order: Codes | None = None
+    """Where each row stood before it was sorted, and so in what was read; None: at the same
+    position."""
+    touched: Bools | None = None
+    """Rows whose weight or marks changed since the last snapshot."""
+    patched: int = 0
+    first_after: tuple[int, int, int] = (0, 0, -1)
+    """The earliest start of the rows alive after a time: the time, the start, the dead rows then."""
+    lows: dict[tuple[str, ...], tuple[tuple[int, int], list[int] | None]] = field(
+        default_factory=dict
+    )
+    """The smallest values of columns, with the time and the dead rows they were found for."""
+
+    @classmethod
+    def of(cls, rows: Columns, begin: int, width: int, bits: int, number: int) -> Run:
+        drop = max(width - bits, 0)
+        bits = width - drop
+        place = (rows.group << bits) + ((rows.end - begin) >> drop)
+        # Where the place leaves bits of the end out, rows of equal place are sorted by their end.
+        order = np.lexsort((rows.end, place)) if drop else np.argsort(place, kind="stable")
+        rows = rows.take(order)
+        middle = len(rows) // 2
+        return cls(
+            rows,
+            place[order],
+            begin,
+            drop,
+            bits,
+            number,
+            first=int(rows.start.min()),
+            soonest=int(rows.end.min()),
+            half=int(np.partition(rows.end, middle)[middle]),
+            last=int(rows.end.max()),
+            dead=len(rows) - int(np.count_nonzero(rows.weight)),
+            order=order,
+        )
+
+    @classmethod
+    def unsorted(cls, rows: Columns) -> Run:
+        """A few rows without order, under the number 0."""
+        soonest = int(rows.end.min())
+        return cls(
+            rows,
+            rows.group,
+            0,
+            0,
+            0,
+            0,
+            first=int(rows.start.min()),
+            soonest=soonest,
+            half=soonest,
+            last=int(rows.end.max()),
+            dead=len(rows) - int(np.count_nonzero(rows.weight)),
+        )
+
+    def __len__(self) -> int:
+        return len(self.place)
+
+    def span(self, group: Codes, since: Times) -> tuple[Codes, Codes]:
+        """Of each group the positions of the rows that may end after a time."""
+        if not self.bits:
+            return np.searchsorted(self.place, group), np.searchsorted(self.place, group, "right")
+        low = group << self.bits
+        late = np.clip(since, self.begin, self.last) - self.begin
+        return (
+            np.searchsorted(self.place, low + (late >> self.drop)),
+            np.searchsorted(self.place, low + (1 << self.bits)),
+        )
+
+    def touch(self, at: Codes) -> None:
+        """Remember that weights or marks at these positions have changed."""
+        if self.touched is None:
+            self.touched = np.zeros(len(self), np.bool_)
+        self.touched[at] = True
+
+    def alive(self, until: int) -> Bools:
+        """The rows that end after a time and have not been taken away."""
+        mask: Bools = (self.rows.end > until) & (self.rows.weight != 0)
+        return mask
+
+    def first_alive(self, until: int) -> int:
+        """The earliest start of the rows that are alive after a time."""
+        if not self.dead and self.soonest > until:
+            return self.first
+        if (until, self.dead) != (self.first_after[0], self.first_after[2]):
+            starts = self.rows.start[self.alive(until)]
+            self.first_after = (until, int(starts.min(initial=INFINITY)), self.dead)
+        return self.first_after[1]
+
+    def least(self, columns: Sequence[str], until: int) -> list[int] | None:
+        """The smallest value of each column in the rows alive after a time, nulls left out; None
+        when one of the rows is null in all of them."""
+        key = (until if self.soonest <= until else MIN_TIME, self.dead)
+        known = self.lows.get(tuple(columns))
+        if known is None or known[0] != key:
+            payload = self.rows.payload.select(list(columns))
+            alive = self.alive(until)
+            payload = payload if alive.all() else payload.take(pa.array(np.flatnonzero(alive)))
+            known = self.lows[tuple(columns)] = (key, _least(payload.columns))
+        return known[1]
+
+    def write(self) -> Rows:
+        """The slice of this run: the same object until it is written anew."""
+        if self.written is None:
+            self.written, self.order, self.touched, self.patched = (
+                write_columns(self.rows),
+                None,
+                None,
+                0,
+            )
+        return self.written
+
+    def patch(self) -> tuple[Codes, Weights, tuple[Times, ...]] | None:
+        """What changed since the run was written: positions, weights, marks. None when nothing has,
+        or so much that the run must be written again."""
+        if self.touched is None or self.written is None:
+            return None
+        at = np.flatnonzero(self.touched)
+        self.touched = None
+        self.patched += len(at)
+        if _PATCHED * self.patched > len(self):
+            self.written = None
+            return None
+        place = at if self.order is None else self.order[at]
+        return place, self.rows.weight[at], tuple(mark[at] for mark in self.rows.marks)
+
+
+def _least(columns: Sequence[pa.Array]) -> list[int] | None:
+    if all(column.null_count for column in columns):
+        empty = [column.is_null().to_numpy(zero_copy_only=False) for column in columns]
+        if np.logical_and.reduce(empty).any():
+            return None
+    found = [pc.min(column).as_py() for column in columns]
+    return [INFINITY if low is None else int(low) for low in found]
+
+
+def write_columns(rows: Columns) -> Rows:
+    """Rows as one record batch. A duration or a weight that all of them share is written once; the
+    group is not, since it follows from the payload."""
+    duration = 0 if rows.end[0] == INFINITY else int(rows.end[0] - rows.start[0])
+    even = duration > 0 and bool((rows.end - rows.start == duration).all())
+    plain = bool((rows.weight == 1).all())
+    columns = {"_start": rows.start}
+    if not even:
+        columns["_end"] = rows.end
+    if not plain:
+        columns["_weight"] = rows.weight
+    columns |= {f"_mark{at}": mark for at, mark in enumerate(rows.marks)}
+    head = {"duration": duration if even else None, "plain": plain, "marks": len(rows.marks)}
+    fields = [pa.field(name, pa.int64()) for name in columns]
+    schema = pa.schema(
+        [*fields, *rows.payload.schema], metadata={b"thalweg": json.dumps(head).encode()}
+    )
+    arrays = [pa.array(values) for values in columns.values()]
+    return pa.RecordBatch.from_arrays([*arrays, *rows.payload.columns], schema=schema)
+
+
+def read_columns(written: Rows, schema: pa.Schema) -> Columns:
+    """The inverse of `write_columns`, by position: no name of a payload column is special. Groups
+    are all 0."""
+    head = json.loads((written.schema.metadata or {})[b"thalweg"])
+    columns = list(written.columns)
+    start = columns.pop(0).to_numpy()
+    end = start + head["duration"] if head["duration"] is not None else columns.pop(0).to_numpy()
+    weight = np.ones(len(start), np.int64) if head["plain"] else columns.pop(0).to_numpy().copy()
+    marks = tuple(columns.pop(0).to_numpy().copy() for _ in range(head["marks"]))
+    payload = pa.RecordBatch.from_arrays(columns, schema=schema)
+    return Columns(np.zeros(len(start), np.int64), start, end, weight, marks, payload)

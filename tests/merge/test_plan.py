@@ -1,0 +1,95 @@
+"""`tw.merge` in a query: its meaning under the fuzzer, the level it runs at, what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import thalweg as tw
+from thalweg.errors import PlanError, TypeMismatchError
+from thalweg.model import Row
+from thalweg.plan.nodes import Merge, Source, find
+from thalweg.testing import assert_physically_independent
+
+COLUMNS = {"k": "string", "v": "int64"}
+A, B = tw.source("a", COLUMNS), tw.source("b", COLUMNS)
+ROWS: list[Row] = [
+    (1, 4, {"k": "x", "v": 1}),
+    (2, 9, {"k": "y", "v": 1}),
+    (12, 14, {"k": "x", "v": 3}),
+    (12, 19, {"k": "x", "v": 3}),
+    (25, 27, {"k": "y", "v": 3}),
+]
+
+Plan = Callable[[tw.Stream], tw.Stream]
+
+
+def counts(stream: tw.Stream) -> tw.Stream:
+    return stream.tumbling(10).aggregate(n=tw.count())
+
+
+def grouped(stream: tw.Stream) -> tw.Stream:
+    return stream.group_by("k").tumbling(10).aggregate(n=tw.count())
+
+
+def best(stream: tw.Stream) -> tw.Stream:
+    return stream.tumbling(10).top_k(2, by="v")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        tw.merge(A, B),
+        tw.merge(counts(A), counts(B)),
+        tw.merge(grouped(A), grouped(B)),
+        tw.merge(grouped(A), grouped(A)),
+        tw.merge(grouped(A), grouped(B), missing="keep"),
+        tw.merge(grouped(A), grouped(B), revise="every", lag=3),
+        tw.merge(A, B).group_by("k").tumbling(10).aggregate(n=tw.count()),
+    ],
+    ids=["rows", "counts", "groups", "one source", "keep", "every", "below a window"],
+)
+def test_a_merge_means_what_its_inputs_mean(query: tw.Stream) -> None:
+    names = {source.name for source in find(query.node, Source)}
+    assert_physically_independent(query.node, dict.fromkeys(names, ROWS), forms=8)
+
+
+ORDERED = {"ordered": True, "insert_only": True}
+
+
+def level(*streams: tw.Stream, final: bool = False) -> tuple[str, tuple[str, ...]]:
+    node = tw.merge(*streams).node
+    assert isinstance(node, Merge)
+    choice = node.choose(final=final)
+    return choice.level, choice.groups
+
+
+def test_the_level_follows_from_the_plan_and_the_consistency() -> None:
+    # 3) an aggregate: one answer a start; 5) groups with final answers; 6) groups that are revised
+    assert level(counts(A), counts(B), final=True) == ("R0", ())
+    assert level(grouped(A), grouped(B), final=True) == ("R1", ())
+    assert level(grouped(A), grouped(B)) == ("R3", ("k",))
+    assert level(counts(A), counts(B)) == ("R3", ())
+    assert level(A, B) == ("R4", ())
+
+
+def test_explain_says_the_level_and_why() -> None:
+    text = tw.merge(grouped(A), grouped(B)).explain()
+    assert "R3 by group (k): one row for each group and start, revised" in text
+    assert "with final answers R1: final answers of windows" in text
+
+
+def test_a_level_that_is_asked_for_is_taken() -> None:
+    node = tw.merge(A, B, level="R2").node
+    assert isinstance(node, Merge) and node.choose(final=False).level == "R2"
+
+
+def test_streams_of_other_columns_are_refused() -> None:
+    with pytest.raises(TypeMismatchError, match="stream 2 has other columns") as refused:
+        tw.merge(A, counts(B))
+    assert refused.value.file == __file__
+    with pytest.raises(PlanError, match="at least one stream"):
+        tw.merge()
+    with pytest.raises(PlanError, match="merge"):
+        tw.merge(A, B, groups="nothing")
