@@ -45,7 +45,7 @@ bench: setup ## run the benchmarks, one JSON object a line; BENCH="core" chooses
 	@$(JAVA) $(BIN)/thalweg bench --json $(BENCH)
 
 soak: setup ## the long tests: many kills, flipped bits, full disks, clusters on Spark; hostile files
-	@$(JAVA) $(BIN)/pytest -m slow tests/spark/soak tests/regressions tests/freshness tests/merge tests/data
+	@$(JAVA) $(BIN)/pytest -m slow tests/spark/soak tests/shards tests/regressions tests/freshness tests/merge tests/data
 
 fix: setup ## repair what the linter and the formatter can repair
 	$(BIN)/ruff check --fix $(CODE)

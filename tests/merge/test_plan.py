@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 import thalweg as tw
 from thalweg.errors import PlanError, TypeMismatchError
 from thalweg.model import Row
 from thalweg.plan.nodes import Merge, Source, find
+from thalweg.shards.local_engine import DividedEngine
 from thalweg.testing import assert_physically_independent
 
 COLUMNS = {"k": "string", "v": "int64"}
@@ -22,8 +21,6 @@ ROWS: list[Row] = [
     (25, 27, {"k": "y", "v": 3}),
 ]
 
-Plan = Callable[[tw.Stream], tw.Stream]
-
 
 def counts(stream: tw.Stream) -> tw.Stream:
     return stream.tumbling(10).aggregate(n=tw.count())
@@ -31,10 +28,6 @@ def counts(stream: tw.Stream) -> tw.Stream:
 
 def grouped(stream: tw.Stream) -> tw.Stream:
     return stream.group_by("k").tumbling(10).aggregate(n=tw.count())
-
-
-def best(stream: tw.Stream) -> tw.Stream:
-    return stream.tumbling(10).top_k(2, by="v")
 
 
 @pytest.mark.parametrize(
@@ -55,7 +48,19 @@ def test_a_merge_means_what_its_inputs_mean(query: tw.Stream) -> None:
     assert_physically_independent(query.node, dict.fromkeys(names, ROWS), forms=8)
 
 
-ORDERED = {"ordered": True, "insert_only": True}
+@pytest.mark.parametrize(
+    "query",
+    [
+        tw.merge(A, B),
+        tw.merge(counts(A), counts(B)),
+        tw.merge(grouped(A), grouped(B), missing="keep"),
+        grouped(tw.merge(A, B)),
+    ],
+    ids=["rows", "counts", "groups", "below a window"],
+)
+def test_a_merge_runs_in_buckets(query: tw.Stream) -> None:
+    inputs = {"a": ROWS, "b": ROWS}
+    assert_physically_independent(query.node, inputs, forms=3, engine=DividedEngine)
 
 
 def level(*streams: tw.Stream, final: bool = False) -> tuple[str, tuple[str, ...]]:

@@ -1,7 +1,7 @@
 """On real Spark: one law for each family of operators, with a restart in the middle, and vectors
 (windows: `test_windows_on_spark`).
 
-`tests/spark/test_divided.py` plays all of them on the same fragments without Spark.
+`tests/shards/test_divided.py` plays all of them on the same fragments without Spark.
 """
 
 from __future__ import annotations

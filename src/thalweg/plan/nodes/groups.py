@@ -202,7 +202,7 @@ class Distinct(EqualRows):
 
 @dataclass(frozen=True, eq=False)
 class TopK(GroupedOperator):
-    """Per window (snapshot unless told), the rows whose rank by `by` is at most k; ties are kept
+    """Per window (by default snapshots), the rows whose rank by `by` is at most k; ties are kept
     whole.
 
     rank = 1 + the number of rows of the window that are strictly better. Output rows live as long
