@@ -141,6 +141,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Spark is imported when it is first asked for; a name that others use gets a hint."""
     if name in ("from_files", "from_spark"):
+        from thalweg.errors import require_package
+
+        require_package("pyspark", "spark", f"thalweg.{name}")
         from thalweg import spark
 
         return getattr(spark, name)

@@ -31,6 +31,7 @@ events were late than an estimated slack allows.
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import sys
 from collections.abc import Iterable
 
@@ -60,6 +61,7 @@ __all__ = [
     "WindowError",
     "WindowWarning",
     "did_you_mean",
+    "require_package",
     "user_stack_level",
 ]
 
@@ -211,6 +213,12 @@ class MissingPackageError(ThalwegError, ImportError):
             f"{what} needs {package}, which is not installed; install it with "
             f"pip install 'thalweg[{extra}]'."
         )
+
+
+def require_package(package: str, extra: str, what: str) -> None:
+    """Refuse, with the extra that brings it, what needs a package that is not installed."""
+    if importlib.util.find_spec(package) is None:
+        raise MissingPackageError(package, extra, what)
 
 
 class EstimateWarning(UserWarning):

@@ -35,6 +35,7 @@ from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.applying import ModuleLike, ModuleUse, apply_node
 from thalweg.plan.automata import Pattern
 from thalweg.plan.clock import as_ticks, clock_of, understood
+from thalweg.plan.drawing import mermaid
 from thalweg.plan.explain import explain
 from thalweg.plan.expressions import START
 from thalweg.plan.join_windows import JoinWindow
@@ -69,6 +70,7 @@ from thalweg.plan.window_joins import (
 )
 from thalweg.progress.policies import Estimated, LateBy, LateByRows, Policy, Quarantine, policies_of
 from thalweg.windows import SessionWindow, SnapshotWindow, Window, WindowKind
+from thalweg.windows.calendar import calendar
 from thalweg.windows.counts import count_window
 from thalweg.windows.kinds import hopping, positive_ticks, session
 from thalweg.windows.specification import Rank, Rows, Size
@@ -261,10 +263,18 @@ class Stream:
     def __getattr__(self, name: str) -> NoReturn:
         raise unknown_method(self, name)
 
-    def explain(self, *, consistency: str | None = None) -> str:
-        """The plan, what is known about each stream in it, and what the rewrite rules make of
-        it."""
+    def explain(self, *, consistency: str | None = None, format: str = "text") -> str:  # noqa: A002 - the word that others use
+        """The plan, what is known about each stream in it, and what the rewrite rules make of it;
+        with `format="mermaid"`, the plan as a flow chart."""
+        if format not in ("text", "mermaid"):
+            raise PlanError(f"explain: format is 'text' or 'mermaid'; got {format!r}.")
+        if format == "mermaid":
+            return mermaid(self.node)
         return explain(self.node, consistency=consistency)
+
+    def _repr_html_(self) -> str:
+        columns = "".join(f"<tr><td>{e.name}</td><td>{e.type}</td></tr>" for e in self.schema)
+        return f"<table><caption>Stream: {self.node.label}</caption>{columns}</table>"
 
     def update_key(
         self,
@@ -842,6 +852,12 @@ class Stream:
             size, every=every, order=order, partition_by=partition_by
         )
 
+    def calendar(self, unit: str, *, zone: str | None = None) -> WindowedStream:
+        """Days, weeks, months, quarters or years of a time zone's calendar, across changes of its
+        clocks; by default of the zone of the stream's own times, or UTC. A row belongs to them by
+        its start."""
+        return GroupedStream(self.node, ()).calendar(unit, zone=zone)
+
     def windows(self, kind: WindowKind) -> WindowedStream:
         """Windows of a kind of your own: its three functions and `time_range`."""
         return GroupedStream(self.node, ()).windows(kind)
@@ -1035,9 +1051,7 @@ class GroupedStream:
 
     def hopping(self, size: Duration, hop: Duration, *, offset: Duration = 0) -> WindowedStream:
         """Windows of `size` that begin every `hop`."""
-        window = hopping(size, hop, offset)
-        _refuse_many_windows(window.size, window.hop)
-        return WindowedStream(self.node, self.keys, window)
+        return WindowedStream(self.node, self.keys, hopping(size, hop, offset))
 
     def session(self, gap: Duration) -> WindowedStream:
         """Windows of activity of the group, closed by a pause of `gap`."""
@@ -1088,6 +1102,13 @@ class GroupedStream:
         """Windows that end at tuples of the whole stream, in each of them the groups."""
         node, window = by_tuple_windows(self.node, size, every, order, _names(partition_by))
         return self._windowed(node, window, _names(partition_by))
+
+    def calendar(self, unit: str, *, zone: str | None = None) -> WindowedStream:
+        """Days, weeks, months, quarters or years of a time zone's calendar, in each of them the
+        groups."""
+        clock = clock_of(self.node)
+        own = None if clock is None else clock.tz
+        return self.windows(calendar(unit, zone or own or "UTC"))
 
     def windows(self, kind: WindowKind) -> WindowedStream:
         """Windows of a kind of your own, in each of them the groups."""
@@ -1347,19 +1368,6 @@ class WindowedStream:
 
 def _show(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
-
-
-_MOST_WINDOWS = 100_000
-
-
-def _refuse_many_windows(size: int, hop: int) -> None:
-    """Windows are answered one by one: a row is part of size / hop answers."""
-    if size // hop > _MOST_WINDOWS:
-        raise WindowError(
-            f"hopping: every row would be in {size // hop:,} windows (the size divided by the hop), and each "
-            f"has an answer; at most {_MOST_WINDOWS:,} are allowed. Choose a longer hop, or slide_by_tuple "
-            "for an answer at each row."
-        )
 
 
 def _names(columns: str | Sequence[str]) -> tuple[str, ...]:

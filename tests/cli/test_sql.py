@@ -21,8 +21,9 @@ from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
 from thalweg.cli import main
-from thalweg.cli.sql import play
+from thalweg.cli.sql import Player, play
 from thalweg.cli.sql_run import Job
+from thalweg.cli.sql_script import Script
 from thalweg.cli.sql_shell import Shell, Words, prompt
 from thalweg.cli.sql_sources import parse_source
 
@@ -210,7 +211,8 @@ def test_the_time_must_be_known(tmp_path: Path) -> None:
 def typed(job: Job, *lines: str | type[BaseException]) -> tuple[str, Shell]:
     """What the shell prints for what is typed into it."""
     out = io.StringIO()
-    shell = Shell(job, Console(file=out, width=200))
+    player = Player(Script(job), in_process=job.in_process)
+    shell = Shell(player, Console(file=out, width=200))
     remaining: Iterator[str | type[BaseException]] = iter(lines)
 
     def read(_: str) -> str:

@@ -16,7 +16,7 @@ from thalweg.errors import InputError, PlanError, SchemaChangeError, UnknownColu
 from thalweg.freshness.key_table import KeyTable, pack_keys
 from thalweg.freshness.row_store import RowStore
 from thalweg.freshness.schedules import SCHEDULES
-from thalweg.freshness.update_queue import Admission, UpdateQueue
+from thalweg.freshness.update_queue import Admission, Taken, UpdateQueue
 
 QUOTES = pa.schema({"venue": pa.string(), "symbol": pa.int64(), "price": pa.float64()})
 
@@ -200,3 +200,70 @@ def test_cells_of_integers(batches: list[list[int]]) -> None:
 def test_packed_keys_of_different_rows_differ() -> None:
     left = [pa.array(["a1", "a"]), pa.array(["b", "1b"])]
     assert len(pack_keys(left).unique()) == 2
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@given(
+    batches=st.lists(
+        st.tuples(st.lists(st.integers(0, 700), max_size=120), st.integers(0, 120), st.booleans()),
+        max_size=10,
+    )
+)
+@settings(max_examples=15, deadline=None)
+def test_idle_keys_make_room_for_new_ones(
+    schedule: str, batches: list[tuple[list[int], int, bool]]
+) -> None:
+    """256 keys fit, 700 come: what waits is never forgotten, counts stay right."""
+    schema = pa.schema({"key": pa.int64(), "row": pa.int64()})
+    queue = UpdateQueue(schema, key="key", schedule=schedule, capacity=256 * 380, text_bytes=0)
+    waiting: dict[int, int] = {}
+    came = row = refused = 0
+    kept_back: list[Taken] = []
+    for now, (keys, served, delivers) in enumerate(batches):
+        numbers = list(range(row, row + len(keys)))
+        admitted = queue.enqueue(
+            pa.record_batch(
+                [pa.array(keys, pa.int64()), pa.array(numbers, pa.int64())], schema=schema
+            ),
+            now=now,
+        )
+        came, row, refused = came + len(keys), row + len(keys), refused + admitted.refused
+        present = {r["key"]: r["row"] for r in queue.read(1_000, now=now).to_pylist()}
+        arrived = zip(keys, numbers, strict=True)
+        waiting |= {key: number for key, number in arrived if key in present}
+        assert present == waiting
+        taken = queue.dequeue(served, now=now)
+        for r in taken.rows.to_pylist():
+            assert waiting.pop(r["key"]) == r["row"]
+        kept_back.append(taken)
+        if delivers:
+            for each in kept_back:
+                queue.deliver(each, now=now)
+            kept_back = []
+    status = queue.status(now=len(batches))
+    assert status.keys <= 256
+    assert status.arrived + status.refused == came
+    assert status.refused == refused
+    assert status.arrived == status.taken + status.conflated + status.waiting
+    assert status.staleness_average >= 0
+    assert queue.nbytes <= 256 * 380
+
+
+def test_the_keys_that_were_silent_longest_are_forgotten() -> None:
+    schema = pa.schema({"key": pa.int64()})
+    queue = UpdateQueue(schema, key="key", capacity=256 * 380, text_bytes=0)
+
+    def offer(keys: range, now: int) -> Admission:
+        return queue.enqueue(pa.record_batch([pa.array(keys, pa.int64())], schema=schema), now=now)
+
+    offer(range(256), 0)
+    assert offer(range(256, 300), 1).refused == 44, "nobody is idle"
+    first = queue.dequeue(100, now=2)
+    assert offer(range(256, 300), 3).refused == 44, "what was taken is not yet delivered"
+    queue.deliver(first, now=4)
+    offer(range(50), 5)
+    assert offer(range(256, 300), 6) == Admission(accepted=44, outdated=0, refused=0)
+    status = queue.status(now=7)
+    assert (status.forgotten, status.keys) == (50, 250)
+    waiting = {row["key"] for row in queue.read(999, now=7).to_pylist()}
+    assert waiting == {*range(50), *range(100, 300)}

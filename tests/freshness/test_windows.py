@@ -185,7 +185,7 @@ def check_answers(
 @pytest.mark.parametrize("schedule", ["in-place", "gain"])
 @pytest.mark.parametrize("rule", ["lazy", "eager", "auto"])
 @given(steps=rows, size=st.integers(1, 5), slide=st.integers(1, 5), cost=st.integers(1, 4))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_a_delivered_window_is_whole(
     rule: str, schedule: str, steps: list[tuple[int, int, int]], size: int, slide: int, cost: int
 ) -> None:
@@ -210,7 +210,7 @@ def test_a_delivered_window_is_whole(
 
 @pytest.mark.parametrize("rule", ["lazy", "eager", "auto"])
 @given(steps=rows, size=st.integers(1, 5), cost=st.integers(1, 4), pages=st.integers(1, 4))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_with_too_few_pages_windows_are_lost_not_answered_in_part(
     rule: str, steps: list[tuple[int, int, int]], size: int, cost: int, pages: int
 ) -> None:
@@ -222,7 +222,7 @@ def test_with_too_few_pages_windows_are_lost_not_answered_in_part(
 
 
 @given(size=st.integers(1, 6), slide=st.integers(1, 6), cost=st.integers(1, 5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_an_eager_buffer_is_never_longer_than_size_and_slide(
     size: int, slide: int, cost: int
 ) -> None:
@@ -244,7 +244,7 @@ def test_an_eager_buffer_is_never_longer_than_size_and_slide(
         st.tuples(st.sampled_from(["push", "pop", "drop", "clear"]), st.integers(0, 1)), max_size=60
     )
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_blocks_are_a_list_and_leak_nothing(actions: list[tuple[str, int]]) -> None:
     pool = PagePool(16, 2)
     buffers = BlockBuffers(PagedMemory(pool), block_rows=3)

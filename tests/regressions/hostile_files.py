@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from thalweg.errors import InputError
 from thalweg.io.listing import Found
-from thalweg.shards.exchange import batch_of_blob, read_rows
+from thalweg.shards.exchange import Header, Message, batch_of_blob, read_rows
 from thalweg.shards.fragments import fragments_of, targets_of
 from thalweg.shards.ingest import Ingest
 from thalweg.spark.feeds import Times
@@ -198,7 +198,7 @@ def read(folder: Path, format_: str, data: bytes, *, skip: bool) -> tuple[int, i
         for row in packed.to_pylist():
             if row["blob"] is None:
                 continue
-            if row["origin"].startswith("~!"):
+            if Header.from_json(row["header"]).kind is Message.DEAD:
                 letters += read_rows(row["blob"]).num_rows
                 continue
             batch = batch_of_blob(row["blob"])

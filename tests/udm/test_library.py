@@ -42,8 +42,11 @@ S = tw.source("s", {"name": "string", "v": "double", "w": "int64"})
 def answers(
     query: tw.Stream, *rows: tuple[int, int, Any]
 ) -> list[tuple[int, int, tuple[Any, ...]]]:
+    nothing = dict.fromkeys(S.schema.names)
     elements = [
-        tw.insert(payload if isinstance(payload, dict) else {"v": payload}, start, end)
+        tw.insert(
+            {**nothing, **(payload if isinstance(payload, dict) else {"v": payload})}, start, end
+        )
         for start, end, payload in rows
     ]
     return [

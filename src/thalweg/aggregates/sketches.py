@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from thalweg.aggregates.base import Aggregate, Columns, Values
 from thalweg.aggregates.sums import plain_floats
-from thalweg.errors import ExpressionError
+from thalweg.errors import ExpressionError, require_package
 from thalweg.model.order import float_keys, floats_of_keys
 from thalweg.model.rows import Codes, encode
 
@@ -240,6 +240,7 @@ class HeavyHitters(Aggregate):
 
 
 def _library() -> Any:
+    require_package("datasketches", "sketches", "a sketch")
     import datasketches  # type: ignore[import-untyped]  # when it is first needed: a worker starts sooner without it
 
     return datasketches

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import click
 
-from thalweg.errors import ThalwegError
+from thalweg.errors import MissingPackageError, ThalwegError
 from thalweg.model.printing import printable
 
 __all__ = ["main"]
@@ -16,7 +17,9 @@ __all__ = ["main"]
 _COMMANDS = {
     "advise": "How disordered a recorded stream is, and which progress policy fits.",
     "bench": "Run benchmarks of a source checkout.",
+    "doctor": "Whether everything is there that a query needs, and what to do if not.",
     "demo": "Late packets in; early, revised and final answers out.",
+    "receive": "Hold the newest row of each key on disk and take rows over TCP.",
     "repro": "Repeat experiments of the literature.",
     "sql": "A query in SQL over files, on Spark or in-process; without one, a shell.",
     "why": "What a query on Spark waits for.",
@@ -26,9 +29,36 @@ _COMMANDS = {
 name."""
 
 
+_EXTRAS = {
+    "pyspark": "spark",
+    "pandas": "spark",
+    "rich": "sql-shell",
+    "prompt_toolkit": "sql-shell",
+    "matplotlib": "plot",
+    "datasketches": "sketches",
+    "hypothesis": "testing",
+    "duckdb": "bench",
+}
+"""Which extra brings an optional package."""
+
+_OF_A_CHECKOUT = frozenset({"bench", "repro"})
+
+
+def _called(ctx: click.Context) -> str:
+    return f"thalweg {ctx.invoked_subcommand or ''}".strip()
+
+
+def _shown() -> dict[str, str]:
+    """The commands that work here: benchmarks are not part of the package."""
+    checkout = (Path(__file__).parents[3] / "benchmarks").is_dir()
+    return {
+        name: said for name, said in _COMMANDS.items() if checkout or name not in _OF_A_CHECKOUT
+    }
+
+
 class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return list(_shown())
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in _COMMANDS:
@@ -39,12 +69,19 @@ class _Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+            formatter.write_dl(list(_shown().items()))
 
     def invoke(self, ctx: click.Context) -> Any:
         """An error raised on purpose is a message for the user, not a traceback."""
         try:
             return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            extra = _EXTRAS.get((error.name or "").partition(".")[0])
+            if extra is None:
+                raise
+            raise click.ClickException(
+                str(MissingPackageError(str(error.name), extra, _called(ctx)))
+            ) from error
         except ThalwegError as error:
             raise click.ClickException(
                 printable(str(getattr(error, "reason", error)))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import date
 from datetime import time as dt_time
 from pathlib import Path
@@ -15,10 +17,11 @@ from rich.live import Live
 
 import thalweg as tw
 from thalweg.cli.sql_run import Job, Look, parse_sink
+from thalweg.cli.sql_script import Script, Statement, split
 from thalweg.cli.sql_sources import parse_source
 from thalweg.cli.sql_table import show, sort_key
 
-__all__ = ["console", "play", "sql"]
+__all__ = ["Player", "console", "play", "sql"]
 
 
 def console() -> Console:
@@ -95,6 +98,9 @@ def _json(value: object) -> str:
     "-p", "--param", "params", multiple=True, help="n=5 or n='10 seconds'; several times."
 )
 @click.option("--in-process", is_flag=True, help="Without Spark, in this process.")
+@click.option(
+    "--spark", "on_spark", is_flag=True, help="On Spark, however little there is to read."
+)
 @click.option("--follow", is_flag=True, help="Go on with new files until Ctrl-C.")
 @click.option("--explain", "explained", is_flag=True, help="Show the plan and do not run it.")
 @click.option("--json", "as_json", is_flag=True, help="The final table as JSON, one row a line.")
@@ -117,12 +123,18 @@ def sql(
     params: tuple[str, ...],
     *,
     in_process: bool,
+    on_spark: bool,
     follow: bool,
     explained: bool,
     as_json: bool,
     most: int,
 ) -> None:
-    """Run a query in SQL over files. On Spark, local[*], unless told; without a query, a shell."""
+    """Run queries in SQL over files: in this process where they are small, else on Spark, local[*].
+
+    Statements come from FILE, -e or standard input, and end with ';'; without any, a shell.
+    """
+    if in_process and on_spark:
+        raise click.UsageError("give --in-process or --spark, not both.")
     if file is not None and text is not None:
         raise click.UsageError("give a FILE or -e, not both.")
     places = [parse_source(source) for source in sources]
@@ -137,20 +149,76 @@ def sql(
         parameters=_parameters(params),
     )
     said = text if file is None else file.read_text(encoding="utf-8")
+    if said is None and not sys.stdin.isatty():
+        said = sys.stdin.read()
+    player = Player(
+        Script(job),
+        in_process=in_process,
+        on_spark=on_spark,
+        most=most,
+        as_json=as_json,
+        explained=explained,
+    )
     if said is None:
         from thalweg.cli.sql_shell import Shell, prompt
 
-        shell = Shell(job, console(), most=most)
+        shell = Shell(player, console())
         shell.run(prompt(lambda: shell.job))
         return
-    query = job.query(said)
-    if explained:
-        click.echo(_explained(job, query))
-    elif as_json:
-        for line in _lines(job.run(query)):
-            click.echo(line)
-    else:
-        play(job, query, console(), most=most)
+    for statement in split(said):
+        if not player.play(statement, console()):
+            return
+
+
+@dataclass
+class Player:
+    """Runs statements one after the other, each on the engine that was asked for or that fits."""
+
+    script: Script
+    in_process: bool = False
+    on_spark: bool = False
+    most: int = 20
+    as_json: bool = False
+    explained: bool = False
+
+    def play(self, statement: Statement, out: Console) -> bool:
+        """Run a statement; whether there may be another."""
+        script, text = self.script, statement.text
+        rest = text.partition(" ")[2].strip()
+        match statement.word:
+            case "quit" | "exit":
+                return False
+            case "create":
+                out.print(script.create(text), markup=False, highlight=False)
+            case "show":
+                for line in script.describe():
+                    out.print(line, markup=False, highlight=False)
+            case "describe" | "desc":
+                for line in script.describe(rest.removeprefix("TABLE ").strip()):
+                    out.print(line, markup=False, highlight=False)
+            case "set":
+                script.set(text)
+            case "explain":
+                self._query(*script.query(rest), out, explained=True)
+            case "insert":
+                self._query(*script.insert(text), out)
+            case _:
+                self._query(*script.query(text), out, explained=self.explained)
+        return True
+
+    def _query(self, job: Job, text: str, out: Console, *, explained: bool = False) -> None:
+        job, why = job.choose(in_process=self.in_process, on_spark=self.on_spark)
+        query = job.query(text)
+        if explained:
+            click.echo(_explained(job, query))
+            return
+        if why:
+            click.echo(why, err=True)
+        if self.as_json:
+            for line in _lines(job.run(query)):
+                click.echo(line)
+        else:
+            play(job, query, out, most=self.most)
 
 
 def _explained(job: Job, query: tw.Stream) -> str:

@@ -3,9 +3,10 @@ come."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from thalweg.plan.nodes import Source, walk
 
 __all__ = ["Job", "Look", "Sink", "parse_sink"]
 
+_SMALL = 512 * 2**20
+"""Files of so many bytes, and fewer, are read in this process unless told."""
 _AT_ONCE = 20_000
 """Rows of a source that are pushed together."""
 
@@ -78,6 +81,7 @@ class Job:
     sink: Sink = Sink()
     checkpoint: str | None = None
     parameters: Mapping[str, object] | None = None
+    views: Mapping[str, str] | None = None
 
     def query(self, text: str) -> tw.Stream:
         """The plan of a query over the sources."""
@@ -92,7 +96,27 @@ class Job:
             streams,
             time={place.name: place.time() for place in self.places},
             parameters=self.parameters,
+            views=self.views,
         )
+
+    def choose(self, *, in_process: bool, on_spark: bool) -> tuple[Job, str]:
+        """The same job on one of the engines, and why on that one. What is small and ends runs in
+        this process, where it answers at once; Spark takes ten seconds to start."""
+        if in_process or on_spark:
+            return replace(self, in_process=in_process), ""
+        needs = (
+            "--follow" if self.follow else "--checkpoint" if self.checkpoint else "--output upserts"
+        )
+        if self.follow or self.checkpoint or self.output == "upserts":
+            return self, f"on Spark, which {needs} needs"
+        sizes = [place.size() for place in self.places]
+        if any(size is None for size in sizes):
+            return self, "on Spark; --in-process runs it without"
+        total = sum(size for size in sizes if size is not None)
+        if total > _SMALL and importlib.util.find_spec("pyspark") is not None:
+            return self, f"on Spark: {_bytes(total)} of files; --in-process runs it without"
+        why = f"in-process: {_bytes(total)} of files; --spark runs it on Spark"
+        return replace(self, in_process=True), why
 
     def run(self, query: tw.Stream) -> Generator[Look, None, None]:
         """The answers as they change; at the end, all of them."""
@@ -211,3 +235,17 @@ class Job:
                     )
         finally:
             running.stop()
+
+
+def _bytes(size: int) -> str:
+    """
+    >>> _bytes(900), _bytes(3_500_000)
+    ('900 bytes', '3.3 MiB')
+    """
+    if size < 1024:
+        return f"{size} bytes"
+    for unit in ("KiB", "MiB", "GiB"):
+        size_in = size / 1024 ** (("KiB", "MiB", "GiB").index(unit) + 1)
+        if size_in < 1024 or unit == "GiB":
+            return f"{size_in:.1f} {unit}"
+    return f"{size} bytes"

@@ -13,8 +13,9 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory
 from rich.console import Console
 
-from thalweg.cli.sql import play
+from thalweg.cli.sql import Player
 from thalweg.cli.sql_run import Job
+from thalweg.cli.sql_script import split
 from thalweg.cli.sql_sources import parse_source
 from thalweg.errors import ThalwegError
 from thalweg.model.printing import printable
@@ -22,7 +23,9 @@ from thalweg.model.printing import printable
 __all__ = ["Shell", "Words", "prompt", "words_of"]
 
 _HELP = """\
-A query ends with ';'. Ctrl-C stops the one that runs, Ctrl-D leaves.
+A statement ends with ';'. Ctrl-C stops the one that runs; quit, exit and Ctrl-D leave.
+  CREATE TABLE name WITH ('path' = 'folder', 'time' = 'ts'), CREATE VIEW name AS SELECT ..., INSERT INTO name SELECT ...,
+  SHOW TABLES, DESCRIBE name, EXPLAIN SELECT ..., SELECT ... FROM 'file.csv'
   \\d                 the streams and their columns
   \\source NAME=PLACE one more stream: \\source Main=packets time=ts disorder='1 min'
   \\set NAME=VALUE    a parameter, said as :name
@@ -91,8 +94,16 @@ def prompt(job: Callable[[], Job], history: Path | None = None) -> Callable[[str
 class Shell:
     """Reads lines until one ends a query, and runs it."""
 
-    def __init__(self, job: Job, out: Console, *, most: int = 20) -> None:
-        self.job, self.out, self.most = job, out, most
+    def __init__(self, player: Player, out: Console) -> None:
+        self.player, self.out = player, out
+
+    @property
+    def job(self) -> Job:
+        return self.player.script.job
+
+    @job.setter
+    def job(self, job: Job) -> None:
+        self.player.script.job = job
 
     def run(self, read: Callable[[str], str]) -> None:
         self.out.print("thalweg sql; \\help shows the commands.", highlight=False)
@@ -111,20 +122,20 @@ class Shell:
                 if self._command(line.strip()):
                     return
                 continue
+            if not held and line.strip().rstrip(";").lower() in ("quit", "exit"):
+                return
             held = f"{held}\n{line}" if held else line
             if held.rstrip().endswith(";"):
-                self._try(lambda text=held: self._query(text))  # type: ignore[misc]  # bound now, called now
+                for statement in split(held):
+                    self._try(lambda one=statement: self.player.play(one, self.out))  # type: ignore[misc]  # bound now, called now
                 held = ""
 
-    def _try(self, action: Callable[[], None]) -> None:
+    def _try(self, action: Callable[[], object]) -> None:
         try:
             action()
         except ThalwegError as error:
             message = str(error).partition("\n  at ")[0]
             self.out.print(printable(message), style="red", markup=False, highlight=False)
-
-    def _query(self, text: str) -> None:
-        play(self.job, self.job.query(text), self.out, most=self.most)
 
     def _command(self, line: str) -> bool:
         """Whether the shell ends."""
@@ -170,4 +181,5 @@ class Shell:
         self.job = replace(self.job, parameters=known)
 
     def _explain(self, text: str) -> None:
-        self.out.print(self.job.query(text).explain(), markup=False, highlight=False)
+        job, query = self.player.script.query(text)
+        self.out.print(job.query(query).explain(), markup=False, highlight=False)

@@ -9,7 +9,7 @@ time stamps.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -22,7 +22,7 @@ from thalweg.io.discovery import Discovered, discover, require_time
 from thalweg.model.clocks import clock_type
 from thalweg.plan.nodes import Source
 
-__all__ = ["Place", "parse_source"]
+__all__ = ["Place", "parse_options", "parse_source"]
 
 GENERATOR = "generator"
 _ADMISSION = ("disorder", "late", "period", "partition")
@@ -71,6 +71,12 @@ class Place:
 
     def schema(self) -> pa.Schema:
         return self.found.schema
+
+    def size(self) -> int | None:
+        """How many bytes its files are; None where that cannot be told."""
+        if self.is_generator or "://" in self.path:
+            return None
+        return sum(found.size for found in self.found.files)
 
     def time(self) -> str:
         """The column with the time."""
@@ -175,16 +181,25 @@ def parse_source(text: str) -> Place:
         raise PlanError(
             f"--source {text!r}: write NAME=FOLDER, and options behind it: \"Main=packets time=ts disorder='1 min'\"."
         )
+    return Place(name, path, parse_options(name, path, dict(_pair(name, part) for part in rest)))
+
+
+def _pair(name: str, part: str) -> tuple[str, str]:
+    key, equals, value = part.partition("=")
+    if not equals:
+        raise PlanError(f"--source {name}: unknown option {key!r}; write {key}=VALUE.")
+    return key, value
+
+
+def parse_options(name: str, path: str, given: Mapping[str, str]) -> dict[str, Any]:
+    """Options of a source as the values that they mean."""
     known = _GENERATOR if path == GENERATOR else _FILES
-    options: dict[str, Any] = {}
-    for part in rest:
-        key, equals, value = part.partition("=")
-        if not equals or key not in known:
+    for key in given:
+        if key not in known:
             raise PlanError(
                 f"--source {name}: unknown option {key!r}{did_you_mean(key, known)} Options: {', '.join(known)}."
             )
-        options[key] = _value(name, key, value)
-    return Place(name, path, options)
+    return {key: _value(name, key, value) for key, value in given.items()}
 
 
 def _value(name: str, key: str, value: str) -> Any:

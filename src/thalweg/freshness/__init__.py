@@ -6,6 +6,8 @@ possible. It stands before the ingress of a source: what leaves the queue is the
 """
 
 from thalweg.freshness.durable_queue import Cut, DurableQueue
+from thalweg.freshness.receiver import Receiver
+from thalweg.freshness.receiver_client import ReceiverClient
 from thalweg.freshness.runner import FreshRunner
 from thalweg.freshness.schedules import SCHEDULES
 from thalweg.freshness.update_queue import Admission, QueueStatus, UpdateQueue
@@ -17,5 +19,7 @@ __all__ = [
     "DurableQueue",
     "FreshRunner",
     "QueueStatus",
+    "Receiver",
+    "ReceiverClient",
     "UpdateQueue",
 ]

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["NEVER", "Floats", "Ints", "Mask", "enlarge"]
+__all__ = ["NEVER", "Floats", "Ints", "Mask", "enlarge", "keep"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -26,3 +26,15 @@ def enlarge(array: npt.NDArray[Any], size: int, filler: float) -> npt.NDArray[An
     longer = np.full(size, filler, array.dtype)
     longer[: len(array)] = array
     return longer
+
+
+def keep(array: npt.NDArray[Any], kept: Ints, filler: float) -> None:
+    """The entries at `kept` move to the front, in place; behind them stands `filler`.
+
+    >>> array = np.array([5, 6, 7])
+    >>> keep(array, np.array([0, 2]), -1)
+    >>> array
+    array([ 5,  7, -1])
+    """
+    array[: len(kept)] = array[kept]
+    array[len(kept) :] = filler

@@ -105,6 +105,8 @@ class DurableQueue:
     def enqueue(self, rows: pa.RecordBatch, *, now: int) -> Admission:
         """Take rows in; they may be acknowledged after the next `sync`."""
         admitted = self.queue.enqueue(rows, now=now)
+        if not admitted.accepted:
+            return admitted
         arrived = pa.array(np.full(len(rows), now, np.int64))
         logged = pa.record_batch([*rows.columns, arrived], schema=self._logged)
         self._log.append(_ROWS, _to_bytes(logged))

@@ -10,23 +10,26 @@ waiting keys always find their location. Displacing another key instead would lo
 accepted before; who sends a refused row can be told.
 
 Per key and reader:  arrived = taken + conflated + (1 if it waits), refused rows apart.
+
+A key of which nothing waits, is in process or is pending is *idle*; `keep` forgets idle keys and
+numbers the others anew. Their counts go into totals.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from thalweg.freshness._arrays import NEVER, Floats, Ints, enlarge
+from thalweg.freshness._arrays import NEVER, Floats, Ints, enlarge, keep
 from thalweg.freshness.arrivals import Arrivals, group_by_cell
 from thalweg.freshness.pages import PagedMemory
 from thalweg.freshness.rates import CostMonitor, RateMonitor
 from thalweg.freshness.schedules import Schedule, Standing
 from thalweg.freshness.staleness import StalenessLedger
 
-__all__ = ["KeyQueue", "Reader"]
+__all__ = ["Forgotten", "KeyQueue", "Reader"]
 
 
 @dataclass(slots=True, eq=False)
@@ -45,6 +48,17 @@ class Reader:
         self.ledger.grow(size)
         self.taken = enlarge(self.taken, size, 0)
         self.ahead = enlarge(self.ahead, size, 0)
+
+
+@dataclass(slots=True)
+class Forgotten:
+    """Totals of keys that were forgotten."""
+
+    keys: int = 0
+    arrived: int = 0
+    refused: int = 0
+    taken: dict[str, int] = field(default_factory=dict)
+    ahead: dict[str, int] = field(default_factory=dict)
 
 
 class KeyQueue:
@@ -86,7 +100,9 @@ class KeyQueue:
         """Readers that have not taken the waiting value yet."""
         self.arrived = empty
         self.refused = empty
+        self.last_update = empty
         self._scratch = empty
+        self.forgotten = Forgotten()
         self._needs_row_rates = any(s.needs_row_rates for s in schedules.values())
 
     def grow(self, size: int) -> None:
@@ -100,6 +116,7 @@ class KeyQueue:
         self._holders = enlarge(self._holders, room, 0)
         self.arrived = enlarge(self.arrived, room, 0)
         self.refused = enlarge(self.refused, room, 0)
+        self.last_update = enlarge(self.last_update, room, NEVER)
         self._scratch = np.empty(room, np.int64)
         self.rates.grow(room)
         for reader in self.readers.values():
@@ -124,6 +141,7 @@ class KeyQueue:
         if len(found) < len(homeless):
             batch = self._refuse(batch, batch.distinct[homeless[len(found) :]])
         self.arrived[batch.distinct] += batch.counts
+        self.last_update[batch.distinct] = batch.times[batch.last]
         standing = self._standing(batch)
         for reader in self.readers.values():
             entering = reader.schedule.arrive(batch, standing)
@@ -142,6 +160,7 @@ class KeyQueue:
                 return -1
             self.location[cell] = location
         self.arrived[cell] += 1
+        self.last_update[cell] = time
         rate = self.rates.arrive_one(cell, time)
         for reader in self.readers.values():
             if reader.schedule.arrive_one(cell, time, rate, self.rates.known, self.costs.cost):
@@ -228,6 +247,46 @@ class KeyQueue:
         """As `deliver_one`, for distinct cells."""
         serving = self.readers[reader or self._main]
         serving.ledger.deliver(cells, now, serving.schedule.since[cells])
+
+    # ------------------------------------------------------------------------------------ idle keys
+
+    def idle_cells(self) -> Ints:
+        """Idle keys, the one that was updated longest ago first."""
+        idle = self.location[: self.size] < 0
+        for serving in self.readers.values():
+            idle &= serving.ledger.idle()[: self.size]
+        cells = np.flatnonzero(idle)
+        return cells[np.argsort(self.last_update[cells], kind="stable")]
+
+    def forget(self, cells: Ints) -> Ints:
+        """Forget idle keys; the cells that stay, in order: the first is cell 0 from now on."""
+        stays = np.ones(self.size, np.bool_)
+        stays[cells] = False
+        kept = np.flatnonzero(stays)
+        moved = np.full(len(self.location), -1, np.int64)
+        moved[kept] = np.arange(len(kept))
+        gone = self.forgotten
+        gone.keys += len(cells)
+        gone.arrived += int(self.arrived[cells].sum())
+        gone.refused += int(self.refused[cells].sum())
+        self.rates.keep(kept, int(self.arrived[kept].sum()))
+        for name, serving in self.readers.items():
+            gone.taken[name] = gone.taken.get(name, 0) + int(serving.taken[cells].sum())
+            gone.ahead[name] = gone.ahead.get(name, 0) + int(serving.ahead[cells].sum())
+            serving.schedule.keep(kept, moved)
+            serving.ledger.keep(kept, moved)
+            keep(serving.taken, kept, 0)
+            keep(serving.ahead, kept, 0)
+        for array, filler in (
+            (self.location, -1),
+            (self._holders, 0),
+            (self.arrived, 0),
+            (self.refused, 0),
+            (self.last_update, NEVER),
+        ):
+            keep(array, kept, filler)
+        self.size = len(kept)
+        return kept
 
     # ----------------------------------------------------------------------------------- measures
 

@@ -109,6 +109,14 @@ class KeyTable:
             found[missing] = numbers[group]
         return found
 
+    def keep(self, kept: Ints) -> None:
+        """Forget all keys but those of these cells, which are numbered anew in this order."""
+        self._known.keep(kept)
+        self._hashes[: len(kept)] = self._hashes[kept]
+        self.size = len(kept)
+        self._slots[:] = _EMPTY
+        self._place(np.arange(self.size))
+
     def keys(self, cells: Ints) -> pa.Array:
         """The keys of cells: as the column's type, or packed."""
         return self._known.values(cells, self.fields)
@@ -192,6 +200,9 @@ class _IntegerKeys:
             self._values = enlarge(self._values, max(size, 2 * len(self._values)), 0)
         self._values[size - len(rows) : size] = keys[rows]
 
+    def keep(self, kept: Ints) -> None:
+        self._values[: len(kept)] = self._values[kept]
+
     def distinct(self, keys: Ints | pa.Array, rows: Ints) -> tuple[Ints, Ints]:
         """The first position in `rows` of each distinct key, in order, and each row's group."""
         _, first, group = np.unique(keys[rows], return_index=True, return_inverse=True)
@@ -227,6 +238,9 @@ class _PackedKeys:
         if len(self._new) > max(4_096, len(self._old) // 8):
             self._old = pa.concat_arrays([self._old, self._new])
             self._new = self._new[:0]
+
+    def keep(self, kept: Ints) -> None:
+        self._old, self._new = self._take(kept), self._new[:0]
 
     def distinct(self, keys: Ints | pa.Array, rows: Ints) -> tuple[Ints, Ints]:
         group = pc.take(keys, pa.array(rows)).dictionary_encode().indices.to_numpy()

@@ -121,6 +121,12 @@ class Line:
             begin = stop
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
+    def renumber(self, moved: Ints) -> None:
+        """Cells have new numbers; places in line stay. To be called before those of `Places`
+        change."""
+        self._make_room(0)
+        self._cells[: self._end] = moved[self._cells[: self._end]]
+
     def _valid(self, begin: int, end: int) -> Mask:
         valid: Mask = self._places.of[self._cells[begin:end]] == self._numbers[begin:end]
         return valid

@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from thalweg.freshness._arrays import NEVER, Floats, Ints, Mask, enlarge
+from thalweg.freshness._arrays import NEVER, Floats, Ints, Mask, enlarge, keep
 from thalweg.freshness.arrivals import Arrivals
 
 __all__ = ["CLASSES", "CostMonitor", "RateMonitor", "class_of", "class_rates", "classes_of"]
@@ -50,6 +50,14 @@ class RateMonitor:
         self._anchor = enlarge(self._anchor, size, NEVER)
         self._older_anchor = enlarge(self._older_anchor, size, NEVER)
         self._count = enlarge(self._count, size, 0)
+
+    def keep(self, kept: Ints, updates: int) -> None:
+        """Forget all keys but these, which had `updates` updates."""
+        keep(self._anchor, kept, NEVER)
+        keep(self._older_anchor, kept, NEVER)
+        keep(self._count, kept, 0)
+        self.known = int((self._anchor != NEVER).sum())
+        self.updates = updates
 
     def arrive_one(self, cell: int, time: int) -> float:
         """Take an update in; the key's rate at this update."""

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from thalweg.errors import PlanError, did_you_mean
-from thalweg.freshness._arrays import NEVER, Floats, Ints, Mask, enlarge
+from thalweg.freshness._arrays import NEVER, Floats, Ints, Mask, enlarge, keep
 from thalweg.freshness.arrivals import Arrivals
 from thalweg.freshness.line import Line, Places
 from thalweg.freshness.rates import CLASSES, class_of, class_rates, classes_of
@@ -74,6 +74,17 @@ class Schedule(ABC):
     def grow(self, size: int) -> None:
         self._places.grow(size)
         self.since = enlarge(self.since, size, NEVER)
+
+    def keep(self, kept: Ints, moved: Ints) -> None:
+        """Forget all cells but these, which get new numbers: `moved[old]`. None that waits may be
+        forgotten."""
+        for line in self._all_lines():
+            line.renumber(moved)
+        keep(self._places.of, kept, -1)
+        keep(self.since, kept, NEVER)
+
+    @abstractmethod
+    def _all_lines(self) -> list[Line]: ...
 
     def __len__(self) -> int:
         return self.waiting
@@ -139,6 +150,9 @@ class InPlaceSchedule(Schedule):
         super().__init__()
         self._line = Line(self._places)
 
+    def _all_lines(self) -> list[Line]:
+        return [self._line]
+
     def peek(self, count: int, now: int) -> Ints:
         return self._line.first(count)
 
@@ -193,6 +207,9 @@ class LiteralLineCutting(Schedule):
         self._front = Line(self._places)
         self._line = Line(self._places)
 
+    def _all_lines(self) -> list[Line]:
+        return [self._front, self._line]
+
     def peek(self, count: int, now: int) -> Ints:
         front = self._front.first(self.waiting)[::-1][:count]
         return np.concatenate([front, self._line.first(count - len(front))])
@@ -237,6 +254,9 @@ class LineCutting(Schedule):
         super().__init__()
         self._slow = Line(self._places)
         self._line = Line(self._places)
+
+    def _all_lines(self) -> list[Line]:
+        return [self._slow, self._line]
 
     def peek(self, count: int, now: int) -> Ints:
         slow = self._slow.first(count)
@@ -317,6 +337,13 @@ class _SeveralLines(Schedule):
             self._line(number).push_one(cell)
             if self._heads[number] < 0:
                 self._find_heads()
+
+    def keep(self, kept: Ints, moved: Ints) -> None:
+        super().keep(kept, moved)
+        self._find_heads()
+
+    def _all_lines(self) -> list[Line]:
+        return [line for line in self._lines if line is not None]
 
     def peek(self, count: int, now: int) -> Ints:
         if count <= 0 or not len(self._filled):
@@ -402,6 +429,15 @@ class DeadlineSchedule(_SeveralLines):
         for cell, target in self._own.items():
             if known <= cell < size:
                 self._targets[cell] = target
+
+    def keep(self, kept: Ints, moved: Ints) -> None:
+        super().keep(kept, moved)
+        keep(self._targets, kept, self._default)
+        self._own = {
+            int(moved[cell]): target
+            for cell, target in self._own.items()
+            if cell < len(moved) and moved[cell] >= 0
+        }
 
     def set_target(self, cell: int, target: int) -> None:
         """From the key's next entry on."""

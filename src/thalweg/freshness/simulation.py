@@ -143,7 +143,7 @@ def run_windows(
     until: int,
     at: Callable[[int], None] | None = None,
 ) -> list[Answer]:
-    """One server takes rows of windows, each of which costs `row_cost`. Row i of the load has the
+    """One server takes rows of windows, each of which costs `row_cost`, and goes by their marks. Row i of the load has the
     source time `source_times[i]`. `at` is called with each moment at which something happens, after
     it has happened."""
     answers: list[Answer] = []
@@ -164,8 +164,10 @@ def run_windows(
             now = times[fed]
             continue
         if step.number >= 0:
-            rows = open_rows.setdefault(step.cell, [])
-            rows.append(step.number)
+            if step.mark > 0:
+                open_rows[step.cell] = []
+            if step.cell in open_rows:
+                open_rows[step.cell].append(step.number)
             end = now + row_cost
             if end >= until:
                 break

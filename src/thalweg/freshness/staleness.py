@@ -22,7 +22,7 @@ from collections import deque
 
 import numpy as np
 
-from thalweg.freshness._arrays import NEVER, Floats, Ints, enlarge
+from thalweg.freshness._arrays import NEVER, Floats, Ints, Mask, enlarge, keep
 
 __all__ = ["StalenessLedger"]
 
@@ -50,6 +50,7 @@ class StalenessLedger:
         self._in_process = np.empty(0, np.int64)
         self._taken_since: dict[int, deque[int]] = {}
         self.longest_wait = 0
+        self.forgotten_area = self.forgotten_queue_area = 0.0
 
     def grow(self, size: int) -> None:
         self._since = enlarge(self._since, size, NEVER)
@@ -118,9 +119,31 @@ class StalenessLedger:
         self._since[cell] = since
         self._from[cell] = NEVER if since == NEVER else now
 
+    def idle(self) -> Mask:
+        """The cells of which nothing is pending and nothing in process."""
+        idle: Mask = (self._since == NEVER) & (self._in_process == 0)
+        return idle
+
+    def keep(self, kept: Ints, moved: Ints) -> None:
+        """Forget all cells but these, which get new numbers; the areas of the others are added up
+        in `forgotten_area` and `forgotten_queue_area`."""
+        area, waited = float(self._area.sum()), float(self._queue_area.sum())
+        for array, filler in (
+            (self._since, NEVER),
+            (self._from, NEVER),
+            (self._area, 0),
+            (self._queue_area, 0),
+            (self._in_process, 0),
+        ):
+            keep(array, kept, filler)
+        self.forgotten_area += area - float(self._area.sum())
+        self.forgotten_queue_area += waited - float(self._queue_area.sum())
+        self._taken_since = {int(moved[cell]): times for cell, times in self._taken_since.items()}
+
     def restart(self, now: int, since: Ints) -> None:
         """All areas are zero at `now`; `since` as in the schedule."""
         self._area[:] = 0
+        self.forgotten_area = self.forgotten_queue_area = 0.0
         self._from[self._since != NEVER] = now
         self._queue_area = np.zeros_like(self._queue_area)
         self._queue_area = -self.queue_area(now, since)

@@ -8,18 +8,23 @@ Arrival times are given by the caller, on a clock that never goes back (a time b
 counts as the last one). They have nothing to do with times in the data. Where a column of the data
 says when a row was made (`time`), an update that is older than what the queue has already seen of
 its key is not taken: it is counted as outdated.
+
+The number of keys is bounded by the capacity. When it is reached, keys that are idle and were
+updated longest ago are forgotten to make room: their rates and times, not their counts. Only if no
+key is idle is a new one refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from weakref import WeakSet
 
 import numpy as np
 import pyarrow as pa
 
 from thalweg.errors import InputError, PlanError, SchemaChangeError, UnknownColumnError
-from thalweg.freshness._arrays import NEVER, Ints, Mask, enlarge
+from thalweg.freshness._arrays import NEVER, Ints, Mask, enlarge, keep
 from thalweg.freshness.key_queue import KeyQueue
 from thalweg.freshness.key_table import KeyTable
 from thalweg.freshness.pages import PagedMemory, PagePool
@@ -29,7 +34,7 @@ from thalweg.freshness.schedules import Schedule, make_schedule
 __all__ = ["Admission", "QueueStatus", "Taken", "UpdateQueue"]
 
 PAGE_LOCATIONS = 256
-_CELL_BYTES = 120
+_CELL_BYTES = 136
 """What a key takes besides its value, at most: counts, rate, hash and slots of the key table."""
 _READER_BYTES = 144
 """What it takes for each reader: place in line, times, areas."""
@@ -46,7 +51,7 @@ class Admission:
     """No room: for their key, for their value, or for a text as long as theirs."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Taken:
     """Rows that left the queue; `cells` names their keys until they are delivered."""
 
@@ -59,6 +64,8 @@ class QueueStatus:
     """A queue at one moment, for one reader. Staleness in ticks of the clock of arrival."""
 
     keys: int
+    forgotten: int
+    """Keys that were idle when room was needed for new ones; one that comes again is new."""
     waiting: int
     arrived: int
     taken: int
@@ -132,6 +139,7 @@ class UpdateQueue:
         self._clock = NEVER
         self._began = NEVER
         self._outdated = self._unfit = 0
+        self._in_process: WeakSet[Taken] = WeakSet()
 
     # ------------------------------------------------------------------------------------- rows in
 
@@ -147,12 +155,17 @@ class UpdateQueue:
         times = self._arrival_times(len(rows), now, arrived)
         if not len(rows):
             return Admission(0, 0, 0)
+        offered = len(rows)
         fits = self._store.fits(rows)
+        if fits is not None:  # before the key table sees them: keys are texts too
+            at = np.flatnonzero(fits)
+            rows, times = rows.take(pa.array(at)), times[at]
+            if not len(rows):
+                self._unfit += offered
+                return Admission(0, 0, offered)
         cells = self._cells(rows)
         kept = cells >= 0
-        if fits is not None:
-            kept &= fits
-        unfit = len(rows) - int(kept.sum())
+        unfit = offered - int(kept.sum())
         self._unfit += unfit
         outdated = 0
         if self._time is not None:
@@ -186,15 +199,37 @@ class UpdateQueue:
 
     def _cells(self, rows: pa.RecordBatch) -> Ints:
         if self._table is None:
-            self.keys.grow(1)
             cells = np.zeros(len(rows), np.int64)
         else:
             columns = [rows.column(name) for name in self.key]
             cells = self._table.cells(columns, self._max_keys)
-            self.keys.grow(self._table.size)
+            if int(cells.min()) < 0 and self._forget_idle(cells):
+                cells = self._table.cells(columns, self._max_keys)
+        self._grow()
+        return cells
+
+    def _grow(self) -> None:
+        self.keys.grow(1 if self._table is None else self._table.size)
         if len(self.keys.location) > len(self._newest):
             self._newest = enlarge(self._newest, len(self.keys.location), NEVER)
-        return cells
+
+    def _forget_idle(self, arriving: Ints) -> int:
+        """There are as many keys as fit: forget those that are idle and were updated longest ago, a
+        quarter of all at most, so that it does not happen again at once."""
+        assert self._table is not None
+        self._grow()
+        idle = self.keys.idle_cells()
+        idle = idle[~np.isin(idle, arriving)][: max(1, self._max_keys // 4)]
+        if len(idle):
+            before = self.keys.size
+            kept = self.keys.forget(idle)
+            self._table.keep(kept)
+            keep(self._newest, kept, NEVER)
+            moved = np.full(before, -1, np.int64)
+            moved[kept] = np.arange(len(kept))
+            for taken in self._in_process:
+                taken.cells[:] = moved[taken.cells]
+        return len(idle)
 
     def _check_time(self, rows: pa.RecordBatch, cells: Ints, kept: Mask) -> Mask:
         """Which rows are not older than what came before them of their key."""
@@ -223,7 +258,9 @@ class UpdateQueue:
     def dequeue(self, count: int, *, now: int, reader: str | None = None) -> Taken:
         """Take up to `count` rows out, in the order of the schedule."""
         cells, locations = self.keys.take(count, self._tick(now), reader)
-        return Taken(self._store.read(locations), cells)
+        taken = Taken(self._store.read(locations), cells)
+        self._in_process.add(taken)
+        return taken
 
     def read(self, count: int, *, now: int, reader: str | None = None) -> pa.RecordBatch:
         """The rows that `dequeue` would give, which stay."""
@@ -232,6 +269,7 @@ class UpdateQueue:
     def deliver(self, taken: Taken, *, now: int, reader: str | None = None) -> None:
         """What follows from these rows has reached the application."""
         self.keys.deliver(taken.cells, self._tick(now), reader)
+        self._in_process.discard(taken)
 
     def discard(self, keys: pa.RecordBatch) -> None:
         """The waiting rows of these keys leave without being served: somebody has them already.
@@ -276,23 +314,32 @@ class UpdateQueue:
     def status(self, *, now: int, reader: str | None = None) -> QueueStatus:
         now = max(self._clock, now)
         keys = self.keys
-        known = max(keys.size, 1)
+        gone = keys.forgotten
+        name = reader or next(iter(keys.readers))
+        known = max(keys.size + gone.keys, 1)
         elapsed = max(now - self._began, 1) if self._began != NEVER else 1
         stale = keys.application_staleness(now, reader)
-        serving = keys.readers[reader or next(iter(keys.readers))]
+        serving = keys.readers[name]
+        ledger = serving.ledger
+        arrived = int(keys.arrived.sum()) + gone.arrived
+        taken = int(serving.taken.sum()) + gone.taken.get(name, 0)
+        ahead = int(serving.ahead.sum()) + gone.ahead.get(name, 0)
+        area = float(keys.application_area(now, reader).sum()) + ledger.forgotten_area
+        waited = float(keys.queue_area(now, reader).sum()) + ledger.forgotten_queue_area
         return QueueStatus(
             keys=keys.size,
             waiting=keys.waiting(reader),
-            arrived=int(keys.arrived.sum()),
-            taken=int(serving.taken.sum()),
-            conflated=int(keys.conflated(reader).sum()),
+            forgotten=gone.keys,
+            arrived=arrived,
+            taken=taken,
+            conflated=arrived - ahead - taken - keys.waiting(reader),
             outdated=self._outdated,
-            refused=int(keys.refused.sum()) + self._unfit,
+            refused=int(keys.refused.sum()) + gone.refused + self._unfit,
             staleness_now=float(stale.mean()) if len(stale) else 0.0,
             staleness_p99=float(np.percentile(stale, 99)) if len(stale) else 0.0,
-            staleness_average=float(keys.application_area(now, reader).sum()) / known / elapsed,
-            queue_staleness_average=float(keys.queue_area(now, reader).sum()) / known / elapsed,
-            longest_wait=serving.ledger.longest_wait,
+            staleness_average=area / known / elapsed,
+            queue_staleness_average=waited / known / elapsed,
+            longest_wait=ledger.longest_wait,
             bytes_used=self.nbytes,
             bytes_allowed=self._capacity,
         )

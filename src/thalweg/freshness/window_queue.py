@@ -184,7 +184,7 @@ class WindowQueue:
     """Since when a key waits that has reached the head of the line before its committed window was
     finished."""
     _worked: Ints
-    """Time of the row that was processed last."""
+    """Time of the row of the committed window that was processed last."""
     _last_arrival: Ints
 
     def grow(self, size: int) -> None:
@@ -389,7 +389,7 @@ class WindowQueue:
         if location >= 0:
             time, number = int(self.row_time[location]), int(self.row_number[location])
             worked = int(self._worked[cell])
-            if worked < start:
+            if worked == NEVER:
                 mark = last_tick
             elif self.window.starts(worked, time):
                 mark = DISALLOW
@@ -410,7 +410,7 @@ class WindowQueue:
         start = int(self._offered[cell])
         self._offered[cell] = NEVER
         self._committed[cell] = self._served[cell] = start
-        self._stale_since[cell] = NEVER
+        self._stale_since[cell] = self._worked[cell] = NEVER
         self._ready.append(cell)
         if self._eager[cell]:
             self.buffers.move(2 * cell + 1, 2 * cell)

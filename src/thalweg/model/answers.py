@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 import pyarrow as pa
 
-from thalweg.errors import MissingPackageError
+from thalweg.errors import require_package
 from thalweg.model.batch import Batch, elements_of
 from thalweg.model.cht import table_of_batches
 from thalweg.model.clocks import Clock, shown_time, time_column, time_value
@@ -76,12 +76,12 @@ class _Answers(Sequence[_Item]):
 
     def to_pandas(self) -> pd.DataFrame:
         """As a DataFrame of pandas."""
-        _require("pandas", "pandas")
+        require_package("pandas", "pandas", "to_pandas")
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> pl.DataFrame:
         """As a DataFrame of Polars."""
-        _require("polars", "polars")
+        require_package("polars", "polars", "to_polars")
         import polars as pl
 
         made = pl.from_arrow(self.to_arrow())
@@ -173,13 +173,6 @@ def _shown(element: Element, clock: Clock) -> str:
         return f"Insert({element.payload!r}, {span})"
     assert isinstance(element, Adjust)
     return f"Adjust({element.payload!r}, {span}, now {shown_time(element.new_end, clock)})"
-
-
-def _require(package: str, extra: str) -> None:
-    import importlib.util
-
-    if importlib.util.find_spec(package) is None:
-        raise MissingPackageError(package, extra)
 
 
 def html_table(table: pa.Table, most: int = _SHOWN) -> str:

@@ -5,10 +5,14 @@
 >>> running = spark.start(packets.group_by("src").tumbling("1 min").aggregate(n=tw.count()))  # doctest: +SKIP
 """
 
-from thalweg.spark.generator import from_generator
-from thalweg.spark.running import QueryStatus, RunningQuery, explain, frame, start
-from thalweg.spark.session import session
-from thalweg.spark.streams import from_files, from_spark
+from thalweg.errors import require_package
+
+require_package("pyspark", "spark", "thalweg.spark")
+
+from thalweg.spark.generator import from_generator  # noqa: E402 - after the package is known to be there
+from thalweg.spark.running import QueryStatus, RunningQuery, explain, frame, start  # noqa: E402 - after the package is known to be there
+from thalweg.spark.session import session  # noqa: E402 - after the package is known to be there
+from thalweg.spark.streams import from_files, from_spark  # noqa: E402 - after the package is known to be there
 
 __all__ = [
     "QueryStatus",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import coalesce, col, collect_list, lit, when
+from pyspark.sql.functions import coalesce, col, collect_list, lit, timestamp_micros, when
 from pyspark.sql.functions import min as min_
 from pyspark.sql.functions import sum as sum_
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -22,6 +22,7 @@ from thalweg.errors import PlanError, did_you_mean
 from thalweg.model.time import MIN_TIME, Duration, duration_us
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.dead_letters import DEAD_LETTERS
+from thalweg.plan.clock import clock_of
 from thalweg.plan.nodes import Node
 from thalweg.plan.update_rules import refuse_conflation
 from thalweg.shards.buckets import bucket_ids
@@ -66,6 +67,16 @@ FIGURES = "thalweg"
 """The name under which each micro-batch reports its figures."""
 
 
+def _with_timestamps(rows: DataFrame) -> DataFrame:
+    """Times of lifetimes as Spark's timestamps: instants, shown in the zone of the session."""
+    times: dict[str, Any] = {
+        name: timestamp_micros(name)
+        for name in ("_start", "_end", "_new_end")
+        if name in rows.columns
+    }
+    return rows.withColumns(times)
+
+
 @dataclass(frozen=True)
 class Prepared:
     """A query as Spark will run it. `output` is packed; `typed` unpacks it."""
@@ -98,9 +109,10 @@ class Prepared:
                 "output='upserts' needs rows that are known by their group and start, such as the answers of a window."
             )
         unpack, schema = unpacker(form, root.schema, root.properties.group_keys)
-        return (self.output if packed is None else packed).mapInArrow(
+        rows = (self.output if packed is None else packed).mapInArrow(
             unpack, from_arrow_schema(schema)
         )
+        return rows if clock_of(root) is None else _with_timestamps(rows)
 
     def ledger(self, source: str, packed: DataFrame) -> DataFrame:
         """The late rows of a source in one micro-batch."""

@@ -25,7 +25,7 @@ from thalweg.model.answers import Answers
 from thalweg.model.printing import printable
 from thalweg.model.time import MIN_TIME, Duration, TimeLike, time_us
 from thalweg.plan.clock import clock_of
-from thalweg.plan.nodes import Node
+from thalweg.plan.nodes import Node, Source, walk
 from thalweg.shards.fragments import fragments_of
 from thalweg.shards.kept_table import KeptTable
 from thalweg.shards.reports import combined_why, write_reports
@@ -285,6 +285,7 @@ def start(
     require_sink(to, path)
     require_output(output)
     when = trigger_arguments(trigger)
+    _refuse_silence(query.node if isinstance(query, Stream) else query, consistency, output)
     place = Path(checkpoint).absolute() if checkpoint is not None else _temporary_folder()
     is_new = checkpoint is None or not place.exists()
     _lock_checkpoint(place)
@@ -398,6 +399,25 @@ def _stop_all() -> None:
     for running in list(_RUNNING.values()):
         with contextlib.suppress(Exception):
             running.stop()
+
+
+def _refuse_silence(root: Node, consistency: str, output: str) -> None:
+    """Answers that wait for promises would never come from a source that makes none."""
+    if consistency != "final" and output != "final":
+        return
+    for node in walk(root):
+        times = getattr(node.feed, "times", None) if isinstance(node, Source) else None
+        if not isinstance(node, Source) or times is None:
+            continue
+        entry = node.ingress
+        promises = entry.observes or entry.clocks or entry.low_watermark is not None
+        if promises or times.punctuation is not None or getattr(node.feed, "finish", False):
+            continue
+        raise PlanError(
+            f"start: final answers wait for promises, and the source {node.name!r} makes none. Say how late its "
+            "rows may be (disorder='1 min'), that its files are all there are (finish=True), or which of its "
+            "rows are promises (punctuation='...')."
+        )
 
 
 def _temporary_folder() -> Path:

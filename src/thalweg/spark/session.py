@@ -23,6 +23,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from thalweg.errors import PlanError
+from thalweg.spark.java import require_java
 from thalweg.spark.quiet import quiet_start
 
 __all__ = [
@@ -79,6 +80,8 @@ def session(master: str | None = None, *, name: str = "thalweg", **settings: Any
     What `spark-submit` was told with `--conf` stays as it is.
     More settings are given with their dots as underscores' doubles: `spark__driver__memory="4g"`.
     """
+    if SparkSession.getActiveSession() is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        require_java()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)

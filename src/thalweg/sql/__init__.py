@@ -35,13 +35,15 @@ def sql(
     *,
     time: str | Mapping[str, str] = "ts",
     parameters: Mapping[str, object] | None = None,
+    views: Mapping[str, str] | None = None,
     **named: Stream,
 ) -> Stream:
     """The stream that a query in SQL says, over streams by name.
 
     `time` is what the query calls the time of a row, for all streams or by stream; a stream that
     was read from a time column has its name already. `parameters` are values for `:name` (and for a
-    name where a window takes an amount).
+    name where a window takes an amount). `views` are queries by name, which later ones and this one
+    may read like streams.
     """
     given = {**(streams or {}), **named}
     for name, stream in given.items():
@@ -51,4 +53,4 @@ def sql(
         raise PlanError(f"sql: the query is text; got {query!r}.")
     from thalweg.sql.query import compile_query  # sqlglot is loaded with the first query
 
-    return compile_query(query, given, time, parameters or {})
+    return compile_query(query, given, time, parameters or {}, views or {})

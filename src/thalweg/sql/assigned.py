@@ -9,16 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
-from thalweg.expr import Column, Expr, lit
+import pyarrow as pa
+
+from thalweg.expr import Cast, Column, Expr, call, lit
 from thalweg.plan.aggregates import AggregateCall, max_
 from thalweg.plan.expressions import START
 from thalweg.stream import GroupedStream, WindowedStream
+from thalweg.windows.calendar import UNITS
+from thalweg.windows.calendar import calendar as calendar_kind
 from thalweg.windows.specification import Rank, Rows
 
 __all__ = [
     "AssignedWindow",
     "by_tuple",
+    "calendar",
     "cumulate",
     "hop",
     "landmark",
@@ -82,6 +88,21 @@ def hop(size: int, step: int, offset: int = 0) -> AssignedWindow:
         size=size,
         hop=step,
         offset=offset,
+    )
+
+
+def calendar(unit: str, zone: str) -> AssignedWindow:
+    """Periods of a zone's calendar. A period ends where the next one begins on the wall clock."""
+    made = calendar_kind(unit, zone)
+    start = Cast(Column(START), pa.timestamp("us", zone))
+    wall = call("at_time_zone", start, zone)
+    months = {"month": 1, "quarter": 3, "year": 12}.get(made.unit)
+    days = timedelta(days=UNITS[made.unit])
+    later = wall + days if months is None else call("add_months", wall, months)
+    return AssignedWindow(
+        "CALENDAR",
+        lambda stream: stream.windows(made),
+        end=Cast(call("at_time_zone", later, zone), pa.int64()),
     )
 
 

@@ -20,7 +20,7 @@ from thalweg.sql.window_grammar import WindowParser
 
 __all__ = ["STATEMENT_TOKENS", "TABLE_FUNCTIONS", "ThalwegSql"]
 
-TABLE_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION", "SNAPSHOT", "COUNT")
+TABLE_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "CALENDAR", "SESSION", "SNAPSHOT", "COUNT")
 
 _WORDS = {
     "SELECT": TokenType.SELECT,

@@ -19,7 +19,13 @@ from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.groups import Key
 from thalweg.sql.relations import Field, Relation, unique_names
 from thalweg.sql.syntax import WindowClause
-from thalweg.sql.table_functions import WINDOW_END, WINDOW_START, is_window_function, window_of_call
+from thalweg.sql.table_functions import (
+    WINDOW_END,
+    WINDOW_START,
+    is_truncation,
+    is_window_function,
+    window_of_call,
+)
 from thalweg.sql.windows import assign
 
 __all__ = ["Grouping", "grouping_of"]
@@ -48,7 +54,11 @@ def grouping_of(
     keys: list[Key] = []
     columns: list[str] = []
     for node in nodes:
-        if is_window_function(node) or _names_window(node, relation):
+        if is_window_function(node, relation):
+            if is_truncation(node):
+                keys.append(Key(node, None, relation.clocked(Column(START))))
+            continue
+        if _names_window(node, relation):
             continue
         reader = RowReader(context, relation)
         field = _field_of(context, relation, node)
@@ -127,7 +137,7 @@ def _window(
     clause: WindowClause | None,
     nodes: list[exp.Expr],
 ) -> AssignedWindow:
-    called = [node for node in nodes if is_window_function(node)]
+    called = [node for node in nodes if is_window_function(node, relation)]
     if clause is not None:
         if called or relation.window is not None:
             context.text.refuse_place(

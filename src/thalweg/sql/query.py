@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from sqlglot import exp
 
@@ -21,6 +22,7 @@ def compile_query(
     streams: Mapping[str, Stream],
     time: Mapping[str, str] | str,
     parameters: Mapping[str, object],
+    views: Mapping[str, str] = MappingProxyType({}),
 ) -> Stream:
     """The stream that a query says."""
     source = SqlText(text)
@@ -29,6 +31,10 @@ def compile_query(
         name: base_relation(name, stream, time_name(stream, names[name]))
         for name, stream in streams.items()
     }
+    for name, view in views.items():
+        text_of_view = SqlText(view)
+        context = Context(text_of_view, relations, parameters)
+        relations[name] = _query(context, text_of_view.tree()).called(name)
     return _query(Context(source, relations, parameters), source.tree()).shown().stream
 
 

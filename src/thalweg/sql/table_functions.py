@@ -4,6 +4,7 @@ In FROM, with the columns `window_start` and `window_end` added:
 
     TUMBLE(TABLE s, DESCRIPTOR(ts), size [, offset])
     HOP(TABLE s, DESCRIPTOR(ts), slide, size [, offset])
+    CALENDAR(TABLE s, DESCRIPTOR(ts), 'month' [, 'Europe/Berlin'])   periods of a calendar
     CUMULATE(TABLE s, DESCRIPTOR(ts), step, size [, offset])  windows that grow by a step up to a size
     SESSION(TABLE s [PARTITION BY key], DESCRIPTOR(ts), gap)
     SNAPSHOT(TABLE s [PARTITION BY key])
@@ -25,7 +26,7 @@ from thalweg.errors import did_you_mean
 from thalweg.expr import Call, Column, Expr, Literal, lit
 from thalweg.model.time import duration_us
 from thalweg.plan.expressions import START
-from thalweg.sql.assigned import AssignedWindow, cumulate, hop, rows, session, snapshot
+from thalweg.sql.assigned import AssignedWindow, calendar, cumulate, hop, rows, session, snapshot
 from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.relations import Field, Relation
 from thalweg.sql.syntax import TableFunction
@@ -36,6 +37,7 @@ __all__ = [
     "GROUP_FUNCTIONS",
     "WINDOW_END",
     "WINDOW_START",
+    "is_truncation",
     "is_window_function",
     "window_of_call",
     "window_of_function",
@@ -43,6 +45,7 @@ __all__ = [
 
 WINDOW_START, WINDOW_END = "window_start", "window_end"
 _MOST_STEPS = 64
+_PERIODS = {1: "month", 3: "quarter", 12: "year"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ _TABLE_SHAPES = {
     "TUMBLE": _Shape(("timecol", "size", "offset"), 2),
     "HOP": _Shape(("timecol", "slide", "size", "offset"), 3),
     "CUMULATE": _Shape(("timecol", "step", "size", "offset"), 3),
+    "CALENDAR": _Shape(("timecol", "unit", "zone"), 2),
     "SESSION": _Shape(("timecol", "gap"), 2),
     "SNAPSHOT": _Shape((), 0),
     "COUNT": _Shape(("rows", "slide"), 1),
@@ -65,19 +69,29 @@ GROUP_FUNCTIONS = {
     "tumble": ("TUMBLE", _TABLE_SHAPES["TUMBLE"]),
     "hop": ("HOP", _TABLE_SHAPES["HOP"]),
     "cumulate": ("CUMULATE", _TABLE_SHAPES["CUMULATE"]),
+    "calendar": ("CALENDAR", _TABLE_SHAPES["CALENDAR"]),
+    "date_trunc": ("CALENDAR", _Shape(("unit", "timecol", "zone"), 2)),
     "session": ("SESSION", _TABLE_SHAPES["SESSION"]),
     "window": ("HOP", _Shape(("timecol", "size", "slide", "offset"), 2)),
     "session_window": ("SESSION", _TABLE_SHAPES["SESSION"]),
 }
 
 
-def is_window_function(node: exp.Expr) -> bool:
-    """Whether something in GROUP BY is a window."""
-    return (
-        isinstance(node, exp.Anonymous)
-        and isinstance(node.this, str)
-        and node.this.lower() in GROUP_FUNCTIONS
-    )
+def is_window_function(node: exp.Expr, relation: Relation) -> bool:
+    """Whether something in GROUP BY is a window; date_trunc is one where it cuts the time of the
+    rows."""
+    if not isinstance(node, exp.Anonymous) or not isinstance(node.this, str):
+        return False
+    if is_truncation(node):
+        time = node.expressions[1] if len(node.expressions) == 2 else None
+        return isinstance(time, exp.Column) and any(
+            field.is_time for field in relation.find(time.name, time.text("table"))
+        )
+    return node.this.lower() in GROUP_FUNCTIONS
+
+
+def is_truncation(node: exp.Expr) -> bool:
+    return isinstance(node.this, str) and node.this.lower() == "date_trunc"
 
 
 def window_of_call(context: Context, relation: Relation, node: exp.Expr) -> AssignedWindow:
@@ -91,7 +105,7 @@ def window_of_function(context: Context, relation: Relation, node: TableFunction
     """A stream with the windows that a table function gives to its rows."""
     reader = _Reader(context, relation, node, node.this)
     partition = tuple(reader.column(column) for column in node.args.get("partition") or ())
-    if partition and node.this in ("TUMBLE", "HOP", "CUMULATE"):
+    if partition and node.this in ("TUMBLE", "HOP", "CUMULATE", "CALENDAR"):
         context.text.refuse_node(
             node, f"{node.this} needs no PARTITION BY; put the columns into GROUP BY."
         )
@@ -150,6 +164,11 @@ class _Reader:
             return self.count(given, partition)
         if kind == "SESSION":
             return replace(session(self.duration(given["gap"])), partition=partition)
+        if kind == "CALENDAR":
+            return self.calendar(given["unit"], given.get("zone"))
+        months = RowReader(self.context, self.relation).months(given["size"])
+        if kind == "TUMBLE" and months in _PERIODS:
+            return self.periods(_PERIODS[months], self.own_zone())
         size = self.duration(given["size"])
         if kind == "CUMULATE":
             return self.cumulated(given, size)
@@ -162,6 +181,26 @@ class _Reader:
         return hop(
             size, step, self.duration(given["offset"], any_sign=True) if "offset" in given else 0
         )
+
+    def calendar(self, unit: exp.Expr, zone: exp.Expr | None) -> AssignedWindow:
+        for node in (unit, *([zone] if zone is not None else [])):
+            if not isinstance(node, exp.Literal) or not node.is_string:
+                self.context.text.refuse_node(
+                    node, f"{self.name}: a unit and a zone are texts: 'month', 'Europe/Berlin'."
+                )
+        return self.periods(unit.name, self.own_zone() if zone is None else zone.name)
+
+    def periods(self, unit: str, zone: str) -> AssignedWindow:
+        shorter = {"hour": "1 h", "minute": "1 min", "second": "1 s"}.get(unit.lower())
+        if shorter is not None:  # zones move their clocks by more than a minute, at full hours
+            return hop(duration_us(shorter), duration_us(shorter))
+        with self.context.text.at(self.node):
+            return calendar(unit, zone)
+
+    def own_zone(self) -> str:
+        """The zone of the stream's times."""
+        clock = self.relation.clock
+        return "UTC" if clock is None or clock.tz is None else str(clock.tz)
 
     def cumulated(self, given: dict[str, exp.Expr], size: int) -> AssignedWindow:
         step = self.duration(given["step"])

@@ -1,0 +1,236 @@
+"""`thalweg doctor`: what is here of what a query needs, and what to do about the rest.
+
+Each check is a function that gives a line: what was looked at, what was found, and, where something
+is wrong, what to do. What only Spark needs is a note where Spark is not installed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import click
+
+__all__ = ["CHECKS", "Finding", "doctor", "examine"]
+
+_EXTRAS = {
+    "sql-shell": ("rich", "prompt_toolkit"),
+    "plot": ("matplotlib",),
+    "sketches": ("datasketches",),
+    "polars": ("polars",),
+    "pandas": ("pandas",),
+}
+_GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check found: `state` is ok, note (something optional is absent) or wrong."""
+
+    what: str
+    state: str
+    found: str
+    advice: str = ""
+
+    def line(self) -> str:
+        mark = {"ok": "ok   ", "note": "note ", "wrong": "WRONG"}[self.state]
+        tail = f" {self.advice}" if self.advice else ""
+        return f"{mark}  {self.what:<16} {self.found}{tail}"
+
+
+def _has_spark() -> bool:
+    return importlib.util.find_spec("pyspark") is not None
+
+
+def _python() -> Finding:
+    return Finding("python", "ok", f"{platform.python_version()} at {sys.executable}")
+
+
+def _core() -> Finding:
+    names = ("thalweg", "numpy", "pyarrow", "sqlglot", "click")
+    return Finding("packages", "ok", ", ".join(f"{name} {version(name)}" for name in names))
+
+
+def _extras() -> Finding:
+    missing = [
+        extra
+        for extra, packages in _EXTRAS.items()
+        if any(importlib.util.find_spec(package) is None for package in packages)
+    ]
+    if not missing:
+        return Finding("extras", "ok", "all of them")
+    advice = f"pip install 'thalweg[{','.join(missing)}]' brings them."
+    return Finding("extras", "note", f"without {', '.join(missing)};", advice)
+
+
+def _spark() -> Finding:
+    if not _has_spark():
+        return Finding(
+            "spark",
+            "note",
+            "PySpark is not installed; queries run in-process.",
+            "pip install 'thalweg[spark]' brings it.",
+        )
+    return Finding("spark", "ok", f"PySpark {version('pyspark')}")
+
+
+def _java() -> Finding:
+    if not _has_spark():
+        return Finding("java", "note", "not looked for; only Spark needs it.")
+    from thalweg.spark.java import OLDEST, find_java
+
+    found = find_java()
+    if found is None:
+        return Finding(
+            "java",
+            "wrong",
+            f"no Java {OLDEST} or newer was found.",
+            "Install one and set JAVA_HOME, or pip install 'thalweg[java]'.",
+        )
+    place = "on PATH" if found.home is None else f"at {found.home}"
+    return Finding("java", "ok", f"Java {found.version} {place}")
+
+
+def _workers() -> Finding:
+    if not _has_spark():
+        return Finding("workers", "note", "not looked at; only Spark has them.")
+    chosen = os.environ.get("PYSPARK_PYTHON")
+    if chosen is None or shutil.which(chosen) == sys.executable or chosen == sys.executable:
+        return Finding("workers", "ok", "run the Python of this process")
+    if shutil.which(chosen) is None:
+        return Finding(
+            "workers",
+            "wrong",
+            f"PYSPARK_PYTHON={chosen} does not exist.",
+            "Unset it, or name another.",
+        )
+    return Finding(
+        "workers",
+        "note",
+        f"run PYSPARK_PYTHON={chosen}, another Python than this one;",
+        "it needs the same packages and version.",
+    )
+
+
+def _memory() -> Finding:
+    try:
+        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return Finding("memory", "note", "its size cannot be told here.")
+    found = f"{pages / _GIB:.1f} GiB, {os.cpu_count()} cores"
+    if pages < 2 * _GIB and _has_spark():
+        return Finding("memory", "wrong", found, "Spark with its workers wants 2 GiB or more.")
+    return Finding("memory", "ok", found)
+
+
+def _ports() -> Finding:
+    try:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port = listener.getsockname()[1]
+    except OSError as reason:
+        return Finding(
+            "ports",
+            "wrong",
+            f"no port of 127.0.0.1 can be had: {reason}.",
+            "Spark talks to itself there.",
+        )
+    return Finding("ports", "ok", f"127.0.0.1 can be bound (tried {port})")
+
+
+def _folders() -> Finding:
+    for folder in (tempfile.gettempdir(), str(Path.cwd())):
+        try:
+            with tempfile.NamedTemporaryFile(dir=folder):
+                pass
+        except OSError as reason:
+            state = "wrong" if folder == tempfile.gettempdir() else "note"
+            return Finding(
+                "folders", state, f"{folder} cannot be written: {reason.strerror}.", "Set TMPDIR."
+            )
+    free = shutil.disk_usage(tempfile.gettempdir()).free / _GIB
+    return Finding(
+        "folders", "ok", f"the temporary and this folder can be written, {free:.1f} GiB free"
+    )
+
+
+def _zones() -> Finding:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        pc.hour(pa.scalar(0, pa.timestamp("us", "Europe/Berlin")))
+    except pa.ArrowInvalid:
+        return Finding(
+            "time zones", "wrong", "the system has no time zone database.", "Install tzdata."
+        )
+    return Finding(
+        "time zones",
+        "ok",
+        f"known; times without a zone are read as UTC (TZ={os.environ.get('TZ', 'unset')})",
+    )
+
+
+def _connectors() -> Finding:
+    if not _has_spark():
+        return Finding("connectors", "note", "not looked at; only Spark has them.")
+    said = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    try:
+        spark = version("pyspark")
+    except PackageNotFoundError:  # pragma: no cover - looked for above
+        spark = ""
+    if "--packages" in said or "--jars" in said:
+        return Finding("connectors", "ok", said)
+    return Finding(
+        "connectors",
+        "note",
+        "none is named (files and DataFrames need none);",
+        f"Kafka: --packages org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}.",
+    )
+
+
+CHECKS: tuple[Callable[[], Finding], ...] = (
+    _python,
+    _core,
+    _extras,
+    _spark,
+    _java,
+    _workers,
+    _memory,
+    _ports,
+    _folders,
+    _zones,
+    _connectors,
+)
+
+
+def examine() -> Iterator[Finding]:
+    """All checks, one after the other; a check that fails is a finding itself."""
+    for check in CHECKS:
+        try:
+            yield check()
+        except Exception as reason:  # a doctor names the trouble and goes on
+            yield Finding(
+                check.__name__.lstrip("_"), "wrong", f"{type(reason).__name__}: {reason}."
+            )
+
+
+@click.command
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def doctor(*, as_json: bool) -> None:
+    """Whether everything is there that a query needs, and what to do if not."""
+    findings = list(examine())
+    for finding in findings:
+        click.echo(json.dumps(asdict(finding)) if as_json else finding.line())
+    if any(finding.state == "wrong" for finding in findings):
+        sys.exit(1)

@@ -1,0 +1,203 @@
+"""Statements of `thalweg sql`: what a file, a pipe or the shell may say beside a query.
+
+    CREATE [TEMPORARY] TABLE name WITH ('path' = 'orders', 'time' = 'ts', 'disorder' = '1 min')
+    CREATE [TEMPORARY] VIEW name AS SELECT ...
+    INSERT INTO name SELECT ...            into the files of a table that was created
+    SHOW TABLES;  DESCRIBE name;  EXPLAIN SELECT ...;  SET name = value
+    SELECT ... FROM 'orders.csv'           a file or folder by its name
+
+Statements end with ';'. The tokens are sqlglot's; only their first words are looked at here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import NoReturn
+
+from sqlglot.errors import TokenError
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # public, though not marked so
+
+from thalweg.cli.sql_run import Job, Sink
+from thalweg.cli.sql_sources import Place, parse_options
+from thalweg.errors import PlanError, did_you_mean
+from thalweg.sql.grammar import ThalwegSql
+
+__all__ = ["Script", "Statement", "split", "with_files"]
+
+LEAVE = ("quit", "exit")
+_KINDS = ("create", "insert", "show", "describe", "desc", "explain", "set", *LEAVE)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement: its first word in lower case, and its text."""
+
+    word: str
+    text: str
+
+    @property
+    def is_query(self) -> bool:
+        return self.word not in _KINDS
+
+
+def _tokens(text: str) -> list[Token]:
+    try:
+        return list(ThalwegSql().tokenize(text))
+    except TokenError:
+        return []  # the query itself says which quote is open
+
+
+def split(text: str) -> list[Statement]:
+    """The statements of a text.
+
+    >>> [(one.word, one.text) for one in split("SHOW TABLES; SELECT ';' AS a FROM s")]
+    [('show', 'SHOW TABLES'), ('select', "SELECT ';' AS a FROM s")]
+    """
+    tokens = _tokens(text)
+    if not tokens:
+        return [Statement("select", text)] if text.strip() else []
+    made: list[list[Token]] = []
+    held: list[Token] = []
+    for token in tokens:
+        if token.token_type == TokenType.SEMICOLON:
+            made.append(held)
+            held = []
+        else:
+            held.append(token)
+    return [
+        Statement(part[0].text.lower(), text[part[0].start : part[-1].end + 1])
+        for part in (*made, held)
+        if part
+    ]
+
+
+def with_files(job: Job, text: str) -> tuple[Job, str]:
+    """A query with the files that it names in FROM or JOIN as sources of its job."""
+    tokens = _tokens(text)
+    places = list(job.places)
+    for before, token in reversed(list(pairwise(tokens))):
+        reads = before.token_type in (TokenType.FROM, TokenType.JOIN)
+        if not reads or token.token_type != TokenType.STRING:
+            continue
+        stem = Path(token.text.rstrip("/*")).name.partition(".")[0]
+        name = "".join(c if c.isalnum() else "_" for c in stem) or "file"
+        name = name if name.isidentifier() else f"file_{name}"
+        if all(place.name != name for place in places):
+            places.append(Place(name, token.text))
+        text = f"{text[: token.start]}{name}{text[token.end + 1 :]}"
+    return replace(job, places=places), text
+
+
+@dataclass
+class Script:
+    """What the statements so far have said: sources, views, where tables are written."""
+
+    job: Job
+    views: dict[str, str] = field(default_factory=dict)
+    sinks: dict[str, Sink] = field(default_factory=dict)
+
+    def query(self, text: str) -> tuple[Job, str]:
+        """The job of a query, with its files and views, and its text for that job."""
+        job, said = with_files(self.job, text)
+        return replace(job, views=dict(self.views)), said
+
+    def describe(self, name: str = "") -> list[str]:
+        """The streams and views, or one of them with its columns."""
+        lines = [_described(place) for place in self.job.places if name in ("", place.name)]
+        lines += [
+            f"{view} (view): {' '.join(text.split())}"
+            for view, text in self.views.items()
+            if name in ("", view)
+        ]
+        if name and not lines:
+            known = [*(place.name for place in self.job.places), *self.views]
+            raise PlanError(f"DESCRIBE: unknown stream {name!r}{did_you_mean(name, known)}")
+        return lines or [
+            "no streams; CREATE TABLE name WITH ('path' = 'folder', 'time' = 'ts') adds one."
+        ]
+
+    def create(self, text: str) -> str:
+        """CREATE TABLE or VIEW; what was made."""
+        tokens = [
+            token for token in _tokens(text)[1:] if token.text.upper() not in ("TEMPORARY", "TEMP")
+        ]
+        if len(tokens) < 2 or tokens[0].text.upper() not in ("TABLE", "VIEW"):
+            _refuse("CREATE", "CREATE TABLE name WITH (...) or CREATE VIEW name AS SELECT ...")
+        name = tokens[1].text
+        if tokens[0].text.upper() == "VIEW":
+            if len(tokens) < 4 or tokens[2].token_type != TokenType.ALIAS:
+                _refuse("CREATE VIEW", "CREATE VIEW name AS SELECT ...")
+            said = text[tokens[3].start :]
+            made = dict(self.views)
+            made[name] = said
+            job = replace(self.job, views=made, in_process=True)
+            job.query(f'SELECT * FROM "{name}"')  # what is wrong with it is refused now
+            self.views = made
+            return f"view {name}"
+        return self._table(name, tokens[2:])
+
+    def _table(self, name: str, tokens: list[Token]) -> str:
+        options = _options(tokens)
+        path = options.pop("path", None)
+        if path is None:
+            _refuse("CREATE TABLE", f"CREATE TABLE {name} WITH ('path' = 'folder', 'time' = 'ts')")
+        if options.pop("mode", "") == "sink" or not Path(path).exists():
+            self.sinks[name] = Sink(options.get("format", "parquet"), path)
+            return f"table {name}, to be written to {path}"
+        place = Place(name, path, parse_options(name, path, options))
+        place.time()
+        kept = [one for one in self.job.places if one.name != name]
+        self.job = replace(self.job, places=[*kept, place])
+        return _described(place)
+
+    def insert(self, text: str) -> tuple[Job, str]:
+        """INSERT INTO table SELECT ...: the job that writes there, and its query."""
+        tokens = _tokens(text)
+        if len(tokens) < 4 or tokens[1].text.upper() != "INTO":
+            _refuse("INSERT", "INSERT INTO table SELECT ...")
+        name = tokens[2].text
+        if name not in self.sinks:
+            hint = did_you_mean(name, self.sinks)
+            raise PlanError(
+                f"INSERT INTO {name}: nobody created that table to write to{hint} "
+                f"CREATE TABLE {name} WITH ('path' = 'answers', 'format' = 'parquet') first."
+            )
+        job, query = self.query(text[tokens[3].start :])
+        return replace(job, sink=self.sinks[name], output="final"), query
+
+    def set(self, text: str) -> None:
+        """SET name = value."""
+        name, _, value = text.partition(" ")[2].partition("=")
+        if not name.strip().isidentifier() or not value.strip():
+            _refuse("SET", "SET name = value")
+        said = value.strip().strip("'")
+        known: Mapping[str, object] = self.job.parameters or {}
+        self.job = replace(
+            self.job, parameters={**known, name.strip(): int(said) if said.isdigit() else said}
+        )
+
+
+def _options(tokens: list[Token]) -> dict[str, str]:
+    """WITH ('key' = 'value', ...); columns in front of it are those of the files."""
+    at = next((n for n, token in enumerate(tokens) if token.token_type == TokenType.WITH), None)
+    if at is None:
+        return {}
+    words = [
+        token.text
+        for token in tokens[at + 1 :]
+        if token.token_type
+        in (TokenType.STRING, TokenType.VAR, TokenType.NUMBER, TokenType.IDENTIFIER)
+    ]
+    return dict(zip(words[::2], words[1::2], strict=False))
+
+
+def _described(place: Place) -> str:
+    columns = ", ".join(f"{entry.name} {entry.type}" for entry in place.stream().schema)
+    return f"{place.name} ({columns}), time {place.time()}"
+
+
+def _refuse(what: str, form: str) -> NoReturn:
+    raise PlanError(f"{what}: write {form}.")
