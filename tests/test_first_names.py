@@ -9,6 +9,7 @@ import pytest
 import thalweg as tw
 from thalweg import udm
 from thalweg.errors import PlanError, SchemaChangeError, UnknownNameError, WindowError
+from thalweg.shards.fragments import fragments_of
 
 SALES = tw.source("sales", {"item": "string", "price": "double", "qty": "int64"})
 
@@ -70,6 +71,22 @@ class Vwap:
         return float(
             sum(row["price"] * row["qty"] for row in rows) / sum(row["qty"] for row in rows)
         )
+
+
+def test_a_plan_is_drawn_and_shown_in_a_notebook() -> None:
+    query = SALES.where("qty > 1").tumbling(10).aggregate(n=tw.count())
+    drawn = query.explain(format="mermaid")
+    assert drawn.startswith("flowchart TD") and "source-1 --> where-1" in drawn
+    assert "qty &gt; 1" in drawn
+    assert "<td>n</td><td>int64</td>" in query._repr_html_()
+    with pytest.raises(PlanError, match=r"format is 'text' or 'mermaid'"):
+        query.explain(format="svg")
+
+
+def test_partial_sums_go_through_an_exchange() -> None:
+    counted = tw.source("s", {"k": "int64"}, insert_only=True, disorder=5, constant_duration=1)
+    plan = fragments_of(counted.tumbling(10).aggregate(n=tw.count()).node)
+    assert "panes" in plan.describe()
 
 
 ROWS = [

@@ -35,6 +35,7 @@ from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.applying import ModuleLike, ModuleUse, apply_node
 from thalweg.plan.automata import Pattern
 from thalweg.plan.clock import as_ticks, clock_of, understood
+from thalweg.plan.drawing import mermaid
 from thalweg.plan.explain import explain
 from thalweg.plan.expressions import START
 from thalweg.plan.join_windows import JoinWindow
@@ -262,10 +263,18 @@ class Stream:
     def __getattr__(self, name: str) -> NoReturn:
         raise unknown_method(self, name)
 
-    def explain(self, *, consistency: str | None = None) -> str:
-        """The plan, what is known about each stream in it, and what the rewrite rules make of
-        it."""
+    def explain(self, *, consistency: str | None = None, format: str = "text") -> str:  # noqa: A002 - the word that others use
+        """The plan, what is known about each stream in it, and what the rewrite rules make of it;
+        with `format="mermaid"`, the plan as a flow chart."""
+        if format not in ("text", "mermaid"):
+            raise PlanError(f"explain: format is 'text' or 'mermaid'; got {format!r}.")
+        if format == "mermaid":
+            return mermaid(self.node)
         return explain(self.node, consistency=consistency)
+
+    def _repr_html_(self) -> str:
+        columns = "".join(f"<tr><td>{e.name}</td><td>{e.type}</td></tr>" for e in self.schema)
+        return f"<table><caption>Stream: {self.node.label}</caption>{columns}</table>"
 
     def update_key(
         self,

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
+from thalweg.model.names import internal
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Bools, Codes, Rows, encode_together
 from thalweg.model.time import INFINITY, MIN_TIME, Times
@@ -44,6 +45,8 @@ from thalweg.state.overlaps import overlapping_pairs
 
 __all__ = ["CoverageKernel"]
 
+SINCE, BEGIN = internal("since"), internal("begin")
+
 
 class CoverageKernel(Operator):
     """
@@ -64,7 +67,7 @@ class CoverageKernel(Operator):
             (node.left.schema, node.right.schema), node.left_keys, node.right_keys, node.same
         )
         self._names, self._same = self._sides[0].key_names, node.same
-        marks = [pa.field("_since", pa.int64()), pa.field("_begin", pa.int64())]
+        marks = [pa.field(SINCE, pa.int64()), pa.field(BEGIN, pa.int64())]
         self._left = Delta.empty(pa.schema([*self._sides[0].schema, *marks]))
         self._right = Delta.empty(self._sides[1].schema)
         self._progress: list[Progress] = [NO_PROGRESS, NO_PROGRESS]
@@ -124,11 +127,11 @@ class CoverageKernel(Operator):
                 ],
                 (len(self._left), len(old)),
             )
-            for name, times in (("_since", since), ("_begin", begin)):
+            for name, times in ((SINCE, since), (BEGIN, begin)):
                 by_code = np.full(size, MIN_TIME)
                 by_code[known] = _times(self._left, name)
                 times[old] = np.maximum(by_code[asked], delta.start[old])
-        payload = append_column(append_column(delta.payload, "_since", since), "_begin", begin)
+        payload = append_column(append_column(delta.payload, SINCE, since), BEGIN, begin)
         return Delta(payload, delta.start, delta.end, delta.weight)
 
     def _pieces(self, left: Delta, right: Delta) -> Delta:
@@ -139,7 +142,7 @@ class CoverageKernel(Operator):
     def _runs(self, left: Delta, right: Delta) -> tuple[Codes, Times, Times]:
         """Maximal pieces of each left row, from `_since` on, that are covered (semi) or not (anti):
         row, start, end."""
-        since, begin = _times(left, "_since"), _times(left, "_begin")
+        since, begin = _times(left, SINCE), _times(left, BEGIN)
         codes = key_codes(left.payload, right.payload, self._names, self._same)
         at = overlapping_pairs(codes[0], since, left.end, codes[1], right.start, right.end)
         if self._node.predicate is not None and len(at[0]):
@@ -179,13 +182,13 @@ class CoverageKernel(Operator):
         left = self._left.filter(self._left.end >= cti)
         row, start, end = self._runs(left, self._right)
         since = np.maximum(np.minimum(cti - 1, left.end), left.start)
-        settled = cti - 1 > _times(left, "_since")
-        begin = _times(left, "_begin").copy()
+        settled = cti - 1 > _times(left, SINCE)
+        begin = _times(left, BEGIN).copy()
         begin[settled] = since[settled]
         open_ = (start <= cti - 1) & (cti - 1 < end) & settled[row]
         begin[row[open_]] = start[open_]
-        since = np.where(settled, since, _times(left, "_since"))
-        payload = replace_column(replace_column(left.payload, "_since", since), "_begin", begin)
+        since = np.where(settled, since, _times(left, SINCE))
+        payload = replace_column(replace_column(left.payload, SINCE, since), BEGIN, begin)
         self._left = Delta(payload, left.start, left.end, left.weight)
         self._right = self._right.filter(self._right.end >= cti)
 

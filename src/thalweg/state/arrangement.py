@@ -120,7 +120,9 @@ class Arrangement:
         rows = Columns(group, delta.start, delta.end, delta.weight, marks, delta.payload)
         if self._tail is None:
             # Weights and marks are changed in place, and those of a batch are not ours to change.
-            rows.weight, rows.marks = rows.weight.copy(), tuple(mark.copy() for mark in marks)
+            own = tuple(mark.copy() for mark in marks)
+            weight = delta.weight.copy()
+            rows = Columns(group, delta.start, delta.end, weight, own, delta.payload)
         else:
             rows = Columns.concat([_living(self._tail), rows])
         if len(rows) <= _TAIL:
@@ -186,8 +188,9 @@ class Arrangement:
             if not len(at):
                 continue
             rows = run.rows
-            hit = (rows.end[at] > since[owner]) & (rows.start[at] < until[owner])
-            hit &= rows.weight[at] != 0
+            hit = (rows.ends(at) > since[owner]) & (rows.start[at] < until[owner])
+            if run.dead:
+                hit &= rows.weights(at) != 0
             if hit.all():
                 owners.append(owner)
                 parts.append((run, at))
@@ -234,8 +237,8 @@ class Arrangement:
                 continue
             rows = run.rows
             owner, at = _candidates(run, group, times - 1)
-            hit = (rows.end[at] < times[owner]) & (rows.weight[at] != 0)
-            np.maximum.at(latest, owner[hit], rows.end[at[hit]])
+            hit = (rows.ends(at) < times[owner]) & (rows.weights(at) != 0)
+            np.maximum.at(latest, owner[hit], rows.ends(at[hit]))
             if run.number:
                 np.maximum(latest, _before(run, group, times - 1), out=latest)
         return latest
@@ -260,7 +263,7 @@ class Arrangement:
         return Hits(self.schema, np.zeros(size, np.int64), parts)
 
     def __len__(self) -> int:
-        return sum(int(np.count_nonzero(run.rows.weight)) for run in self._runs())
+        return sum(len(run) - run.dead for run in self._runs())
 
     def is_empty(self) -> bool:
         return self._tail is None and not self._slots
@@ -497,9 +500,9 @@ def _before(run: Run, group: Codes, since: Times) -> Times:
     at = run.span(group, since)[0] - 1
     while True:
         inside = (at >= 0) & (run.rows.group[at] == group)
-        dead = inside & (run.rows.weight[at] == 0)
+        dead = inside & (run.rows.weights(at) == 0)
         if not dead.any():
-            return np.where(inside, run.rows.end[at], MIN_TIME)
+            return np.where(inside, run.rows.ends(at), MIN_TIME)
         at = np.where(dead, at - 1, at)
 
 
@@ -542,6 +545,6 @@ def _apply_patch(patch: Patch, runs: Mapping[int, Columns]) -> None:
         if rows is None:
             continue  # the run was merged into another, or dropped
         mine = patch.run == number
-        rows.weight[patch.position[mine]] = patch.weight[mine]
+        rows.set_weights(patch.position[mine], patch.weight[mine])
         for mark, values in zip(rows.marks, patch.marks, strict=True):
             mark[patch.position[mine]] = values[mine]

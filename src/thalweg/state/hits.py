@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,8 @@ from thalweg.state.runs import Run
 __all__ = ["Hits"]
 
 _POSITION_BITS = 40
+
+Column = TypeVar("Column", Codes, Bools)
 
 
 @dataclass(slots=True, eq=False)
@@ -39,11 +42,11 @@ class Hits:
 
     @property
     def end(self) -> Times:
-        return _joined([run.rows.end[at] for run, at in self.parts])
+        return _joined([run.rows.ends(at) for run, at in self.parts])
 
     @property
     def weight(self) -> Weights:
-        return _joined([run.rows.weight[at] for run, at in self.parts])
+        return _joined([run.rows.weights(at) for run, at in self.parts])
 
     @property
     def group(self) -> Codes:
@@ -106,8 +109,9 @@ class Hits:
     def set_weight(self, weight: Weights) -> None:
         """Change the weights of rows that are held."""
         for (run, at), values in zip(self.parts, self._cut(weight), strict=True):
-            run.dead += int(np.count_nonzero(run.rows.weight[at])) - int(np.count_nonzero(values))
-            run.rows.weight[at] = values
+            before = int(np.count_nonzero(run.rows.weights(at)))
+            run.dead += before - int(np.count_nonzero(values))
+            run.rows.set_weights(at, values)
             run.touch(at)
 
     def set_mark(self, number: int, marks: Times) -> None:
@@ -118,7 +122,7 @@ class Hits:
                 run.rows.marks[number][at] = values
                 run.touch(at[changed])
 
-    def _cut(self, values: Codes | Bools) -> list[Codes | Bools]:
+    def _cut(self, values: Column) -> list[Column]:
         """Values of all hits, part by part."""
         cuts = np.cumsum([0, *(len(at) for _, at in self.parts)]).tolist()
         return [values[begin:end] for begin, end in pairwise(cuts)]

@@ -28,28 +28,70 @@ _PATCHED = 4
 """A run is written again when more than one in so many rows has been patched."""
 
 
-@dataclass(slots=True)
 class Columns:
-    """Rows as they are held: lifetime, weight, marks and group of each, and the payload."""
+    """Rows as they are held: lifetime, weight, marks and group of each, and the payload.
 
-    group: Codes
-    start: Times
-    end: Times
-    weight: Weights
-    marks: tuple[Times, ...]
-    payload: Rows
+    A duration or the weight one that all rows share is not kept for each (`compact`).
+    """
+
+    __slots__ = ("_end", "_weight", "duration", "group", "marks", "payload", "start")
+
+    def __init__(
+        self,
+        group: Codes,
+        start: Times,
+        end: Times | None,
+        weight: Weights | None,
+        marks: tuple[Times, ...],
+        payload: Rows,
+        duration: int = 0,
+    ) -> None:
+        self.group, self.start, self._end, self._weight = group, start, end, weight
+        self.marks, self.payload, self.duration = marks, payload, duration
 
     def __len__(self) -> int:
         return len(self.start)
+
+    @property
+    def end(self) -> Times:
+        return self.start + self.duration if self._end is None else self._end
+
+    @property
+    def weight(self) -> Weights:
+        return np.ones(len(self), np.int64) if self._weight is None else self._weight
+
+    def ends(self, at: Codes) -> Times:
+        """The ends of some rows."""
+        return self.start[at] + self.duration if self._end is None else self._end[at]
+
+    def weights(self, at: Codes) -> Weights:
+        """The weights of some rows."""
+        return np.ones(len(at), np.int64) if self._weight is None else self._weight[at]
+
+    def set_weights(self, at: Codes, weights: Weights) -> None:
+        if self._weight is None:
+            self._weight = np.ones(len(self), np.int64)
+        self._weight[at] = weights
+
+    def compact(self) -> Columns:
+        """The same rows without what all of them share."""
+        if self._weight is not None and (self._weight == 1).all():
+            self._weight = None
+        if self._end is not None and self._end[0] != INFINITY:
+            duration = int(self._end[0] - self.start[0])
+            if (self._end - self.start == duration).all():
+                self._end, self.duration = None, duration
+        return self
 
     def take(self, which: Codes) -> Columns:
         return Columns(
             self.group[which],
             self.start[which],
-            self.end[which],
-            self.weight[which],
+            None if self._end is None else self._end[which],
+            None if self._weight is None else self._weight[which],
             tuple(mark[which] for mark in self.marks),
             self.payload.take(pa.array(which)),
+            self.duration,
         )
 
     @classmethod
@@ -67,8 +109,10 @@ class Columns:
 
     @property
     def nbytes(self) -> int:
-        numbers = (self.start, self.end, self.weight, *self.marks)
-        return int(self.payload.nbytes) + sum(column.nbytes for column in numbers)
+        """Bytes of the rows; groups, by which they are found, are not state: they follow from the
+        payload."""
+        kept = [c for c in (self.start, self._end, self._weight, *self.marks) if c is not None]
+        return int(self.payload.nbytes) + sum(column.nbytes for column in kept)
 
 
 @dataclass(slots=True, eq=False)
@@ -115,19 +159,20 @@ class Run:
         # Where the place leaves bits of the end out, rows of equal place are sorted by their end.
         order = np.lexsort((rows.end, place)) if drop else np.argsort(place, kind="stable")
         rows = rows.take(order)
-        middle = len(rows) // 2
+        ends, middle = rows.end, len(rows) // 2
+        dead = len(rows) - int(np.count_nonzero(rows.weight))
         return cls(
-            rows,
+            rows.compact(),
             place[order],
             begin,
             drop,
             bits,
             number,
             first=int(rows.start.min()),
-            soonest=int(rows.end.min()),
-            half=int(np.partition(rows.end, middle)[middle]),
-            last=int(rows.end.max()),
-            dead=len(rows) - int(np.count_nonzero(rows.weight)),
+            soonest=int(ends.min()),
+            half=int(np.partition(ends, middle)[middle]),
+            last=int(ends.max()),
+            dead=dead,
             order=order,
         )
 
@@ -218,7 +263,7 @@ class Run:
             self.written = None
             return None
         place = at if self.order is None else self.order[at]
-        return place, self.rows.weight[at], tuple(mark[at] for mark in self.rows.marks)
+        return place, self.rows.weights(at), tuple(mark[at] for mark in self.rows.marks)
 
 
 def _least(columns: Sequence[pa.Array]) -> list[int] | None:
@@ -233,21 +278,22 @@ def _least(columns: Sequence[pa.Array]) -> list[int] | None:
 def write_columns(rows: Columns) -> Rows:
     """Rows as one record batch. A duration or a weight that all of them share is written once; the
     group is not, since it follows from the payload."""
-    duration = 0 if rows.end[0] == INFINITY else int(rows.end[0] - rows.start[0])
-    even = duration > 0 and bool((rows.end - rows.start == duration).all())
-    plain = bool((rows.weight == 1).all())
-    columns = {"_start": rows.start}
-    if not even:
-        columns["_end"] = rows.end
-    if not plain:
-        columns["_weight"] = rows.weight
-    columns |= {f"_mark{at}": mark for at, mark in enumerate(rows.marks)}
-    head = {"duration": duration if even else None, "plain": plain, "marks": len(rows.marks)}
-    fields = [pa.field(name, pa.int64()) for name in columns]
+    rows = Columns(
+        rows.group, rows.start, rows.end, rows.weight, rows.marks, rows.payload
+    ).compact()
+    columns = {"_start": rows.start, "_end": rows._end, "_weight": rows._weight}
+    kept = {name: values for name, values in columns.items() if values is not None}
+    head = {
+        "duration": rows.duration if rows._end is None else None,
+        "plain": rows._weight is None,
+        "marks": len(rows.marks),
+    }
+    kept |= {f"_mark{at}": mark for at, mark in enumerate(rows.marks)}
+    fields = [pa.field(name, pa.int64()) for name in kept]
     schema = pa.schema(
         [*fields, *rows.payload.schema], metadata={b"thalweg": json.dumps(head).encode()}
     )
-    arrays = [pa.array(values) for values in columns.values()]
+    arrays = [pa.array(values) for values in kept.values()]
     return pa.RecordBatch.from_arrays([*arrays, *rows.payload.columns], schema=schema)
 
 

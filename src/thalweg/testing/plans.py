@@ -94,9 +94,12 @@ def hostile_rows(names: Sequence[str], random: Random, *, endless: bool) -> list
     return rows
 
 
-def random_trial(random: Random, *, operators: int = 4) -> Trial:
-    """A plan that can be built and has an answer, and tables for it."""
-    names = random.sample(INNER_NAMES, 4)
+def random_trial(
+    random: Random, *, operators: int = 4, names: Sequence[str] = INNER_NAMES
+) -> Trial:
+    """A plan that can be built and has an answer, and tables for it; columns are called by four of
+    the names."""
+    names = random.sample(names, 4)
     schema = pa.schema(list(zip(names, KINDS, strict=True)))
     sources = [Stream(Source(name, schema)) for name in random.choice(["s", "st"])]
     while True:
@@ -251,11 +254,11 @@ def _window_join(site: _Site) -> Stream:
 
 def _group_apply(site: _Site) -> Stream:
     """A query for each group by itself, some with a fork inside."""
-    _, number, _, small = site.columns
+    small = site.columns[3]
     inner: list[Callable[[Stream], Stream]] = [
         lambda group: group.distinct(),
         lambda group: group.where(small > 0).union(group),
-        lambda group: group.top_k(1, by=number),
+        lambda group: group.top_k(1, by=small),
     ]
     return site.stream.group_apply(site.names[0], site.random.choice(inner))
 

@@ -251,6 +251,10 @@ class Node:
         """A new kernel of its own, for an operator that is defined outside of this package."""
         return None
 
+    def _carries_internal(self) -> bool:
+        """Whether internal columns may be among its columns."""
+        return self.internal_columns
+
     def _settle(self, schema: pa.Schema, properties: StreamProperties) -> None:
         if not len(schema):
             raise PlanError(f"{self.label}: a stream needs at least one column.")
@@ -259,7 +263,7 @@ class Node:
             raise PlanError(
                 f"{self.label}: {clash[0]!r} is the name of a control column; choose another."
             )
-        hidden = [n for n in schema.names if is_internal(n) and not self.internal_columns]
+        hidden = [n for n in schema.names if is_internal(n) and not self._carries_internal()]
         if hidden:
             raise PlanError(
                 f"{self.label}: the name {hidden[0]!r} begins with the character that internal columns begin with; "

@@ -124,6 +124,10 @@ class Source(Leaf):
             facts = facts.but(constant_duration=None, firm_ends=facts.insert_only)
         self._settle(self.columns, facts)
 
+    def _carries_internal(self) -> bool:
+        """What comes through an exchange is rows of this system, partial sums among them."""
+        return self.ingress.trusted
+
     @property
     def state(self) -> str | None:
         return "the progress of each partition, rows in quarantine, the late rows nobody has read"
