@@ -54,7 +54,7 @@ from thalweg.progress.policies import (
     quarantine,
     timer,
 )
-from thalweg.run import Engine, changes, events, from_frame, records, run, table
+from thalweg.run import Engine, Host, changes, events, from_frame, records, run, table
 from thalweg.sql import sql
 from thalweg.stream import Stream, join_all, merge, source
 from thalweg.windows.specification import rank, rows
@@ -69,6 +69,7 @@ __all__ = [
     "Cti",
     "Element",
     "Engine",
+    "Host",
     "Insert",
     "MergePolicy",
     "Merger",

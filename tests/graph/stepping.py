@@ -6,6 +6,7 @@ from __future__ import annotations
 from random import Random
 
 from thalweg.graph import QueryGraph, build_graph
+from thalweg.graph.enhanced import enhance
 from thalweg.graph.rules import STRATEGIES
 from thalweg.model import INFINITY, Batch, Progress
 from thalweg.operators.consistency import Consistency
@@ -22,6 +23,7 @@ class SteppingEngine:
     def __init__(self, query: Node, *, consistency: str) -> None:
         self.graph: QueryGraph
         self.graph, _ = build_graph(query, Consistency(consistency))
+        enhance(self.graph)
         self.random = Random(self.seed)
         self.restarted = False
 

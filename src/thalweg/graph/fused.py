@@ -5,6 +5,7 @@ Each operator keeps its own figures and its own progress, so that reports and `w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from time import perf_counter
 
 from thalweg.graph.arcs import Arc
@@ -32,7 +33,7 @@ class Fused:
     def execute(self, most: int | None = None) -> int:
         """Take one batch, or at most so many elements, through all members."""
         first = self.members[0]
-        batch = first.take(0, most)
+        batch = first.inputs[0].take() if most is None else first.take(0, most)
         taken = len(batch.start)
         begin = perf_counter()
         for member in self.members:
@@ -48,15 +49,16 @@ class Fused:
         return taken
 
 
-def chains(stations: list[Station], readers: dict[Station, list[Station]]) -> list[list[Station]]:
-    """The longest runs of two or more row operators, each the only reader of the one before."""
+def chains(stations: list[Station], readers: Mapping[Station, int]) -> list[list[Station]]:
+    """The longest runs of two or more row operators, each the only reader of the one before;
+    `readers` counts them, an output among them."""
     found: list[list[Station]] = []
     place: dict[Station, list[Station]] = {}
     for station in stations:
         if not station.operator.row_by_row or len(station.before) != 1:
             continue
         above = station.before[0]
-        if above in place and place[above][-1] is above and len(readers[above]) == 1:
+        if above in place and place[above][-1] is above and readers[above] == 1:
             chain = place[above]
         else:
             chain = []

@@ -12,13 +12,13 @@ lets a source take several batches or none, and `send` then passes them on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from time import perf_counter
 
 from thalweg.errors import PlanError, StateError, did_you_mean
 from thalweg.graph.arcs import AppendBuffer, Arc
-from thalweg.graph.forks import SharedBuffer
+from thalweg.graph.forks import Reader, SharedBuffer
 from thalweg.graph.fused import Fused, chains
 from thalweg.graph.rules import ASK, RUN
 from thalweg.graph.state_table import Row, StateTable, strategy_of
@@ -56,6 +56,10 @@ class QueryGraph:
         self._reach: dict[str, list[Row]] = {}
         self._steepness: dict[str, float] = {}
         self._current: tuple[Row, bool] | None = None
+        self.on_idle: Callable[[], object] | None = None
+        """Called when a rule returns control to the scheduler; it may bring promises."""
+        self.bursts = (0, 0)
+        """How often work began, and how many batches were there then, all in all."""
         self._join_up()
 
     # ------------------------------------------------------------------------------------------
@@ -86,8 +90,11 @@ class QueryGraph:
         self._changed()
 
     def _add_fork(self, station: Station) -> Row:
-        taken = len(self._fork_of)
-        fork = Row("fork" if not taken else f"fork-{taken + 1}", None)
+        name, number = "fork", 1
+        while name in self.state:
+            number += 1
+            name = f"fork-{number}"
+        fork = Row(name, None)
         self.state.add(fork)
         self._fork_of[station] = fork
         self.state.link(self._row_of[station], fork, AppendBuffer())
@@ -109,6 +116,119 @@ class QueryGraph:
             for above in station.before:
                 found[above].append(station)
         return found
+
+    def ports_behind(self) -> dict[Station, list[tuple[Station, int]]]:
+        """The operators that read each station, with the port at which they do."""
+        found: dict[Station, list[tuple[Station, int]]] = {s: [] for s in self.stations}
+        for station in self.stations:
+            for port, above in enumerate(station.before):
+                found[above].append((station, port))
+        return found
+
+    @property
+    def ends(self) -> list[Station]:
+        """The stations whose output leaves the graph."""
+        return list(self._ends.values())
+
+    def row_of(self, station: Station) -> Row:
+        """The row that runs an operator, alone or with others."""
+        return self._row_of[station]
+
+    def add(self, stations: Sequence[Station], sources: Mapping[str, Station]) -> None:
+        """Add operators while the graph stands still, each after those it reads; those may be new
+        or known. Sources among them by name."""
+        self._stand_still()
+        for name, station in sources.items():
+            self.sources[name] = station
+            self._inlets[name] = AppendBuffer()
+            station.inputs = [self._inlets[name]]
+        for station in stations:
+            self.stations.append(station)
+            row = Row(station.id, station)
+            self.state.add(row)
+            self._row_of[station] = row
+            if station.before:
+                station.inputs = [AppendBuffer() for _ in station.before]
+        self._rewire({*stations, *(above for station in stations for above in station.before)})
+
+    def remove(self, stations: Iterable[Station]) -> None:
+        """Remove operators that nobody reads any more, while the graph stands still."""
+        self._stand_still()
+        gone = set(stations)
+        touched = {above for station in gone for above in station.before} - gone
+        self._rewire(gone, keep=False)
+        self.stations = [station for station in self.stations if station not in gone]
+        for station in gone:
+            self.state.remove(self._row_of.pop(station))
+        for name in [name for name, station in self.sources.items() if station in gone]:
+            del self.sources[name], self._inlets[name]
+        self._rewire(touched)
+
+    def add_end(self, name: str, station: Station) -> None:
+        """Let the output of an operator leave under a name."""
+        self._stand_still()
+        self._ends[name] = station
+        self._rewire({station})
+
+    def remove_end(self, name: str) -> None:
+        """The inverse of `add_end`."""
+        self._stand_still()
+        station = self._ends.pop(name)
+        del self._outlets[name]
+        self._rewire({station})
+
+    def put_ahead(self, station: Station, port: int, batch: Batch) -> None:
+        """Put a batch on one input, for that operator alone, before everything else."""
+        arc = station.inputs[port]
+        if isinstance(arc, Reader):
+            arc.put_back(batch)
+        else:
+            arc.put(batch)
+
+    def _stand_still(self) -> None:
+        if self.waiting:
+            raise PlanError("operators are added and removed between two pushes, not inside one.")
+        for pair in self.breaks:
+            self.remove_break(*pair)
+        self.split()
+
+    def _rewire(self, producers: set[Station], *, keep: bool = True) -> None:
+        """Give operators new arcs to their readers, nothing being on the old ones; with `keep`
+        false, none."""
+        behind = self.ports_behind()
+        held = {name: self.taken(name) for name in self._outlets}
+        for producer in [station for station in self.stations if station in producers]:
+            row = self._row_of[producer]
+            before = self._row_before(producer)
+            for reader in list(dict.fromkeys(before.succ)):
+                for above, arc in list(zip(reader.pred, reader.feeds, strict=True)):
+                    if above is before:
+                        self.state.unlink(before, reader, arc)
+            fork = self._fork_of.pop(producer, None)
+            if fork is not None:
+                self.state.unlink(row, fork, fork.feeds[0])
+                self.state.remove(fork)
+            if not keep:
+                continue
+            readers = behind[producer]
+            outs = [name for name, end in self._ends.items() if end is producer]
+            several = len(readers) + len(outs) > 1
+            producer.output = SharedBuffer() if several else AppendBuffer()
+            if len(readers) > 1:
+                self._add_fork(producer)
+            for station, port in readers:
+                arc = station.inputs[port] = self._new_reader(producer)
+                self.state.link(self._row_before(producer), self._row_of[station], arc)
+            for name in outs:
+                self._outlets[name] = self._new_reader(producer)
+        for name, batches in held.items():
+            for batch in batches:
+                outlet = self._outlets[name]
+                if isinstance(outlet, Reader):
+                    outlet.put_back(batch)
+                else:
+                    outlet.put(batch)
+        self._changed()
 
     def _changed(self) -> None:
         """Rows or their links have changed: the scheduler goes by the new ones."""
@@ -155,7 +275,9 @@ class QueryGraph:
         Round-robin runs on paths, so that it sets break points where operators meet or divide.
         """
         strategy_of(strategy, k)
-        names = list(among) if among is not None else [row.name for row in self.state]
+        if among is None:
+            self.split()
+        names = [row.name for row in self.state] if among is None else list(among)
         rows = [self._row_named(name) for name in names]
         if strategy == "round-robin":
             for row in rows:
@@ -227,13 +349,22 @@ class QueryGraph:
 
     def fuse(self) -> None:
         """Run row operators in a row as one row of the table."""
-        for chain in chains(self.stations, self.readers()):
+        counts = {station: len(readers) for station, readers in self.readers().items()}
+        for end in self._ends.values():
+            counts[end] += 1
+        for chain in chains(self.stations, counts):
             rows = [self._row_of[member] for member in chain]
             linked = all(a.succ == (b,) for a, b in pairwise(rows))
             empty = all(not row.station.port() >= 0 for row in rows if row.station is not None)
             if linked and empty and all(row.name in self.state for row in rows):
                 fused = Row("+".join(row.name for row in rows), Fused(chain))
                 self._replace(rows, [fused])
+
+    def split(self) -> None:
+        """The inverse of `fuse`: a row of the table for every operator."""
+        for row in list(self.state):
+            if isinstance(row.station, Fused):
+                self._split(row)
 
     def _split(self, fused: Row) -> None:
         assert isinstance(fused.station, Fused)
@@ -266,9 +397,9 @@ class QueryGraph:
                 ordered.append(row)
         self.state.order(ordered)
         for pair, links in self._breaks.items():
-            swapped = {id(first): new[0], id(last): new[-1]}
             self._breaks[pair] = [
-                (swapped.get(id(a), a), swapped.get(id(b), b), arc) for a, b, arc in links
+                (new[-1] if row is last else row, new[0] if behind is first else behind, arc)
+                for row, behind, arc in links
             ]
         self._changed()
 
@@ -289,6 +420,9 @@ class QueryGraph:
 
     def run(self, steps: int | None = None) -> list[Batch]:
         """Work until every buffer is empty, or for so many steps; the batches that came out."""
+        given = sum(map(len, self._inlets.values()))
+        if given:
+            self.bursts = (self.bursts[0] + 1, self.bursts[1] + given)
         try:
             current, run = self._current or (None, ASK)
             self._work(current, self._order, run=run, steps=steps)
@@ -316,10 +450,22 @@ class QueryGraph:
         """Pass on batches that their source has admitted, and work until every buffer is empty; the
         batches that came out."""
         station = self.sources[source]
-        for batch in admitted:
-            station.pass_on(batch)
+        runs, batches = self.bursts
+        self.bursts = (runs + 1, batches + len(admitted))
+        self.pass_on(source, admitted)
         self._work(self._row_of[station], self._reached(source), run=ASK)
         return self.taken("") if "" in self._outlets else []
+
+    def pass_on(self, source: str, admitted: Sequence[Batch]) -> None:
+        """Put batches that a source has admitted on its output, and do no more."""
+        station = self.sources[source]
+        for batch in admitted:
+            station.pass_on(batch)
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is something to do."""
+        return any(row.more() for row in self._order)
 
     def _work(
         self, row: Row | None, order: list[Row], *, run: bool, steps: int | None = None
@@ -338,6 +484,8 @@ class QueryGraph:
                 row, run = row.rule(row)
                 if by_steepness and row is not None and not row.pred:
                     row = None  # the scheduler decides anew who goes first
+            if self.on_idle is not None:
+                self.on_idle()
             for candidate in order:
                 if candidate.more():
                     row, run = candidate, RUN
@@ -392,6 +540,8 @@ class QueryGraph:
             )
         for station in self.stations:
             station.operator.restore(state[station.id])
+        if waiting:
+            self.split()  # a row may wait between two operators that run as one
         restore_waiting(self.stations, waiting)
 
     def figures(self) -> dict[str, OperatorFigures]:

@@ -4,7 +4,8 @@ A rule reads one row of the state table and answers with a row and whether to ru
 that row, `ASK` applies that row's own rule without executing it (this is what backtracking does),
 and (None, ASK) returns control to the scheduler. The moves are those of the literature:
 
-    Forward     the successor, if it can use what was produced
+    Forward     the successor, if it can use what was produced; else the end of a promise arc, if a
+                promise was written there
     Encore      the same operator, if it has more input
     Backtrack   ask the predecessor that feeds an input which is empty
 
@@ -17,8 +18,9 @@ and each has five forms: `NOS` within a path, `Source` where rows come from outs
 backtrack to), `Sink` where rows leave (nothing to go forward to), `Source-Sink` for both, and
 `Fork`, which runs its consumers in turn.
 
-Where operators wait for no order, an operator that was given a batch can always use it, so
-"can use what was produced" is the literature's "the output buffer is not empty".
+Our operators wait for no order: one that was given a batch can always use it. Where one does wait
+(those of the literature, kept as baselines), Forward asks it, and it backtracks to the input that
+is empty.
 """
 
 from __future__ import annotations
@@ -63,16 +65,22 @@ def _backtrack(row: Row) -> Next:
 
 
 def _depth_first(row: Row) -> Next:
-    if row.yields():
-        return row.succ[0], RUN
+    ahead = row.ahead()
+    if ahead is not None:
+        return ahead, RUN
+    if row.stalls():
+        return row.succ[0], ASK
     if row.more():
         return row, RUN
     return _backtrack(row)
 
 
 def _depth_first_source(row: Row) -> Next:
-    if row.yields():
-        return row.succ[0], RUN
+    ahead = row.ahead()
+    if ahead is not None:
+        return ahead, RUN
+    if row.stalls():
+        return row.succ[0], ASK
     return (row, RUN) if row.more() else _EXIT
 
 
@@ -82,15 +90,17 @@ def _depth_first_source(row: Row) -> Next:
 def _breadth_first(row: Row) -> Next:
     if row.more():
         return row, RUN
-    if row.yields():
-        return row.succ[0], RUN
-    return _backtrack(row)
+    ahead = row.ahead()
+    if ahead is not None:
+        return ahead, RUN
+    return (row.succ[0], ASK) if row.stalls() else _backtrack(row)
 
 
 def _breadth_first_source(row: Row) -> Next:
     if row.more():
         return row, RUN
-    return (row.succ[0], RUN) if row.yields() else _EXIT
+    ahead = row.ahead()
+    return _EXIT if ahead is None else (ahead, RUN)
 
 
 # round-robin
@@ -99,7 +109,8 @@ def _breadth_first_source(row: Row) -> Next:
 def _round_robin(row: Row) -> Next:
     if row.more():
         return row, RUN
-    return (row.succ[0], RUN) if row.yields() else _EXIT
+    ahead = row.ahead()
+    return _EXIT if ahead is None else (ahead, RUN)
 
 
 # k-batching
@@ -109,8 +120,9 @@ def _k_batching(row: Row) -> Next:
     if row.taken < row.k and row.more():
         return row, RUN
     row.taken = 0
-    if row.yields():
-        return row.succ[0], RUN
+    ahead = row.ahead()
+    if ahead is not None:
+        return ahead, RUN
     # Nothing came of these k elements: the next k, since a predecessor has nothing to add to them.
     return (row, RUN) if row.more() else _backtrack(row)
 
@@ -119,8 +131,9 @@ def _k_batching_source(row: Row) -> Next:
     if row.taken < row.k and row.more():
         return row, RUN
     row.taken = 0
-    if row.yields():
-        return row.succ[0], RUN
+    ahead = row.ahead()
+    if ahead is not None:
+        return ahead, RUN
     return (row, RUN) if row.more() else _EXIT
 
 

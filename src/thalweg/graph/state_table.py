@@ -29,9 +29,12 @@ class Row:
         "form",
         "k",
         "name",
+        "only",
+        "patient",
         "pred",
         "reason",
         "rule",
+        "signals",
         "station",
         "strategy",
         "succ",
@@ -47,6 +50,8 @@ class Row:
         self.feeds: tuple[Arc, ...] = ()
         """The arc from each of `pred`."""
         self.succ: tuple[Row, ...] = ()
+        self.signals: tuple[Row, ...] = ()
+        """The rows at the end of its promise arcs (see `enhanced`)."""
         self.strategy: Strategy = "depth-first"
         self.k = 0
         """How many elements are taken before the next decision; 0: a batch at a time."""
@@ -54,6 +59,9 @@ class Row:
         """Why a policy chose the strategy."""
         self.taken = 0
         self.turn = 0
+        self.patient = False
+        self.only: Arc | None = None
+        """Its input, where it has one."""
         self.form: Form = "NOS"
         self.rule: Rule = RULES["depth-first", "NOS"]
         self.settle()
@@ -63,22 +71,41 @@ class Row:
 
     def more(self) -> bool:
         """There is input that can be worked on."""
+        if self.only is not None:
+            return self.only.size() > 0
         if self.station is not None:
             return self.station.port() >= 0
         return any(consumer.more() for consumer in self.succ)
 
-    def yields(self) -> bool:
-        """A successor can use what is in the output."""
-        return any(row.more() for row in self.succ)
+    def ahead(self) -> Row | None:
+        """The successor, if it can use what is in the output; else an operator to which a promise
+        has gone past others."""
+        if self.succ:
+            first = self.succ[0]
+            if first.more() if first.only is None else first.only.size():
+                return first
+        for row in self.signals:
+            if row.more():
+                return row
+        return None
+
+    def stalls(self) -> bool:
+        """The successor has been given rows, and waits for others before it takes them."""
+        if not self.patient:
+            return False
+        behind = self.succ[0]
+        return any(
+            arc.size() for row, arc in zip(behind.pred, behind.feeds, strict=True) if row is self
+        )
 
     def step(self) -> None:
         """The execution step."""
         if self.station is None:
             return
-        if self.k:
-            self.taken += self.station.execute(self.k - self.taken)
-        else:
+        if not self.k:
             self.station.execute()
+        else:
+            self.taken += self.station.execute(self.k - self.taken)
 
     def settle(self) -> None:
         """Look the rule up again, after a change of this row."""
@@ -90,6 +117,10 @@ class Row:
             self.form = "NOS" if self.succ else "Sink"
         self.rule = RULES[self.strategy, self.form]
         self.taken = 0
+        inputs = [] if self.station is None else self.station.inputs
+        self.only = inputs[0] if len(inputs) == 1 else None
+        behind = self.succ[0].station if self.succ else None
+        self.patient = isinstance(behind, Station) and behind.waits_for_order
 
     @property
     def label(self) -> str:

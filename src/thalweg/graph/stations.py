@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Protocol
 
 from thalweg.graph.arcs import AppendBuffer, Arc
 from thalweg.graph.forks import SharedBuffer
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.time import INFINITY
 from thalweg.operators.base import Operator
 
-__all__ = ["OperatorFigures", "Station"]
+__all__ = ["OperatorFigures", "PromiseArc", "Station"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +38,29 @@ class OperatorFigures:
         )
 
 
+class PromiseArc(Protocol):
+    """A way for promises to an operator further on."""
+
+    def is_clear(self) -> bool:
+        """Whether no row is on the way."""
+
+    def deliver(self, progress: Progress) -> None:
+        """Write the promise at the end of the way."""
+
+
 class Station:
     """An operator, the arcs it reads by port, the arc it writes, and what it has done."""
 
     __slots__ = (
         "batches",
         "before",
+        "bypass",
         "elements_in",
         "elements_out",
         "id",
         "inputs",
+        "newest",
+        "oldest",
         "operator",
         "output",
         "passed",
@@ -53,6 +68,8 @@ class Station:
         "retractions",
         "seconds",
     )
+    waits_for_order = False
+    """Whether rows may lie in an input that the operator cannot take yet."""
 
     def __init__(
         self, identity: str, operator: Operator, *, before: list[Station] | None = None
@@ -72,6 +89,12 @@ class Station:
         """By port: the progress that has arrived."""
         self.passed = NO_PROGRESS
         """The progress that was passed on."""
+        self.bypass: tuple[PromiseArc, ...] = ()
+        """Where a promise without rows goes (see `enhanced`)."""
+        self.newest: int | None = None
+        """The newest start of a row that was taken, where somebody asks for it ..."""
+        self.oldest = INFINITY
+        """... and the oldest, since nothing was waited for."""
 
     def __repr__(self) -> str:
         return f"Station({self.id})"
@@ -87,10 +110,20 @@ class Station:
     def execute(self, most: int | None = None) -> int:
         """Take one batch in, or at most so many elements of it, and put the answer out; how many
         elements were taken."""
-        port = self.port()
+        port = 0 if len(self.inputs) == 1 and self.inputs[0].size() else self.port()
         if port < 0:
             return 0
-        return self.work(port, self.take(port, most))
+        batch = self.inputs[port].take() if most is None else self.take(port, most)
+        begin = perf_counter()
+        answer = self.operator.process(port, batch)
+        self.seconds += perf_counter() - begin
+        count = len(batch.start)
+        if self.newest is not None and count:
+            self.newest = max(self.newest, int(batch.start.max()))
+            self.oldest = min(self.oldest, int(batch.start.min()))
+        self.note(port, batch.progress, count)
+        self.pass_on(answer)
+        return count
 
     def take(self, port: int, most: int | None) -> Batch:
         """The batch at the front of an input; with a limit, as many elements as wait up to it."""
@@ -104,16 +137,6 @@ class Station:
             room -= len(parts[-1].start)
         return batch if len(parts) == 1 else Batch.concat(parts, batch.schema)
 
-    def work(self, port: int, batch: Batch) -> int:
-        """Put out what follows from a batch."""
-        begin = perf_counter()
-        answer = self.operator.process(port, batch)
-        self.seconds += perf_counter() - begin
-        count = len(batch.start)
-        self.note(port, batch.progress, count)
-        self.pass_on(answer)
-        return count
-
     def note(self, port: int, progress: Progress, count: int) -> None:
         """Count a batch that was taken."""
         self.batches += 1
@@ -125,23 +148,28 @@ class Station:
             self.received[port] = received.merge(progress)
 
     def pass_on(self, answer: Batch) -> None:
-        """Put an answer out, if it says something."""
-        if self.says_something(answer):
+        """Put an answer out, if it says something; a promise without rows goes past the operators
+        that only pass it on."""
+        if not self.says_something(answer):
+            return
+        arcs = self.bypass
+        if not arcs or len(answer.start) or not all(arc.is_clear() for arc in arcs):
             self.output.put(answer)
+            return
+        for arc in arcs:
+            arc.deliver(answer.progress)
 
     def says_something(self, answer: Batch) -> bool:
         """Count an answer; whether it has rows, or a promise that was not made before."""
         count = len(answer.start)
+        passed = self.passed
+        advanced = passed if answer.progress is passed else passed.merge(answer.progress)
         if count:
             self.elements_out += count
             if answer.is_adjust is not None:
                 self.retractions += int(answer.is_adjust.sum())
-        progress, passed = answer.progress, self.passed
-        if progress is passed:
-            return count > 0
-        advanced = passed.merge(progress)
-        if advanced is passed or advanced == passed:
-            return count > 0
+        elif advanced is passed or advanced == passed:
+            return False
         self.passed = advanced
         return True
 

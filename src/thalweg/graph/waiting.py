@@ -16,7 +16,7 @@ from thalweg.model.progress import progress_of_text, progress_text
 from thalweg.model.rows import Rows, empty_rows
 from thalweg.operators.base import Slices
 
-__all__ = ["WAITING", "restore_waiting", "waiting_rows"]
+__all__ = ["WAITING", "contents", "restore_waiting", "waiting_rows"]
 
 WAITING = "(arcs)"
 """Where a snapshot holds what waits."""
@@ -28,7 +28,7 @@ def waiting_rows(stations: Iterable[Station]) -> Slices:
         f"{station.id}/{port}/{place}": _rows(batch)
         for station in stations
         for port, arc in enumerate(station.inputs)
-        for place, batch in enumerate(_contents(arc))
+        for place, batch in enumerate(contents(arc))
     }
 
 
@@ -46,7 +46,7 @@ def restore_waiting(stations: Iterable[Station], waiting: Mapping[str, Rows]) ->
             arc.put(batch)
 
 
-def _contents(arc: Arc) -> Iterator[Batch]:
+def contents(arc: Arc) -> Iterator[Batch]:
     """The batches of an arc, which stay there."""
     if isinstance(arc, Reader):
         yield from arc.contents()

@@ -9,7 +9,7 @@ at all: the common case costs nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -87,10 +87,10 @@ class Batch:
         )
 
     def with_payload(self, payload: Rows) -> Batch:
-        return replace(self, payload=payload)
+        return Batch(payload, self.start, self.end, self.new_end, self.is_adjust, self.progress)
 
     def with_progress(self, progress: Progress) -> Batch:
-        return replace(self, progress=progress)
+        return Batch(self.payload, self.start, self.end, self.new_end, self.is_adjust, progress)
 
     def to_table(self) -> pa.Table:
         """The exchange form (without the progress, which travels beside it)."""

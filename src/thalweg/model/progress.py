@@ -59,6 +59,10 @@ class Progress:
 
     def merge(self, later: Progress) -> Progress:
         """Both promises together: the later of the two, group by group."""
+        if later is self or later is NO_PROGRESS:
+            return self
+        if not (self.scoped or later.scoped or self.boxes or later.boxes):
+            return self if self.cti >= later.cti else later
         cti = max(self.cti, later.cti)
         boxes = merge_boxes(self.boxes, later.boxes)
         if not self.scoped and not later.scoped:

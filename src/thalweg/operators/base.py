@@ -49,6 +49,11 @@ class Operator(ABC):
     def process(self, port: int, batch: Batch) -> Batch:
         """The elements and the progress that follow from one more batch."""
 
+    def moves(self, progress: Progress) -> Progress:
+        """The progress that progress of the input becomes, where the operator answers row by
+        row."""
+        return progress
+
     def needs(self, time: int) -> tuple[int, ...]:
         """For each input the least promise that would let this operator promise `time`, as things
         stand: what holds it back."""

@@ -50,6 +50,20 @@ class ElementChecks:
         batch = self._shaped(batch)
         if not len(batch):
             return batch
+        if not self._plainly_right(batch):
+            self._check_times(batch)
+        if batch.is_adjust is not None and batch.new_end is not None:
+            self._check_adjusts(batch, np.where(batch.is_adjust, batch.new_end, batch.end))
+        self._check_facts(batch)
+        return batch
+
+    @staticmethod
+    def _plainly_right(batch: Batch) -> bool:
+        """Whether all times are finite, in range and in order: what most batches are."""
+        start, end = batch.start, batch.end
+        return bool(start.min() > MIN_TIME and end.max() < MAX_TIME and (end > start).all())
+
+    def _check_times(self, batch: Batch) -> None:
         self._check_range(batch.start, "start", infinite=False)
         self._check_range(batch.end, "end", infinite=True)
         refuse_first(
@@ -59,14 +73,12 @@ class ElementChecks:
                 " A point event lasts one tick."
             ),
         )
-        if batch.is_adjust is not None and batch.new_end is not None:
-            self._check_adjusts(batch, np.where(batch.is_adjust, batch.new_end, batch.end))
-        self._check_facts(batch)
-        return batch
 
     def _check_facts(self, batch: Batch) -> None:
         """Rows that are not what the source declared would make final answers wrong."""
         lasts = self.declared.constant_duration
+        if lasts is None and batch.is_adjust is None:
+            return
         new_end = batch.end if batch.new_end is None else batch.new_end
         adjusts = np.zeros(len(batch), np.bool_) if batch.is_adjust is None else batch.is_adjust
         stays = np.where(adjusts, new_end, batch.end)

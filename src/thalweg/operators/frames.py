@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import pyarrow as pa
 
@@ -13,8 +15,13 @@ from thalweg.plan.nodes import Named
 __all__ = ["evaluate_columns", "evaluate_mask", "frame_of", "plain_renames"]
 
 
-def frame_of(payload: Rows, start: Times) -> Frame:
-    """What an expression sees."""
+def frame_of(payload: Rows, start: Times, used: Collection[str] | None = None) -> Frame:
+    """What an expression sees; of small batches, only the columns it uses are worth making."""
+    if used is not None:
+        found = {name: payload.column(name) for name in used if name != "_start"}
+        if "_start" in used:
+            found["_start"] = pa.array(start)
+        return Frame(found, len(start))
     columns = dict(zip(payload.schema.names, payload.columns, strict=True))
     columns["_start"] = pa.array(start)
     return Frame(columns, len(start))
@@ -34,9 +41,9 @@ def evaluate_mask(predicate: Expr, frame: Frame) -> Bools:
 def evaluate_columns(columns: Named, frame: Frame, schema: pa.Schema) -> Rows:
     """New columns, in the types the plan derived."""
     arrays = []
-    for (_, expr), field in zip(columns, schema, strict=True):
+    for (_, expr), kind in zip(columns, schema.types, strict=True):
         array = expr.evaluate(frame)
-        arrays.append(array if array.type == field.type else array.cast(field.type))
+        arrays.append(array if array.type == kind else array.cast(kind))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

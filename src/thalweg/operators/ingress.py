@@ -443,6 +443,17 @@ class IngressKernel(Operator):
     def answers_when_asked(self) -> bool:
         return self._policy.on_demand is not None
 
+    @property
+    def answers_behind(self) -> int | None:
+        """How far behind the clock the source answers when it is asked; None: it does not."""
+        asked = self._policy.on_demand
+        return None if asked is None else asked.behind
+
+    @property
+    def adjustable(self) -> Delta:
+        """The rows that were admitted and may still be adjusted."""
+        return self._live
+
     def demand(self, now: int) -> Batch | None:
         """What the source promises when it is asked, if it says something new."""
         self.now = now

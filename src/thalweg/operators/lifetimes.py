@@ -54,6 +54,9 @@ class LifetimeKernel(Operator):
         """The progress that progress of the input becomes."""
         return map_progress(before, self.promise)
 
+    def moves(self, progress: Progress) -> Progress:
+        return self.progress(progress)
+
     def needs(self, time: int) -> tuple[int, ...]:
         return (least_promise(lambda cti: self.progress(Progress(cti)).cti, time),)
 

@@ -32,6 +32,7 @@ class SelectKernel(Operator):
     def __init__(self, node: Select) -> None:
         self.schema = node.schema
         self._columns = node.columns
+        self._used = tuple({name for _, expr in node.columns for name in expr.columns()})
         self._names = plain_renames(node.columns)
         firm = node.input.properties.firm_ends
         self._rising = [
@@ -40,12 +41,17 @@ class SelectKernel(Operator):
             if firm and "_start" in expr.columns() and is_monotone_in_start(expr)
         ]
 
-    def process(self, port: int, batch: Batch) -> Batch:
-        progress = rename_scopes(batch.progress, self._names)
+    def moves(self, progress: Progress) -> Progress:
+        moved = rename_scopes(progress, self._names)
         for name, expr in self._rising:
-            bound = promise_of(expr, Progress(batch.progress.cti))
-            progress = progress.merge(Progress(boxes=box({name: bound})))
+            bound = promise_of(expr, Progress(progress.cti))
+            moved = moved.merge(Progress(boxes=box({name: bound})))
+        return moved
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        progress = self.moves(batch.progress)
         if not len(batch):
             return Batch.empty(self.schema, progress)
-        payload = evaluate_columns(self._columns, frame_of(batch.payload, batch.start), self.schema)
-        return batch.with_payload(payload).with_progress(progress)
+        frame = frame_of(batch.payload, batch.start, self._used)
+        payload = evaluate_columns(self._columns, frame, self.schema)
+        return Batch(payload, batch.start, batch.end, batch.new_end, batch.is_adjust, progress)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thalweg.model.batch import Batch
+from thalweg.model.progress import Progress
 from thalweg.model.rows import Codes, Rows
 from thalweg.operators.base import Operator
 from thalweg.operators.frames import evaluate_columns, frame_of
@@ -34,8 +35,11 @@ class SelectManyKernel(Operator):
         self.schema = node.schema
         self._node = node
 
+    def moves(self, progress: Progress) -> Progress:
+        return progress.without_scopes()
+
     def process(self, port: int, batch: Batch) -> Batch:
-        progress = batch.progress.without_scopes()
+        progress = self.moves(batch.progress)
         if not len(batch):
             return Batch.empty(self.schema, progress)
         which, payload = (

@@ -27,8 +27,11 @@ class WhereKernel(Operator):
     def __init__(self, node: Where) -> None:
         self.schema = node.schema
         self._predicate = node.predicate
+        self._used = tuple(node.predicate.columns())
 
     def process(self, port: int, batch: Batch) -> Batch:
         if not len(batch):
             return batch
-        return batch.filter(evaluate_mask(self._predicate, frame_of(batch.payload, batch.start)))
+        return batch.filter(
+            evaluate_mask(self._predicate, frame_of(batch.payload, batch.start, self._used))
+        )

@@ -5,10 +5,12 @@ from thalweg.io.frame_events import events
 from thalweg.io.records import Records, records
 from thalweg.run.engine import Engine, Status, changes, run, table
 from thalweg.run.frame_source import from_frame
+from thalweg.run.host import Host
 
 __all__ = [
     "Engine",
     "Feed",
+    "Host",
     "Input",
     "Records",
     "Status",

@@ -16,7 +16,10 @@ from typing import Any
 import pyarrow as pa
 
 from thalweg.errors import InputError, PlanError, StateError
+from thalweg.graph.auto import average_burst, tune
 from thalweg.graph.build import build_graph
+from thalweg.graph.demand import Demand
+from thalweg.graph.enhanced import enhance
 from thalweg.graph.stations import OperatorFigures
 from thalweg.graph.stuck import StuckInputs
 from thalweg.graph.why import Why, explain_wait
@@ -33,6 +36,7 @@ from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.dead_letters import DEAD_LETTERS, WritesLetters
 from thalweg.operators.ingress import IngressKernel
+from thalweg.plan.explain import explain
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.progress.quarantine import Case
 from thalweg.run.snapshots import (
@@ -55,6 +59,8 @@ LEDGER_LIMIT = 10_000
 
 _ITSELF = "(engine)"
 """Where a snapshot holds what the engine itself remembers."""
+_FIRST_TUNED = 64
+"""After so many batches strategies are chosen by what was measured, and again after twice as many."""
 
 
 def wall_clock() -> int:
@@ -124,27 +130,39 @@ class Engine:
         *,
         consistency: str = "speculative",
         hold: Duration | None = None,
+        strategy: str = "auto",
+        k: int | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], int] = wall_clock,
         on_late: Callable[[str, pa.Table], None] | None = None,
     ) -> None:
-        """`on_late` is called after a push with the source and the entries of its late ledger;
-        without it the newest `LEDGER_LIMIT` entries of each source wait for `late`."""
+        """`strategy` is the order of work (`docs/graph.md`); it changes no answer. `on_late` is called
+        after a push with the source and the entries of its late ledger; without it the newest
+        `LEDGER_LIMIT` entries of each source wait for `late`."""
         self.query = query.node if isinstance(query, Stream) else query
         self._consistency = Consistency(
             consistency, 0 if hold is None else duration_us(hold, what="hold")
         )
         self._graph, self._plan = build_graph(self.query, self._consistency)
+        self._tunes_after = _FIRST_TUNED if strategy == "auto" else 0
+        if strategy == "auto":
+            tune(self._graph, 0.0)
+        else:
+            self._graph.use(strategy, k=k)
         self._stuck = StuckInputs(self._graph)
         self._clock = clock
         self._now = now
         self._busy = 0.0
         self._counts = [0, 0, 0, 0]
         self._progress = NO_PROGRESS
-        policies = [node.ingress for node in walk(self._plan) if isinstance(node, Source)]
+        self._nodes = {node.name: node for node in walk(self._plan) if isinstance(node, Source)}
+        policies = [node.ingress for node in self._nodes.values()]
         self._records: dict[str, list[Records]] = {}
+        self._timed = [n for n, node in self._nodes.items() if node.ingress.timer is not None]
         self._has_clocks = any(policy.clocks for policy in policies)
-        self._on_demand = any(policy.on_demand is not None for policy in policies)
+        asked = any(policy.on_demand is not None for policy in policies)
+        self._demand = Demand(self._graph) if asked else None
+        enhance(self._graph)
         self._broken: BaseException | None = None
         self._clocks_seen: dict[str, Clock] = {}
         self._on_late = on_late
@@ -195,9 +213,7 @@ class Engine:
     ) -> Iterator[Batch]:
         """A feed of a source as batches."""
         schema = self._schema_of(source)
-        node = next(
-            node for node in walk(self._plan) if isinstance(node, Source) and node.name == source
-        )
+        node = self._nodes[source]
         self._clocks_seen.setdefault(source, _clock_of_feed(feed))
         return batches_from(feed, schema, source, times=node.times, size=size, due=due)
 
@@ -210,7 +226,7 @@ class Engine:
     def _clocks(self) -> list[Batch]:
         now = self._now()
         out: list[Batch] = []
-        for name in self.sources:
+        for name in self._timed:
             due = self._ingress(name).due(now)
             if due is not None:
                 out += self._push(name, [due])
@@ -219,18 +235,23 @@ class Engine:
     def _is_due(self) -> bool:
         """Whether a timer would go off now."""
         now = self._now()
-        return any(self._ingress(name).is_due(now) for name in self.sources)
+        return any(self._ingress(name).is_due(now) for name in self._timed)
 
     def _demands(self, now: int) -> list[Batch]:
-        """Ask the sources that the answer waits for, where they answer when asked."""
+        """Ask the sources that an operator waits for, as long as that brings something new."""
         out: list[Batch] = []
-        waits = self.why().waits if self._on_demand else ()
-        if not all(self._ingress(wait.source).answers_when_asked for wait in waits):
-            return out  # somebody else is waited for too: asking would release nothing
-        for wait in waits:
-            said = self._ingress(wait.source).demand(now)
-            if said is not None:
-                out += self._push(wait.source, [said])
+        if self._demand is None:
+            return out
+        while names := self._demand.due(now):
+            answers = {name: self._ingress(name).demand(now) for name in names}
+            for name, answer in answers.items():
+                if answer is not None:
+                    self._graph.pass_on(name, self._graph.admit(name, [answer]))
+            released = self._news(self._graph.run())
+            self._demand.forget()
+            if not released:
+                break
+            out += released
         return out
 
     def _schema_of(self, source: str) -> pa.Schema:
@@ -249,18 +270,20 @@ class Engine:
     def _push(self, source: str, batches: list[Batch]) -> list[Batch]:
         begin = self._clock()
         self._ingress(source).now = self._now()
-        kept: list[Batch] = []
         try:
-            for batch, admitted in zip(batches, self._graph.admit(source, batches), strict=True):
-                out = self._graph.send(source, admitted)
-                self._counts[0] += 1
-                self._counts[1] += len(batch)
-                kept += self._news(out)
+            admitted = self._graph.admit(source, batches)
+            kept = self._news(self._graph.send(source, *admitted))
         except InputError:
             raise  # the ingress refused the input before anything was applied
         except BaseException as reason:
             self._broken = reason
             raise
+        counts = self._counts
+        counts[0] += len(batches)
+        counts[1] += sum(map(len, batches))
+        if self._tunes_after and counts[0] >= self._tunes_after:
+            self._tunes_after *= 2
+            tune(self._graph, average_burst(self._graph))
         self._stuck.observe()
         self._busy += self._clock() - begin
         if self._on_late is not None and self._ingress(source).ledger.tables:
@@ -298,6 +321,16 @@ class Engine:
             self._graph, self._progress, None if start is None else time_us(start), group or None
         )
         return replace(told, clock=self.clock)
+
+    def table(self) -> str:
+        """The state table: each operator with its predecessor, its successor and the rule that
+        chooses the next one; for `auto`, with the reason."""
+        return self._graph.table()
+
+    def explain(self) -> str:
+        """The plan and its rewrites, when answers come, and the state table as it is now."""
+        table = "\n".join(f"  {line}" for line in self.table().splitlines())
+        return f"{explain(self.query, consistency=self._consistency.mode)}\n\nexecution\n{table}"
 
     def quarantine(self, source: str) -> list[Case]:
         """The keys of a source whose clock is impossible at the moment: why, since when, how many

@@ -35,7 +35,7 @@ from thalweg.plan.rules import (
 )
 from thalweg.plan.rules.evaluation import decide
 
-__all__ = ["RULES", "Applied", "Rule", "optimize"]
+__all__ = ["RULES", "Applied", "Rule", "lower", "optimize"]
 
 
 class Rule(Protocol):
@@ -77,16 +77,22 @@ class Applied:
     after: Node
 
 
-def optimize(root: Node) -> tuple[Node, list[Applied]]:
+def lower(root: Node) -> Node:
+    """The plan in operators that have kernels, and nothing else changed: what queries that run
+    together are compared by."""
+    return optimize(root, (ungroup, outer_joins))[0]
+
+
+def optimize(root: Node, rules: tuple[Rule, ...] = RULES) -> tuple[Node, list[Applied]]:
     """The plan after all rules, and what they did. A node that was read twice is still one node."""
     applied: list[Applied] = []
-    for whole in _WHOLE_PLAN:
+    for whole in (rule for rule in _WHOLE_PLAN if rule in rules):
         changed = whole.apply(root)
         if changed is not None and changed is not root:
             applied.append(Applied(whole.name, root, changed))
             root = changed
     root = decide(root)
-    local = tuple(rule for rule in RULES if rule not in _WHOLE_PLAN)
+    local = tuple(rule for rule in rules if rule not in _WHOLE_PLAN)
     while True:
         rewritten = _pass(root, local, applied)
         if rewritten is root:

@@ -1,0 +1,242 @@
+"""Graphs of operators that wait for order, in virtual time, with and without promises on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+
+import thalweg as tw
+from benchmarks.baselines.ordered_union import OrderedUnion, SlideAggregate, WaitingStation
+from thalweg.expr import parse
+from thalweg.graph import QueryGraph
+from thalweg.graph.enhanced import enhance
+from thalweg.graph.stations import Station
+from thalweg.model.batch import Batch
+from thalweg.model.progress import Progress
+from thalweg.operators.ingress import IngressKernel
+from thalweg.operators.where import WhereKernel
+from thalweg.plan.nodes import Node, Source, Where
+from thalweg.testing.virtual_time import Arrival, VirtualRun
+
+__all__ = [
+    "COST",
+    "DemandRun",
+    "arrivals",
+    "heartbeats",
+    "latencies",
+    "latent_graph",
+    "nested_graph",
+    "union_graph",
+]
+
+SECOND = 1_000_000
+COST = 20e-6
+"""Seconds that a row, or a promise, takes in an operator."""
+PASS = 0.95
+_COLUMNS = {"v": "float64"}
+SCHEMA = pa.schema([("v", pa.float64())])
+
+
+class _Graph:
+    """Stations as they are added."""
+
+    def __init__(self) -> None:
+        self.stations: list[Station] = []
+        self.sources: dict[str, Station] = {}
+        self.costs: dict[str, float] = {}
+
+    def source(self, name: str) -> tuple[Station, Node]:
+        stream = tw.source(
+            name, _COLUMNS, progress=[tw.ordered(), tw.on_demand(0)], insert_only=True
+        )
+        assert isinstance(stream.node, Source)
+        station = Station(name, IngressKernel(stream.node))
+        self.stations.append(station)
+        self.sources[name] = station
+        return station, stream.node
+
+    def select(self, above: Station, node: Node, name: str, share: float = 2.0) -> Station:
+        """A selection that lets rows below `share` pass."""
+        station = Station(name, WhereKernel(Where(node, parse(f"v < {share}"))), before=[above])
+        return self._costly(station)
+
+    def union(self, name: str, *above: Station) -> Station:
+        operator = OrderedUnion(SCHEMA, len(above))
+        return self._costly(WaitingStation(name, operator, before=list(above)))
+
+    def plain_union(self, name: str, *above: Station) -> Station:
+        """A union that does not wait."""
+        return self._costly(Station(name, OrderedUnion(SCHEMA, len(above)), before=list(above)))
+
+    def aggregate(self, above: Station, slide: int) -> Station:
+        return self._costly(Station("aggregate", SlideAggregate(slide), before=[above]))
+
+    def _costly(self, station: Station) -> Station:
+        self.stations.append(station)
+        self.costs[station.id] = COST
+        return station
+
+    def built(self, end: Station) -> QueryGraph:
+        return QueryGraph(self.stations, self.sources, end)
+
+
+def union_graph() -> tuple[QueryGraph, dict[str, float]]:
+    """Two sources, a selection each that 95% pass, and their union."""
+    made = _Graph()
+    sides = []
+    for name in ("fast", "slow"):
+        station, node = made.source(name)
+        sides.append(made.select(station, node, f"select-{name}", PASS))
+    return made.built(made.union("union", *sides)), made.costs
+
+
+def latent_graph() -> tuple[QueryGraph, dict[str, float]]:
+    """The same with latent time stamps: the union passes rows on as they come."""
+    made = _Graph()
+    sides = []
+    for name in ("fast", "slow"):
+        station, node = made.source(name)
+        sides.append(made.select(station, node, f"select-{name}", PASS))
+    return made.built(made.plain_union("union", *sides)), made.costs
+
+
+def nested_graph(plain: int, slide: int | None = None) -> tuple[QueryGraph, dict[str, float]]:
+    """Three sources; the first two are united, then united with the third.
+
+        fast   -> selections -> union-1 -> selections -> union-2 -> [slide aggregate]
+        slow-1 -> selections -> union-1
+        slow-2 -> selections ------------------------->  union-2
+
+    `plain` selections lie on each of the four stretches between operators that wait; the first on
+    the way from a source lets 95% pass, the others all.
+    """
+    made = _Graph()
+
+    def stretch(above: Station, node: Node, name: str, first: float) -> Station:
+        for number in range(plain):
+            share = first if number == 0 else 2.0
+            above = made.select(above, node, f"{name}-{number}", share)
+        return above
+
+    ends = {}
+    for name in ("fast", "slow-1", "slow-2"):
+        station, node = made.source(name)
+        ends[name] = stretch(station, node, f"select-{name}", PASS), node
+    inner = made.union("union-1", ends["fast"][0], ends["slow-1"][0])
+    between = stretch(inner, ends["fast"][1], "select-between", 2.0)
+    outer = made.union("union-2", between, ends["slow-2"][0])
+    end = outer if slide is None else made.aggregate(outer, slide)
+    return made.built(end), made.costs
+
+
+@dataclass
+class DemandRun(VirtualRun):
+    """`demand`: sources answer with the clock when an operator waits for them. `heartbeat`: they
+    send a promise at this interval, in seconds, whether anybody waits or not."""
+
+    demand: bool = False
+    bypass: bool = True
+    asked: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.demand:
+            self.graph.on_idle = self.idle
+        if self.demand and self.bypass:
+            enhance(self.graph)
+        self._passing = {s.id for s in self.graph.stations if s.bypass}
+        self._waiting = {s.id for s in self.graph.stations if isinstance(s, WaitingStation)}
+
+    def cost_of(self, operator: str, each: float, batch: Batch) -> float:
+        """A promise that comes as a tuple takes as long as a row. Along promise arcs, writing a
+        register takes nothing, and an operator that passes it on takes as long as for a row."""
+        if len(batch) or not self.bypass or operator not in self._waiting:
+            return super().cost_of(operator, each, batch)
+        return each if operator in self._passing else 0.0
+
+    def idle(self) -> bool:
+        """Ask the sources that rows wait for; whether one of them had something new to say."""
+        if not self.demand:
+            return False
+        self.offer_arrivals()
+        now = round(self.now * SECOND)
+        spoken = False
+        for name in self._waited_for():
+            if self.graph.sources[name].inputs[0].size():
+                continue  # it has rows to show
+            kernel = self.graph.sources[name].operator
+            assert isinstance(kernel, IngressKernel)
+            said = kernel.demand(now)
+            if said is not None:
+                self.asked += 1
+                self.graph.pass_on(name, self.graph.admit(name, [said]))
+                spoken = True
+        return spoken
+
+    def _waited_for(self) -> list[str]:
+        """From each operator at which rows wait, back to the sources of its empty inputs."""
+        names = {station: name for name, station in self.graph.sources.items()}
+        found: dict[str, None] = {}
+        waiting = [
+            (station.before[port], time)
+            for station in self.graph.stations
+            if isinstance(station, WaitingStation)
+            for port, time in station.blocked_by().items()
+        ]
+        while waiting:
+            station, time = waiting.pop()
+            if station in names:
+                found[names[station]] = None
+            elif isinstance(station, WaitingStation):
+                waiting += [
+                    (above, time)
+                    for above, known in zip(station.before, station.union.registers, strict=True)
+                    if known < time
+                ]
+            else:
+                waiting.append((station.before[0], time))
+        return list(found)
+
+
+def arrivals(
+    rates: dict[str, float], seconds: float, *, seed: int = 1, burst: int = 1
+) -> list[Arrival]:
+    """Rows of each source by a Poisson process; those of the fast one in simultaneous bursts, which
+    come as much less often."""
+    found = []
+    for name, rate in rates.items():
+        random = Random(f"{seed}/{name}")
+        time = 0.0
+        while True:
+            time += random.expovariate(rate / (burst if name == "fast" else 1))
+            if time >= seconds:
+                break
+            stamp = round(time * SECOND)
+            size = burst if name == "fast" else 1
+            found += [
+                Arrival(stamp / SECOND, name, _row(stamp, random.random())) for _ in range(size)
+            ]
+    return found
+
+
+def heartbeats(names: list[str], seconds: float, every: float) -> Iterator[Arrival]:
+    """A promise of every source at each interval."""
+    for number in range(1, int(seconds / every) + 1):
+        for name in names:
+            time = number * every
+            yield Arrival(time, name, Batch.empty(SCHEMA, Progress(round(time * SECOND))))
+
+
+def _row(time: int, value: float) -> Batch:
+    start = np.array([time], np.int64)
+    payload = pa.RecordBatch.from_arrays([pa.array([value])], schema=SCHEMA)
+    return Batch(payload, start, start + 1)
+
+
+def latencies(run: VirtualRun) -> list[float]:
+    """Seconds from the arrival of each row to its departure."""
+    return [time - start / SECOND for time, batch in run.output for start in batch.start.tolist()]

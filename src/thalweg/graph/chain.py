@@ -1,0 +1,141 @@
+"""Break points by the steepest fall of bytes per time, as the Chain scheduler places them.
+
+A row that enters a path has size 1; after operators 1..i it has size s_i and has cost t_i. From
+each point the path goes on to the later point that is reached by the steepest descent,
+
+    slope(i, j) = (s_i - s_j) / (t_j - t_i)
+
+so that the parts between break points have falling slopes, and the scheduler runs the part with the
+steepest slope that has input: at any time, no other order has freed more bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from thalweg.graph.query_graph import QueryGraph
+from thalweg.graph.stations import Station
+
+__all__ = ["Segment", "Work", "measured", "paths", "place_breaks", "row_bytes", "steepest"]
+
+_TEXT_BYTES = 16
+"""What a text is taken to have, where only its type is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What an operator does to one row: how long it takes, and which share of its bytes is left."""
+
+    cost: float
+    keeps: float
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Operators [begin, end) of a path, and how fast bytes fall there."""
+
+    begin: int
+    end: int
+    slope: float
+
+
+def steepest(path: Sequence[Work]) -> list[Segment]:
+    """The lower envelope of sizes over costs, from the first operator to the last.
+
+    >>> [(part.begin, part.end, part.slope) for part in steepest([Work(1, 0.2), Work(1, 0)])]
+    [(0, 1, 0.8), (1, 2, 0.2)]
+    >>> [(part.begin, part.end) for part in steepest([Work(3, 0.9), Work(1, 0)])]
+    [(0, 2)]
+    """
+    times, sizes = [0.0], [1.0]
+    for work in path:
+        times.append(times[-1] + max(work.cost, 1e-12))
+        sizes.append(sizes[-1] * work.keeps)
+    found, at = [], 0
+    while at < len(path):
+        slopes = {
+            end: (sizes[at] - sizes[end]) / (times[end] - times[at])
+            for end in range(at + 1, len(times))
+        }
+        best = max(slopes.values())
+        end = max(end for end, slope in slopes.items() if slope == best)
+        found.append(Segment(at, end, best))
+        at = end
+    return found
+
+
+def paths(graph: QueryGraph) -> list[list[Station]]:
+    """The operators behind the sources as paths: each is the only reader of the one before it, and
+    reads it alone."""
+    readers = graph.readers()
+    sources = set(graph.sources.values())
+    found: list[list[Station]] = []
+    place: dict[Station, list[Station]] = {}
+    for station in graph.stations:
+        if station in sources:
+            continue
+        above = station.before[0]
+        if len(station.before) == 1 and above in place and len(readers[above]) == 1:
+            path = place[above]
+        else:
+            path = []
+            found.append(path)
+        path.append(station)
+        place[station] = path
+    return found
+
+
+def place_breaks(graph: QueryGraph, works: Mapping[str, Work]) -> list[tuple[str, str]]:
+    """Set the break points of all paths, instead of those that there are, and let the scheduler go
+    by steepness; the arcs that were chosen. What leaves the graph has size 0."""
+    for pair in graph.breaks:
+        graph.remove_break(*pair)
+    graph.split()
+    slopes: dict[str, float] = {}
+    chosen = []
+    for path in paths(graph):
+        row = [works[station.id] for station in path]
+        if path[-1] is graph.end:
+            row[-1] = Work(row[-1].cost, 0.0)
+        segments = steepest(row)
+        for segment in segments:
+            for station in path[segment.begin : segment.end]:
+                slopes[station.id] = segment.slope
+        for segment in segments[1:]:
+            pair = (path[segment.begin - 1].id, path[segment.begin].id)
+            graph.set_break(*pair)
+            chosen.append(pair)
+    for source in graph.sources.values():
+        slopes[source.id] = max(slopes.values(), default=0.0) + 1.0
+    graph.prefer(slopes)
+    return chosen
+
+
+def measured(graph: QueryGraph) -> dict[str, Work]:
+    """What each operator has done so far, per row; an operator that has seen none keeps all."""
+    found = {}
+    for station in graph.stations:
+        seen = station.elements_in
+        below = station.before[0].operator.schema if station.before else station.operator.schema
+        narrower = row_bytes(station.operator.schema) / row_bytes(below)
+        found[station.id] = (
+            Work(station.seconds / seen, station.elements_out / seen * narrower)
+            if seen
+            else Work(1e-6, 1.0)
+        )
+    return found
+
+
+def row_bytes(schema: pa.Schema) -> int:
+    """About how many bytes a row has, its lifetime among them."""
+    return 16 + sum(_width(field.type) for field in schema)
+
+
+def _width(kind: pa.DataType) -> int:
+    try:
+        return max(1, int(kind.bit_width) // 8)
+    except ValueError:  # no fixed width
+        return _TEXT_BYTES

@@ -1,0 +1,111 @@
+"""The enhanced graph: arcs for promises, past the operators that only pass them on.
+
+An arc leads from a source or an operator that can wait to the next operator that can wait (a window,
+a join, a union, a gate, ...). Between them lie operators that answer row by row. They may move a
+promise (`shift`, `extend`, a hopping lifetime), so the arc carries the composition of their
+functions; an operator that remembers promises ends it.
+
+    promise at the end of an arc = f_n(... f_1(promise at its beginning))
+
+A promise without rows goes along these arcs, and one that comes with rows goes with the rows. It
+never overtakes rows: where some are still on their way, it goes behind them. The register at the
+end of an arc is the progress that an operator has received on that port; it is active while the
+operator has not worked on it yet, and passed on once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from thalweg.graph.forks import Reader
+from thalweg.graph.query_graph import QueryGraph
+from thalweg.graph.stations import Station
+from thalweg.model.batch import Batch
+from thalweg.model.progress import NO_PROGRESS, Progress
+
+__all__ = ["Bypass", "can_wait", "enhance", "promise_arcs"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bypass:
+    """A promise arc: from `origin`, past `chain`, to port `port` of `target`."""
+
+    origin: Station
+    chain: tuple[Station, ...]
+    target: Station
+    port: int
+
+    def is_clear(self) -> bool:
+        """Whether no row is on the way."""
+        if any(station.inputs[0].size() for station in self.chain):
+            return False
+        arc = self.target.inputs[self.port]
+        return not isinstance(arc, Reader) or not arc.size()
+
+    def move(self, progress: Progress) -> Progress:
+        """The promise at the end of the arc."""
+        for station in self.chain:
+            progress = station.operator.moves(progress)
+        return progress
+
+    def deliver(self, progress: Progress) -> None:
+        """Write the register at the end of the arc, if the promise is news there; those who are
+        passed know of it too."""
+        for station in self.chain:
+            station.received[0] = station.received.get(0, NO_PROGRESS).merge(progress)
+            progress = station.operator.moves(progress)
+            station.passed = station.passed.merge(progress)
+        known = self.target.received.get(self.port, NO_PROGRESS)
+        if known.merge(progress) == known:
+            return
+        arc = self.target.inputs[self.port]
+        empty = Batch.empty(self.target.before[self.port].operator.schema, progress)
+        if isinstance(arc, Reader):
+            arc.put_back(empty)
+        else:
+            arc.put(empty)
+
+    def __str__(self) -> str:
+        past = f" past {', '.join(station.id for station in self.chain)}" if self.chain else ""
+        return f"{self.origin.id} -> {self.target.id}, port {self.port}{past}"
+
+
+def can_wait(station: Station) -> bool:
+    """Whether an operator may need a promise to go on: all but those that answer row by row."""
+    return not station.operator.row_by_row
+
+
+def promise_arcs(graph: QueryGraph) -> list[Bypass]:
+    """All arcs of the enhanced graph. An operator whose output leaves the graph before it reaches
+    one that can wait has none: its promises are part of the answer."""
+    readers = graph.ports_behind()
+    leaves = set(graph.ends)
+    found: list[Bypass] = []
+    for origin in graph.stations:
+        if not can_wait(origin):
+            continue
+        arcs: list[Bypass] | None = []
+        waiting: list[tuple[Station, tuple[Station, ...]]] = [(origin, ())]
+        while waiting and arcs is not None:
+            station, chain = waiting.pop()
+            if station in leaves or not readers[station]:
+                arcs = None
+                break
+            for behind, port in readers[station]:
+                if can_wait(behind):
+                    arcs.append(Bypass(origin, chain, behind, port))
+                else:
+                    waiting.append((behind, (*chain, behind)))
+        if arcs and any(arc.chain for arc in arcs):
+            found += arcs
+    return found
+
+
+def enhance(graph: QueryGraph) -> list[Bypass]:
+    """Let promises without rows go along these arcs from now on."""
+    arcs = promise_arcs(graph)
+    for station in graph.stations:
+        mine = tuple(arc for arc in arcs if arc.origin is station)
+        station.bypass = mine
+        graph.row_of(station).signals = tuple(graph.row_of(arc.target) for arc in mine)
+    return arcs

@@ -1,0 +1,109 @@
+"""Tracing: which operators saw a row, when, and what came of it.
+
+Off, there is no code for it: tracing puts a recorder in the place of each operator, and takes it
+away again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from thalweg.graph.query_graph import QueryGraph
+from thalweg.model.batch import Batch, elements_of
+from thalweg.model.progress import Progress
+from thalweg.model.rows import Rows
+from thalweg.operators.base import Operator, Slices, StateSize
+
+__all__ = ["Trace", "Visit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One execution of an operator: its number, the time by the clock of the trace, what it took
+    and what came of it."""
+
+    number: int
+    time: float
+    operator: str
+    port: int
+    taken: Batch
+    answer: Batch
+
+    def saw(self, values: Mapping[str, Any]) -> bool:
+        """Whether a row with these values was taken; columns that the operator does not see do not
+        count, but one at least must be there."""
+        known = {name: value for name, value in values.items() if name in self.taken.schema.names}
+        return bool(known) and any(
+            all(row[name] == value for name, value in known.items())
+            for row in self.taken.payload.select(list(known)).to_pylist()
+        )
+
+    def __str__(self) -> str:
+        came = ", ".join(map(str, elements_of([self.answer]))) or "nothing"
+        return f"{self.number}: {self.operator} port {self.port}, {len(self.taken)} in: {came}"
+
+
+class _Recorder(Operator):
+    def __init__(self, inner: Operator, name: str, trace: Trace) -> None:
+        self.inner, self.name, self._trace = inner, name, trace
+        self.ports, self.schema, self.row_by_row = inner.ports, inner.schema, inner.row_by_row
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        answer = self.inner.process(port, batch)
+        self._trace.note(self.name, port, batch, answer)
+        return answer
+
+    def moves(self, progress: Progress) -> Progress:
+        return self.inner.moves(progress)
+
+    def needs(self, time: int) -> tuple[int, ...]:
+        return self.inner.needs(time)
+
+    def snapshot(self) -> Slices:
+        return self.inner.snapshot()
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        self.inner.restore(slices)
+
+    def state_size(self) -> StateSize:
+        return self.inner.state_size()
+
+
+class Trace:
+    """Records the last `keep` executions behind the sources of a graph, inside a `with` block."""
+
+    def __init__(
+        self, graph: QueryGraph, *, clock: Callable[[], float], keep: int = 10_000
+    ) -> None:
+        self._graph, self._clock = graph, clock
+        self.visits: deque[Visit] = deque(maxlen=keep)
+        self._count = 0
+
+    def __enter__(self) -> Self:
+        sources = set(self._graph.sources.values())
+        for station in self._graph.stations:
+            if station not in sources:
+                station.operator = _Recorder(station.operator, station.id, self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for station in self._graph.stations:
+            if isinstance(station.operator, _Recorder):
+                station.operator = station.operator.inner
+
+    def note(self, operator: str, port: int, taken: Batch, answer: Batch) -> None:
+        self._count += 1
+        self.visits.append(Visit(self._count, self._clock(), operator, port, taken, answer))
+
+    def of(self, **values: Any) -> Iterator[Visit]:
+        """The executions that saw a row with these values."""
+        return (visit for visit in self.visits if visit.saw(values))
