@@ -20,6 +20,7 @@ from tests.spark.test_files import write
 from thalweg import spark as tws
 from thalweg.errors import PlanError
 from thalweg.model import INFINITY, Row, rows_of_table, table_of_batches
+from thalweg.model.time import time_us
 from thalweg.testing import assert_same_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("spark")]
@@ -224,12 +225,13 @@ def test_a_streaming_frame_with_timestamps(spark: SparkSession, tmp_path: Path) 
     running = run(events.group_by("k").tumbling("10 s").aggregate(n=tw.count(), top=tw.max_("v")))
     settled = 20_000_000  # 31 s minus the disorder, and the window that is open there
     assert running.status().cti == settled
+    found = [(time_us(start), time_us(end), row) for start, end, row in running.table()]
     scaled = [
         (start * 1_000_000, end * 1_000_000, payload) for start, end, payload in in_process(highest)
     ]
     assert_same_table(
         [row for row in scaled if row[1] <= settled],
-        [row for row in running.table() if row[1] <= settled],
+        [row for row in found if row[1] <= settled],
     )
 
 
