@@ -374,6 +374,7 @@ OPERATORS: dict[str, Callable[[tw.Stream, tw.Stream], tw.Stream]] = {
     "sliding": lambda a, _: (
         a.group_by("k").sliding(20, 10, over=tw.rows()).aggregate(n=tw.count(), total=tw.sum_("v"))
     ),
+    "calendar": lambda a, _: a.group_by("k").calendar("day").aggregate(n=tw.count()),
     "landmark": lambda a, _: (
         a.group_by("k").landmark(10).aggregate(n=tw.count(), total=tw.sum_("v"))
     ),

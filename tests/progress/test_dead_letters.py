@@ -12,7 +12,7 @@ import pytest
 import thalweg as tw
 from thalweg.errors import InputError, PlanError, TimeRangeError, UnknownColumnError
 from thalweg.shards.egress import DEAD_RECORDS, unpack_dead
-from thalweg.shards.exchange import Header, batch_of_blob, read_rows
+from thalweg.shards.exchange import Header, Message, batch_of_blob, read_rows
 from thalweg.shards.fragments import fragments_of, targets_of
 from thalweg.shards.ingest import Ingest
 from thalweg.spark.feeds import Times
@@ -138,7 +138,8 @@ def test_the_reader_of_files_sends_dead_letters_past_the_fragments(
     (tmp_path / f"one.{format_}").write_bytes(text)
     rows, letters = read(tmp_path, format_, bad="skip")
     assert batch_of_blob(rows["blob"]).start.tolist() == [start for start, _, _ in GOOD]
-    assert (letters["origin"], Header.from_json(letters["header"]).rows) == ("~!s", 3)
+    header = Header.from_json(letters["header"])
+    assert (letters["origin"], header.kind, header.rows) == ("s", Message.DEAD, 3)
     told = read_rows(letters["blob"])
     assert told.column("where").to_pylist()[:2] == [f"one.{format_}"] * 2
     late = {"kind": "late", "origin": "s", "blob": b""}

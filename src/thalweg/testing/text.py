@@ -87,6 +87,7 @@ def _tree(node: Node, indent: str, role: str) -> list[str]:
             field.init
             and not (isinstance(node, Source) and field.name in ("ingress", "declared", "feed"))
             and field.name != "facts"
+            and value is not None
         ):
             beside.append(f"{field.name}={_setting(value)}")
     lines = [f"{indent}{role}{type(node).__name__}({', '.join(beside)})"]
