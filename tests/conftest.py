@@ -7,6 +7,7 @@ looks at.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -38,3 +39,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return "spark" if needs_spark[file] else nodeid
 
     return OneJvm(config, log)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tests that failed in the first run and pass in the second are named: they are flaky."""
+    if os.environ.get("THALWEG_SECOND_TRY"):
+        for report in terminalreporter.stats.get("passed", ()):
+            terminalreporter.write_line(
+                f"FLAKY {report.nodeid}: failed in the first run, passed when it was run by itself"
+            )
