@@ -44,7 +44,9 @@ def with_clock(expr: Expr, clock: Clock) -> Expr:
 
 def understood(expr: Expr, node: Node) -> Expr:
     """What a user wrote over the rows of a node: names with dots as fields, times as timestamps."""
-    return with_clock(with_fields(expr, node.schema), clock_of(node))
+    found = with_fields(expr, node.schema)
+    # The clock is looked for in all sources of the plan: not for expressions that read no times.
+    return with_clock(found, clock_of(node)) if found.columns() & _TIMES else found
 
 
 def as_ticks(expr: Expr, schema: pa.Schema) -> Expr:
