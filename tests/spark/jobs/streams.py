@@ -131,12 +131,9 @@ def run(
 ) -> None:
     """All the files that are there through the query `windows`, or another one, and the folder's
     one checkpoint."""
-    given: dict[str, Any] = {
-        "to": "parquet",
-        "path": str(folder / "answers" / "windows"),
-        "trigger": "available now",
-        "buckets": 2,
-    }
+    given: dict[str, Any] = {"trigger": "available now", "buckets": 2}
+    if "to" not in options:
+        given |= {"to": "parquet", "path": str(folder / "answers" / "windows")}
     ts.start(
         asked or query(folder, "windows", finish=finish),
         checkpoint=str(folder / "checkpoint"),
