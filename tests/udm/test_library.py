@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import thalweg as tw
@@ -169,7 +170,57 @@ def test_a_broken_law_is_shown_by_the_smallest_window() -> None:
     (found,) = [finding for finding in check_module(registry.find("liar")) if not finding.holds]
     assert found.law == "remove undoes add"
     assert found.broken is not None
-    assert (
-        found.broken.count("'v': ") == 3
-        and "after adding and removing against before" in found.broken
+    assert found.broken.count("'v': ") == 3 and "after removing against without" in found.broken
+
+
+def test_wrong_modules_are_found() -> None:
+    registry = Registry()
+
+    @aggregate("from_the_end", inputs={"v": "int64"}, output="int64", registry=registry)
+    class FromTheEnd:
+        """Removes as many rows as it is told, but always the last ones."""
+
+        def empty(self) -> list[int]:
+            return []
+
+        def add(self, state: list[int], values: Sequence[int]) -> list[int]:
+            return [*state, *values]
+
+        def remove(self, state: list[int], values: Sequence[int]) -> list[int]:
+            return state[: len(state) - len(values)]
+
+        def result(self, state: list[int]) -> int:
+            return sum(state)
+
+    @aggregate("counts_calls", inputs={"v": "int64"}, output="int64", registry=registry)
+    class CountsCalls:
+        """Answers how often it was asked."""
+
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def compute(self, values: Sequence[int]) -> int:
+            self.calls += 1
+            return self.calls
+
+    def broken(name: str) -> set[str]:
+        return {one.law for one in check_module(registry.find(name)) if not one.holds}
+
+    assert "remove undoes add" in broken("from_the_end")
+    assert "deterministic" in broken("counts_calls")
+
+
+def test_a_module_over_lists_takes_frames() -> None:
+    @aggregate(
+        "librarytests.longest",
+        inputs={"xs": pa.list_(pa.int64())},
+        output="bigint",
+        takes="pandas",
     )
+    def longest(frame: Any) -> int:
+        return int(frame["xs"].map(len).max())
+
+    stream = tw.source("s", {"xs": pa.list_(pa.int64())})
+    rows = [tw.point({"xs": [1, 2]}, 1), tw.point({"xs": [1, 2, 3]}, 2)]
+    query = stream.tumbling(10).apply(longest, "xs")
+    assert tw.table(query, {"s": rows}) == [(0, 10, {"longest": 3})]

@@ -152,9 +152,13 @@ def types(trial: Trial) -> None:
 
 
 def deterministic(trial: Trial) -> None:
-    """The same rows give the same answer."""
-    if trial.inside():
-        _same(trial.answer(), trial.answer(), "two calls differ")
+    """The same rows give the same answer: of another object, and of the same one again."""
+    rows = trial.inside()
+    if rows:
+        caller = trial.caller()
+        first, again = (_found(caller.compute(_cells(trial, [rows]))) for _ in range(2))
+        _same(first, again, "two calls of one object differ")
+        _same(first, trial.answer(), "calls of two objects differ")
 
 
 def any_order(trial: Trial) -> None:
@@ -186,16 +190,24 @@ def steps(trial: Trial) -> None:
 
 
 def remove_undoes_add(trial: Trial) -> None:
-    """Removing what was added gives back the state before."""
+    """Removing some of what was added leaves what the others give: the last rows, the first ones,
+    and any."""
     one, two = trial.halves()
-    own = trial.own()
-    if not one:
-        return
-    before = trial.result(own, own.add(own.empty(), trial.shaped(one)))
-    after = own.remove(
-        own.add(own.add(own.empty(), trial.shaped(one)), trial.shaped(two)), trial.shaped(two)
+    rows = one + two
+    random = Random(trial.seed)
+    chosen = [random.random() < 0.5 for _ in rows]
+    any_ = (
+        [row for row, gone in zip(rows, chosen, strict=True) if not gone],
+        [row for row, gone in zip(rows, chosen, strict=True) if gone],
     )
-    _equal(trial, trial.result(own, after), before, "after adding and removing against before")
+    own = trial.own()
+    for stay, go in ((one, two), (two, one), any_):
+        if not stay:
+            continue
+        alone = trial.result(own, own.add(own.empty(), trial.shaped(stay)))
+        added = own.add(own.add(own.empty(), trial.shaped(one)), trial.shaped(two))
+        left = own.remove(added, trial.shaped(go))
+        _equal(trial, trial.result(own, left), alone, "after removing against without")
 
 
 def merging(trial: Trial) -> None:

@@ -105,6 +105,21 @@ def changed(takes: str, given: Any, again: Any) -> bool:
 def _same(one: np.ndarray[Any, Any], two: np.ndarray[Any, Any]) -> bool:
     if one.dtype != two.dtype:
         return False
-    if one.dtype.kind == "f":
-        return bool(np.array_equal(one, two, equal_nan=True))
-    return bool(np.array_equal(one, two))
+    if one.dtype.kind == "O":
+        pairs = zip(one.tolist(), two.tolist(), strict=False)
+        return len(one) == len(two) and all(_alike(left, right) for left, right in pairs)
+    return bool(np.array_equal(one, two, equal_nan=one.dtype.kind == "f"))
+
+
+def _alike(one: Any, two: Any) -> bool:
+    """Whether two values of a cell are the same; lists come as arrays, structs as dictionaries."""
+    if isinstance(one, np.ndarray) or isinstance(two, np.ndarray):
+        return (
+            isinstance(one, np.ndarray)
+            and isinstance(two, np.ndarray)
+            and one.shape == two.shape
+            and _same(one, two)
+        )
+    if isinstance(one, dict) and isinstance(two, dict):
+        return one.keys() == two.keys() and all(_alike(one[name], two[name]) for name in one)
+    return bool(one == two) or (one != one and two != two)  # NaN is the same as NaN
