@@ -36,6 +36,7 @@ from thalweg.operators.base import (
 from thalweg.operators.fifo import serve
 from thalweg.operators.frames import evaluate_columns
 from thalweg.operators.join import TakenSide, pair_frame
+from thalweg.operators.key_numbers import KeyNumbers
 from thalweg.operators.matching import keyed_sides
 from thalweg.operators.time_slices import TimeSlices
 from thalweg.plan.nodes import Chronicle
@@ -143,17 +144,15 @@ class ChronicleKernel(Operator):
 
     def _first_look(self, delta: Delta) -> _Look:
         """The keys of a change, and when each of them changes."""
-        code, size = encode([delta.payload.column(name) for name in self._keys], len(delta))
+        keys = KeyNumbers.of(delta.payload, self._keys)
+        code = keys.numbers(delta.payload)
         settled = self._settled()
         # A row from before the CTI only changes its end.
         when = np.where(delta.start < settled, delta.end, delta.start)
-        since, until = np.full(size, INFINITY), np.full(size, MIN_TIME)
+        since, until = np.full(len(keys), INFINITY), np.full(len(keys), MIN_TIME)
         np.minimum.at(since, code, when)
         np.maximum.at(until, code, when)
-        representative = np.empty(size, np.int64)
-        representative[code] = np.arange(len(delta))
-        step = np.full(size, max(self._node.longest // _FIRST_LOOK, 1))
-        keys = delta.payload.select(list(self._keys)).take(pa.array(representative))
+        step = np.full(len(keys), max(self._node.longest // _FIRST_LOOK, 1))
         return _Look(keys, since, until, since - step, np.minimum(until, INFINITY - step) + step)
 
     def _last_start(self) -> int:
@@ -174,7 +173,10 @@ class ChronicleKernel(Operator):
             both = Delta.concat([rows, change], held.schema)
             changed = np.arange(len(both)) >= len(rows)
             line = _Line(
-                both, look.codes(both.payload), np.where(changed, 0, both.weight), both.weight
+                both,
+                look.keys.numbers(both.payload),
+                np.where(changed, 0, both.weight),
+                both.weight,
             )
             lines.append(line.around(look, points=side == 1).in_order(self._payload_width(side)))
         return lines[0], lines[1]
@@ -208,10 +210,10 @@ class ChronicleKernel(Operator):
         rights = self._held[1].overlapping(MIN_TIME, cti)
         rights = rights.filter(rights.start < cti)
         if len(rights):
-            look = _Look.of_all(rights.payload.select(list(self._keys)), cti)
+            look = _Look.of_all(KeyNumbers.of(rights.payload, self._keys), cti)
             lefts = self._held[0].overlapping(int(rights.start.min()), cti)
             left, right = (
-                _Line(rows, look.codes(rows.payload), rows.weight, rows.weight)
+                _Line(rows, look.keys.numbers(rows.payload), rows.weight, rows.weight)
                 .around(look, points=side == 1)
                 .in_order(self._payload_width(side))
                 for side, rows in enumerate((lefts, rights))
@@ -246,36 +248,20 @@ class _Look:
     """Keys, when each of them changes (`since` to `until`), and the time around it that is looked
     at (`begin` to `end`)."""
 
-    keys: Rows
+    keys: KeyNumbers
     since: Times
     until: Times
     begin: Times
     end: Times
 
     @classmethod
-    def of_all(cls, keys: Rows, end: int) -> _Look:
-        """All keys of these rows, from the beginning."""
-        code, size = encode(keys.columns, keys.num_rows)
-        representative = np.empty(size, np.int64)
-        representative[code] = np.arange(len(code))
-        first, last = np.full(size, MIN_TIME), np.full(size, end)
-        return cls(keys.take(pa.array(representative)), first, last, first, last)
+    def of_all(cls, keys: KeyNumbers, end: int) -> _Look:
+        """Whole keys, as far as `end`."""
+        first, last = np.full(len(keys), MIN_TIME), np.full(len(keys), end)
+        return cls(keys, first, last, first, last)
 
     def __len__(self) -> int:
         return len(self.since)
-
-    def codes(self, rows: Rows) -> Codes:
-        """The number of each row's key; -1 for keys that are not among these."""
-        if not self.keys.num_columns:
-            return np.zeros(rows.num_rows, np.int64)
-        own, theirs, size = encode_together(
-            self.keys.columns,
-            [rows.column(name) for name in self.keys.schema.names],
-            (len(self), rows.num_rows),
-        )
-        number = np.full(size, -1)
-        number[own] = np.arange(len(self))
-        return number[theirs]
 
     def widen(self, back: Bools, ahead: Bools, beyond: int) -> _Look:
         """A wider look, where it is asked for; nothing is held from `beyond` on."""
@@ -287,7 +273,7 @@ class _Look:
 
     def filter(self, mask: Bools) -> _Look:
         times = (self.since, self.until, self.begin, self.end)
-        return _Look(self.keys.filter(pa.array(mask)), *(values[mask] for values in times))
+        return _Look(self.keys.filter(mask), *(values[mask] for values in times))
 
 
 @dataclass(frozen=True, slots=True)

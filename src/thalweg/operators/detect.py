@@ -24,7 +24,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta, Weights
 from thalweg.model.ordering import on_one_axis, rank_values
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows, encode, encode_together
+from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows, encode
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import (
     Operator,
@@ -36,6 +36,7 @@ from thalweg.operators.base import (
 )
 from thalweg.operators.frames import evaluate_mask, frame_of
 from thalweg.operators.instances import Events, find, reachable
+from thalweg.operators.key_numbers import KeyNumbers
 from thalweg.operators.time_slices import TimeSlices
 from thalweg.plan.nodes import Detect
 
@@ -89,8 +90,8 @@ class DetectKernel(Operator):
 
     def _revise(self, delta: Delta) -> Delta:
         """The matches that come and go with a change, which is not held yet."""
-        keys = _Keys.of(delta.payload, self._node.keys)
-        code = keys.codes(delta.payload)
+        keys = KeyNumbers.of(delta.payload, self._node.keys)
+        code = keys.numbers(delta.payload)
         since, until = np.full(len(keys), INFINITY), np.full(len(keys), MIN_TIME)
         np.minimum.at(since, code, delta.start)
         np.maximum.at(until, code, delta.start)
@@ -100,7 +101,7 @@ class DetectKernel(Operator):
             first, last = np.full(len(keys), MIN_TIME), np.full(len(keys), INFINITY)
         low, high = int(first.min()), min(int(last.max()), INFINITY - within) + within
         held = self._held.overlapping(low, high)
-        known = keys.codes(held.payload)
+        known = keys.numbers(held.payload)
         needed = (known >= 0) & (held.start >= first[known])
         needed &= held.start - within < last[known]
         held = held.filter(needed)
@@ -112,7 +113,7 @@ class DetectKernel(Operator):
             parts.append(self._matches(line, keys, first, last, sign))
         return Delta.concat(parts, self.schema)
 
-    def _line(self, rows: Delta, weight: Weights, keys: _Keys) -> _Line:
+    def _line(self, rows: Delta, weight: Weights, keys: KeyNumbers) -> _Line:
         """Rows as events, ordered by key, start and all columns; equal ones as often as they
         occur."""
         alike, size = encode([*rows.payload.columns, rows.start], len(rows))
@@ -121,7 +122,7 @@ class DetectKernel(Operator):
         representative = np.empty(size, np.int64)
         representative[alike] = np.arange(len(rows))
         distinct = rows.take(representative)
-        code = keys.codes(distinct.payload)
+        code = keys.numbers(distinct.payload)
         ranks = [rank_values(column) for column in distinct.payload.columns]
         order = np.lexsort((*reversed(ranks), distinct.start, code))
         unit = np.repeat(order, total[order])
@@ -129,7 +130,9 @@ class DetectKernel(Operator):
         make = _Line.of_sets if self._node.simultaneous == "set" else _Line.of_events
         return make(events.payload, code[unit], events.start)
 
-    def _matches(self, line: _Line, keys: _Keys, first: Times, last: Times, sign: int) -> Delta:
+    def _matches(
+        self, line: _Line, keys: KeyNumbers, first: Times, last: Times, sign: int
+    ) -> Delta:
         if not len(line.time):
             return Delta.empty(self.schema)
         if self._node.overlap:
@@ -164,12 +167,12 @@ class DetectKernel(Operator):
 
     # --------------------------------------------------------------- instances that do not overlap
 
-    def _begin(self, line: _Line, keys: _Keys) -> Codes:
+    def _begin(self, line: _Line, keys: KeyNumbers) -> Codes:
         """For each key the position from which on an instance may begin."""
         numbers = np.arange(len(keys))
         begin = np.searchsorted(line.key, numbers, "left")
         if self._resume.num_rows:
-            known = keys.codes(self._resume, self._resume_keys)
+            known = keys.numbers(self._resume, self._resume_keys)
             mine = np.flatnonzero(known >= 0)
             time, skip = (self._resume.column(name).to_numpy()[mine] for name in ("time", "skip"))
             places, resumed = on_one_axis((line.key, line.time), (known[mine], time))
@@ -200,8 +203,8 @@ class DetectKernel(Operator):
         leaving = held.filter(held.end <= cti)
         if not len(leaving):
             return
-        keys = _Keys.of(leaving.payload, self._node.keys)
-        mine = held.filter(keys.codes(held.payload) >= 0)
+        keys = KeyNumbers.of(leaving.payload, self._node.keys)
+        mine = held.filter(keys.numbers(held.payload) >= 0)
         line = self._line(mine, mine.weight, keys)
         begin = self._begin(line, keys)
         open_ = np.flatnonzero(np.arange(len(line.time)) >= begin[line.key])
@@ -225,7 +228,7 @@ class DetectKernel(Operator):
             schema=self._resume.schema,
         )
         stays = line.time[at] + self._node.within > cti
-        others = self._resume.filter(pa.array(keys.codes(self._resume, self._resume_keys) < 0))
+        others = self._resume.filter(pa.array(keys.numbers(self._resume, self._resume_keys) < 0))
         self._resume = concat_rows([others, entries.filter(pa.array(stays))], self._resume.schema)
 
     def snapshot(self) -> Slices:
@@ -242,37 +245,6 @@ class DetectKernel(Operator):
 
     def state_size(self) -> StateSize:
         return self._held.size() + StateSize(self._resume.num_rows, self._resume.nbytes)
-
-
-@dataclass(frozen=True, slots=True)
-class _Keys:
-    """Keys, each once."""
-
-    rows: Rows
-    size: int
-
-    @classmethod
-    def of(cls, rows: Rows, names: tuple[str, ...]) -> _Keys:
-        code, size = encode([rows.column(name) for name in names], rows.num_rows)
-        representative = np.empty(size, np.int64)
-        representative[code] = np.arange(len(code))
-        return cls(rows.select(list(names)).take(pa.array(representative)), size)
-
-    def __len__(self) -> int:
-        return self.size
-
-    def codes(self, rows: Rows, names: tuple[str, ...] | None = None) -> Codes:
-        """The number of each row's key; -1 for keys that are not among these."""
-        if not self.rows.num_columns:
-            return np.zeros(rows.num_rows, np.int64)
-        own, asked, size = encode_together(
-            self.rows.columns,
-            [rows.column(name) for name in names or self.rows.schema.names],
-            (self.size, rows.num_rows),
-        )
-        number = np.full(size, -1)
-        number[own] = np.arange(self.size)
-        return number[asked]
 
 
 @dataclass(frozen=True, slots=True)
