@@ -61,6 +61,7 @@ def sequence(
     columns written `name.column`. Matches are points at the time of their last step; without
     `select` they have every column as `name_column`, and always the times as `name_time`.
 
+    >>> from thalweg import source
     >>> cases = source("cases", {"belt": "int64", "case": "string"})
     >>> products = source("products", {"belt": "int64", "tag": "string"})
     >>> sequence({"c": cases, "p": products}, "belt", mode="recent", within="10 min",

@@ -166,7 +166,7 @@ def _use(made: object) -> None:
         (
             lambda: S.snapshot().apply(cast(Any, len), "price"),
             PlanError,
-            "a module is used by its name",
+            "is no module",
         ),
         (lambda: S.count_by_start(0), PlanError, "at least 1"),
         (

@@ -89,7 +89,8 @@ def sum_by(cell: Codes, count: int, sums: Numbers | list[Numbers]) -> tuple[Code
     someone[cell] = np.arange(len(cell))
     totals = np.zeros((len(sums), count), np.int64)
     done: dict[int, Numbers] = {}
-    for total, column in zip(totals, sums, strict=True):
+    columns = list(sums)  # all alive at once, so that no two have one id
+    for total, column in zip(totals, columns, strict=True):
         known = done.get(id(column))
         if known is not None:  # counts of rows and of values are often one column
             total[:] = known
