@@ -308,6 +308,7 @@ def test_final_answers_as_files(tmp_path: Path) -> None:
     assert list(found[0]) == ["_start", "_end", "k", "n", "top"]
     assert_same_table(in_process(highest, without=(2,)), as_rows(found, query.schema.names))
     assert {entry.name for entry in (tmp_path / "answers").iterdir()} == {
+        "_thalweg.json",
         "batch=0",
         "batch=1",
         "batch=2",

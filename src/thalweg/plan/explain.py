@@ -73,6 +73,7 @@ def plan_text(root: Node) -> str:
 
     >>> import pyarrow as pa
     >>> from thalweg.expr import parse
+    >>> from thalweg.plan import nodes
     >>> packets = nodes.Source("packets", pa.schema([("len", pa.int64())]))
     >>> print(plan_text(nodes.Where(packets, parse("len > 40"))))
     where-1  len > 40

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from thalweg.plan.join_windows import Band
+from thalweg.plan.window_joins import is_of_points
 from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.relations import Relation
 
@@ -58,6 +59,9 @@ def band_of(
         )
     if low >= high:
         context.text.refuse_node(found, "no two times fulfil these bounds.")
+    if (low, high) == (0, 1) and not all(is_of_points(side.stream.node) for side in (one, two)):
+        # Rows that last, such as answers of windows, with equal starts: a key beside their lifetimes.
+        return None, conditions
     return Band(-low, high), others
 
 

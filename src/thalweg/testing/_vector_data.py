@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -54,18 +54,29 @@ def read_vector(line: str) -> Vector:
     inputs = {
         name: [_element(item, name) for item in items] for name, items in raw["inputs"].items()
     }
+    schemas = _schemas(inputs)
     table = raw.get("expected_table")
     return Vector(
         name=str(raw["name"]),
         op=raw["op"],
-        inputs=inputs,
-        schemas=_schemas(inputs),
+        inputs={
+            name: [_complete(element, schemas[name]) for element in elements]
+            for name, elements in inputs.items()
+        },
+        schemas=schemas,
         expected=None if table is None else [_row(item) for item in table],
         expected_error=raw.get("expected_error"),
         expected_ctis=tuple(
             _promise(item) for item in raw.get("expected_ctis") or () if item is not None
         ),
     )
+
+
+def _complete(element: Element, schema: pa.Schema) -> Element:
+    """The element with a null for every column that its payload lacks."""
+    if isinstance(element, Cti):
+        return element
+    return replace(element, payload={**dict.fromkeys(schema.names), **element.payload})
 
 
 def _time(value: Any) -> int:

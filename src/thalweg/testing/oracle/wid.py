@@ -125,7 +125,10 @@ def _slide_by_tuple(kind: SlideByTuple, part: list[Row], node: WidAggregate) -> 
 
 
 def _given(node: WidAggregate, scene: Scene) -> int:
-    """How many numbers were given in all, where rows were filtered after they got theirs."""
+    """How many numbers were given in all, where rows were filtered after they got theirs. A
+    partition counts its own rows, those that it has."""
+    if isinstance(node.kind, SlidingRows) and node.kind.partitioned:
+        return 0
     below = [under for under in walk(node.input) if isinstance(under, NumberRows)]
     if not below or below[0] is node.input or below[0].partition:
         return 0
