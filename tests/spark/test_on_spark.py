@@ -122,6 +122,7 @@ FEW = [
     "group_count_sliding_3s",
     "guide_disorder_throw",
     "partitioned_low_watermark",
+    "pattern_an_bn_non_overlapping",
     "select_many_variable",
     "session_grouped_1",
     "snapshot_sum_double",
