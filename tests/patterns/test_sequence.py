@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from random import Random
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import thalweg as tw
 from tests.patterns.definition import matches
 from thalweg.errors import PlanError
-from thalweg.model import Row
+from thalweg.model import Batch, Row
+from thalweg.operators.chronicle import ChronicleKernel
+from thalweg.plan.nodes import Chronicle, walk
 from thalweg.plan.sequences import MODES, Mode
 from thalweg.testing import assert_physically_independent
 
@@ -156,3 +160,23 @@ def test_mistakes_are_refused_when_the_pattern_is_written() -> None:
         tw.sequence({"a": A, "b": B}, "k", within=0)
     with pytest.raises(PlanError, match="negative"):
         tw.sequence({"a": A, "b": B}, "k", within=-1)
+
+
+def test_a_late_event_costs_its_busy_period_not_the_key() -> None:
+    """One key; every fifty ticks two cases and then three products, so that the line empties."""
+    query = tw.sequence({"a": A, "b": B}, "k", mode="chronicle", within=100)
+    (node,) = [node for node in walk(query.node) if isinstance(node, Chronicle)]
+    kernel = ChronicleKernel(node)
+    bursts = 5_000
+    for port, (side, many) in enumerate(((node.left, 2), (node.right, 3))):
+        start = (np.arange(bursts)[:, None] * 50 + 10 * port + np.arange(many)).reshape(-1)
+        columns = [pa.array(np.ones(len(start)), field.type) for field in side.schema]
+        rows = pa.RecordBatch.from_arrays(columns, schema=side.schema)
+        kernel.process(port, Batch(rows, start, start + (1 if port else 100)))
+    kernel.rematched = 0
+    late = pa.RecordBatch.from_arrays(
+        [pa.array([1], field.type) for field in node.right.schema], schema=node.right.schema
+    )
+    answer = kernel.process(1, Batch(late, np.array([100_003]), np.array([100_004])))
+    assert len(answer)
+    assert kernel.rematched < 200

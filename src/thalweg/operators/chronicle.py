@@ -6,7 +6,9 @@ Null keys match nothing; equal rows are served as often as they occur; a change 
 right is none. A late or corrected row changes who takes whom from its own time on, until the same
 left rows wait as before: a batch matches that busy period of its keys again, not the whole key.
 Which left rows waited when the busy period began follows from the rows before it: the kernel looks
-back until the answer is the same whether none or all of the earlier left rows had been taken.
+back until the answer is the same whether none or all of the earlier left rows had been taken. That
+is soon where the line empties now and then. Where for long exactly as many left rows come as right
+rows, it may be all that is held of the key.
 
 State: left rows that end at or after the CTI, the smaller of both, and were not taken before it;
 right rows from the CTI on. The CTI is the smaller of both.
@@ -73,7 +75,7 @@ class ChronicleKernel(Operator):
         self._progress: list[Progress] = [NO_PROGRESS, NO_PROGRESS]
         self._needed = frozenset[str]().union(*(expr.columns() for _, expr in node.result))
         self.rematched = 0
-        """How many held rows have been looked at to answer changes; for tests of what they cost."""
+        """How many rows have been matched to answer changes, each time anew; what changes cost."""
 
     def process(self, port: int, batch: Batch) -> Batch:
         answer = Delta.empty(self.schema)
@@ -133,7 +135,9 @@ class ChronicleKernel(Operator):
             before = _match(left, right, left.before, right.before, look)
             after = _match(left, right, left.after, right.after, look)
             unsure = (before.unsure | after.unsure) & (look.begin > self._settled())
-            restless = _waiting_differs(left, before, after, len(look)) & (look.end < INFINITY)
+            # While it is not known who waited at first, it cannot be seen who waits at last.
+            differs = _waiting_differs(left, before, after, len(look))
+            restless = differs & ~unsure & (look.end < INFINITY)
             done = ~(unsure | restless)
             parts += [
                 self._pairs(left, right, after, done, 1),
@@ -168,7 +172,6 @@ class ChronicleKernel(Operator):
         lines = []
         for side, held in enumerate(self._held):
             rows = held.overlapping(begin, end)
-            self.rematched += len(rows)
             change = delta if side == port else Delta.empty(held.schema)
             both = Delta.concat([rows, change], held.schema)
             changed = np.arange(len(both)) >= len(rows)
@@ -179,6 +182,7 @@ class ChronicleKernel(Operator):
                 both.weight,
             )
             lines.append(line.around(look, points=side == 1).in_order(self._payload_width(side)))
+            self.rematched += len(lines[-1].key)
         return lines[0], lines[1]
 
     def _payload_width(self, side: int) -> int:
