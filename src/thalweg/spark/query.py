@@ -152,10 +152,10 @@ def prepare(
 ) -> Prepared:
     """Cut the query into fragments and join them by exchanges; the feeds of its sources are taken
     where none is given."""
-    spark = spark or current_session()
-    check_session(spark)
     root = name_sources(query.node if isinstance(query, Stream) else query)
     feeds = bind_queues(root, {**feeds_of(root), **(feeds or {})})
+    spark = spark or current_session()
+    check_session(spark)
     plan = fragments_of(without_feeds(root))
     answers = Consistency(consistency, 0 if hold is None else duration_us(hold))
     count = buckets or spark.sparkContext.defaultParallelism
