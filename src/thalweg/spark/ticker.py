@@ -90,7 +90,9 @@ class _Ticker(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return time.time_ns() // 1_000 // self._period
 
     def initialOffset(self) -> dict[str, int]:
-        return {"tick": self._now() - 1}
+        """Before every tick, whenever it is asked: the first micro-batch tells the time, and tells
+        the same if it runs again."""
+        return {"tick": 0}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadAllAvailable()
