@@ -112,6 +112,7 @@ class ReceiverClient:
             line = b""
         if not line:
             self.is_lost = True  # an answer that came now would be taken for that to the next
+            self.close()
             raise ReceiverError("the receiver closed the connection.")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
