@@ -27,7 +27,12 @@ QUERIES: dict[str, Query] = {
     "sums": lambda a, b: b.shift(3).group_by("v").hopping(6, 3).aggregate(s=tw.sum_("k")),
     "join": lambda a, b: a.where("v > 0").join(b, "k"),
     "two levels": lambda a, b: (
-        a.group_by("k", "v").tumbling(4).aggregate(n=tw.count()).group_by("v").tumbling(8).aggregate(m=tw.max_("n"))
+        a.group_by("k", "v")
+        .tumbling(4)
+        .aggregate(n=tw.count())
+        .group_by("v")
+        .tumbling(8)
+        .aggregate(m=tw.max_("n"))
     ),
     "session": lambda a, b: a.group_by("k").session(3).aggregate(n=tw.count()),
     "one bucket": lambda a, b: a.tumbling(4).aggregate(s=tw.sum_("v")),
@@ -117,7 +122,10 @@ def test_every_query_has_the_table_of_the_host_in_one_process(tmp_path: Path, se
         time += random.randint(0, 4)
         for source in random.sample("ab", random.randint(1, 2)):
             rows = [
-                tw.point({"k": random.randint(0, 2), "v": random.randint(-1, 3)}, time + random.randint(0, 6))
+                tw.point(
+                    {"k": random.randint(0, 2), "v": random.randint(-1, 3)},
+                    time + random.randint(0, 6),
+                )
                 for _ in range(random.randint(0, 4))
             ]
             pair.push(source, rows)

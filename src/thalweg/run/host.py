@@ -248,7 +248,7 @@ class Host:
             starts = [int(batch.start.max()) for batch in admitted if len(batch)]
             if starts:
                 self._point += 1
-                self._newest[source] = max(starts + [self._newest.get(source, MIN_TIME)])
+                self._newest[source] = max([*starts, self._newest.get(source, MIN_TIME)])
             if self._history is not None:
                 self._history.setdefault(source, []).extend(admitted)
             self._graph.send(source, *admitted)

@@ -27,6 +27,7 @@ __all__ = [
 
 Signature: TypeAlias = tuple[object, ...]
 
+
 def signature_of(node: Node, before: Sequence[Station]) -> Signature:
     """Equal for two nodes that do the same to the same inputs: their type, what they were given,
     and the operators they read."""

@@ -10,23 +10,26 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from thalweg.model.batch import Batch
 from thalweg.model.rows import Rows
 from thalweg.plan.nodes import Source
 from thalweg.progress import sighting_of
 from thalweg.shards.exchange import ExchangeRow, Header, Message, blob_of_batch, write_rows
-from thalweg.shards.ingest import divide, kernels_of
+from thalweg.shards.ingest import Ingest, divide, kernels_of
 from thalweg.shards.query_registry import Change, HostedQuery
 from thalweg.shards.roster import Roster
 
-__all__ = ["HostIngest"]
+__all__ = ["AnyIngest", "HostIngest"]
 
 
 class HostIngest:
     """In the place of an `Ingest`, for one source of a host."""
 
-    def __init__(self, source: Source, roster: Roster) -> None:
+    def __init__(self, source: Source, roster: Roster, registry: str = "") -> None:
+        """`registry` is the folder of the queries, for readers that look for new versions."""
+        self.registry = registry
         self._source = source
         self._roster = roster
         self._changes: bytes | None = None
@@ -80,3 +83,7 @@ class HostIngest:
         header = Header(Message.DEAD, rows=letters.num_rows).to_json()
         roster = self._roster
         return ExchangeRow(roster.ids[0], roster.stages, source, 0, header, write_rows(letters))
+
+
+AnyIngest: TypeAlias = Ingest | HostIngest
+"""What the rows of a source go through, of a query by itself or of a host."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 from thalweg.errors import PlanError, StateError, did_you_mean
 from thalweg.plan.nodes import Node
 from thalweg.plan.written import write_plan
+from thalweg.shards.fragments import FragmentPlan
 from thalweg.shards.host_worker import HostSpec
 from thalweg.shards.query_registry import Change, HostedQuery, QueryRegistry, queries_at
 from thalweg.shards.roster import LiveQuery
@@ -37,6 +38,9 @@ class HostQueries:
     def root(self, name: str) -> Node:
         """The plan that a query runs."""
         return self._query(name).plan.root
+
+    def plan(self, name: str) -> FragmentPlan:
+        return self._query(name).plan
 
     def schema(self, name: str) -> pa.Schema:
         return self.root(name).schema

@@ -149,15 +149,18 @@ class QueryRegistry:
         try:
             entry = json.loads(path.read_bytes())
             change = Change.from_json(entry)
-            whole = entry["digest"] == _digest(entry) and entry["before"] == expected
-            whole &= change.version == len(self._known) + 1
+            if (
+                entry["digest"] == _digest(entry)
+                and entry["before"] == expected
+                and change.version == len(self._known) + 1
+            ):
+                return change
         except (OSError, ValueError, KeyError, TypeError):
-            whole = False
-        if not whole:
-            raise StateError(
-                f"{self._folder.name}/{path.name}: this version of the host's queries is not what was written. Restore the whole checkpoint."
-            )
-        return change
+            pass
+        raise StateError(
+            f"{self._folder.name}/{path.name}: this version of the host's queries is not what was written. "
+            "Restore the whole checkpoint."
+        )
 
 
 def _digest(entry: dict[str, Any]) -> str:

@@ -12,15 +12,15 @@ as the others. Rows that it then still sends may be late, and fall under its pol
 from __future__ import annotations
 
 import json
-from copy import deepcopy
 from collections.abc import Container, Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import asdict, dataclass
 from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 
-from thalweg.errors import LateEventError, StateError
+from thalweg.errors import LateEventError
 from thalweg.graph.build import build_graph
 from thalweg.graph.query_graph import QueryGraph
 from thalweg.graph.stations import OperatorFigures
@@ -308,7 +308,9 @@ class FragmentRunner:
         are for those who have read the source from its start."""
         entry, memory = self._entries[name], deepcopy(known)
         memory.late = 0
-        memory.cti = self._promise(entry, memory, now) if memory.newest or memory.promised else MIN_TIME
+        memory.cti = (
+            self._promise(entry, memory, now) if memory.newest or memory.promised else MIN_TIME
+        )
         self._inputs[name] = memory
         if memory.cti > MIN_TIME:
             out: list[Batch] = []

@@ -25,7 +25,8 @@ from pyspark.sql.streaming.datasource import (
 from thalweg.model.batch import Batch
 from thalweg.plan.nodes import Ingress
 from thalweg.shards.exchange import UNORDERED, Header
-from thalweg.shards.ingest import Ingest, exchange_rows
+from thalweg.shards.host_ingest import AnyIngest
+from thalweg.shards.ingest import exchange_rows
 from thalweg.spark.feeds import load_reader
 
 __all__ = ["period_of", "with_ticker"]
@@ -48,13 +49,13 @@ def period_of(policy: Ingress) -> int | None:
 
 
 def with_ticker(
-    spark: SparkSession, rows: DataFrame, ingest: Ingest, schema: pa.Schema, policy: Ingress
+    spark: SparkSession, rows: DataFrame, ingest: AnyIngest, schema: pa.Schema, policy: Ingress
 ) -> DataFrame:
     """The chunks of a source and those of its ticker, if its policies follow a clock."""
     period = period_of(policy)
     if period is None or not rows.isStreaming:
         return rows
-    return rows.union(load_reader(spark, _Ticker(ingest, schema, period)))
+    return rows.union(load_reader(spark, _Ticker(ingest, schema, period), ingest))
 
 
 @dataclass
@@ -68,7 +69,7 @@ class _Tick(InputPartition):
 class _Ticker(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are {"tick": how many periods the clock has passed}."""
 
-    def __init__(self, ingest: Ingest, schema: pa.Schema, period_us: int) -> None:
+    def __init__(self, ingest: AnyIngest, schema: pa.Schema, period_us: int) -> None:
         self._ingest = ingest
         self._schema = schema
         self._period = period_us
