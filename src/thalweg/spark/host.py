@@ -31,6 +31,7 @@ from thalweg.model.answers import Answers
 from thalweg.model.time import Duration, duration_us
 from thalweg.plan.clock import clock_of
 from thalweg.plan.nodes import Node, Source
+from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.written import write_plan
 from thalweg.shards.buckets import bucket_ids
 from thalweg.shards.exchange import EXCHANGE_COLUMNS
@@ -42,7 +43,8 @@ from thalweg.shards.query_registry import HostedQuery, QueryRegistry
 from thalweg.shards.record import ProgressRecord
 from thalweg.shards.roster import stages_of
 from thalweg.spark.failures import is_slow_start, plain_failure
-from thalweg.spark.feeds import Frame
+from thalweg.spark.file_feed import Files
+from thalweg.spark.generator import Generator
 from thalweg.spark.host_sinks import FileSink, deliver
 from thalweg.spark.host_stage import HostProcessor
 from thalweg.spark.outputs import require_output, trigger_arguments
@@ -211,6 +213,8 @@ class SparkHost:
             raise PlanError(
                 "output='final' needs consistency='final': other answers may still be revised."
             )
+        for name, query in queries.items():
+            _refuse_stamps(name, query)
         folder = None if path is None else str(Path(path).absolute())
         if folder is not None and Path(folder).exists() and any(Path(folder).iterdir()):
             raise StateError(f"{path} already holds files: answers would be mixed.")
@@ -237,6 +241,7 @@ class SparkHost:
         """Let another query run under a name. Where answers are final, the columns are the same
         and every operator with state is as it was, it goes on with that state; otherwise it begins
         anew."""
+        _refuse_stamps(name, query)
         return self._queries.replace(name, query, partial=partial).version
 
     def explain(self) -> str:
@@ -345,7 +350,7 @@ class SparkHost:
             )
             log = str(log_of(self._checkpoint, name))
             read = node.feed.exchange(spark, ingest, node.columns, name, log)
-            read = with_ticker(spark, read, ingest, node.columns, node.ingress)
+            read = with_ticker(spark, read, ingest, node, None)
             rows = read if rows is None else rows.union(read)
         assert rows is not None
         for stage in range(spec.stages):
@@ -450,14 +455,20 @@ def _sources(streams: Sequence[Stream]) -> dict[str, Source]:
             raise PlanError(
                 "host: a source is a stream as from_files or from_generator gives it, with nothing done to it."
             )
-        if isinstance(node.feed, Frame):
+        if not isinstance(node.feed, Files | Generator):
             raise PlanError(
-                f"host: the source {node.name!r} is a DataFrame, whose offsets are Spark's own; a host reads files and generators."
+                f"host: the source {node.name!r} has no reader of ours that can go by versions; a host reads files and generators."
             )
         if node.name in found:
             raise PlanError(f"host: two sources are called {node.name!r}; give each a name= .")
         found[node.name] = node
     return found
+
+
+def _refuse_stamps(name: str, query: Stream | Node) -> None:
+    """Arrival times are told by a ticker, which a host has only for policies of its sources."""
+    if stamp_periods(query.node if isinstance(query, Stream) else query):
+        raise PlanError(f"the query {name!r} goes by arrival times; start it by itself.")
 
 
 def _plain(node: Source) -> Source:
