@@ -210,8 +210,8 @@ class Arrangement:
         return Hits(self.schema, owner, parts)
 
     def find_equal(self, rows: Delta, group: Codes, marks: tuple[Times, ...] = ()) -> Hits:
-        """For each row the rows that are held of equal lifetime and payload; where marks are given,
-        of equal first marks."""
+        """For each row the rows that are held of equal lifetime and payload, in the columns that
+        `rows` has; where marks are given, of equal first marks."""
         if len(rows) > _BULK:
             found = self.find(group, rows.end - 1, rows.start + 1)
         else:
@@ -223,10 +223,11 @@ class Arrangement:
         for at, mark in enumerate(marks):
             equal &= found.mark(at) == mark[owner]
         found = found.filter(equal)
-        if not len(found) or not len(self.schema):
+        if not len(found) or not rows.payload.num_columns:
             return found
         asked = rows.payload.take(pa.array(found.owner))
-        return found.filter(equal_pairs(asked.columns, found.payload().columns))
+        held = found.payload(asked.schema.names)
+        return found.filter(equal_pairs(asked.columns, held.columns))
 
     def _ending_at(self, group: Codes, end: Times) -> Hits:
         """For each probe the rows of its group that may end exactly at a time."""
@@ -309,8 +310,12 @@ class Arrangement:
 
     def latest_end(self, before: int) -> int:
         """The latest end of the rows that start before a time; MIN_TIME: there is none."""
-        ends = [run.rows.end[run.rows.start < before] for run in self._runs(self._purged)]
-        return max((int(part.max(initial=MIN_TIME)) for part in ends), default=MIN_TIME)
+        latest = MIN_TIME
+        for run in self._runs(self._purged):
+            if run.first < before:
+                early = run.alive(self._purged) & (run.rows.start < before)
+                latest = max(latest, int(run.rows.end[early].max(initial=MIN_TIME)))
+        return latest
 
     def _runs(self, after: int = MIN_TIME) -> Iterator[Run]:
         """The runs that may have a row which ends after a time."""
