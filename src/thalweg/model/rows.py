@@ -119,7 +119,8 @@ def equal_pairs(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> Bools:
         else:
             others.append((one, two))
     if others and equal.any():
-        codes = encode_together(*map(list, zip(*others, strict=True)), (size, size))
+        ones, twos = [one for one, _ in others], [two for _, two in others]
+        codes = encode_together(ones, twos, (size, size))
         equal &= codes[0] == codes[1]
     return equal
 

@@ -118,11 +118,13 @@ class Gate:
         if (waiting.weight < 0).any():
             # A row may come and go, or change its end, inside one batch: nothing of it is held.
             waiting = waiting.consolidate()
+        # A gate that a running query got later has not seen rows from before: what takes them back
+        # says nothing here.
         if not self._by_start:
-            self._held.change(waiting)
+            self._held.change(waiting, strict=False)
             return
         until = Delta(waiting.payload, waiting.start, waiting.start + 1, waiting.weight)
-        self._held.change(until, (waiting.end,))
+        self._held.change(until, (waiting.end,), strict=False)
 
     def _shown(self, found: Hits) -> Delta:
         if not self._by_start:

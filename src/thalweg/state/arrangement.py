@@ -121,9 +121,12 @@ class Arrangement:
         self._tail = None
         self._slots.add(rows)
 
-    def remove(self, delta: Delta, group: Codes, marks: tuple[Times, ...] = ()) -> None:
+    def remove(
+        self, delta: Delta, group: Codes, marks: tuple[Times, ...] = (), *, strict: bool = True
+    ) -> None:
         """Take rows away: the weights of `delta` are negative. Where marks are given, a row is
-        taken only if its first marks are equal too."""
+        taken only if its first marks are equal too. Unless `strict`, a row that is not there is
+        ignored."""
         delta, group, marks = _each_once(delta, group, marks)
         found = self.find_equal(delta, group, marks)
         left = -delta.weight
@@ -134,7 +137,7 @@ class Arrangement:
             taken = np.minimum(weight[hit], left[found.owner[hit]])
             weight[hit] -= taken
             left[found.owner[hit]] -= taken
-        if left.any():
+        if strict and left.any():
             at = int(np.argmax(left > 0))
             raise UnknownRowError(
                 f"{self._what}: adjust of a row that was never inserted: "

@@ -49,8 +49,9 @@ class RowSet(Arrangement):
         columns = [rows.payload.column(at) for at in range(len(self._identity))]
         return identities(columns, rows.start, rows.end)
 
-    def change(self, rows: Delta, marks: tuple[Times, ...] = ()) -> None:
-        """Add rows and take rows away. A row is taken away only where its marks are equal too."""
+    def change(self, rows: Delta, marks: tuple[Times, ...] = (), *, strict: bool = True) -> None:
+        """Add rows and take rows away. A row is taken away only where its marks are equal too;
+        unless `strict`, a row that is not there is ignored."""
         if not len(rows):
             return
         group = self.groups_of(rows)
@@ -61,7 +62,9 @@ class RowSet(Arrangement):
         if comes.any():
             self.add(rows.filter(comes), group[comes], tuple(mark[comes] for mark in marks))
         goes = ~comes
-        self.remove(rows.filter(goes), group[goes], tuple(mark[goes] for mark in marks))
+        self.remove(
+            rows.filter(goes), group[goes], tuple(mark[goes] for mark in marks), strict=strict
+        )
 
     def find_rows(self, rows: Delta) -> Hits:
         """For each row those that are held and equal it."""
