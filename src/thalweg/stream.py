@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -75,7 +75,17 @@ from thalweg.windows.counts import count_window
 from thalweg.windows.kinds import hopping, positive_ticks, session
 from thalweg.windows.specification import Rank, Rows, Size
 
-__all__ = ["GroupedStream", "Keys", "On", "Stream", "WindowedStream", "join_all", "merge", "source"]
+__all__ = [
+    "GroupedStream",
+    "Keys",
+    "On",
+    "Stream",
+    "WindowedStream",
+    "draws_streams",
+    "join_all",
+    "merge",
+    "source",
+]
 
 Keys: TypeAlias = "str | Sequence[str] | Mapping[str, ExprLike]"
 """Grouping keys: columns, or names with the expressions that give them."""
@@ -84,6 +94,17 @@ On: TypeAlias = "str | Expr | Sequence[str | Expr] | Mapping[str, ExprLike] | No
 Registers: TypeAlias = "Mapping[str, str | pa.DataType | tuple[str | pa.DataType, Any]]"
 
 Columns: TypeAlias = "Mapping[str, ExprLike] | Sequence[str]"
+
+_Picture = TypeVar("_Picture")
+_PLOT: list[Callable[..., Any]] = []
+"""What draws a query. It runs it for that, so it stands above the fluent API, and says so here."""
+
+
+def draws_streams(draw: Callable[..., _Picture]) -> Callable[..., _Picture]:
+    """Let `Stream.plot` call this."""
+    _PLOT[:] = [draw]
+    return draw
+
 
 _TYPE_NAMES = {
     "int": "int64",
@@ -271,6 +292,14 @@ class Stream:
         if format == "mermaid":
             return mermaid(self.node)
         return explain(self.node, consistency=consistency)
+
+    def plot(
+        self, inputs: Mapping[str, Any] | None = None, *, consistency: str = "speculative"
+    ) -> Any:
+        """The query over a little input as a timeline: lifetimes, windows, promises, answers that
+        were taken back. A notebook shows the picture; `.save("picture.svg")` keeps it. Inputs are
+        those of `tw.table`. Needs `thalweg[plot]`."""
+        return _PLOT[0](self, inputs, consistency=consistency)
 
     def _repr_html_(self) -> str:
         columns = "".join(f"<tr><td>{e.name}</td><td>{e.type}</td></tr>" for e in self.schema)
@@ -1381,7 +1410,8 @@ def _known(name: str, schema: pa.Schema, what: str) -> None:
 
 def _schema(columns: pa.Schema | Mapping[str, str | pa.DataType], where: str) -> pa.Schema:
     if isinstance(columns, pa.Schema):
-        return columns
+        # a file may say that a column has no nulls; a stream does not promise that of rows to come
+        return pa.schema([field.with_nullable(True) for field in columns])
     if not isinstance(columns, Mapping):
         raise PlanError(
             f"{where}: columns must be a pyarrow schema or {{'name': 'type'}}; got {columns!r}."
