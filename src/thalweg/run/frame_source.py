@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from thalweg.io.discovery import discover, place_name
 from thalweg.io.frame_events import events
 from thalweg.io.frames import table_of
 from thalweg.model.time import Duration, duration_us
@@ -42,6 +41,8 @@ def from_frame(
     those of `source`.
     """
     if isinstance(frame, (str, Path)):
+        from thalweg.io.discovery import place_name  # with the file systems of Arrow
+
         name = name or place_name(str(frame))
         table = _read(str(frame), time, end)
     else:
@@ -58,5 +59,7 @@ def from_frame(
 
 def _read(path: str, time: str, end: str | None) -> pa.Table:
     """All rows of files, in the order of their names."""
+    from thalweg.io.discovery import discover
+
     found = discover(path, times=(time, end))
     return pa.concat_tables(found.read()).select(found.schema.names)
