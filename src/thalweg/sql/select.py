@@ -14,6 +14,8 @@ from thalweg.expr import Column, Expr
 from thalweg.plan import nodes
 from thalweg.plan.aggregates import AggregateCall, count
 from thalweg.plan.expressions import START
+from thalweg.plan.nodes.arrivals import ARRIVED
+from thalweg.plan.wid_windows import stamped
 from thalweg.sql.aggregates import is_aggregate
 from thalweg.sql.assigned import AssignedWindow
 from thalweg.sql.distinct import distinct_answer
@@ -327,6 +329,9 @@ def _aggregate(
 def _as_windows_take(grouping: Grouping) -> Stream:
     """The rows with the lifetimes by which the window takes them."""
     window, stream = grouping.window, grouping.relation.stream
+    if window.by_arrival is not None:
+        known = Stream(stamped(stream.node, window.by_arrival))
+        return known.alter_lifetime(start=Column(ARRIVED), duration=1)
     if window.time is not None:
         return stream.alter_lifetime(start=window.time, duration=1)
     plain = not window.as_points or stream.properties.constant_duration == 1
