@@ -6,10 +6,12 @@ change and green when it is final; a number behind it says how often it was revi
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO
 
@@ -18,7 +20,7 @@ import click
 from thalweg.cli.demo_watch import Answer, Watch
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
     from rich.live import Live
 
 __all__ = ["Lines", "Picture", "Screen", "clock_text", "screen"]
@@ -108,7 +110,7 @@ class Picture:
         if transcript is not None:
             copy = transcript.open("w", encoding="utf-8", newline="")
             out = _Transcript(sys.stdout, copy)  # type: ignore[assignment]
-        self._console = Console(file=out, highlight=False, record=picture is not None)
+        self._console = Console(file=out, highlight=False)
         self._kept = picture
         self._watch: Watch | None = None
         self._text = "starting"
@@ -127,10 +129,9 @@ class Picture:
         told = list(lines)  # what has still to be computed is, while the line says so
         self._live.update(_bars(watch))
         self._live.stop()
-        for line in told:
-            self._console.print(line, style=_style(line), markup=False)
+        _print(self._console, told)
         if self._kept is not None:
-            self._console.save_svg(str(self._kept), title="thalweg demo", clear=False)
+            _keep(self._kept, watch, told, self._console.width)
 
     def stop(self) -> None:
         """Leave the terminal as it was, after an error."""
@@ -176,6 +177,30 @@ def _said(answer: Answer, kind: str) -> str:
     if kind == "final":
         return f"final{revised}"
     return "early: late packets may still come" if not times else f"early{revised}"
+
+
+def _print(console: Console, lines: Iterable[str]) -> None:
+    for line in lines:
+        console.print(line, style=_style(line), markup=False)
+
+
+def _keep(picture: Path, watch: Watch, lines: Iterable[str], width: int) -> None:
+    """What is on the screen at the end, as SVG that loads no letters from elsewhere."""
+    from rich._export_format import CONSOLE_SVG_FORMAT
+    from rich.console import Console
+
+    console = Console(
+        file=StringIO(),
+        record=True,
+        width=width,
+        force_terminal=True,
+        color_system="truecolor",
+        highlight=False,
+    )
+    console.print(_bars(watch))
+    _print(console, lines)
+    form = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    console.save_svg(str(picture), title="thalweg demo", code_format=form, unique_id="demo")
 
 
 def _style(line: str) -> str:
