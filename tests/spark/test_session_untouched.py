@@ -103,8 +103,9 @@ def refused(use: Use) -> None:
 
 
 def ended_by_an_error(use: Use) -> None:
-    with pytest.raises(ThalwegError):
-        use.run(use.query(disorder=None).select(n="1 / (n - n)"))
+    pq.write_table(pa.table({"ts": [9], "k": ["late"]}), use.folder / "in" / "1.parquet")
+    with pytest.raises(ThalwegError, match="before the promise"):
+        use.run(use.query(files_per_batch=1))
 
 
 def a_frame_of_answers(use: Use) -> None:
