@@ -256,7 +256,7 @@ def _timed(
         type_ = schema.field(name).type
         if clock_type(type_) is None and not pa.types.is_integer(type_):
             raise TypeMismatchError(
-                f"{where}: the time {name!r} is {type_}; a time is a timestamp or a whole number."
+                f"{where}: the time {name!r} is {type_}; a time is a timestamp, a whole number, or ISO 8601 text in a frame."
             )
     payload = pa.schema([field for field in schema if field.name not in times.names])
     return payload, times, clock_type(schema.field(time).type)

@@ -127,6 +127,11 @@ class IngressKernel(Operator):
     # flow
 
     @property
+    def observes(self) -> bool:
+        """Whether promises follow from the rows."""
+        return self._policy.observes
+
+    @property
     def promised(self) -> int:
         """The time before which a row is late: the CTI of the source, or what follows from the rows
         seen, which need not be told yet."""

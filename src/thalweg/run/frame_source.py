@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from thalweg.errors import PlanError
 from thalweg.io.frame_events import events
 from thalweg.io.frames import table_of
 from thalweg.model.time import Duration, duration_us
@@ -47,7 +48,11 @@ def from_frame(
         table = _read(str(frame), time, end)
     else:
         name = name or "frame"
-        table = table_of(frame, where=f"source {name!r}")
+        table = _with_times(table_of(frame, where=f"source {name!r}"), (time, end))
+    if set(table.schema.names) <= {time, end}:
+        raise PlanError(
+            f"source {name!r}: its rows have nothing but their times; add a column, if only a constant."
+        )
     if end is None:
         facts = {"constant_duration": duration, **facts}
     made = source(name, table.schema, time=time, end=end, insert_only=True, **facts).node
@@ -63,3 +68,17 @@ def _read(path: str, time: str, end: str | None) -> pa.Table:
 
     found = discover(path, times=(time, end))
     return pa.concat_tables(found.read()).select(found.schema.names)
+
+
+def _with_times(table: pa.Table, names: tuple[str | None, ...]) -> pa.Table:
+    """Times that are written as ISO 8601 are read as they are in files."""
+    from thalweg.io.text import parse_times, time_type
+
+    for name in names:
+        at = table.schema.get_field_index(name) if name is not None else -1
+        if at >= 0 and pa.types.is_string(table.schema.field(at).type):
+            kind = time_type(table.column(at))
+            if kind is not None:
+                made = parse_times(table.column(at), kind)
+                table = table.set_column(at, table.schema.names[at], made)
+    return table
