@@ -9,7 +9,9 @@ from thalweg.errors import require_package
 
 require_package("pyspark", "spark", "thalweg.spark")
 
+from thalweg.spark.element_feed import from_elements  # noqa: E402 - after the package is known to be there
 from thalweg.spark.generator import from_generator  # noqa: E402 - after the package is known to be there
+from thalweg.spark.merge_feed import merge_logs  # noqa: E402 - after the package is known to be there
 from thalweg.spark.running import QueryStatus, RunningQuery, explain, frame, start  # noqa: E402 - after the package is known to be there
 from thalweg.spark.session import session  # noqa: E402 - after the package is known to be there
 from thalweg.spark.streams import from_files, from_spark  # noqa: E402 - after the package is known to be there
@@ -19,9 +21,11 @@ __all__ = [
     "RunningQuery",
     "explain",
     "frame",
+    "from_elements",
     "from_files",
     "from_generator",
     "from_spark",
+    "merge_logs",
     "session",
     "start",
 ]
