@@ -67,6 +67,8 @@ class Aggregate(ABC):
     name: ClassVar[str]
     bounded: ClassVar[bool] = True
     """Whether partial results have a fixed size, however many rows there are."""
+    grows: ClassVar[bool] = False
+    """Whether partial results grow with the distinct values of their rows."""
     repeatable: ClassVar[bool] = True
     """Whether the same rows always give the same value; what does not must be remembered to be
     taken back."""
