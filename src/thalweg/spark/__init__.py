@@ -12,9 +12,10 @@ require_package("pyspark", "spark", "thalweg.spark")
 from thalweg.spark.element_feed import from_elements  # noqa: E402 - after the package is known to be there
 from thalweg.spark.generator import from_generator  # noqa: E402 - after the package is known to be there
 from thalweg.spark.merge_feed import merge_logs  # noqa: E402 - after the package is known to be there
+from thalweg.spark.receiver_feed import receiver_of  # noqa: E402 - after the package is known to be there
 from thalweg.spark.running import QueryStatus, RunningQuery, explain, frame, start  # noqa: E402 - after the package is known to be there
 from thalweg.spark.session import session  # noqa: E402 - after the package is known to be there
-from thalweg.spark.streams import from_files, from_spark  # noqa: E402 - after the package is known to be there
+from thalweg.spark.streams import from_files, from_receiver, from_spark  # noqa: E402 - after the package is known to be there
 
 __all__ = [
     "QueryStatus",
@@ -24,8 +25,10 @@ __all__ = [
     "from_elements",
     "from_files",
     "from_generator",
+    "from_receiver",
     "from_spark",
     "merge_logs",
+    "receiver_of",
     "session",
     "start",
 ]
