@@ -28,6 +28,9 @@ class MergedSource(Source):
     tolerance: float = 0.0
     broken: Broken = "cut"
 
+    state = "rows that no CTI has passed, once for all inputs; at R0 to R2 only the last start"
+    promise = "the largest t of its inputs; with missing='keep' the smallest"
+
     def __post_init__(self) -> None:
         require_known(self.groups, self.columns, f"merge {self.name!r}, groups")
         if self.groups and self.level == "R4":
@@ -44,16 +47,6 @@ class MergedSource(Source):
             if not (self.tolerance and pa.types.is_floating(entry.type))
         ]
         return by_columns(self.groups or tuple(exact))
-
-    @property
-    def state(self) -> str | None:
-        return "rows that no CTI has passed, once for all inputs; at R0 to R2 only the last start"
-
-    @property
-    def promise(self) -> str:
-        if self.policy.missing == "keep":
-            return "the smallest t of its inputs"
-        return "the largest t of its inputs"
 
     @property
     def details(self) -> str:
