@@ -22,7 +22,8 @@ from thalweg.model.batch import Batch
 from thalweg.model.clocks import Clock
 from thalweg.plan.nodes import Source
 from thalweg.shards.exchange import Header
-from thalweg.shards.ingest import Ingest, exchange_rows
+from thalweg.shards.host_ingest import AnyIngest
+from thalweg.shards.ingest import exchange_rows
 from thalweg.spark.feeds import load_reader
 from thalweg.stream import Stream, source
 
@@ -71,9 +72,10 @@ class Elements:
     """A log says itself what is a promise."""
 
     def exchange(
-        self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, name: str, log: str
+        self, spark: SparkSession, ingest: AnyIngest, schema: pa.Schema, name: str, log: str
     ) -> DataFrame:
-        return load_reader(spark, _LogReader(self, ingest, schema, f"source {name!r}"))
+        reader = _LogReader(self, ingest, schema, f"source {name!r}")
+        return load_reader(spark, reader, ingest)
 
 
 def checked_batch(batch: Batch, schema: pa.Schema, where: str) -> Batch:
@@ -101,7 +103,7 @@ class _Batches(InputPartition):
 class _LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are {"batch": number of the next batch, "run": the run that wrote those before}."""
 
-    def __init__(self, feed: Elements, ingest: Ingest, schema: pa.Schema, where: str) -> None:
+    def __init__(self, feed: Elements, ingest: AnyIngest, schema: pa.Schema, where: str) -> None:
         self._feed, self._ingest, self._schema, self._where = feed, ingest, schema, where
         self._target: int | None = None
 

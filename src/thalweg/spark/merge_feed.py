@@ -36,7 +36,8 @@ from thalweg.plan.merging import Broken, Level, MergePolicy
 from thalweg.plan.nodes import MergedSource
 from thalweg.plan.properties import StreamProperties
 from thalweg.shards.exchange import Header
-from thalweg.shards.ingest import Ingest, exchange_rows
+from thalweg.shards.host_ingest import AnyIngest
+from thalweg.shards.ingest import exchange_rows
 from thalweg.spark.element_feed import checked_batch
 from thalweg.spark.feeds import load_reader
 from thalweg.stream import Stream
@@ -118,9 +119,10 @@ class MergedLogs:
     """Logs say themselves what is a promise."""
 
     def exchange(
-        self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, name: str, log: str
+        self, spark: SparkSession, ingest: AnyIngest, schema: pa.Schema, name: str, log: str
     ) -> DataFrame:
-        return load_reader(spark, _MergeReader(self, ingest, schema, f"merge {name!r}"))
+        reader = _MergeReader(self, ingest, schema, f"merge {name!r}")
+        return load_reader(spark, reader, ingest)
 
 
 @dataclass
@@ -151,7 +153,7 @@ class _MergeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are {"entries": of the registry, "chunks": handed out, "inputs": {name: [position,
     run]}}."""
 
-    def __init__(self, feed: MergedLogs, ingest: Ingest, schema: pa.Schema, where: str) -> None:
+    def __init__(self, feed: MergedLogs, ingest: AnyIngest, schema: pa.Schema, where: str) -> None:
         self._feed, self._ingest, self._schema, self._where = feed, ingest, schema, where
         self._target: Offset | None = None
 

@@ -34,7 +34,7 @@ from thalweg.shards.ingest import divide
 from thalweg.shards.state import Memory, SliceStore
 from thalweg.shards.worker import Answer, FragmentRunner
 
-__all__ = ["OUTPUT_COLUMNS", "STATE", "FragmentProcessor", "FragmentSpec"]
+__all__ = ["OUTPUT_COLUMNS", "STATE", "FragmentProcessor", "FragmentSpec", "micro_batch_time"]
 
 OUTPUT_COLUMNS = (
     "bucket int, kind string, origin string, cti long, read long, taken long, changes long, adjusts long, late long, dead long, "
@@ -64,7 +64,7 @@ def _memory(key: tuple[str, int, int]) -> Memory:
     return memory
 
 
-def _micro_batch_time(handle: Any) -> float:
+def micro_batch_time(handle: Any) -> float:
     """When Spark planned the micro-batch, in seconds. It is in the offset log, so that a micro-batch
     that runs again has the same time."""
     milliseconds: int = handle._statefulProcessorApiClient._get_batch_timestamp()
@@ -106,7 +106,7 @@ class FragmentProcessor(StatefulProcessor):
         memory = _memory((spec.run, spec.fragment.number, bucket))
         store = SliceStore(self._state, memory, f"fragment {spec.fragment.number}, bucket {bucket}")
         runner = self._runner(memory, store)
-        answer = runner.process(chunks, _micro_batch_time(self._handle))
+        answer = runner.process(chunks, micro_batch_time(self._handle))
         store.save(runner.slices(), runner.signatures)
         memory.runner = runner, memory.token
         read = answer.rows_read if bucket == spec.first else 0  # every bucket sees every header

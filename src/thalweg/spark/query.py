@@ -48,7 +48,7 @@ from thalweg.shards.module_digests import module_digests
 from thalweg.shards.record import ProgressRecord
 from thalweg.shards.worker import FragmentRunner
 from thalweg.spark.feeds import Feed, Frame
-from thalweg.spark.processor import OUTPUT_COLUMNS, FragmentSpec
+from thalweg.spark.processor import OUTPUT_COLUMNS, FragmentProcessor, FragmentSpec
 from thalweg.spark.receiver_feed import Received, bind_queues
 from thalweg.spark.session import (
     UNWEIGHED,
@@ -199,7 +199,7 @@ def prepare(
         )
         shape = EXCHANGE_COLUMNS if targets else OUTPUT_COLUMNS
         outputs[fragment.number] = rows.groupBy("bucket").transformWithState(
-            ship(spec), shape, "Append", "None"
+            ship(FragmentProcessor(spec)), shape, "Append", "None"
         )
     identity = _identity(root, plan, count, consistency)
     identity["operators"] = {
