@@ -29,6 +29,9 @@ from thalweg.operators.merging.named_inputs import NamedInputsKernel
 
 __all__ = ["Step", "Wait", "Why", "explain_wait", "shown_clock", "shown_time", "waits_of"]
 
+_FIRST = MIN_TIME // 2
+"""Times before this are no times of anything: something below the first time was asked for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -51,6 +54,8 @@ class Step:
             if self.ports == 1
             else f"its {'left' if self.port == 0 else 'right' if self.ports == 2 else self.port} input"
         )
+        if self.needs < _FIRST:
+            return f"{self.operator} needs a promise of {which}; there is none"
         return (
             f"{self.operator} needs {which} up to {shown_time(self.needs, clock)}; "
             f"it has come to {shown_time(self.has, clock)}"
@@ -83,8 +88,11 @@ class Wait:
     def lines(self, clock: Clock = None) -> Iterator[str]:
         yield from (step.line(clock) for step in self.path)
         since = "" if self.since is None else f" since {shown_clock(self.since)}"
-        has, needs = shown_time(self.has, clock), shown_time(self.needs, clock)
-        yield f"source {self.source} has promised {has}{since}; it must promise {needs}"
+        has = shown_time(self.has, clock)
+        must = "make a promise"
+        if self.needs >= _FIRST:
+            must = f"promise {shown_time(self.needs, clock)}"
+        yield f"source {self.source} has promised {has}{since}; it must {must}"
         yield from (f"  released by {way}" for way in self.release)
 
 
@@ -193,7 +201,13 @@ def _of_source(
     path: tuple[Step, ...],
 ) -> Wait:
     name = _source_name(graph, station)
-    release = ["the end of the source"] if time == INFINITY else kernel.needed(time, group)
+    if time == INFINITY:
+        release = ["the end of the source"]
+    elif time < _FIRST:  # nothing was promised yet, so that any promise is a beginning
+        rows = ["its first rows"] if kernel.observes else []
+        release = [*rows, "a CTI in the data", "the end of the source"]
+    else:
+        release = kernel.needed(time, group)
     return Wait(name, time, promise_for(kernel.progress, group), kernel.since, tuple(release), path)
 
 
