@@ -15,12 +15,10 @@ promise. Rows inside a box (see `boxes`) are final: they leave at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from thalweg.errors import PlanError
 from thalweg.model.boxes import inside
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress, Scope, scope_values
@@ -33,45 +31,9 @@ from thalweg.operators.base import (
     slice_of_delta,
     slice_of_progress,
 )
+from thalweg.progress.frontier import Consistency
 
 __all__ = ["Consistency", "Gate"]
-
-_MODES = ("speculative", "eager", "final")
-
-
-@dataclass(frozen=True, slots=True)
-class Consistency:
-    """
-    >>> Consistency("speculative").threshold(watermark=20, cti=5), Consistency("final").threshold(20, 5)
-    (20, 5)
-    >>> Consistency("speculative", hold=10).threshold(watermark=20, cti=5)
-    10
-    """
-
-    mode: str = "speculative"
-    hold: int = 0
-
-    def __post_init__(self) -> None:
-        if self.mode not in _MODES:
-            raise PlanError(f"consistency must be one of {', '.join(_MODES)}; got {self.mode!r}.")
-        if self.hold < 0 or (self.hold and self.mode != "speculative"):
-            raise PlanError(
-                "hold is a duration of 0 or more and goes with consistency='speculative'."
-            )
-
-    @property
-    def is_final(self) -> bool:
-        return self.mode == "final"
-
-    def threshold(self, watermark: int, cti: int) -> int:
-        """The latest end of an answer that may leave."""
-        if self.mode == "eager":
-            return INFINITY
-        if self.mode == "final":
-            return cti
-        return max(
-            cti, watermark if watermark == INFINITY else max(watermark - self.hold, MIN_TIME)
-        )
 
 
 class Gate:

@@ -27,8 +27,6 @@ from thalweg.operators.hopping_lifetime import HoppingLifetimeKernel
 from thalweg.operators.hopping_rows import HoppingRowsAggregateKernel, HoppingTopKKernel
 from thalweg.operators.ingress import IngressKernel
 from thalweg.operators.join import JoinKernel
-from thalweg.operators.kind_aggregate import KindAggregateKernel
-from thalweg.operators.landmark_aggregate import LandmarkAggregateKernel
 from thalweg.operators.match_join import MatchJoinKernel
 from thalweg.operators.merging.kernel import MergeKernel
 from thalweg.operators.number_rows import NumberRowsKernel
@@ -40,7 +38,6 @@ from thalweg.operators.quantize import QuantizeKernel
 from thalweg.operators.retime import RetimeKernel
 from thalweg.operators.select import SelectKernel
 from thalweg.operators.select_many import SelectManyKernel
-from thalweg.operators.session_aggregate import SessionAggregateKernel
 from thalweg.operators.session_lifetime import SessionLifetimeKernel
 from thalweg.operators.set_duration import SetDurationKernel
 from thalweg.operators.shift import ShiftKernel
@@ -50,19 +47,11 @@ from thalweg.operators.table_panes import TablePanesKernel
 from thalweg.operators.top_k import TopKKernel
 from thalweg.operators.union import UnionKernel
 from thalweg.operators.where import WhereKernel
-from thalweg.operators.wid_aggregate import WidAggregateKernel
+from thalweg.operators.window.build import session_engine, wid_engine
 from thalweg.operators.window_apply import WindowApplyKernel
 from thalweg.plan import nodes
 from thalweg.plan.nodes import Join, Node, TopK, WindowAggregate
-from thalweg.windows import (
-    HoppingWindow,
-    LandmarkTime,
-    SessionWindow,
-    SlideByTuple,
-    SlidingRows,
-    SlidingTime,
-    SnapshotWindow,
-)
+from thalweg.windows import HoppingWindow, SessionWindow, SnapshotWindow
 
 __all__ = ["kernel_for"]
 
@@ -148,22 +137,16 @@ def _merge(node: nodes.Merge, consistency: Consistency) -> Operator:
 
 
 def _wid_aggregate(node: nodes.WidAggregate, consistency: Consistency) -> Operator:
-    if isinstance(node.kind, LandmarkTime):
-        return LandmarkAggregateKernel(node, consistency)
     if node.strategy == "bins":
         return BinsAggregateKernel(node, consistency)
-    if isinstance(node.kind, SlideByTuple | SlidingRows) or (
-        isinstance(node.kind, SlidingTime) and node.kind.origin is None
-    ):
-        return WidAggregateKernel(node, consistency)
-    return KindAggregateKernel(node, consistency)
+    return wid_engine(node, consistency)
 
 
 def _aggregate(node: WindowAggregate, consistency: Consistency) -> Operator:
     if isinstance(node.window, SnapshotWindow):
         return SnapshotAggregateKernel(node, consistency)
     if isinstance(node.window, SessionWindow):
-        return SessionAggregateKernel(node, consistency)
+        return session_engine(node, consistency)
     if not isinstance(node.window, HoppingWindow):
         raise PlanError(f"{node.label}: no kernel evaluates {node.window} windows.")
     if node.properties.group_ctis or node.input.progressing & set(node.keys):
