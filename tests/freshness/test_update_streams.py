@@ -166,9 +166,9 @@ def test_an_allowed_query_is_the_query_over_the_delivered_rows(
     for source, batches in recorder.given.items():
         for batch in batches:
             expected += plain.push(source, Batch(batch.payload, batch.start, batch.end))
-    served = table_of_batches([*recorder.out, *recorder.engine.finish()], query.schema)
+    answered = table_of_batches([*recorder.out, *recorder.engine.finish()], query.schema)
     at_once = table_of_batches([*expected, *plain.finish()], query.schema)
-    assert sorted(map(str, rows_of_table(served))) == sorted(map(str, rows_of_table(at_once)))
+    assert sorted(map(str, rows_of_table(answered))) == sorted(map(str, rows_of_table(at_once)))
     for (source, symbol), start in newest.items():
         seen = [
             int(at)

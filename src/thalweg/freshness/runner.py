@@ -137,10 +137,7 @@ class _Conflated:
             self._promised_here = max(self._promised_here, newest)
         payload = [batch.payload.column(name) for name in self.payload.names]
         arrays = [
-            *(
-                each.combine_chunks() if isinstance(each, pa.ChunkedArray) else each
-                for each in payload
-            ),
+            *payload,
             pa.array(batch.start),
             pa.array(batch.end),
         ]

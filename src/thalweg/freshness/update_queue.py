@@ -233,6 +233,7 @@ class UpdateQueue:
 
     def _check_time(self, rows: pa.RecordBatch, cells: Ints, kept: Mask) -> Mask:
         """Which rows are not older than what came before them of their key."""
+        assert self._time is not None
         times = rows.column(self._time).cast(pa.int64()).to_numpy(zero_copy_only=False)
         at = np.flatnonzero(kept)
         if (np.diff(times) >= 0).all() and (times[at] >= self._newest[cells[at]]).all():

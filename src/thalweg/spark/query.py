@@ -24,6 +24,7 @@ from thalweg.operators.consistency import Consistency
 from thalweg.operators.dead_letters import DEAD_LETTERS
 from thalweg.plan.clock import clock_of
 from thalweg.plan.nodes import Node
+from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.update_rules import refuse_conflation
 from thalweg.shards.buckets import bucket_ids
 from thalweg.shards.egress import (
@@ -172,12 +173,13 @@ def prepare(
             f"no feed for the source {min(unknown)!r}{did_you_mean(min(unknown), feeds)} Feeds: {', '.join(feeds) or 'none'}."
         )
     read = {}
+    stamps = stamp_periods(plan.root)
     for name, source in sources.items():
         ingest = Ingest(targets_of(plan, ids, source=name))
         rows = feeds[name].exchange(
             spark, ingest, source.columns, name, str(log_of(Path(checkpoint), name))
         )
-        read[name] = with_ticker(spark, rows, ingest, source.columns, source.ingress)
+        read[name] = with_ticker(spark, rows, ingest, source, stamps.get(name))
     run = uuid.uuid4().hex
     outputs: dict[int, DataFrame] = {}
     for fragment in plan.fragments:

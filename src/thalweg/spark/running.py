@@ -26,6 +26,7 @@ from thalweg.model.printing import printable
 from thalweg.model.time import MIN_TIME, Duration, TimeLike, time_us
 from thalweg.plan.clock import clock_of
 from thalweg.plan.nodes import Node, Source, walk
+from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.shards.fragments import fragments_of
 from thalweg.shards.kept_table import KeptTable
 from thalweg.shards.reports import combined_why, write_reports
@@ -405,12 +406,14 @@ def _refuse_silence(root: Node, consistency: str, output: str) -> None:
     """Answers that wait for promises would never come from a source that makes none."""
     if consistency != "final" and output != "final":
         return
+    stamps = stamp_periods(root)
     for node in walk(root):
         times = getattr(node.feed, "times", None) if isinstance(node, Source) else None
         if not isinstance(node, Source) or times is None:
             continue
         entry = node.ingress
         promises = entry.observes or entry.clocks or entry.low_watermark is not None
+        promises = promises or node.name in stamps
         if promises or times.punctuation is not None or getattr(node.feed, "finish", False):
             continue
         raise PlanError(

@@ -67,7 +67,7 @@ class Detect(GroupedOperator):
         schema = pa.schema(
             [
                 *(self.input.schema.field(name) for name in self.keys),
-                *((register.name, register.type) for register in self.registers),
+                *(pa.field(register.name, register.type) for register in self.registers),
             ]
         )
         self._settle(schema, StreamProperties(firm_ends=True))

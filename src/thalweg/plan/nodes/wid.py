@@ -131,12 +131,14 @@ class WidAggregate(GroupedOperator):
                 raise WindowError(
                     f"{call}: sketches are kept for hopping, tumbling and sliding windows over time, not for {self.kind}."
                 )
-        holistic = next((str(call) for _, call in self.aggregates if not call.bounded), None)
+        holistic = next(
+            (str(c) for _, c in self.aggregates if not c.bounded or c.aggregate.grows), None
+        )
         if holistic is not None and (
             isinstance(self.kind, LandmarkTime) or getattr(self.kind, "range", 0) is None
         ):
             raise WindowError(
-                f"{self.kind}: {holistic} needs every row there ever was; use a bounded aggregate, or a window with a range."
+                f"{self.kind}: {holistic} needs every row or value there ever was; use a bounded aggregate, or a window with a range."
             )
         if self.by_number and ROW_NUMBER not in self.input.schema.names:
             raise WindowError(f"{self.kind}: the rows have no numbers; put NumberRows below.")
