@@ -37,6 +37,16 @@ WINDOWS: dict[str, Callable[[Stream], Stream]] = {
     ),
 }
 
+GRIDS: dict[str, Callable[[Stream], Stream]] = {
+    "tumbling sums": lambda s: s.group_by("k").tumbling(20).aggregate(n=tw.count()),
+    "hopping sums": lambda s: s.group_by("k").hopping(40, 10).aggregate(n=tw.count()),
+    "hopping rows": lambda s: (
+        s.group_by("k").hopping(40, 10).aggregate(p=tw.percentile("v", 0.5), n=tw.count())
+    ),
+    "hopping top": lambda s: s.group_by("k").tumbling(20).top_k(1, by="v"),
+    "by panes": lambda s: s.group_by("k").sliding(40, 10).aggregate(n=tw.count(), m=tw.max_("v")),
+}
+
 
 def batch_of(random: np.random.Generator, low: int, high: int, count: int, groups: int) -> Batch:
     start = np.sort(random.integers(low, high, count))
@@ -70,29 +80,32 @@ def test_a_small_batch_writes_little_of_a_large_state(name: str) -> None:
     assert written < 0.05 * held
 
 
-@pytest.mark.parametrize("name", WINDOWS)
-def test_groups_that_have_ended_leave_nothing(name: str) -> None:
+@pytest.mark.parametrize("end", [tw.INFINITY, 900])
+@pytest.mark.parametrize("name", [*WINDOWS, *GRIDS])
+def test_groups_that_have_ended_leave_nothing(name: str, end: int) -> None:
     """400 groups, each ended by a CTI of its own."""
-    query = WINDOWS[name](tw.source("s", COLUMNS))
+    if end == 900 and name in ("landmark", "landmark over rank", "rank", "rows", "slide by rank"):
+        return  # what a later row of the group would need is kept until the group has ended
+    query = (WINDOWS | GRIDS)[name](tw.source("s", COLUMNS, insert_only=True))
     engine = tw.Engine(query, consistency="final")
     answers = 0
     for group in range(400):
         events = [tw.point({"k": group, "v": at}, at * 10) for at in range(8)]
         engine.push("s", events)
-        out = engine.push("s", tw.cti(tw.INFINITY, {"k": group}))
+        out = engine.push("s", tw.cti(end, {"k": group}))
         answers += sum(isinstance(one, tw.Insert) for one in tw.elements_of(out))
         if group == 200:
             engine = tw.Engine.restore(query, engine.snapshot(), consistency="final")
-    sizes = {name: size for name, size in engine.state_size().items() if name.startswith("wi")}
+    sizes = {at: size for at, size in engine.state_size().items() if at.startswith(("wi", "top"))}
     assert sizes and all(size.rows == 0 for size in sizes.values())
     assert answers >= 400
 
 
-@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.parametrize("name", [*WINDOWS, *GRIDS])
 def test_a_group_is_closed_by_its_own_promise(name: str) -> None:
     """What a promise for one group closes leaves, and no more of the group is held than of one
     that the common promise has passed."""
-    query = WINDOWS[name](tw.source("s", COLUMNS))
+    query = (WINDOWS | GRIDS)[name](tw.source("s", COLUMNS, insert_only=True))
     events = [tw.point({"k": 1, "v": at}, at * 20 + at // 10 * 100) for at in range(300)]
     held, out = [], []
     for promise in (tw.cti(5_000, {"k": 1}), tw.cti(5_000)):
@@ -102,23 +115,24 @@ def test_a_group_is_closed_by_its_own_promise(name: str) -> None:
         out.append(sorted(one.start for one in found if isinstance(one, tw.Insert)))
         held.append(engine.state_size())
     assert out[0] == out[1] and out[0]
-    (operator,) = (name for name in held[1] if name.startswith("wi"))
-    assert held[0][operator].rows <= held[1][operator].rows
+    if name in WINDOWS:  # a grid has answers ready that wait
+        (operator,) = (at for at in held[1] if at.startswith("wi"))
+        assert held[0][operator].rows <= held[1][operator].rows
 
 
-@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.parametrize("name", [*WINDOWS, *GRIDS])
 @pytest.mark.parametrize("engine", [tw.Engine, DividedEngine])
 def test_law_with_promises_for_groups(name: str, engine: EngineType) -> None:
     if name == "rows":
         pytest.skip("arrival decides about the answer")
     random = Random(name)
-    source = tw.source("s", COLUMNS, group_ctis="k")
+    source = tw.source("s", COLUMNS, group_ctis="k", insert_only=name == "by panes")
     inputs = {
         "s": [
             (start := random.randrange(900), start + random.randrange(1, 9), {"k": at % 3, "v": at})
             for at in range(14)
         ]
     }
-    query = WINDOWS[name](source).node
+    query = (WINDOWS | GRIDS)[name](source).node
     for level in ("speculative", "final"):
         assert_physically_independent(query, inputs, forms=2, engine=engine, consistency=level)

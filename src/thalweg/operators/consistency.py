@@ -15,6 +15,7 @@ promise. Rows inside a box (see `boxes`) are final: they leave at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -102,6 +103,19 @@ class Gate:
             {s: t for s, t in scoped.items() if t > cti},
             progress.boxes,
         )
+
+    def pass_on(self, promise: Progress) -> None:
+        """A promise was passed on without the gate."""
+        self._passed = self._passed.merge(promise)
+
+    def scopes(self, columns: Sequence[str]) -> set[Scope]:
+        """The groups of which rows are held."""
+        return set(_scopes(self._held.payload, columns)[1]) if len(self._held) else set()
+
+    def forget(self, scopes: set[Scope]) -> None:
+        """Groups of which nothing is held need no promise."""
+        kept = {scope: time for scope, time in self._passed.scoped.items() if scope not in scopes}
+        self._passed = replace(self._passed, scoped=kept)
 
     def needs(self, time: int) -> int:
         """The promise after which nothing that starts before a time is held any more."""

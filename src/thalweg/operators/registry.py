@@ -33,7 +33,7 @@ from thalweg.operators.number_rows import NumberRowsKernel
 from thalweg.operators.paned_apply import PanedApplyKernel
 from thalweg.operators.panes import CombinePanesKernel, PanesKernel
 from thalweg.operators.point_at_end import PointAtEndKernel
-from thalweg.operators.promised_groups import PromisedGroupsKernel, inner_consistency
+from thalweg.operators.promised_groups import PromisedGroupsKernel
 from thalweg.operators.quantize import QuantizeKernel
 from thalweg.operators.retime import RetimeKernel
 from thalweg.operators.select import SelectKernel
@@ -93,7 +93,7 @@ def kernel_for(node: Node, consistency: Consistency) -> Operator:
     if isinstance(node, nodes.Panes):
         return PanesKernel(node) if node.table is None else TablePanesKernel(node)
     if isinstance(node, nodes.CombinePanes):
-        return CombinePanesKernel(node, consistency)
+        return _by_groups(CombinePanesKernel(node, consistency), node.keys, consistency)
     if isinstance(node, nodes.WindowApply):
         if node.in_panes:
             return PanedApplyKernel(node, consistency)
@@ -151,11 +151,12 @@ def _aggregate(node: WindowAggregate, consistency: Consistency) -> Operator:
         return session_engine(node, consistency)
     if not isinstance(node.window, HoppingWindow):
         raise PlanError(f"{node.label}: no kernel evaluates {node.window} windows.")
-    if node.properties.group_ctis or node.input.progressing & set(node.keys):
-        return PromisedGroupsKernel(
-            _on_a_grid(node, inner_consistency(consistency)), node.keys, consistency
-        )
-    return _on_a_grid(node, consistency)
+    return _by_groups(_on_a_grid(node, consistency), node.keys, consistency)
+
+
+def _by_groups(inner: GridOperator, keys: tuple[str, ...], consistency: Consistency) -> Operator:
+    """Groups may have promises of their own."""
+    return PromisedGroupsKernel(inner, keys, consistency) if keys else inner
 
 
 def _on_a_grid(node: WindowAggregate, consistency: Consistency) -> GridOperator:
@@ -172,8 +173,4 @@ def _on_a_grid(node: WindowAggregate, consistency: Consistency) -> GridOperator:
 def _top_k(node: TopK, consistency: Consistency) -> Operator:
     if not isinstance(node.window, HoppingWindow):
         return TopKKernel(node, consistency)
-    if node.properties.group_ctis:
-        return PromisedGroupsKernel(
-            HoppingTopKKernel(node, inner_consistency(consistency)), node.keys, consistency
-        )
-    return HoppingTopKKernel(node, consistency)
+    return _by_groups(HoppingTopKKernel(node, consistency), node.keys, consistency)

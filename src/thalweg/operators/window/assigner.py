@@ -35,17 +35,41 @@ from thalweg.progress.frontier import Frontier, Line
 __all__ = ["Assigner", "Change", "Ordered", "WholePartitions"]
 
 
-@dataclass(frozen=True, slots=True)
 class Ordered:
-    """Rows of weight one, sorted by partition, then by what orders them: time, or their number."""
+    """Rows of weight one, sorted by partition, then by what orders them: time, or their number.
 
-    payload: Rows
-    partition: Codes
-    start: Times
-    number: Codes
-    """The position in the partition, from 1, where the kind counts rows."""
-    at: Times
-    """When the row counts: its start, or, by arrival, the largest start so far."""
+    `which` has the place of each in `found`. `number` is the position in the partition, from 1, where
+    the kind counts rows. A row counts `at` its start, or, by arrival, at the largest start so far.
+    """
+
+    __slots__ = ("_payload", "at", "found", "number", "partition", "start", "which")
+
+    def __init__(
+        self,
+        found: Found,
+        which: Codes,
+        start: Times,
+        number: Codes | None = None,
+        at: Times | None = None,
+    ) -> None:
+        self.found, self.which, self.start = found, which, start
+        self.partition = found.partition[which]
+        self.number = which if number is None else number
+        self.at = start if at is None else at
+        self._payload: Rows | None = None
+
+    @classmethod
+    def of(cls, payload: Rows, found: Found, representative: Codes, start: Times) -> Ordered:
+        """Rows that stand for several."""
+        rows = cls(found, representative, start)
+        rows._payload = payload
+        return rows
+
+    @property
+    def payload(self) -> Rows:
+        if self._payload is None:
+            self._payload = self.found.payload.take(pa.array(self.which))
+        return self._payload
 
     def __len__(self) -> int:
         return len(self.start)
@@ -105,17 +129,12 @@ class Assigner(ABC):
 
     def starts(self, found: Found) -> Times:
         """The starts of rows of the store."""
-        return found.rows.start
+        return found.start
 
     def order(self, found: Found) -> Ordered:
-        rows, partition, start = found.rows, found.partition, self.starts(found)
-        which = np.lexsort((start, partition))
-        if not (rows.weight == 1).all():
-            which = np.repeat(which, rows.weight[which])
-        start = start[which]
-        return Ordered(
-            rows.payload.take(pa.array(which)), partition[which], start, np.zeros_like(start), start
-        )
+        start = self.starts(found)
+        which = as_often(np.lexsort((start, found.partition)), found.weight)
+        return Ordered(found, which, start[which])
 
     # ----------------------------------------------------------------------------------------------
     # windows
@@ -189,19 +208,17 @@ class Assigner(ABC):
     def close_partitions(self, partition: Codes, settled: Line) -> Times:
         """Forget what promises for single partitions settle; the promises they allow."""
         found = self.held.of(partition)
-        self.forget(found, found.rows.end <= settled.of(found.partition))
+        self.forget(found.filter(found.end <= settled.of(found.partition)))
         times = np.broadcast_to(settled.of(partition), partition.shape)
         return np.array([self.promise(int(time)) for time in times], np.int64)
 
-    def forget(self, found: Found, mask: Bools) -> None:
-        if found.hits is not None and mask.any():
-            self.held.remove(found.hits.filter(mask))
+    def forget(self, found: Found) -> None:
+        """Forget rows."""
+        self.held.remove(found.hits)
 
     def finish(self, partition: Codes) -> None:
         """Some partitions have ended: nothing of them is needed any more."""
-        found = self.held.of(partition)
-        if found.hits is not None:
-            self.held.remove(found.hits)
+        self.held.remove(self.held.of(partition).hits)
         if self.totals is not None:
             self.totals.remove(self.totals.of(partition))
 
@@ -299,6 +316,11 @@ class WholePartitions(Assigner):
 
     def restore(self, slices: Mapping[str, Rows], frontier: Frontier) -> None:
         self._pending = np.full(len(self.held.partitions.index), MIN_TIME)
+
+
+def as_often(which: Codes, weight: Codes) -> Codes:
+    """Places of rows, each as often as its weight says."""
+    return which if (weight == 1).all() else np.repeat(which, weight[which])
 
 
 def grown(values: Codes, partition: Codes, empty: int) -> Codes:

@@ -31,7 +31,14 @@ from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.extents import NO_FRAMES, Frames
 from thalweg.operators.groups import ranges
-from thalweg.operators.window.assigner import Change, Ordered, WholePartitions, grown, moved_to
+from thalweg.operators.window.assigner import (
+    Change,
+    Ordered,
+    WholePartitions,
+    as_often,
+    grown,
+    moved_to,
+)
 from thalweg.operators.window.by_time import frames_by_tuple
 from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line
@@ -56,29 +63,24 @@ class _Counting(WholePartitions):
         self._gone = np.empty(0, np.int64)
         self._written: Rows | None = None
 
-    def positions(self, found: Found) -> Codes:
-        """What orders rows, besides ties."""
-        return found.rows.start
-
     def order(self, found: Found) -> Ordered:
-        rows, partition, position = found.rows, found.partition, self.positions(found)
         names = self.held.schema.names[len(self.held.schema) - self.ties :]
-        ties = [dense_ranks(rows.payload.column(name)) for name in reversed(names)]
-        which = np.lexsort((*ties, position, partition))
-        if not (rows.weight == 1).all():
-            which = np.repeat(which, rows.weight[which])
-        partition, position = partition[which], position[which]
+        ties = [dense_ranks(found.payload.column(name)) for name in reversed(names)]
+        which = as_often(np.lexsort((*ties, found.start, found.partition)), found.weight)
+        number = found.start[which]
         if self.ranked:
+            partition = found.partition[which]
             begins = np.searchsorted(partition, partition, side="left")
             gone = grown(self._gone, partition, 0)[partition]
-            position = np.arange(len(partition)) - begins + 1 + gone
-        payload = rows.payload.take(pa.array(which))
+            number = np.arange(len(partition)) - begins + 1 + gone
         start = self.starts(found)[which]
-        return Ordered(payload, partition, start, position, self.times(payload, start))
+        rows = Ordered(found, which, start, number)
+        rows.at = self.times(rows)
+        return rows
 
-    def times(self, payload: Rows, start: Times) -> Times:
+    def times(self, rows: Ordered) -> Times:
         """When rows count."""
-        return start
+        return rows.start
 
     def count(self, partition: Codes, weight: Codes) -> None:
         """Rows are gone."""
@@ -150,9 +152,9 @@ class RankAssigner(_Counting):
             self.count(partition, weight)
         return self.promise(frontier.cti)
 
-    def forget(self, found: Found, mask: Bools) -> None:
-        self.count(found.partition[mask], found.rows.weight[mask])
-        super().forget(found, mask)
+    def forget(self, found: Found) -> None:
+        self.count(found.partition, found.weight)
+        super().forget(found)
 
     def promise(self, time: int) -> int:
         return max(time - self._range + 1, MIN_TIME)
@@ -195,18 +197,18 @@ class RowsAssigner(_Counting):
         number = delta.payload.column(self._numbered[0]).to_numpy()
         return number, number + 1
 
-    def _read(self, payload: Rows, column: int) -> Times:
-        values: Times = payload.column(internal(f"read{column}")).to_numpy()
-        return values
-
     def starts(self, found: Found) -> Times:
         if self._numbered is None:
-            return found.rows.start
-        starts: Times = found.rows.payload.column(internal("time")).to_numpy()
+            return found.start
+        starts: Times = found.hits.column(internal("time")).to_numpy()
         return starts
 
-    def times(self, payload: Rows, start: Times) -> Times:
-        return start if self._numbered is None else self._read(payload, 1)
+    def times(self, rows: Ordered) -> Times:
+        return rows.start if self._numbered is None else self._arrived(rows.found)[rows.which]
+
+    def _arrived(self, found: Found) -> Times:
+        arrived: Times = found.hits.column(internal("read1")).to_numpy()
+        return arrived
 
     def coordinate(self, rows: Ordered) -> Codes:
         return rows.number
@@ -237,7 +239,7 @@ class RowsAssigner(_Counting):
         if (delta.weight < 0).any():
             first = MIN_TIME
         elif len(self.held):  # a window that is complete now may have been over for long
-            newest = self.times(self.held.everything().rows.payload, delta.start)
+            newest = self._arrived(self.held.everything())
             first = min(first, int(newest.max(initial=MIN_TIME)))
         return Change(np.zeros(1, np.int64), np.array([first]), np.array([INFINITY]))
 
@@ -284,8 +286,8 @@ class RowsAssigner(_Counting):
         return promise
 
     def close_partitions(self, partition: Codes, settled: Line) -> Times:
-        found = self.held.of(partition)
-        self._forget(found, self._needed(self.order(found), settled)[0])
+        rows = self.order(self.held.of(partition))
+        self._forget(rows, self._needed(rows, settled)[0])
         return np.array(np.broadcast_to(settled.of(partition), partition.shape))
 
     def _settle(self, found: Found, frontier: Frontier) -> int:
@@ -301,7 +303,7 @@ class RowsAssigner(_Counting):
                     first = int(waiting.hi.min()) - self._slide  # earlier rows are in the totals
                 keep |= rows.number >= first
                 promise = min(promise, int(waiting.start.min()))
-        self._forget(found, keep)
+        self._forget(rows, keep)
         return promise
 
     def _needed(self, rows: Ordered, settled: Line) -> tuple[Bools, int]:
@@ -331,33 +333,22 @@ class RowsAssigner(_Counting):
         )
         return np.repeat(upto, ends - begins)
 
-    def _forget(self, found: Found, keep: Bools) -> None:
-        """Forget rows, by their place in the order."""
-        if keep.all() or found.hits is None:
+    def _forget(self, rows: Ordered, keep: Bools) -> None:
+        """Forget rows."""
+        if keep.all():
             return
-        which = self._sorted(found)
+        found = rows.found
         weight = np.zeros(len(found), np.int64)
-        np.add.at(weight, which[keep], 1)
-        lost = found.rows.weight - weight
+        np.add.at(weight, rows.which[keep], 1)
+        lost = found.weight - weight
         self.count(found.partition, lost)
         if self.totals is not None:
             some = np.repeat(np.arange(len(found)), lost)
             none = np.zeros(len(found), np.int64)
             closed = np.ones(int(found.partition.max()) + 1, np.int64)
-            self.totals.add(found.rows.payload, some, found.partition, none, closed)
+            self.totals.add(found.payload, some, found.partition, none, closed)
         found.hits.set_weight(weight)
         self.held.drop(MIN_TIME)
-
-    def _sorted(self, found: Found) -> Codes:
-        """The row that stands at each place of the order."""
-        numbers = pa.array(np.arange(len(found)))
-        rows = found.rows
-        payload = rows.payload.append_column(internal("place"), numbers)
-        placed = Found(
-            Delta(payload, rows.start, rows.end, rows.weight), found.partition, found.hits
-        )
-        which: Codes = self.order(placed).payload.column(internal("place")).to_numpy()
-        return which
 
     def promise(self, time: int) -> int:
         return time

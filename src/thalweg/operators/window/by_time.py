@@ -52,9 +52,7 @@ class TimeAssigner(Assigner):
         partition, times = partition[moved], times[moved]
         since = np.broadcast_to(out.of(partition), partition.shape)
         more = self.held.find(partition, since, np.maximum(times, due.common))
-        others = ~np.isin(found.partition, partition)
-        rows = Delta.concat([found.rows.filter(others), more.rows], self.held.schema)
-        return Found(rows, np.concatenate([found.partition[others], more.partition]))
+        return found.filter(~np.isin(found.partition, partition)).joined(more)
 
     def close(self, frontier: Frontier) -> int:
         self.held.drop(frontier.cti)
@@ -77,10 +75,9 @@ class TupleAssigner(TimeAssigner):
 
     def order(self, found: Found) -> Ordered:
         rows = super().order(found)
-        if self._number is None:
-            return rows
-        number = rows.payload.column(self.held.schema.names[-1]).to_numpy()
-        return Ordered(rows.payload, rows.partition, rows.start, number, rows.at)
+        if self._number is not None:
+            rows.number = rows.payload.column(self.held.schema.names[-1]).to_numpy()
+        return rows
 
     def frames(self, rows: Ordered, more: tuple[Codes, Codes], mark: int) -> Frames:
         return frames_by_tuple(rows, self._longest, self._every)

@@ -186,25 +186,24 @@ class WindowEngine(Operator):
         """The answers of some windows; and all windows of the rows."""
         assigner = self._assigner
         rows = assigner.order(found)
-        parts, partition, coordinate = self._parted(rows), rows.partition, assigner.coordinate(rows)
-        more = rows.partition[:0], rows.partition[:0]
+        more, totals = (_NONE, _NONE), None
         if self._totals is not None:
             if partitions is None:
                 partitions = np.unique(found.partition)
             totals = self._totals.of(partitions)
             more = partitions[totals.owner], totals.start
-            if len(totals):
-                parts = concat_rows([parts, totals.payload()], self._parts)
-                partition = np.concatenate([partition, more[0]])
-                position = assigner.totals_coordinate(more[1])
-                coordinate = np.concatenate([coordinate, position])
-        if not len(partition):
+        if not len(rows) and not len(more[0]):
             return Delta.empty(self.schema), NO_FRAMES
         frames = assigner.frames(rows, more, mark)
         chosen = frames.filter(wanted(frames))
         if not len(chosen):
             return Delta.empty(self.schema), frames
         chosen = assigner.linked(chosen)
+        parts, partition, coordinate = self._parted(rows), rows.partition, assigner.coordinate(rows)
+        if totals is not None and len(totals):
+            parts = concat_rows([parts, totals.payload()], self._parts)
+            partition = np.concatenate([partition, more[0]])
+            coordinate = np.concatenate([coordinate, assigner.totals_coordinate(more[1])])
         group = partition
         if self._apart:
             group, _ = encode([parts.column(name) for name in self._columns], len(partition))

@@ -7,7 +7,6 @@ stretch [since, until) of positions in which they are needed. A position is a ti
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import pyarrow as pa
 
 from thalweg.model.batch import column_of
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Codes, Rows, encode_together
+from thalweg.model.rows import Bools, Codes, Rows, encode_together
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Slices, StateSize
 from thalweg.state import Arrangement, Hits, KeyIndex
@@ -68,16 +67,34 @@ class Partitions:
         return self.index.columns(numbers)
 
 
-@dataclass(frozen=True, slots=True)
 class Found:
-    """Rows of the store: `rows` are over their stretches of positions."""
+    """Rows of the store over their stretches [start, end) of positions. Their payload is gathered
+    when it is asked for."""
 
-    rows: Delta
-    partition: Codes
-    hits: Hits | None = None
+    __slots__ = ("_payload", "end", "hits", "partition", "start", "weight")
+
+    def __init__(self, hits: Hits, partition: Codes) -> None:
+        self.hits, self.partition = hits, partition
+        self.start, self.end, self.weight = hits.start, hits.end, hits.weight
+        self._payload: Rows | None = None
+
+    @property
+    def payload(self) -> Rows:
+        if self._payload is None:
+            self._payload = self.hits.payload()
+        return self._payload
 
     def __len__(self) -> int:
         return len(self.partition)
+
+    def joined(self, other: Found) -> Found:
+        """Rows of both."""
+        owner = np.concatenate([self.hits.owner, other.hits.owner])
+        hits = Hits(self.hits.schema, owner, [*self.hits.parts, *other.hits.parts])
+        return Found(hits, np.concatenate([self.partition, other.partition]))
+
+    def filter(self, mask: Bools) -> Found:
+        return self if mask.all() else Found(self.hits.filter(mask), self.partition[mask])
 
 
 class HeldRows:
@@ -87,7 +104,7 @@ class HeldRows:
     >>> rows = pa.RecordBatch.from_pydict({"k": ["a", "b", "a"]})
     >>> delta = Delta(rows, np.array([0, 0, 5]), np.array([4, 9, 9]), np.ones(3, np.int64))
     >>> held.apply(delta, np.array([0, 1, 0]))
-    >>> held.between(4, 6).partition.tolist(), held.of(np.array([0])).rows.start.tolist()
+    >>> held.between(4, 6).partition.tolist(), held.of(np.array([0])).start.tolist()
     ([1, 0], [0, 5])
     """
 
@@ -106,7 +123,7 @@ class HeldRows:
     def find(self, partition: Codes, since: Times, until: Times) -> Found:
         """For each of some partitions the rows needed after `since` that begin before `until`."""
         hits = self._held.find(partition, since, until)
-        return Found(hits.delta(), partition[hits.owner], hits)
+        return Found(hits, partition[hits.owner])
 
     def of(self, partition: Codes) -> Found:
         """All rows of some partitions, those that have ended but are still there too."""
@@ -116,11 +133,11 @@ class HeldRows:
     def between(self, since: int, until: int) -> Found:
         """The rows of all partitions that are needed after `since` and begin before `until`."""
         hits = self._held.between(since, until)
-        return Found(hits.delta(), hits.group, hits)
+        return Found(hits, hits.group)
 
     def everything(self) -> Found:
         hits = self._held.all()
-        return Found(hits.delta(), hits.group, hits)
+        return Found(hits, hits.group)
 
     def first(self) -> int:
         """The earliest position of a row."""

@@ -11,12 +11,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.extents import Frames
-from thalweg.operators.window.assigner import Ordered, WholePartitions
+from thalweg.operators.window.assigner import Ordered, WholePartitions, as_often
+from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line
 from thalweg.windows import LandmarkTime
 
@@ -36,6 +38,18 @@ class LandmarkAssigner(WholePartitions):
 
     def stretch(self, delta: Delta) -> tuple[Times, Times]:
         return delta.start, delta.start + 1
+
+    def order(self, found: Found) -> Ordered:
+        """Rows of one window become one."""
+        if not len(found):
+            return super().order(found)
+        assert self.totals is not None
+        which = as_often(np.arange(len(found)), found.weight)
+        window = self._window(found.start)[which]
+        parts = found.payload if len(which) == len(found) else found.payload.take(pa.array(which))
+        merged, representative = self.totals.merged(parts, found.partition[which], window)
+        start = self._origin + window[representative] * self._slide
+        return Ordered.of(merged, found, which[representative], start)
 
     def leaves_from(self, delta: Delta) -> Times:
         return self._origin + (self._window(delta.start) + 1) * self._slide
@@ -73,11 +87,10 @@ class LandmarkAssigner(WholePartitions):
 
     def close_partitions(self, partition: Codes, settled: Line) -> Times:
         found = self.held.of(partition)
-        over = found.rows.end <= settled.of(found.partition)
-        if over.any():
-            rows = found.rows.filter(over)
-            self._absorb(rows.payload, found.partition[over], rows.start, rows.weight, settled)
-            self.forget(found, over)
+        over = found.filter(found.end <= settled.of(found.partition))
+        if len(over):
+            self._absorb(over.payload, over.partition, over.start, over.weight, settled)
+            self.forget(over)
         times = np.broadcast_to(settled.of(partition), partition.shape)
         return np.array([self.promise(int(time)) for time in times], np.int64)
 

@@ -63,7 +63,7 @@ class SessionAssigner(WholePartitions):
         if cti > self._settled:
             found = self.held.between(self._settled, cti)
             self._settled, before = cti, self._settled
-            self._settle(found, found.rows.start >= before, Line(cti))
+            self._settle(found, found.start >= before, Line(cti))
         return self.promise(cti)
 
     def promise(self, time: int) -> int:
@@ -72,7 +72,7 @@ class SessionAssigner(WholePartitions):
 
     def close_partitions(self, partition: Codes, settled: Line) -> Times:
         found = self.held.of(partition)
-        within = found.rows.start < settled.of(found.partition)
+        within = found.start < settled.of(found.partition)
         self._first = grown(self._first, partition, MIN_TIME)
         self._last = grown(self._last, partition, MIN_TIME)
         self._settle(found, within, settled, partition)
@@ -84,7 +84,7 @@ class SessionAssigner(WholePartitions):
         self, found: Found, mask: Bools, settled: Line, partitions: Codes | None = None
     ) -> None:
         """Extend the settled parts of chains by rows that are settled now; forget closed chains."""
-        partition, start = found.partition[mask], found.rows.start[mask]
+        partition, start = found.partition[mask], found.start[mask]
         self._first = grown(self._first, partition, MIN_TIME)
         self._last = grown(self._last, partition, MIN_TIME)
         touched = np.unique(partition)
@@ -118,15 +118,13 @@ class SessionAssigner(WholePartitions):
         partition, first, last = partition[left], first[left], last[left]
         if len(partition):
             since = np.maximum(first + self._gap - 1, passed)
-            found = self.held.find(partition, since, last + 1)
-            if found.hits is not None:
-                self.held.remove(found.hits)
+            self.held.remove(self.held.find(partition, since, last + 1).hits)
 
     def needs(self, time: int) -> int:
         rows = self.held.everything()
         if not len(rows):
             return time
-        chains = chains_of(rows.partition, rows.rows.start, rows.rows.start, self._gap)
+        chains = chains_of(rows.partition, rows.start, rows.start, self._gap)
         begun = (chains.first < time) & (chains.last + self._gap > self._settled)
         return max(time, int(chains.last[begun].max()) + self._gap) if begun.any() else time
 
@@ -151,4 +149,4 @@ class SessionAssigner(WholePartitions):
         if frontier.cti != MIN_TIME or frontier.promised:
             found = self.held.everything()
             settled = frontier.settled()
-            self._settle(found, found.rows.start < settled.of(found.partition), settled)
+            self._settle(found, found.start < settled.of(found.partition), settled)

@@ -59,17 +59,23 @@ class Totals:
         done = position < closed[partition]
         np.maximum.at(last, group[done], position[done])
         position = np.where(done, last[group], position)
-        code, size = encode([group, position], len(partition))
-        representative = np.empty(size, np.int64)
-        representative[code] = np.arange(len(partition))
-        named = parts.select(list(self._columns)).take(pa.array(representative))
-        merged = self._sums.merge(parts, code, size)
-        payload = pa.RecordBatch.from_arrays([*named.columns, *merged.columns], schema=self._schema)
+        payload, representative = self.merged(parts, group, position)
+        size = len(representative)
         self.remove(known)
         ends, ones = np.full(size, INFINITY), np.ones(size, np.int64)
         self._held.add(
             Delta(payload, position[representative], ends, ones), partition[representative]
         )
+
+    def merged(self, parts: Rows, group: Codes, position: Codes) -> tuple[Rows, Codes]:
+        """Partial results of equal group and position as one; and one of each."""
+        code, size = encode([group, position], len(group))
+        representative = np.empty(size, np.int64)
+        representative[code] = np.arange(len(group))
+        named = parts.select(list(self._columns)).take(pa.array(representative))
+        sums = self._sums.merge(parts, code, size)
+        columns = [*named.columns, *sums.columns]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema), representative
 
     def remove(self, hits: Hits) -> None:
         if len(hits):
