@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from itertools import count
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -236,11 +237,17 @@ def test_mistakes_about_update_keys() -> None:
         FreshRunner(query, tw.Engine(query), now=lambda: 0).serve(1, ["qotes"])
 
 
-def test_spark_refuses_a_source_with_an_update_key() -> None:
+def test_spark_needs_a_receiver_and_a_receiver_a_key(tmp_path: Path) -> None:
+    from thalweg import spark
     from thalweg.spark.query import prepare
 
-    with pytest.raises(PlanError, match="on Spark no update queue stands before a source yet"):
+    with pytest.raises(PlanError, match=r"make the source with spark\.from_receiver"):
         prepare(quotes(), checkpoint="unused")
+    rows = spark.from_receiver(str(tmp_path), {"symbol": "string", "at": "int64"}, time="at")
+    with pytest.raises(PlanError, match="say which by update_key"):
+        prepare(rows, checkpoint="unused")
+    with pytest.raises(PlanError, match="those with a receiver are: none"):
+        spark.receiver_of(quotes())
 
 
 def test_an_update_key_is_shown_by_explain() -> None:

@@ -84,9 +84,9 @@ class RowStore:
             place = place + lengths
 
     def integers(self, name: str) -> Ints:
-        """An int64 column at every location, in use or not."""
+        """A column of int64 or of timestamps at every location, in use or not."""
         column = self._columns[self.schema.names.index(name)]
-        assert column.field.type == pa.int64()
+        assert column.field.type == pa.int64() or pa.types.is_timestamp(column.field.type)
         values: Ints = column.data.view(np.int64)
         return values
 

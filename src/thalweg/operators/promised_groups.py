@@ -196,7 +196,8 @@ class PromisedGroupsKernel(Operator):
         return {**slices, **self._gate.snapshot(), **promised}
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        self._inner.restore({name: rows for name, rows in slices.items() if name not in _OWN})
+        inner = {name: rows for name, rows in slices.items() if name.split("/")[0] not in _OWN}
+        self._inner.restore(inner)
         watermark, endless, apart = slices["groups_marks"].column(0).to_pylist()
         self._endless = bool(endless)
         if apart:

@@ -27,8 +27,10 @@ from thalweg.model.time import MIN_TIME, Duration, TimeLike, time_us
 from thalweg.plan.clock import clock_of
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.plan.nodes.arrivals import stamp_periods
+from thalweg.plan.update_rules import check_update_rules
 from thalweg.shards.fragments import fragments_of
 from thalweg.shards.kept_table import KeptTable
+from thalweg.shards.newest_answers import WatchNote
 from thalweg.shards.reports import combined_why, write_reports
 from thalweg.shards.sink_folder import SinkFolder
 from thalweg.spark.failures import is_slow_start, plain_failure
@@ -37,6 +39,7 @@ from thalweg.spark.figures import Figures, QueryStatus
 from thalweg.spark.outputs import require_output, require_sink, trigger_arguments
 from thalweg.spark.progress import hear_progress, show_progress
 from thalweg.spark.query import FIGURES, Prepared, prepare
+from thalweg.spark.receiver_feed import finish_batches, silent_receivers
 from thalweg.spark.session import current_session, needed_settings
 from thalweg.spark.sources import feeds_of, log_of
 from thalweg.stream import Stream
@@ -178,7 +181,16 @@ class RunningQuery:
             operators=dict(told.operators),
             dead=told.totals["dead"],
             passed=passed,
-            warnings=tuple(dict.fromkeys([*self._notes, *notes, *found])),
+            warnings=tuple(
+                dict.fromkeys(
+                    [
+                        *self._notes,
+                        *notes,
+                        *found,
+                        *silent_receivers(self._ready.receivers.values()),
+                    ]
+                )
+            ),
         )
 
     def _passed(self) -> tuple[int, list[str]]:
@@ -320,6 +332,7 @@ def start(
         record.begin()
         if folder is not None:
             folder.claim(record.identity)
+        _note_watch(ready, place, to, folder)
         deliver = _sink(to, folder, output, ready, table)
         writer = (
             ready.output.writeStream.foreachBatch(_each(ready, deliver, late, dead, skipped))
@@ -352,6 +365,20 @@ def start(
     return running
 
 
+def _note_watch(ready: Prepared, place: Path, to: str | Each, folder: SinkFolder | None) -> None:
+    """Leave in the checkpoint what `thalweg watch` needs to know."""
+    if not ready.receivers:
+        return
+    updates = check_update_rules(ready.plan.root)
+    keys = () if updates is None else updates.keys
+    WatchNote(
+        {source: feed.folder for source, feed in ready.receivers.items()},
+        [str(key) for key in keys],
+        to if isinstance(to, str) else "function",
+        None if folder is None else folder.path,
+    ).write(place)
+
+
 def _each(
     ready: Prepared, deliver: Each, late: Each | None, dead: Each | None, skipped: Each | None
 ) -> Each:
@@ -359,6 +386,10 @@ def _each(
 
     def each(packed: DataFrame, batch: int) -> None:
         ready.record.note(batch)
+        hand_over(packed, batch)
+        finish_batches(ready.receivers.values())
+
+    def hand_over(packed: DataFrame, batch: int) -> None:
         if late is None and dead is None and skipped is None:
             deliver(packed, batch)
             return
@@ -412,7 +443,9 @@ def _refuse_silence(root: Node, consistency: str, output: str) -> None:
         if not isinstance(node, Source) or times is None:
             continue
         entry = node.ingress
+        queue = node.conflation
         promises = entry.observes or entry.clocks or entry.low_watermark is not None
+        promises = promises or (queue is not None and queue.disorder is not None)
         promises = promises or node.name in stamps
         if promises or times.punctuation is not None or getattr(node.feed, "finish", False):
             continue
