@@ -28,6 +28,7 @@ __all__ = [
     "DEAD_RECORDS",
     "FORMS",
     "changelog_schema",
+    "converter",
     "ledger_schema",
     "to_changelog",
     "unpack_dead",
@@ -114,20 +115,27 @@ def upserts_schema(payload: pa.Schema) -> pa.Schema:
 
 
 Unpack = Callable[[Iterable[Any]], Iterator[Any]]
+Convert = Callable[[Batch], pa.RecordBatch]
+
+
+def converter(form: str, schema: pa.Schema, keys: tuple[str, ...]) -> tuple[Convert, pa.Schema]:
+    """How elements become typed rows, and the schema of these."""
+    if form == "final":
+        return lambda batch: to_finals(batch, schema), finals_schema(schema)
+    if form == "upserts":
+        return lambda batch: to_upserts(batch, schema, keys), upserts_schema(schema)
+    if form == "changelog":
+        return lambda batch: to_changelog(batch, schema), changelog_schema(schema)
+    raise PlanError(f"output must be one of {', '.join(FORMS)}{did_you_mean(form, FORMS)}")
 
 
 def unpacker(form: str, schema: pa.Schema, keys: tuple[str, ...]) -> tuple[Unpack, pa.Schema]:
     """For `mapInArrow` over the packed output: how its rows become typed ones, and their schema."""
-    if form == "final":
-        return _each(lambda batch: to_finals(batch, schema)), finals_schema(schema)
-    if form == "upserts":
-        return _each(lambda batch: to_upserts(batch, schema, keys)), upserts_schema(schema)
-    if form == "changelog":
-        return _each(lambda batch: to_changelog(batch, schema)), changelog_schema(schema)
-    raise PlanError(f"output must be one of {', '.join(FORMS)}{did_you_mean(form, FORMS)}")
+    convert, typed = converter(form, schema, keys)
+    return _each(convert), typed
 
 
-def _each(convert: Callable[[Batch], pa.RecordBatch]) -> Unpack:
+def _each(convert: Convert) -> Unpack:
     def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for rows in batches:
             for kind, blob in zip(

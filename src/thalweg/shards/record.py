@@ -21,7 +21,7 @@ from typing import Any
 from thalweg.errors import StateError
 from thalweg.shards.state import carried_over
 
-__all__ = ["ProgressRecord"]
+__all__ = ["ProgressRecord", "recorded_query"]
 
 _NONE = -1
 """The batch of the line that is written before the first batch."""
@@ -233,6 +233,17 @@ class ProgressRecord:
         temporary.replace(self._file)
         self._lines = len(entries)
         self._last = entries[-1]["digest"] if entries else ""
+
+
+def recorded_query(checkpoint: Path) -> dict[str, Any]:
+    """What the record of a checkpoint says of its query; nothing where there is none that could be
+    read (`check` says what is wrong with it)."""
+    try:
+        lines = (checkpoint / "thalweg" / "record.jsonl").read_text(encoding="utf-8").splitlines()
+        told = (_entry(line, None) for line in reversed(lines))
+        return next((dict(entry["query"]) for entry in told if entry is not None), {})
+    except (OSError, ValueError):
+        return {}
 
 
 def _require_fitting(before: dict[str, str], now: dict[str, str], where: str) -> None:

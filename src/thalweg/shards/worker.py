@@ -30,7 +30,7 @@ from thalweg.model.boxes import Boxes
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MIN_TIME
-from thalweg.operators.base import StateSize, progress_of_slice, slice_of_progress
+from thalweg.operators.base import Operator, StateSize, progress_of_slice, slice_of_progress
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.dead_letters import WritesLetters
 from thalweg.operators.ingress import IngressKernel
@@ -335,6 +335,14 @@ class FragmentRunner:
         return {
             name: kernel for name, kernel in kernels.items() if isinstance(kernel, IngressKernel)
         }
+
+    def kernels(self) -> list[Operator]:
+        """The operators of the fragment."""
+        return [station.operator for station in self._graph.stations]
+
+    def positions(self) -> dict[str, dict[str, int]]:
+        """By input and part of its source: where the last chunk ended."""
+        return {name: dict(known.position) for name, known in self._inputs.items()}
 
     def _skipped(self) -> dict[str, pa.Table]:
         kernels = {station.id: station.operator for station in self._graph.stations}

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from thalweg.errors import SchemaChangeError, TimeRangeError
 from thalweg.expr import Expr
@@ -149,6 +150,10 @@ class Frame:
     named: bool = True
     """Whether the user gave the source its name."""
 
+    @property
+    def makes_promises(self) -> bool:
+        return self.times.punctuation is not None
+
     def exchange(
         self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, name: str, log: str
     ) -> DataFrame:
@@ -187,12 +192,43 @@ def _packed(
 
 
 def load_reader(spark: SparkSession, reader: DataSourceStreamReader) -> DataFrame:
-    """A stream of exchange rows from a reader, which travels to the workers as it is."""
+    """A stream of exchange rows from a reader, which travels to the workers as it is.
+
+    Spark asks for its name, schema and way of reading in processes of their own. They get a reader
+    that is still packed, so that none of them imports what only its work needs.
+    """
     name = f"thalweg_{uuid.uuid4().hex}"
     columns = EXCHANGE_COLUMNS
-    packed = cast(Any, cloudpickle).dumps(
-        reader
-    )  # processes that only ask for name and schema need not import what the reader needs
+    packed = cast(Any, cloudpickle).dumps(reader)
+
+    class Packed(DataSourceStreamReader, SupportsTriggerAvailableNow):
+        def __init__(self) -> None:
+            self._inner: Any = None
+
+        def _unpacked(self) -> Any:
+            if self._inner is None:
+                import thalweg.spark.unpacking
+
+                self._inner = thalweg.spark.unpacking.unpacked(packed)
+            return self._inner
+
+        def initialOffset(self) -> Any:
+            return self._unpacked().initialOffset()
+
+        def getDefaultReadLimit(self) -> Any:
+            return self._unpacked().getDefaultReadLimit()
+
+        def prepareForTriggerAvailableNow(self) -> None:
+            self._unpacked().prepareForTriggerAvailableNow()
+
+        def latestOffset(self, start: Any, limit: Any) -> Any:
+            return self._unpacked().latestOffset(start, limit)
+
+        def partitions(self, start: Any, end: Any) -> Any:
+            return self._unpacked().partitions(start, end)
+
+        def read(self, partition: Any) -> Any:
+            return self._unpacked().read(partition)
 
     class Source(DataSource):
         @classmethod
@@ -203,18 +239,17 @@ def load_reader(spark: SparkSession, reader: DataSourceStreamReader) -> DataFram
             return columns
 
         def streamReader(self, schema: Any) -> DataSourceStreamReader:
-            import pickle
+            return Packed()
 
-            unpacked: DataSourceStreamReader = pickle.loads(packed)  # noqa: S301 - our own, on its way to our own workers
-            return unpacked
-
-    Source.__module__ = "__main__"  # pickled by value, with the reader
+    for sent in (Packed, Source):
+        sent.__module__ = "__main__"  # pickled by value, with the reader
     spark.dataSource.register(Source)
     return spark.readStream.format(name).load()
 
 
 class Feed(Protocol):
-    """Where the rows of a source come from."""
+    """Where the rows of a source come from. One none of whose rows is a promise says so with
+    `makes_promises`."""
 
     def exchange(
         self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, name: str, log: str

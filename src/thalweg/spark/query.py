@@ -28,6 +28,7 @@ from thalweg.plan.update_rules import refuse_conflation
 from thalweg.shards.buckets import bucket_ids
 from thalweg.shards.egress import (
     DEAD_RECORDS,
+    converter,
     ledger_schema,
     unpack_dead,
     unpack_ledger,
@@ -45,7 +46,8 @@ from thalweg.shards.fragments import (
 )
 from thalweg.shards.ingest import Ingest
 from thalweg.shards.module_digests import module_digests
-from thalweg.shards.record import ProgressRecord
+from thalweg.shards.record import ProgressRecord, recorded_query
+from thalweg.shards.stateless import ProgressKeeper, keeps_nothing
 from thalweg.shards.worker import FragmentRunner
 from thalweg.spark.feeds import Feed, Frame
 from thalweg.spark.processor import OUTPUT_COLUMNS, FragmentSpec
@@ -58,6 +60,7 @@ from thalweg.spark.session import (
 )
 from thalweg.spark.shipping import ship
 from thalweg.spark.sources import feeds_of, log_of, name_sources, without_feeds
+from thalweg.spark.stateless import StatelessStage
 from thalweg.spark.ticker import with_ticker
 from thalweg.stream import Stream
 
@@ -91,14 +94,23 @@ class Prepared:
     """What the session must say when the query starts."""
     sources: tuple[str, ...] = ()
     """The names of the sources as the plan knows them."""
+    stage: StatelessStage | None = None
+    """Of a query that keeps no rows: its only stage. Its output are chunks as they were read."""
 
     def begin(self, writer: DataStreamWriter) -> StreamingQuery:
         """Start what was made of `output`."""
         with applied(self.output.sparkSession, self.settings):
             return writer.start()
 
-    def typed(self, form: str, packed: DataFrame | None = None) -> DataFrame:
-        """The answers as typed rows: `changelog`, `final` or `upserts`."""
+    def figures_of(self, progress: Any) -> dict[str, Any] | None:
+        """The figures of the micro-batch that Spark reports of; None: it has none."""
+        if self.stage is not None:
+            return self.stage.figures.get(progress.batchId)
+        figures = progress.observedMetrics.get(FIGURES)
+        return None if figures is None else dict(figures.asDict())
+
+    def require_form(self, form: str) -> None:
+        """Refuse a form of answers that does not fit the query."""
         root = self.plan.root
         if form == "final" and not self.consistency.is_final:
             raise PlanError(
@@ -108,11 +120,25 @@ class Prepared:
             raise PlanError(
                 "output='upserts' needs rows that are known by their group and start, such as the answers of a window."
             )
+
+    def typed(self, form: str, packed: DataFrame) -> DataFrame:
+        """Packed answers as typed rows: `changelog`, `final` or `upserts`."""
+        self.require_form(form)
+        root = self.plan.root
         unpack, schema = unpacker(form, root.schema, root.properties.group_keys)
-        rows = (self.output if packed is None else packed).mapInArrow(
-            unpack, from_arrow_schema(schema)
-        )
-        return rows if clock_of(root) is None else _with_timestamps(rows)
+        return self._with_times(packed.mapInArrow(unpack, from_arrow_schema(schema)))
+
+    def typed_chunks(self, form: str, chunks: DataFrame, batch: int) -> DataFrame:
+        """The answers to chunks as they were read, of a query that keeps no rows."""
+        assert self.stage is not None
+        self.require_form(form)
+        root = self.plan.root
+        convert, schema = converter(form, root.schema, root.properties.group_keys)
+        rows = self.stage.typed(chunks, batch, convert, from_arrow_schema(schema))
+        return self._with_times(rows)
+
+    def _with_times(self, rows: DataFrame) -> DataFrame:
+        return rows if clock_of(self.plan.root) is None else _with_timestamps(rows)
 
     def ledger(self, source: str, packed: DataFrame) -> DataFrame:
         """The late rows of a source in one micro-batch."""
@@ -147,9 +173,11 @@ def prepare(
     buckets: int | None = None,
     idle: Mapping[str, float] | None = None,
     spark: SparkSession | None = None,
+    by_batch: bool = False,
 ) -> Prepared:
     """Cut the query into fragments and join them by exchanges; the feeds of its sources are taken
-    where none is given."""
+    where none is given. `by_batch`: the answers are taken micro-batch by micro-batch, so that a
+    query that keeps no rows needs no store."""
     refuse_conflation(query.node if isinstance(query, Stream) else query, "on Spark")
     spark = spark or current_session()
     check_session(spark)
@@ -171,6 +199,15 @@ def prepare(
         raise PlanError(
             f"no feed for the source {min(unknown)!r}{did_you_mean(min(unknown), feeds)} Feeds: {', '.join(feeds) or 'none'}."
         )
+    promising = {name for name, feed in feeds.items() if getattr(feed, "makes_promises", True)}
+    known = recorded_query(Path(checkpoint))
+    stateless = (
+        by_batch
+        and (known.get("stateless", False) or not known)
+        and keeps_nothing(plan, answers, promising)
+    )
+    if stateless:
+        ids = ids[:1]
     read = {}
     for name, source in sources.items():
         ingest = Ingest(targets_of(plan, ids, source=name))
@@ -179,6 +216,29 @@ def prepare(
         )
         read[name] = with_ticker(spark, rows, ingest, source.columns, source.ingress)
     run = uuid.uuid4().hex
+    identity = _identity(root, plan, count, consistency)
+    identity["operators"] = {
+        str(fragment.number): FragmentRunner(fragment, answers, parts={}).signatures
+        for fragment in plan.fragments
+    }
+    if stateless:
+        (only,) = plan.fragments
+        waits = _idle(only, idle or {})
+        spec = FragmentSpec(run, only, answers, {}, {}, ids[0])
+        keeper = ProgressKeeper(
+            only, answers, Path(checkpoint) / "thalweg" / "promises.json", idle=waits
+        )
+        return Prepared(
+            spark,
+            plan,
+            _union([read[name] for name in sources]),
+            count,
+            ProgressRecord(checkpoint, identity | {"stateless": True}),
+            answers,
+            settings,
+            tuple(sources),
+            StatelessStage(spark, spec, keeper),
+        )
     outputs: dict[int, DataFrame] = {}
     for fragment in plan.fragments:
         rows = _union([*_read_by(fragment, read, outputs)])
@@ -198,11 +258,6 @@ def prepare(
         outputs[fragment.number] = rows.groupBy("bucket").transformWithState(
             ship(spec), shape, "Append", "None"
         )
-    identity = _identity(root, plan, count, consistency)
-    identity["operators"] = {
-        str(fragment.number): FragmentRunner(fragment, answers, parts={}).signatures
-        for fragment in plan.fragments
-    }
     record = ProgressRecord(checkpoint, identity)
     return Prepared(
         spark,
