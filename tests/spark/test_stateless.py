@@ -37,8 +37,9 @@ def test_one_stage_with_late_rows_figures_and_a_restart(tmp_path: Path) -> None:
     first.wait()
     status = first.status()
     assert (status.batches, status.rows, status.late, status.cti) == (3, 9, 1, 21)
-    assert status.operators["0/select-1"].rows_out == status.changes == 4
-    assert [row["v"] for row in late.rows] == [7]
+    (figures,) = status.operators.values()
+    assert figures.rows_out == status.changes == 4
+    assert [(row["_start"], row["w"]) for row in late.rows] == [(2, 70)]
     assert "31" in str(first.why())
     more = pa.table({"ts": [40, 20], "k": ["c", "d"], "v": [11, 13]})
     write(folder / "000900", more, "parquet")
@@ -71,12 +72,12 @@ def test_promises_are_followed_whatever_the_sink_looks_at(
         elif way == "shuffled":
             found.append(len(rows.groupBy("k").count().collect()))
 
-    events = files(write_files(tmp_path / "in", size=1), files_per_batch=4)
+    events = files(write_files(tmp_path / "in", size=1), files_per_batch=4, disorder=5)
     running = tws.start(odd(events), to=sink, checkpoint=str(tmp_path / "c"), trigger="once")
     running.wait()
     status = running.status()
     assert (status.batches, status.rows, status.late, status.cti) == (3, 9, 1, INFINITY)
-    assert sum(found) == {"twice": 2 * 4, "coalesced": 4, "shuffled": 4}.get(way, 0)
+    assert sum(found) == {"twice": 2 * 4, "coalesced": 4, "shuffled": 3}.get(way, 0)
 
 
 def test_records_that_cannot_be_read_and_windows_of_frames(

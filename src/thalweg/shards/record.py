@@ -46,6 +46,8 @@ class ProgressRecord:
         self._query = query
         self._last = ""
         self._lines = 0
+        self._constant: dict[str, str] | None = None
+        self._settled = False
         self.identity = uuid.uuid4().hex
         """Tells this checkpoint from all others; known after `check`."""
         self.last = _NONE
@@ -174,9 +176,7 @@ class ProgressRecord:
                 self._rewrite(known)
             if known and known[-1]["batch"] == batch:
                 return  # it is run again after a crash
-        constant = {
-            str(path.relative_to(self._folder)): digest for path, digest in self._constants()
-        }
+        constant = self._constant_files()
         entry = {
             "batch": batch,
             "offsets": offsets,
@@ -194,6 +194,17 @@ class ProgressRecord:
         self._lines += 1
         if self._lines > 2 * _KEPT:
             self._shorten()
+
+    def _constant_files(self) -> dict[str, str]:
+        """The files that never change, with digests. They are written with the first micro-batch of
+        a run; once two in a row have found the same, the others need not look again."""
+        if not self._settled:
+            found = {
+                str(path.relative_to(self._folder)): digest for path, digest in self._constants()
+            }
+            self._settled = found == self._constant
+            self._constant = found
+        return self._constant or {}
 
     def _constants(self) -> Iterator[tuple[Path, str]]:
         for pattern in _CONSTANT:

@@ -7,7 +7,7 @@ read by our own reader with ingest fused in (`file_feed`).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -48,14 +48,17 @@ class Times:
     punctuation: Expr | None = None
     per: tuple[str, ...] = ()
 
-    def columns(self, schema: pa.Schema) -> list[str]:
-        """The columns that are read from the rows."""
+    def columns(self, schema: pa.Schema, used: Container[str] | None = None) -> list[str]:
+        """The columns that are read from the rows; of the payload only those that are used, if that
+        is known."""
         needed = [
             self.start,
             *([self.end] if self.end else []),
             *(sorted(self.punctuation.columns()) if self.punctuation is not None else []),
+            *self.per,
         ]
-        return list(dict.fromkeys([*needed, *schema.names]))
+        payload = (name for name in schema.names if used is None or name in used)
+        return list(dict.fromkeys([*needed, *payload]))
 
     def chunk(
         self, table: pa.Table, schema: pa.Schema, where: str, letters: DeadLetters | None = None
@@ -170,9 +173,8 @@ class Frame:
             if held:
                 yield _packed(pa.Table.from_batches(held), times, schema, where, ingest)
 
-        rows = self.df.select(*(f"`{name}`" for name in times.columns(schema))).mapInArrow(
-            pack, EXCHANGE_COLUMNS
-        )
+        read = times.columns(schema, ingest.columns)
+        rows = self.df.select(*(f"`{name}`" for name in read)).mapInArrow(pack, EXCHANGE_COLUMNS)
         if self.df.isStreaming:
             return rows
 
@@ -187,6 +189,9 @@ class Frame:
 def _packed(
     table: pa.Table, times: Times, schema: pa.Schema, where: str, ingest: Ingest
 ) -> pa.RecordBatch:
+    for entry in schema:  # what nobody looks at was not handed over
+        if entry.name not in table.schema.names:
+            table = table.append_column(entry, pa.nulls(len(table), entry.type))
     batch, header = times.chunk(table, schema, where)
     return exchange_rows(ingest.rows(batch, header, UNORDERED))
 

@@ -43,7 +43,7 @@ from thalweg.stream import Stream
 __all__ = ["QueryStatus", "RunningQuery", "explain", "frame", "start"]
 
 Each = Callable[[DataFrame, int], None]
-_ATTEMPTS = 3
+_ATTEMPTS = 5
 """How often a query is started when a process of Spark's is too slow to come."""
 _RUNNING: dict[str, RunningQuery] = {}
 """By checkpoint: the queries that this process started."""
