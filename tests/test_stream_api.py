@@ -73,7 +73,7 @@ def test_a_source_declares_facts() -> None:
 
 
 def test_column_types_are_text_or_arrow() -> None:
-    kinds = {
+    kinds: dict[str, str | pa.DataType] = {
         "a": "int",
         "b": "float",
         "c": "text",
@@ -497,7 +497,7 @@ MISTAKES: list[tuple[str, Callable[[], object], type[PlanError], str]] = [
         TypeMismatchError,
         "Did you mean 'string'?",
     ),
-    ("source columns", lambda: source("s", ["a"]), PlanError, "pyarrow schema"),
+    ("source columns", lambda: source("s", ["a"]), PlanError, "pyarrow schema"),  # type: ignore[arg-type]
     ("source empty", lambda: source("s", {}), PlanError, "at least one column"),
     ("source late", lambda: source("s", {"a": "int64"}, late="ignore"), PlanError, "'drop'"),
     (

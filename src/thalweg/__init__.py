@@ -57,7 +57,7 @@ from thalweg.progress.policies import (
 from thalweg.run import Engine, Host, changes, events, from_frame, records, run, table
 from thalweg.sql import sql
 from thalweg.stream import Stream, join_all, merge, source
-from thalweg.windows.specification import rank, rows
+from thalweg.windows.specification import arrival, rank, rows
 
 if TYPE_CHECKING:
     from thalweg.spark import from_files, from_spark
@@ -81,6 +81,7 @@ __all__ = [
     "approx_percentile",
     "arg_max",
     "arg_min",
+    "arrival",
     "avg",
     "band",
     "call",

@@ -59,6 +59,7 @@ from thalweg.plan.wid_windows import (
     kind_windows,
     landmark_windows,
     sliding_windows,
+    stamped,
 )
 from thalweg.plan.window_joins import (
     asof_join,
@@ -73,7 +74,7 @@ from thalweg.windows import SessionWindow, SnapshotWindow, Window, WindowKind
 from thalweg.windows.calendar import calendar
 from thalweg.windows.counts import count_window
 from thalweg.windows.kinds import hopping, positive_ticks, session
-from thalweg.windows.specification import Rank, Rows, Size
+from thalweg.windows.specification import Arrival, Rank, Rows, Size
 
 __all__ = ["GroupedStream", "Keys", "On", "Stream", "WindowedStream", "join_all", "merge", "source"]
 
@@ -810,14 +811,15 @@ class Stream:
         size: Size,
         hop: Size = None,
         *,
-        over: str | Rows | Rank = "ts",
+        over: str | Rows | Rank | Arrival = "ts",
         partition_by: str | Sequence[str] = (),
         origin: Duration | None = 0,
     ) -> WindowedStream:
         """Windows of the last `size`, a new one every `hop` (default: tumbling). A row belongs to
         them by its start.
 
-        `over` is the time of the stream, `rows()` or `rank("ts")`; then size and hop count rows.
+        `over` is the time of the stream, a column that progresses, or `arrival()`, the time at which
+        rows arrive; or `rows()` or `rank("ts")`: then size and hop count rows.
         `partition_by` divides the stream first, each part having windows of its own. `origin` is
         where windows over time begin; None: at the first row of all.
         """
@@ -829,7 +831,7 @@ class Stream:
         self,
         hop: Size,
         *,
-        over: str | Rows | Rank = "ts",
+        over: str | Rows | Rank | Arrival = "ts",
         partition_by: str | Sequence[str] = (),
         origin: Duration = 0,
     ) -> WindowedStream:
@@ -897,6 +899,12 @@ class Stream:
         """Each row with the number `_row` under which it arrives here, from 1; row windows after it
         count by that number."""
         return Stream(nodes.NumberRows(self.node, _names(partition_by)))
+
+    def stamp_arrivals(self, *, every: Duration = "1 s") -> Stream:
+        """Each row with the time `_arrived` at which it came in, in microseconds since the epoch,
+        rounded down to a multiple of `every`. The column progresses with the clock, so that windows
+        over it close."""
+        return Stream(stamped(self.node, positive_ticks(every, "stamp_arrivals")))
 
     def top_k(
         self, k: int, *, by: ExprLike, descending: bool = True, rank: str | None = None
@@ -1070,7 +1078,7 @@ class GroupedStream:
         size: Size,
         hop: Size = None,
         *,
-        over: str | Rows | Rank = "ts",
+        over: str | Rows | Rank | Arrival = "ts",
         partition_by: str | Sequence[str] = (),
         origin: Duration | None = 0,
     ) -> WindowedStream:
@@ -1083,7 +1091,7 @@ class GroupedStream:
         self,
         hop: Size,
         *,
-        over: str | Rows | Rank = "ts",
+        over: str | Rows | Rank | Arrival = "ts",
         partition_by: str | Sequence[str] = (),
         origin: Duration = 0,
     ) -> WindowedStream:

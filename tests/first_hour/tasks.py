@@ -162,6 +162,7 @@ def why_speaks_of_dates() -> None:
 
     import thalweg as tw
 
+    columns: dict[str, str | pa.DataType]
     columns = {"ts": pa.timestamp("us", "UTC"), "item": "string", "qty": "int64"}
     orders = tw.source("orders", columns, time="ts", disorder="5 min")
     engine = tw.Engine(orders.tumbling("1 h").aggregate(n=tw.count()))
@@ -176,6 +177,7 @@ def late_events_are_named_by_date() -> None:
 
     import thalweg as tw
 
+    columns: dict[str, str | pa.DataType]
     columns = {"ts": pa.timestamp("us", "UTC"), "item": "string", "qty": "int64"}
     engine = tw.Engine(tw.source("orders", columns, time="ts", disorder="5 min"))
     engine.push("orders", rows())

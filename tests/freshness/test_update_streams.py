@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from itertools import count
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -166,9 +167,9 @@ def test_an_allowed_query_is_the_query_over_the_delivered_rows(
     for source, batches in recorder.given.items():
         for batch in batches:
             expected += plain.push(source, Batch(batch.payload, batch.start, batch.end))
-    served = table_of_batches([*recorder.out, *recorder.engine.finish()], query.schema)
+    answered = table_of_batches([*recorder.out, *recorder.engine.finish()], query.schema)
     at_once = table_of_batches([*expected, *plain.finish()], query.schema)
-    assert sorted(map(str, rows_of_table(served))) == sorted(map(str, rows_of_table(at_once)))
+    assert sorted(map(str, rows_of_table(answered))) == sorted(map(str, rows_of_table(at_once)))
     for (source, symbol), start in newest.items():
         seen = [
             int(at)
@@ -236,11 +237,17 @@ def test_mistakes_about_update_keys() -> None:
         FreshRunner(query, tw.Engine(query), now=lambda: 0).serve(1, ["qotes"])
 
 
-def test_spark_refuses_a_source_with_an_update_key() -> None:
+def test_spark_needs_a_receiver_and_a_receiver_a_key(tmp_path: Path) -> None:
+    from thalweg import spark
     from thalweg.spark.query import prepare
 
-    with pytest.raises(PlanError, match="on Spark no update queue stands before a source yet"):
+    with pytest.raises(PlanError, match=r"make the source with spark\.from_receiver"):
         prepare(quotes(), checkpoint="unused")
+    rows = spark.from_receiver(str(tmp_path), {"symbol": "string", "at": "int64"}, time="at")
+    with pytest.raises(PlanError, match="say which by update_key"):
+        prepare(rows, checkpoint="unused")
+    with pytest.raises(PlanError, match="those with a receiver are: none"):
+        spark.receiver_of(quotes())
 
 
 def test_an_update_key_is_shown_by_explain() -> None:

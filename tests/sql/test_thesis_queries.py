@@ -45,7 +45,7 @@ def test_a_slip_of_the_print_is_refused_at_its_place(name: str) -> None:
     assert THESIS[name].slip in str(caught.value)
 
 
-def test_heavy_hitters_by_a_sketch_are_those_of_q6_4(packets: dict[str, pa.Table]) -> None:
+def test_heavy_hitters_are_those_of_q6_4(packets: dict[str, pa.Table]) -> None:
     main = tw.source("Main", COLUMNS, disorder=DISORDER, insert_only=True)
     query = tw.sql(
         "SELECT heavy_hitters(srcIP, 0.05) AS heavy [RANGE 10 minutes, SLIDE 1 minute, WA ts] FROM Main",

@@ -60,7 +60,7 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "everything, holistic": (
         lambda: EVENTS.landmark(10).aggregate(p=tw.percentile("v", 0.5)),
-        "needs every row there ever was",
+        "needs every row or value there ever was",
     ),
     "an unknown strategy": (
         lambda: EVENTS.sliding(10, 5).using("pane").aggregate(n=tw.count()),
@@ -82,15 +82,9 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
         lambda: EVENTS.slide_by_tuple(5).using("wid").aggregate(n=tw.count()),
         "possible: rows, bins",
     ),
-    "a sketch of rows that may go": (
-        lambda: (
-            tw.source("r", {"v": "int64"}).sliding(10, 5).aggregate(p=tw.heavy_hitters("v", 0.5))
-        ),
-        "a sketch cannot take a row back",
-    ),
-    "a sketch by tuple": (
-        lambda: EVENTS.slide_by_tuple(5).aggregate(p=tw.heavy_hitters("k", 0.1)),
-        "sketches are kept for hopping",
+    "heavy hitters of everything": (
+        lambda: EVENTS.landmark(10).aggregate(p=tw.heavy_hitters("k", 0.1)),
+        "needs every row or value there ever was",
     ),
     "fill by tuple": (
         lambda: EVENTS.slide_by_tuple(5).fill().aggregate(n=tw.count()),

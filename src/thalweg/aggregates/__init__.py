@@ -2,6 +2,7 @@
 
 from thalweg.aggregates.base import Aggregate, Columns, Values, is_number
 from thalweg.aggregates.extremes import ArgMax, ArgMin, First, Last, Max, Min
+from thalweg.aggregates.frequent import HeavyHitters
 from thalweg.aggregates.moments import StandardDeviation, Variance
 from thalweg.aggregates.percentiles import DiscretePercentile, Percentile
 from thalweg.aggregates.registry import (
@@ -10,7 +11,7 @@ from thalweg.aggregates.registry import (
     find_aggregate,
     register_aggregate,
 )
-from thalweg.aggregates.sketches import ApproximatePercentile, HeavyHitters
+from thalweg.aggregates.sketches import ApproximatePercentile
 from thalweg.aggregates.sums import Average, Count, Sum
 
 __all__ = [

@@ -43,6 +43,12 @@ class Values:
     def __len__(self) -> int:
         return len(self.start)
 
+    @property
+    def column(self) -> pa.Array:
+        """The values of an aggregate that is always one of something."""
+        assert self.of is not None
+        return self.of
+
     def present(self, column: pa.Array | None) -> Bools:
         """The rows that pass the filter and have a value."""
         there = np.ones(len(self), np.bool_) if self.passes is None else self.passes
@@ -67,6 +73,8 @@ class Aggregate(ABC):
     name: ClassVar[str]
     bounded: ClassVar[bool] = True
     """Whether partial results have a fixed size, however many rows there are."""
+    grows: ClassVar[bool] = False
+    """Whether partial results grow with the distinct values of their rows."""
     repeatable: ClassVar[bool] = True
     """Whether the same rows always give the same value; what does not must be remembered to be
     taken back."""

@@ -8,9 +8,10 @@ from functools import partial
 
 from thalweg.aggregates.base import Aggregate
 from thalweg.aggregates.extremes import ArgMax, ArgMin, First, Last, Max, Min
+from thalweg.aggregates.frequent import HeavyHitters
 from thalweg.aggregates.moments import StandardDeviation, Variance
 from thalweg.aggregates.percentiles import DiscretePercentile, Percentile
-from thalweg.aggregates.sketches import ApproximatePercentile, HeavyHitters
+from thalweg.aggregates.sketches import ApproximatePercentile
 from thalweg.aggregates.sums import Average, Count, Sum
 from thalweg.errors import PlanError
 

@@ -1,4 +1,4 @@
-"""Sketches: partial results of a size that does not grow with the rows.
+"""A sketch: partial results of a size that does not grow with the rows.
 
 `approx_percentile` keeps how many values fall into each of at most 2,048 buckets. Buckets are
 ranges of the values' binary form of equal length 2^r, with the smallest r for which there are no
@@ -7,16 +7,12 @@ follows from the values alone, in whatever order and parts they came, so that th
 The answer lies in the bucket of the exact one. Where values span k powers of two, a bucket is at
 most k / 1,024 of its values wide (1 % for ten powers of two), and less where they lie closer
 together.
-
-`heavy_hitters` is the frequent-items sketch of Apache DataSketches over the values as text, exact
-up to 3,072 distinct ones. Beyond that its error is the library's, and its answer depends on the
-order of the rows: who takes it back must remember what it was.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,14 +20,13 @@ import pyarrow.compute as pc
 
 from thalweg.aggregates.base import Aggregate, Columns, Values
 from thalweg.aggregates.sums import plain_floats
-from thalweg.errors import ExpressionError, require_package
+from thalweg.errors import ExpressionError
 from thalweg.model.order import float_keys, floats_of_keys
 from thalweg.model.rows import Codes, encode
 
-__all__ = ["ApproximatePercentile", "HeavyHitters"]
+__all__ = ["ApproximatePercentile"]
 
 _BUCKETS = 2_048
-_LOG_ITEMS = 12
 _BUCKET_LIST = pa.list_(pa.field("item", pa.int64(), nullable=False))
 
 
@@ -62,7 +57,7 @@ class ApproximatePercentile(Aggregate):
     def of_rows(self, values: Values) -> Columns:
         there = values.present(values.of)
         mask = None if there.all() else ~there
-        floats = pa.array(plain_floats(values.of), mask=mask, from_pandas=False)
+        floats = pa.array(plain_floats(values.column), mask=mask, from_pandas=False)
         return [floats, pa.nulls(len(values), _BUCKET_LIST)]
 
     def merge(self, parts: Columns, code: Codes, size: int) -> Columns:
@@ -154,97 +149,3 @@ def _closed(cell: Codes, key: Codes, count: Codes, width: Codes) -> pa.Array:
     if some.all():
         return lists
     return lists.take(pa.array(np.arange(len(width)), mask=~some))
-
-
-@dataclass(frozen=True, slots=True)
-class HeavyHitters(Aggregate):
-    """The values that make up at least a share of the rows, as text, with about how often."""
-
-    name: ClassVar[str] = "heavy_hitters"
-    repeatable: ClassVar[bool] = False
-
-    share: float
-
-    def __post_init__(self) -> None:
-        if not 0 < self.share <= 1:
-            raise ExpressionError(
-                f"heavy_hitters: a share lies above 0 and is at most 1; got {self.share}."
-            )
-
-    @property
-    def parameters(self) -> tuple[object, ...]:
-        return (self.share,)
-
-    def result_type(self, of: pa.DataType | None, by: pa.DataType | None) -> pa.DataType:
-        return pa.list_(pa.struct([("value", pa.string()), ("count", pa.int64())]))
-
-    def fields(self, of: pa.DataType | None, by: pa.DataType | None) -> list[pa.Field]:
-        """One value, or a sketch of several."""
-        return [pa.field("value", of), pa.field("sketch", pa.binary())]
-
-    def of_rows(self, values: Values) -> Columns:
-        assert values.of is not None
-        there = values.present(values.of)
-        mask = None if there.all() else ~there
-        kept = values.of.take(pa.array(np.arange(len(values)), mask=mask))
-        return [kept, pa.nulls(len(values), pa.binary())]
-
-    def merge(self, parts: Columns, code: Codes, size: int) -> Columns:
-        order = np.argsort(code, kind="stable")
-        ends = np.cumsum(np.bincount(code, minlength=size))
-        begins = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
-        return self.over_ranges([part.take(pa.array(order)) for part in parts], begins, ends)
-
-    def over_ranges(self, parts: Columns, lo: Codes, hi: Codes) -> Columns:
-        values, sketches = parts
-        valued = values.is_valid().to_numpy(zero_copy_only=False)
-        sketched = sketches.is_valid().to_numpy(zero_copy_only=False)
-        some = valued | sketched
-        upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(some)])
-        many = upto[hi] - upto[np.minimum(lo, hi)]
-        at = np.flatnonzero(some)
-        single = np.full(len(lo), -1, np.int64)
-        one = np.flatnonzero(many == 1)
-        single[one] = at[upto[lo[one]]]
-        blobs: list[bytes | None] = [None] * len(lo)
-        texts = values.cast(pa.string())
-        for query in np.flatnonzero(many > 1).tolist():
-            members = at[upto[lo[query]] : upto[hi[query]]]
-            sketch = _library().frequent_strings_sketch(_LOG_ITEMS)
-            counted = texts.take(pa.array(members[valued[members]])).value_counts()
-            for entry in counted.to_pylist():
-                sketch.update(entry["values"], entry["counts"])
-            for part in members[sketched[members]].tolist():
-                sketch.merge(_read(sketches[part].as_py()))
-            blobs[query] = sketch.serialize()
-        for query in one.tolist():
-            blobs[query] = sketches[int(single[query])].as_py()
-        pick = pa.array(np.where(single < 0, 0, single), mask=single < 0)
-        kept = values.take(pick) if len(values) else pa.nulls(len(lo), values.type)
-        return [kept, pa.array(blobs, pa.binary())]
-
-    def result(self, parts: Columns, kind: pa.DataType) -> pa.Array:
-        answers: list[list[dict[str, object]] | None] = []
-        for value, blob in zip(parts[0].to_pylist(), parts[1].to_pylist(), strict=True):
-            if blob is None:
-                answers.append(None if value is None else [{"value": str(value), "count": 1}])
-            else:
-                answers.append(self._frequent(_read(blob)))
-        return pa.array(answers, kind)
-
-    def _frequent(self, sketch: Any) -> list[dict[str, object]]:
-        found = sketch.get_frequent_items(_library().frequent_items_error_type.NO_FALSE_NEGATIVES)
-        least = self.share * sketch.total_weight
-        often = sorted((-int(count), str(item)) for item, count, *_ in found if count >= least)
-        return [{"value": item, "count": -count} for count, item in often]
-
-
-def _library() -> Any:
-    require_package("datasketches", "sketches", "a sketch")
-    import datasketches  # type: ignore[import-untyped]  # when it is first needed: a worker starts sooner without it
-
-    return datasketches
-
-
-def _read(blob: bytes) -> Any:
-    return _library().frequent_strings_sketch.deserialize(blob)

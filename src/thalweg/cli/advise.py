@@ -4,7 +4,7 @@ policy fits."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from thalweg.run.advice import advise as measure
 
 __all__ = ["advice_of", "advise", "draw", "read_source", "report"]
 
-_READERS = {
+_READERS: dict[str, Callable[[Path], pa.Table]] = {
     ".parquet": pq.read_table,
     ".csv": pyarrow.csv.read_csv,
     ".json": pyarrow.json.read_json,

@@ -20,6 +20,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from thalweg.errors import InputError, PlanError
+from thalweg.freshness.schedules import schedule_for
 from thalweg.freshness.update_queue import Admission, QueueStatus, UpdateQueue
 from thalweg.io.events import Feed, batches_from
 from thalweg.model.batch import Batch
@@ -120,7 +121,7 @@ class _Conflated:
         self.queue = UpdateQueue(
             schema,
             conflation.key,
-            schedule=conflation.schedule,
+            schedule=schedule_for(conflation.schedule, conflation.freshness),
             time=START,
             capacity=conflation.capacity,
         )
@@ -137,10 +138,7 @@ class _Conflated:
             self._promised_here = max(self._promised_here, newest)
         payload = [batch.payload.column(name) for name in self.payload.names]
         arrays = [
-            *(
-                each.combine_chunks() if isinstance(each, pa.ChunkedArray) else each
-                for each in payload
-            ),
+            *payload,
             pa.array(batch.start),
             pa.array(batch.end),
         ]

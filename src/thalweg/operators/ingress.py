@@ -69,6 +69,7 @@ from thalweg.operators.base import (
 from thalweg.operators.claims import Claims, Rewritten, rewrite_late
 from thalweg.operators.element_checks import ElementChecks, shown_row
 from thalweg.plan.nodes import Source
+from thalweg.plan.nodes.arrivals import CLOCK
 from thalweg.progress import QuarantineGate
 from thalweg.progress.late_ledger import LateLedger
 from thalweg.progress.promises import Groups, SourcePromises, roll_down, running_before
@@ -334,7 +335,7 @@ class IngressKernel(Operator):
             return given
         cti = self._promised(given.cti, self._progress.cti, "the CTI")
         for column in {name for names in given.boxes for name in names}:
-            if column not in self.schema.names:
+            if column not in self.schema.names and column != CLOCK:
                 raise SchemaChangeError(
                     f"{self._place(None)}: a promise about {column!r}, a column that the source does not have"
                     f"{did_you_mean(column, self.schema.names)}"

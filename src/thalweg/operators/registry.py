@@ -45,6 +45,7 @@ from thalweg.operators.session_lifetime import SessionLifetimeKernel
 from thalweg.operators.set_duration import SetDurationKernel
 from thalweg.operators.shift import ShiftKernel
 from thalweg.operators.snapshot_aggregate import SnapshotAggregateKernel
+from thalweg.operators.stamp_arrivals import StampArrivalsKernel
 from thalweg.operators.stitch import StitchKernel
 from thalweg.operators.table_panes import TablePanesKernel
 from thalweg.operators.top_k import TopKKernel
@@ -90,6 +91,7 @@ _KERNELS: dict[type[Node], Callable[[Any], Operator]] = {
     nodes.Describe: DescribeKernel,
     nodes.Detect: DetectKernel,
     nodes.NumberRows: NumberRowsKernel,
+    nodes.StampArrivals: StampArrivalsKernel,
 }
 
 

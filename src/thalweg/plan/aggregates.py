@@ -9,7 +9,7 @@
 | percentile(x, p) | exact, linear between ranks: rank p * (n - 1) | null |
 | percentile(x, p, discrete=True) | exact, the smallest value with at least p of the rows at or below it | null |
 | approx_percentile(x, p) | about the smallest value with at least p of the rows at or below it, from a sketch | null |
-| heavy_hitters(x, share) | the values that make up at least that share of the rows, as text, with about how often | null |
+| heavy_hitters(x, share) | the values that make up at least that share of the rows, as text, with how often | null |
 | first(x), last(x) | x of the row with the smallest / largest start; equal starts: the smallest / largest x | null |
 | arg_max(x, by=y), arg_min | x of the row with the largest / smallest y; equal y: the smallest x | null |
 | aggregate_by(a, x) | what your own aggregate `a` says | what it says |
@@ -197,8 +197,8 @@ def approx_percentile(of: ExprLike, p: float, *, where: ExprLike | None = None) 
 
 
 def heavy_hitters(of: ExprLike, share: float, *, where: ExprLike | None = None) -> AggregateCall:
-    """The values that make up at least this share of the rows, each with about how often it came,
-    from a sketch of fixed size."""
+    """The values that make up at least this share of the rows, each with how often it came. Exact,
+    and kept as one count for each distinct value."""
     return aggregate_by(HeavyHitters(float(share)), of, where=where)
 
 

@@ -47,6 +47,8 @@ def examples() -> Iterator[tuple[str, Node]]:
     yield "distinct", nodes.Distinct(rows)
     yield "describe", nodes.Describe(rows, 10)
     yield "number_rows", nodes.NumberRows(rows, ("k",))
+    arriving = nodes.Source("a", rows.schema, declared=StreamProperties(insert_only=True))
+    yield "stamp_arrivals, sliding over arrival()", nodes.StampArrivals(arriving, 5)
     for name, window in (
         ("snapshot", SnapshotWindow()),
         ("tumbling, hopping, sliding over time", HoppingWindow(10, 5)),

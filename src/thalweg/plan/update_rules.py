@@ -34,12 +34,11 @@ from thalweg.plan.nodes import (
     WidAggregate,
     WindowAggregate,
     WindowApply,
-    walk,
 )
 from thalweg.plan.nodes.families import columns_of
 from thalweg.progress.conflation import SCHEDULE_NAMES, Conflation
 
-__all__ = ["UpdateStream", "check_update_rules", "conflating_source", "refuse_conflation"]
+__all__ = ["UpdateStream", "check_update_rules", "conflating_source"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +93,6 @@ def conflating_source(
         declared=unordered,
         conflation=conflation,
     )
-
-
-def refuse_conflation(root: Node, where: str) -> None:
-    """For runners that have no update queues: reading all rows instead would fall behind."""
-    for node in walk(root):
-        if isinstance(node, Source) and node.conflation is not None:
-            raise PlanError(
-                f"source {node.name!r} has an update key, and {where} no update queue stands before "
-                "a source yet: serve it in-process (thalweg.freshness.FreshRunner), or leave "
-                "update_key out and read all rows."
-            )
 
 
 def check_update_rules(node: Node) -> UpdateStream | None:

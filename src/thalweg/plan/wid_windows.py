@@ -3,11 +3,13 @@ below it.
 
 Windows over time with a known origin are hopping windows over points, and are evaluated as such.
 Windows over arriving rows stand on `NumberRows`: at the operator right below it, at the system
-right above the source.
+right above the source. Windows over arrival time stand on `StampArrivals`, right above the source
+too, and are windows over time from there on.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from thalweg.errors import UnknownColumnError, WindowError
@@ -20,9 +22,11 @@ from thalweg.plan.nodes import (
     Select,
     SetDuration,
     Source,
+    StampArrivals,
     Union,
     Where,
 )
+from thalweg.plan.nodes.arrivals import ARRIVED
 from thalweg.plan.nodes.base import require_known
 from thalweg.plan.nodes.wid import ARRIVED_AT, ROW_NUMBER
 from thalweg.windows import (
@@ -36,6 +40,7 @@ from thalweg.windows import (
 )
 from thalweg.windows.specification import (
     TIME_NAMES,
+    Arrival,
     Rank,
     Rows,
     Size,
@@ -45,9 +50,15 @@ from thalweg.windows.specification import (
     warn_about_panes,
 )
 
-__all__ = ["by_tuple_windows", "kind_windows", "landmark_windows", "sliding_windows"]
+__all__ = [
+    "by_tuple_windows",
+    "kind_windows",
+    "landmark_windows",
+    "sliding_windows",
+    "stamped",
+]
 
-Over = str | Rows | Rank
+Over = str | Rows | Rank | Arrival
 Built = tuple[Node, Window | WindowKind]
 
 
@@ -61,15 +72,17 @@ def sliding_windows(
 ) -> Built:
     """The plan below a sliding window, and its kind."""
     require_known(partition, node.schema, "sliding, partition_by")
-    if isinstance(over, str):
-        _require_time(over, node, "sliding")
+    if isinstance(over, str | Arrival):
         size = ticks(range_, "sliding range")
         step = size if slide is None else ticks(slide, "sliding slide")
+        first = 0 if origin is None else duration_us(origin, what="sliding origin")
+        if isinstance(over, Arrival):
+            node, over = stamped(node, math.gcd(size, step, first)), ARRIVED
+        _require_time(over, node, "sliding")
         check_slide(size, step, "sliding")
         warn_about_panes(size, step, "sliding")
         if origin is None:
             return _by_time(over, node), SlidingTime(size, step, None)
-        first = duration_us(origin, what="sliding origin")
         return _points(over, node), HoppingWindow(size, step, (first - size) % step)
     count = row_count(range_, "sliding range")
     step = count if slide is None else row_count(slide, "sliding slide")
@@ -83,11 +96,13 @@ def landmark_windows(
     node: Node, slide: Size, over: Over, partition: tuple[str, ...], origin: Duration
 ) -> Built:
     require_known(partition, node.schema, "landmark, partition_by")
-    if isinstance(over, str):
+    if isinstance(over, str | Arrival):
+        span = ticks(slide, "landmark slide")
+        first = duration_us(origin, what="landmark origin")
+        if isinstance(over, Arrival):
+            node, over = stamped(node, math.gcd(span, first)), ARRIVED
         _require_time(over, node, "landmark")
-        return _by_time(over, node), LandmarkTime(
-            ticks(slide, "landmark slide"), duration_us(origin, what="landmark origin")
-        )
+        return _by_time(over, node), LandmarkTime(span, first)
     step = row_count(slide, "landmark slide")
     return _numbered(node, over, partition), SlidingRows(
         None, step, isinstance(over, Rank), bool(partition)
@@ -148,6 +163,28 @@ def _numbered(node: Node, over: Over, partition: tuple[str, ...]) -> Node:
     if isinstance(over, Rows) and over.at == "system":
         return _numbered_at_system(node)
     return NumberRows(node, partition)
+
+
+def stamped(node: Node, every: int) -> Node:
+    """The same plan over rows that have the time at which they arrived, to a multiple of `every`:
+    finer than that no window can tell."""
+    if ARRIVED in node.schema.names:
+        return node
+    if isinstance(node, Source):
+        below = node if node.properties.insert_only else NumberRows(node)
+        return StampArrivals(below, every)
+    if isinstance(node, Union | Where):
+        return node.with_children(*(stamped(below, every) for below in node.inputs))
+    if isinstance(node, Select):
+        return replace(
+            node,
+            input=stamped(node.input, every),
+            columns=(*node.columns, (ARRIVED, col(ARRIVED))),
+        )
+    raise WindowError(
+        f"arrival(): {node.label} stands between the source and the window; write stamp_arrivals() on the source, and carry "
+        f"its column {ARRIVED!r} along."
+    )
 
 
 def _numbered_at_system(node: Node) -> Node:

@@ -36,8 +36,10 @@ from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.dead_letters import DEAD_LETTERS, WritesLetters
 from thalweg.operators.ingress import IngressKernel
+from thalweg.operators.stamp_arrivals import time_told
 from thalweg.plan.explain import explain
 from thalweg.plan.nodes import Node, Source, walk
+from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.progress.quarantine import Case
 from thalweg.run.snapshots import (
     fingerprint,
@@ -159,7 +161,8 @@ class Engine:
         policies = [node.ingress for node in self._nodes.values()]
         self._records: dict[str, list[Records]] = {}
         self._timed = [n for n, node in self._nodes.items() if node.ingress.timer is not None]
-        self._has_clocks = any(policy.clocks for policy in policies)
+        self._stamped = stamp_periods(self._plan)
+        self._has_clocks = bool(self._stamped) or any(policy.clocks for policy in policies)
         asked = any(policy.on_demand is not None for policy in policies)
         self._demand = Demand(self._graph) if asked else None
         enhance(self._graph)
@@ -202,7 +205,7 @@ class Engine:
         if isinstance(feed, Records) and feed not in self._records.setdefault(source, []):
             self._records[source].append(feed)
         out = self._push(source, list(self._batches(source, feed)))
-        return out + self._clocks() if self._has_clocks else out
+        return out + self._clocks(source) if self._has_clocks else out
 
     def _batches(
         self,
@@ -223,9 +226,13 @@ class Engine:
         self._refuse_if_broken()
         return self._clocks()
 
-    def _clocks(self) -> list[Batch]:
+    def _clocks(self, pushed: str | None = None) -> list[Batch]:
+        """What the clock releases; a source that was pushed just now knows the time."""
         now = self._now()
         out: list[Batch] = []
+        for name in self._stamped:
+            if name != pushed:
+                out += self._push(name, [])
         for name in self._timed:
             due = self._ingress(name).due(now)
             if due is not None:
@@ -269,9 +276,11 @@ class Engine:
 
     def _push(self, source: str, batches: list[Batch]) -> list[Batch]:
         begin = self._clock()
-        self._ingress(source).now = self._now()
+        ingress = self._ingress(source)
+        ingress.now = now = self._now()
+        told = [Batch.empty(ingress.schema, time_told(now))] if source in self._stamped else []
         try:
-            admitted = self._graph.admit(source, batches)
+            admitted = self._graph.admit(source, [*told, *batches])
             kept = self._news(self._graph.send(source, *admitted))
         except InputError:
             raise  # the ingress refused the input before anything was applied

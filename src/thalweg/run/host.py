@@ -30,8 +30,10 @@ from thalweg.operators.fill import FillKernel
 from thalweg.operators.final_gate import FinalGateKernel
 from thalweg.operators.ingress import IngressKernel
 from thalweg.operators.registry import kernel_for
+from thalweg.operators.stamp_arrivals import time_told
 from thalweg.plan.explain import operator_ids
 from thalweg.plan.nodes import Node, Source, WindowAggregate, walk
+from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.rules import lower
 from thalweg.run.engine import Query, wall_clock
 from thalweg.run.hosted import (
@@ -240,6 +242,8 @@ class Host:
         kernel = self._ingress(source)
         batches = list(batches_from(feed, kernel.schema, source))
         kernel.now = self._now()
+        if any(source in stamp_periods(node) for node in self.queries.values()):
+            batches.insert(0, Batch.empty(kernel.schema, time_told(kernel.now)))
         try:
             admitted = self._graph.admit(source, batches)
             if any(map(len, admitted)):

@@ -22,6 +22,7 @@ from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.time import INFINITY
 from thalweg.operators.consistency import Consistency
 from thalweg.plan.nodes import Node
+from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.shards.exchange import Chunk, ExchangeRow, Header, blob_of_batch
 from thalweg.shards.fragments import fragments_of, parts_of, sources_of, targets_of
 from thalweg.shards.ingest import Ingest, divide
@@ -74,6 +75,7 @@ class DividedEngine:
         self._clock = clock
         ids = list(range(buckets))
         self._sources = sources_of(self._plan)
+        self._stamped = stamp_periods(self._plan.root)
         self._ingests = {
             name: Ingest(targets_of(self._plan, ids, source=name)) for name in self._sources
         }
@@ -123,7 +125,7 @@ class DividedEngine:
         """Tell the fragments the time, for sources whose promises follow a clock; what came out."""
         out = []
         for name, source in self._sources.items():
-            if source.ingress.clocks:
+            if source.ingress.clocks or name in self._stamped:
                 header = Header(clock=int(self._clock() * 1_000_000))
                 out += self._micro_batch(
                     self._ingests[name].rows(Batch.empty(source.columns), header, self._seq)

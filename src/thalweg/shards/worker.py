@@ -34,8 +34,10 @@ from thalweg.operators.base import Operator, StateSize, progress_of_slice, slice
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.dead_letters import WritesLetters
 from thalweg.operators.ingress import IngressKernel
+from thalweg.operators.stamp_arrivals import time_told
 from thalweg.plan.aggregates import ROWS
 from thalweg.plan.explain import operator_ids
+from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.usefulness import useful_grids
 from thalweg.progress.promises import roll_down
 from thalweg.shards.exchange import UNORDERED, Chunk, Header, batch_of_blob
@@ -86,6 +88,7 @@ class FragmentRunner:
         self.figures: dict[str, OperatorFigures] = {}
         """What each operator did in the last micro-batch, and keeps."""
         self._grids = useful_grids(fragment.plan)
+        self._stamped = stamp_periods(fragment.plan)
         self.signatures = _signatures(fragment, self._graph)
         self._stuck = StuckInputs(self._graph)
 
@@ -104,6 +107,7 @@ class FragmentRunner:
             station.count_anew()
         before = {name: (known.cti, known.heard) for name, known in self._inputs.items()}
         arrived = {name: self._without_ticks(name, some) for name, some in by_origin.items()}
+        self._tell_time(now, out)
         for name, entry in self._entries.items():
             for batch in self._batches(
                 entry, self._inputs[name], sorted(arrived.get(name, []), key=lambda c: c.seq), now
@@ -141,6 +145,14 @@ class FragmentRunner:
             source = self._entries[name].source
             read[name if source is None else source.name] = sum(c.header.rows for c in chunks)
         return sum(read.values())
+
+    def _tell_time(self, now: float, out: list[Batch]) -> None:
+        """Tell the inputs whose rows are stamped when they arrive. On Spark a ticker says the time,
+        so that a micro-batch that runs again stamps the same."""
+        for name in self._stamped:
+            clock = self._inputs[name].clock
+            told = time_told(int(now * 1_000_000) if clock is None else clock)
+            self._offer(name, Batch.empty(self._entries[name].leaf.schema, told), now, out)
 
     def _offer(self, name: str, batch: Batch, now: float, out: list[Batch]) -> None:
         """Give a batch to an input of the graph, and work until all of it is done."""

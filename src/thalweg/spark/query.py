@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from thalweg.operators.consistency import Consistency
 from thalweg.operators.dead_letters import DEAD_LETTERS
 from thalweg.plan.clock import clock_of
 from thalweg.plan.nodes import Node
-from thalweg.plan.update_rules import refuse_conflation
+from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.shards.buckets import bucket_ids
 from thalweg.shards.egress import (
     DEAD_RECORDS,
@@ -51,6 +51,7 @@ from thalweg.shards.stateless import ProgressKeeper, keeps_nothing
 from thalweg.shards.worker import FragmentRunner
 from thalweg.spark.feeds import Feed, Frame
 from thalweg.spark.processor import OUTPUT_COLUMNS, FragmentSpec
+from thalweg.spark.receiver_feed import Received, bind_queues
 from thalweg.spark.session import (
     UNWEIGHED,
     applied,
@@ -96,6 +97,8 @@ class Prepared:
     """The names of the sources as the plan knows them."""
     stage: StatelessStage | None = None
     """Of a query that keeps no rows: its only stage. Its output are chunks as they were read."""
+    receivers: Mapping[str, Received] = field(default_factory=dict)
+    """By source: the receiver that it reads from."""
 
     def begin(self, writer: DataStreamWriter) -> StreamingQuery:
         """Start what was made of `output`."""
@@ -178,11 +181,10 @@ def prepare(
     """Cut the query into fragments and join them by exchanges; the feeds of its sources are taken
     where none is given. `by_batch`: the answers are taken micro-batch by micro-batch, so that a
     query that keeps no rows needs no store."""
-    refuse_conflation(query.node if isinstance(query, Stream) else query, "on Spark")
+    root = name_sources(query.node if isinstance(query, Stream) else query)
+    feeds = bind_queues(root, {**feeds_of(root), **(feeds or {})})
     spark = spark or current_session()
     check_session(spark)
-    root = name_sources(query.node if isinstance(query, Stream) else query)
-    feeds = {**feeds_of(root), **(feeds or {})}
     plan = fragments_of(without_feeds(root))
     answers = Consistency(consistency, 0 if hold is None else duration_us(hold))
     count = buckets or spark.sparkContext.defaultParallelism
@@ -199,11 +201,13 @@ def prepare(
         raise PlanError(
             f"no feed for the source {min(unknown)!r}{did_you_mean(min(unknown), feeds)} Feeds: {', '.join(feeds) or 'none'}."
         )
+    stamps = stamp_periods(plan.root)
     promising = {name for name, feed in feeds.items() if getattr(feed, "makes_promises", True)}
     known = recorded_query(Path(checkpoint))
     stateless = (
         by_batch
         and (known.get("stateless", False) or not known)
+        and not stamps
         and keeps_nothing(plan, answers, promising)
     )
     if stateless:
@@ -214,7 +218,7 @@ def prepare(
         rows = feeds[name].exchange(
             spark, ingest, source.columns, name, str(log_of(Path(checkpoint), name))
         )
-        read[name] = with_ticker(spark, rows, ingest, source.columns, source.ingress)
+        read[name] = with_ticker(spark, rows, ingest, source, stamps.get(name))
     run = uuid.uuid4().hex
     identity = _identity(root, plan, count, consistency)
     identity["operators"] = {
@@ -237,7 +241,7 @@ def prepare(
             answers,
             settings,
             tuple(sources),
-            StatelessStage(spark, spec, keeper),
+            stage=StatelessStage(spark, spec, keeper),
         )
     outputs: dict[int, DataFrame] = {}
     for fragment in plan.fragments:
@@ -268,6 +272,7 @@ def prepare(
         answers,
         settings,
         tuple(sources),
+        receivers={name: feed for name in sources if isinstance(feed := feeds[name], Received)},
     )
 
 

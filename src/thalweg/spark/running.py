@@ -26,8 +26,11 @@ from thalweg.model.printing import printable
 from thalweg.model.time import MIN_TIME, Duration, TimeLike, time_us
 from thalweg.plan.clock import clock_of
 from thalweg.plan.nodes import Node, Source, walk
+from thalweg.plan.nodes.arrivals import stamp_periods
+from thalweg.plan.update_rules import check_update_rules
 from thalweg.shards.fragments import fragments_of
 from thalweg.shards.kept_table import KeptTable
+from thalweg.shards.newest_answers import WatchNote
 from thalweg.shards.reports import combined_why, write_reports
 from thalweg.shards.sink_folder import SinkFolder
 from thalweg.spark.failures import is_slow_start, plain_failure
@@ -36,6 +39,7 @@ from thalweg.spark.figures import Figures, QueryStatus
 from thalweg.spark.outputs import require_output, require_sink, trigger_arguments
 from thalweg.spark.progress import hear_progress, show_progress
 from thalweg.spark.query import Prepared, prepare
+from thalweg.spark.receiver_feed import finish_batches, silent_receivers
 from thalweg.spark.session import current_session, needed_settings
 from thalweg.spark.sources import feeds_of, log_of
 from thalweg.stream import Stream
@@ -178,7 +182,16 @@ class RunningQuery:
             operators=dict(told.operators),
             dead=told.totals["dead"],
             passed=passed,
-            warnings=tuple(dict.fromkeys([*self._notes, *notes, *found])),
+            warnings=tuple(
+                dict.fromkeys(
+                    [
+                        *self._notes,
+                        *notes,
+                        *found,
+                        *silent_receivers(self._ready.receivers.values()),
+                    ]
+                )
+            ),
         )
 
     def _passed(self) -> tuple[int, list[str]]:
@@ -328,6 +341,7 @@ def start(
         record.begin()
         if folder is not None:
             folder.claim(record.identity)
+        _note_watch(ready, place, to, folder)
         deliver = _sink(to, folder, output, table)
         writer = (
             ready.output.writeStream.foreachBatch(_each(ready, deliver, late, dead, skipped))
@@ -385,6 +399,20 @@ class _MicroBatch:
 Deliver = Callable[[_MicroBatch], None]
 
 
+def _note_watch(ready: Prepared, place: Path, to: str | Each, folder: SinkFolder | None) -> None:
+    """Leave in the checkpoint what `thalweg watch` needs to know."""
+    if not ready.receivers:
+        return
+    updates = check_update_rules(ready.plan.root)
+    keys = () if updates is None else updates.keys
+    WatchNote(
+        {source: feed.folder for source, feed in ready.receivers.items()},
+        [str(key) for key in keys],
+        to if isinstance(to, str) else "function",
+        None if folder is None else folder.path,
+    ).write(place)
+
+
 def _each(
     ready: Prepared, deliver: Deliver, late: Each | None, dead: Each | None, skipped: Each | None
 ) -> Each:
@@ -401,6 +429,7 @@ def _each(
             share(batch)
         if ready.stage is not None:
             ready.stage.finish(rows, number)
+        finish_batches(ready.receivers.values())
 
     def share(batch: _MicroBatch) -> None:
         packed = batch.packed.persist()  # several readers, one run of the fragments
@@ -447,12 +476,16 @@ def _refuse_silence(root: Node, consistency: str, output: str) -> None:
     """Answers that wait for promises would never come from a source that makes none."""
     if consistency != "final" and output != "final":
         return
+    stamps = stamp_periods(root)
     for node in walk(root):
         times = getattr(node.feed, "times", None) if isinstance(node, Source) else None
         if not isinstance(node, Source) or times is None:
             continue
         entry = node.ingress
+        queue = node.conflation
         promises = entry.observes or entry.clocks or entry.low_watermark is not None
+        promises = promises or (queue is not None and queue.disorder is not None)
+        promises = promises or node.name in stamps
         if promises or times.punctuation is not None or getattr(node.feed, "finish", False):
             continue
         raise PlanError(

@@ -22,8 +22,9 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from thalweg.errors import PlanError
 from thalweg.model.batch import Batch
-from thalweg.plan.nodes import Ingress
+from thalweg.plan.nodes import Ingress, Source
 from thalweg.shards.exchange import UNORDERED, Header
 from thalweg.shards.ingest import Ingest, exchange_rows
 from thalweg.spark.feeds import load_reader
@@ -48,13 +49,24 @@ def period_of(policy: Ingress) -> int | None:
 
 
 def with_ticker(
-    spark: SparkSession, rows: DataFrame, ingest: Ingest, schema: pa.Schema, policy: Ingress
+    spark: SparkSession,
+    rows: DataFrame,
+    ingest: Ingest,
+    source: Source,
+    stamps: int | None,
 ) -> DataFrame:
-    """The chunks of a source and those of its ticker, if its policies follow a clock."""
-    period = period_of(policy)
+    """The chunks of a source and those of its ticker, if its policies follow a clock or its rows
+    are stamped on arrival, every `stamps`."""
+    periods = [period_of(source.ingress), stamps]
+    period = min((one for one in periods if one is not None), default=None)
+    if stamps is not None and not rows.isStreaming:
+        raise PlanError(
+            f"source {source.name!r}: the rows of a frame that does not stream are all there at once, so that they have no time of "
+            "arrival; go by a time that they hold."
+        )
     if period is None or not rows.isStreaming:
         return rows
-    return rows.union(load_reader(spark, _Ticker(ingest, schema, period)))
+    return rows.union(load_reader(spark, _Ticker(ingest, source.columns, period)))
 
 
 @dataclass
@@ -78,7 +90,9 @@ class _Ticker(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return time.time_ns() // 1_000 // self._period
 
     def initialOffset(self) -> dict[str, int]:
-        return {"tick": self._now() - 1}
+        """Before every tick, whenever it is asked: the first micro-batch tells the time, and tells
+        the same if it runs again."""
+        return {"tick": 0}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadAllAvailable()

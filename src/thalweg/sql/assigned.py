@@ -56,6 +56,8 @@ class AssignedWindow:
     time: Column | None = None
     """The column by which the window goes, where that is not the start of the rows but progresses
     too."""
+    by_arrival: int | None = None
+    """How finely the time at which rows arrive must be known, where the window goes by it."""
     size: int | None = None
     hop: int | None = None
     offset: int = 0
@@ -71,7 +73,12 @@ class AssignedWindow:
     @property
     def is_tumbling(self) -> bool:
         """Whether a row is in one window, which it knows from its own time."""
-        return self.size is not None and self.size == self.hop and self.time is None
+        return (
+            self.size is not None
+            and self.size == self.hop
+            and self.time is None
+            and self.by_arrival is None
+        )
 
 
 def _after_start(size: int) -> Expr:

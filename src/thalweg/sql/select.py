@@ -14,6 +14,8 @@ from thalweg.expr import Column, Expr
 from thalweg.plan import nodes
 from thalweg.plan.aggregates import AggregateCall, count
 from thalweg.plan.expressions import START
+from thalweg.plan.nodes.arrivals import ARRIVED
+from thalweg.plan.wid_windows import stamped
 from thalweg.sql.aggregates import is_aggregate
 from thalweg.sql.assigned import AssignedWindow
 from thalweg.sql.distinct import distinct_answer
@@ -292,7 +294,10 @@ def _aggregate(
     needed: frozenset[str],
 ) -> Relation:
     window, stream = grouping.window, grouping.relation.stream
-    if window.time is not None:
+    if window.by_arrival is not None:
+        known = Stream(stamped(stream.node, window.by_arrival))
+        stream = known.alter_lifetime(start=Column(ARRIVED), duration=1)
+    elif window.time is not None:
         stream = stream.alter_lifetime(start=window.time, duration=1)
     elif window.as_points and stream.properties.constant_duration != 1:
         stream = stream.points()

@@ -58,7 +58,7 @@ class Attribute:
     """What a window is defined on: a column, the number of a row as it arrived, or `rank(ts)`.
 
     `row-num` is the number at the system, before anything is filtered; `local-row-num` the number
-    at the window.
+    at the window; `arrival-time` the time at which a row arrived at the system.
     """
 
     place: Place
@@ -71,6 +71,10 @@ class Attribute:
         """Where rows are numbered, if that is what it says: at the system or at the operator."""
         name = self.name.lower() if not self.table and not self.ranked else ""
         return {"row-num": "system", "local-row-num": "operator"}.get(name, "")
+
+    @property
+    def is_arrival(self) -> bool:
+        return self.name.lower() == "arrival-time" and not self.table and not self.ranked
 
     def __str__(self) -> str:
         name = f"{self.table}.{self.name}" if self.table else self.name

@@ -4,7 +4,7 @@ window    = '[' part {',' part} ']'
 part      = 'RANGE' ('ALL' | ['TUMBLING'] amount) | 'SLIDE' amount
           | ('WA' | 'WATTR' | 'RATTR' | 'SATTR') attribute | 'PA' (attribute | '(' attribute {',' attribute} ')')
 amount    = number [unit] | 'text' | name of a parameter
-attribute = [stream '.'] column | 'row-num' | 'local-row-num' | 'rank' '(' attribute ')'
+attribute = [stream '.'] column | 'row-num' | 'local-row-num' | 'arrival-time' | 'rank' '(' attribute ')'
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class WindowParser(ExpressionParser):
         if self._match(TokenType.DOT):
             names.insert(0, self._name(word))
             names.reverse()
-        while first.text.lower() in ("row", "local") and self._match(TokenType.DASH):
+        while first.text.lower() in ("row", "local", "arrival") and self._match(TokenType.DASH):
             names = [f"{names[0]}-{self._name(word)}"]
         return Attribute(_place(first, self._prev), names[-1], names[0] if len(names) == 2 else "")
 

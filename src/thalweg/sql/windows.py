@@ -4,6 +4,7 @@
     RANGE TUMBLING r, WA ts                            the same as RANGE r, SLIDE r
     RANGE ALL, SLIDE s, WA ts                          landmark: everything so far, anew every s
     RANGE n rows, SLIDE m rows, WA row-num             the last n rows as they arrived, every m rows; WA rank(ts): in the order of time
+    RANGE r, SLIDE s, WA arrival-time                  sliding over the time at which rows arrive, by the clock of the system
     ... , PA columns                                   for each value of the columns by itself
     RANGE r, RATTR ts, SLIDE n rows, SATTR row-num     the last r of time, at every n-th row; SATTR rank(ts): in the order of time
 
@@ -13,6 +14,7 @@ lifetime goes by lifetimes: a row belongs to every window that it touches.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import NoReturn
 
@@ -54,14 +56,20 @@ def assign(context: Context, relation: Relation, clause: WindowClause) -> Assign
             f"{clause.wa} counts rows; RANGE and SLIDE must too: {slide.number or 10} rows.",
         )
     lasting = clause.wa is not None and goes_by_lifetime(relation, clause.wa.name, clause.wa.table)
-    time = None if lasting else require_time(context, relation, clause.wa, clause)
+    arrived = clause.wa is not None and clause.wa.is_arrival
+    time = None if lasting or arrived else require_time(context, relation, clause.wa, clause)
     step = _positive(context, slide, "SLIDE")
     if not isinstance(clause.range, Amount):
         if lasting:
             context.text.refuse_place(
                 clause.place, "RANGE ALL goes by the time of rows, not by lifetimes; say WA ts."
             )
-        return replace(assigned.landmark(step), partition=partition, time=time)
+        return replace(
+            assigned.landmark(step),
+            partition=partition,
+            time=time,
+            by_arrival=step if arrived else None,
+        )
     size = _positive(context, clause.range, "RANGE")
     _refuse_gaps(context, clause.range, size, slide, step)
     warn_about_panes(size, step, "RANGE and SLIDE")
@@ -70,6 +78,7 @@ def assign(context: Context, relation: Relation, clause: WindowClause) -> Assign
         partition=partition,
         time=time,
         as_points=not lasting,
+        by_arrival=math.gcd(size, step) if arrived else None,
     )
 
 

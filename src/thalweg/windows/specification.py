@@ -19,9 +19,11 @@ from thalweg.model.time import Duration, duration_us
 
 __all__ = [
     "TIME_NAMES",
+    "Arrival",
     "Rank",
     "Rows",
     "Size",
+    "arrival",
     "check_slide",
     "rank",
     "row_count",
@@ -52,6 +54,14 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
+class Arrival:
+    """The time at which tuples arrive at the system, by its clock."""
+
+    def __str__(self) -> str:
+        return "arrival"
+
+
+@dataclass(frozen=True, slots=True)
 class Rank:
     """Tuples in the order of their time, whenever they arrive."""
 
@@ -72,6 +82,12 @@ def rows(*, at: str = "operator") -> Rows:
             f"rows: at must be 'operator' or 'system'{did_you_mean(at, ('operator', 'system'))} Got {at!r}."
         )
     return Rows(at)
+
+
+def arrival() -> Arrival:
+    """Windows by the clock: a tuple belongs to them by the time at which it arrives at the
+    system."""
+    return Arrival()
 
 
 def rank(of: str = "ts") -> Rank:

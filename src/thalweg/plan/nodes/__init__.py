@@ -1,6 +1,7 @@
 """Logical nodes: what a query means, without a word about how it runs."""
 
 from thalweg.plan.nodes.apply import WindowApply
+from thalweg.plan.nodes.arrivals import StampArrivals
 from thalweg.plan.nodes.base import FACTS, Grid, Named, Node, lifetime_schema
 from thalweg.plan.nodes.chronicle import Chronicle
 from thalweg.plan.nodes.detect import Detect, Register
@@ -67,6 +68,7 @@ __all__ = [
     "SetDuration",
     "Shift",
     "Source",
+    "StampArrivals",
     "Stitch",
     "TopK",
     "Union",

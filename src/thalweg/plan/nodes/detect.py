@@ -51,6 +51,10 @@ class Detect(GroupedOperator):
     overlap: bool = True
     simultaneous: Simultaneous = "sequence"
 
+    never_revises = False
+    state = "events that a match may still need"
+    promise = "t"
+
     def __post_init__(self) -> None:
         if self.within <= 0:
             raise PlanError(f"detect: within must be positive; got {self.within}.")
@@ -67,7 +71,7 @@ class Detect(GroupedOperator):
         schema = pa.schema(
             [
                 *(self.input.schema.field(name) for name in self.keys),
-                *((register.name, register.type) for register in self.registers),
+                *(pa.field(register.name, register.type) for register in self.registers),
             ]
         )
         self._settle(schema, StreamProperties(firm_ends=True))
@@ -79,18 +83,6 @@ class Detect(GroupedOperator):
     @property
     def grouping(self) -> tuple[str, ...]:
         return self.keys
-
-    @cached_property
-    def never_revises(self) -> bool:
-        return False
-
-    @property
-    def state(self) -> str | None:
-        return "events that a match may still need"
-
-    @property
-    def promise(self) -> str:
-        return "t"
 
     @property
     def details(self) -> str:

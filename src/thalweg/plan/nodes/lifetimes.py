@@ -62,6 +62,8 @@ class AlterLifetime(LifetimeOperator):
     start: Expr
     ticks: int
 
+    promise = "what follows from the promises for the columns it reads"
+
     def __post_init__(self) -> None:
         if self.ticks <= 0:
             raise WindowError(f"alter_lifetime: a duration must be positive; got {self.ticks}.")
@@ -93,10 +95,6 @@ class AlterLifetime(LifetimeOperator):
         return self if self.ticks == INFINITY else None
 
     @property
-    def promise(self) -> str:
-        return "what follows from the promises for the columns it reads"
-
-    @property
     def details(self) -> str:
         return f"start {self.start}, duration {_ticks(self.ticks)}"
 
@@ -108,6 +106,8 @@ class Shift(LifetimeOperator):
 
     input: Node
     by: int | Expr
+
+    promise = "t + by"
 
     def __post_init__(self) -> None:
         before = self.input.properties
@@ -137,10 +137,6 @@ class Shift(LifetimeOperator):
         return asked[0], (asked[1] - self.by) % asked[0]
 
     @property
-    def promise(self) -> str:
-        return "t + by"
-
-    @property
     def details(self) -> str:
         return f"by {self.by}"
 
@@ -151,6 +147,8 @@ class Extend(LifetimeOperator):
 
     input: Node
     by: int
+
+    promise = "t; t + by where by < 0"
 
     def __post_init__(self) -> None:
         before = self.input.properties
@@ -163,10 +161,6 @@ class Extend(LifetimeOperator):
     @cached_property
     def endless_by(self) -> Node | None:
         return self.input.endless_by
-
-    @property
-    def promise(self) -> str:
-        return "t; t + by where by < 0"
 
     @property
     def details(self) -> str:
@@ -204,6 +198,9 @@ class PointAtEnd(LifetimeOperator):
 
     input: Node
 
+    promise = "t; t + the duration where all rows last the same"
+    details = ""
+
     def __post_init__(self) -> None:
         before = self.input.properties
         known = before.constant_duration is not None
@@ -218,14 +215,6 @@ class PointAtEnd(LifetimeOperator):
             ),
         )
 
-    @property
-    def promise(self) -> str:
-        return "t; t + the duration where all rows last the same"
-
-    @property
-    def details(self) -> str:
-        return ""
-
 
 @dataclass(frozen=True, eq=False)
 class Chop(LifetimeOperator):
@@ -236,6 +225,9 @@ class Chop(LifetimeOperator):
     input: Node
     period: int
     offset: int = 0
+
+    progressing = frozenset()
+    state = "the rows without an end"
 
     def __post_init__(self) -> None:
         if self.period <= 0:
@@ -260,14 +252,6 @@ class Chop(LifetimeOperator):
         """The last piece of a row without an end is cut later."""
         return False
 
-    @cached_property
-    def progressing(self) -> frozenset[str]:
-        return frozenset()
-
-    @property
-    def state(self) -> str | None:
-        return "the rows without an end"
-
     @property
     def details(self) -> str:
         return f"every {self.period}{_from(self.offset)}"
@@ -287,6 +271,9 @@ class HoppingLifetime(LifetimeOperator):
     hop: int
     offset: int = 0
 
+    progressing = frozenset()
+    promise = "the grid point at or after t"
+
     def __post_init__(self) -> None:
         if self.size <= 0 or self.hop <= 0:
             raise WindowError(
@@ -300,14 +287,6 @@ class HoppingLifetime(LifetimeOperator):
                 unique_start=False, payload_start_key=False, constant_duration=known, firm_ends=True
             ),
         )
-
-    @cached_property
-    def progressing(self) -> frozenset[str]:
-        return frozenset()
-
-    @property
-    def promise(self) -> str:
-        return "the grid point at or after t"
 
     @property
     def details(self) -> str:
@@ -324,6 +303,9 @@ class Quantize(LifetimeOperator):
     hop: int
     progress: int | None = None
     offset: int = 0
+
+    progressing = frozenset()
+    promise = "the grid point at or before t"
 
     def __post_init__(self) -> None:
         if self.size <= 0 or self.hop <= 0 or (self.progress is not None and self.progress <= 0):
@@ -343,14 +325,6 @@ class Quantize(LifetimeOperator):
     @cached_property
     def endless_by(self) -> Node | None:
         return self.input.endless_by
-
-    @cached_property
-    def progressing(self) -> frozenset[str]:
-        return frozenset()
-
-    @property
-    def promise(self) -> str:
-        return "the grid point at or before t"
 
     @property
     def details(self) -> str:

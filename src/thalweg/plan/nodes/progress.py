@@ -25,6 +25,9 @@ class Describe(RowOperator):
     offset: int = 0
     groups: tuple[str, ...] | None = None
 
+    promise = "t, on its grid"
+    before_exchange = False
+
     def __post_init__(self) -> None:
         if self.period is not None and self.period < 1:
             raise PlanError(f"describe: the period must be positive; got {self.period}.")
@@ -35,14 +38,6 @@ class Describe(RowOperator):
 
     def useful_promises(self, asked: Grid | None) -> Grid | None:
         return None
-
-    @property
-    def promise(self) -> str:
-        return "t, on its grid"
-
-    @property
-    def before_exchange(self) -> bool:
-        return False
 
     @property
     def details(self) -> str:

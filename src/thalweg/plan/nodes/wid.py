@@ -45,6 +45,9 @@ class NumberRows(GroupedOperator):
     input: Node
     partition: tuple[str, ...] = ()
 
+    never_revises = False
+    promise = "t"
+
     def __post_init__(self) -> None:
         require_known(self.partition, self.input.schema, "number_rows")
         if ROW_NUMBER in self.input.schema.names:
@@ -74,19 +77,11 @@ class NumberRows(GroupedOperator):
     def endless_by(self) -> Node | None:
         return self.input.endless_by
 
-    @cached_property
-    def never_revises(self) -> bool:
-        return False
-
     @property
     def state(self) -> str | None:
         return (
             "the last number of each partition, and the numbers of rows that may still be adjusted"
         )
-
-    @property
-    def promise(self) -> str:
-        return "t"
 
     @property
     def details(self) -> str:
@@ -120,6 +115,9 @@ class WidAggregate(GroupedOperator):
     """How slide-by-tuple windows are evaluated: from `rows`, or in one pass with partial results in
     `bins`; None: rows."""
 
+    state = "the rows that windows which are not settled need, or one partial result a group"
+    promise = "the start of the first window that t leaves open, at most t"
+
     def __post_init__(self) -> None:
         require_known(
             (*self.partition, *self.keys, *self.kind.reads), self.input.schema, "aggregate"
@@ -131,12 +129,14 @@ class WidAggregate(GroupedOperator):
                 raise WindowError(
                     f"{call}: sketches are kept for hopping, tumbling and sliding windows over time, not for {self.kind}."
                 )
-        holistic = next((str(call) for _, call in self.aggregates if not call.bounded), None)
+        holistic = next(
+            (str(c) for _, c in self.aggregates if not c.bounded or c.aggregate.grows), None
+        )
         if holistic is not None and (
             isinstance(self.kind, LandmarkTime) or getattr(self.kind, "range", 0) is None
         ):
             raise WindowError(
-                f"{self.kind}: {holistic} needs every row there ever was; use a bounded aggregate, or a window with a range."
+                f"{self.kind}: {holistic} needs every row or value there ever was; use a bounded aggregate, or a window with a range."
             )
         if self.by_number and ROW_NUMBER not in self.input.schema.names:
             raise WindowError(f"{self.kind}: the rows have no numbers; put NumberRows below.")
@@ -225,14 +225,6 @@ class WidAggregate(GroupedOperator):
     @cached_property
     def never_revises(self) -> bool:
         return self.properties.firm_ends
-
-    @property
-    def state(self) -> str | None:
-        return "the rows that windows which are not settled need, or one partial result a group"
-
-    @property
-    def promise(self) -> str:
-        return "the start of the first window that t leaves open, at most t"
 
     @property
     def details(self) -> str:
