@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import lit
 
 import thalweg as tw
 from tests.spark.test_files import write
@@ -99,6 +100,7 @@ def test_records_that_cannot_be_read_and_windows_of_frames(
 def test_rows_of_a_dataframe(spark: SparkSession, tmp_path: Path) -> None:
     folder, seen = write_files(tmp_path / "in"), Collected()
     frame = spark.readStream.schema("ts long, k string, v long").parquet(str(folder))
+    frame = frame.withColumn("unused", lit("x"))
     events = tws.from_spark(frame, time="ts", disorder=100, name="events")
     running = tws.start(
         odd(events), to=seen, checkpoint=str(tmp_path / "c"), trigger="available now"
