@@ -118,21 +118,21 @@ Unpack = Callable[[Iterable[Any]], Iterator[Any]]
 Convert = Callable[[Batch], pa.RecordBatch]
 
 
-def converter(form: str, schema: pa.Schema, keys: tuple[str, ...]) -> tuple[Convert, pa.Schema]:
-    """How elements become typed rows, and the schema of these."""
-    if form == "final":
-        return lambda batch: to_finals(batch, schema), finals_schema(schema)
-    if form == "upserts":
-        return lambda batch: to_upserts(batch, schema, keys), upserts_schema(schema)
-    if form == "changelog":
-        return lambda batch: to_changelog(batch, schema), changelog_schema(schema)
-    raise PlanError(f"output must be one of {', '.join(FORMS)}{did_you_mean(form, FORMS)}")
-
-
 def unpacker(form: str, schema: pa.Schema, keys: tuple[str, ...]) -> tuple[Unpack, pa.Schema]:
     """For `mapInArrow` over the packed output: how its rows become typed ones, and their schema."""
-    convert, typed = converter(form, schema, keys)
-    return _each(convert), typed
+    schemas = {"final": finals_schema, "upserts": upserts_schema, "changelog": changelog_schema}
+    return _each(converter(form, schema, keys)), schemas[form](schema)
+
+
+def converter(form: str, schema: pa.Schema, keys: tuple[str, ...]) -> Convert:
+    """How elements become typed rows of a form."""
+    if form == "final":
+        return lambda batch: to_finals(batch, schema)
+    if form == "upserts":
+        return lambda batch: to_upserts(batch, schema, keys)
+    if form == "changelog":
+        return lambda batch: to_changelog(batch, schema)
+    raise PlanError(f"output must be one of {', '.join(FORMS)}{did_you_mean(form, FORMS)}")
 
 
 def _each(convert: Convert) -> Unpack:

@@ -27,7 +27,9 @@ from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.time import INFINITY
 from thalweg.shards.exchange import EXCHANGE_COLUMNS, UNORDERED, Header
-from thalweg.shards.ingest import Ingest, exchange_rows
+from thalweg.shards.host_ingest import AnyIngest, HostIngest
+from thalweg.shards.ingest import exchange_rows
+from thalweg.spark.versioned import VersionedReader
 
 __all__ = ["Feed", "Frame", "Times", "load_reader"]
 
@@ -158,7 +160,7 @@ class Frame:
         return self.times.punctuation is not None
 
     def exchange(
-        self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, name: str, log: str
+        self, spark: SparkSession, ingest: AnyIngest, schema: pa.Schema, name: str, log: str
     ) -> DataFrame:
         times = self.times
         where = f"source {name!r}"
@@ -173,7 +175,7 @@ class Frame:
             if held:
                 yield _packed(pa.Table.from_batches(held), times, schema, where, ingest)
 
-        read = times.columns(schema, ingest.columns)
+        read = times.columns(schema, None if isinstance(ingest, HostIngest) else ingest.columns)
         rows = self.df.select(*(f"`{name}`" for name in read)).mapInArrow(pack, EXCHANGE_COLUMNS)
         if self.df.isStreaming:
             return rows
@@ -187,7 +189,7 @@ class Frame:
 
 
 def _packed(
-    table: pa.Table, times: Times, schema: pa.Schema, where: str, ingest: Ingest
+    table: pa.Table, times: Times, schema: pa.Schema, where: str, ingest: AnyIngest
 ) -> pa.RecordBatch:
     for entry in schema:  # what nobody looks at was not handed over
         if entry.name not in table.schema.names:
@@ -196,12 +198,17 @@ def _packed(
     return exchange_rows(ingest.rows(batch, header, UNORDERED))
 
 
-def load_reader(spark: SparkSession, reader: DataSourceStreamReader) -> DataFrame:
-    """A stream of exchange rows from a reader, which travels to the workers as it is.
+def load_reader(
+    spark: SparkSession, reader: DataSourceStreamReader, ingest: AnyIngest
+) -> DataFrame:
+    """A stream of exchange rows from a reader, which travels to the workers as it is. In a host it
+    reads for one version of the queries after the other.
 
     Spark asks for its name, schema and way of reading in processes of their own. They get a reader
     that is still packed, so that none of them imports what only its work needs.
     """
+    if isinstance(ingest, HostIngest):
+        reader = VersionedReader(reader, ingest, ingest.registry)
     name = f"thalweg_{uuid.uuid4().hex}"
     columns = EXCHANGE_COLUMNS
     packed = cast(Any, cloudpickle).dumps(reader)
@@ -257,7 +264,7 @@ class Feed(Protocol):
     `makes_promises`."""
 
     def exchange(
-        self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, name: str, log: str
+        self, spark: SparkSession, ingest: AnyIngest, schema: pa.Schema, name: str, log: str
     ) -> DataFrame:
         """The rows of the source `name` as chunks of the exchange. `log` is a file in the
         checkpoint that the feed may keep."""

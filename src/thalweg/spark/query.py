@@ -50,7 +50,7 @@ from thalweg.shards.record import ProgressRecord, recorded_query
 from thalweg.shards.stateless import ProgressKeeper, keeps_nothing
 from thalweg.shards.worker import FragmentRunner
 from thalweg.spark.feeds import Feed, Frame
-from thalweg.spark.processor import OUTPUT_COLUMNS, FragmentSpec
+from thalweg.spark.processor import OUTPUT_COLUMNS, FragmentProcessor, FragmentSpec
 from thalweg.spark.receiver_feed import Received, bind_queues
 from thalweg.spark.session import (
     UNWEIGHED,
@@ -136,7 +136,9 @@ class Prepared:
         assert self.stage is not None
         self.require_form(form)
         root = self.plan.root
-        convert, schema = converter(form, root.schema, root.properties.group_keys)
+        keys = root.properties.group_keys
+        convert = converter(form, root.schema, keys)
+        _, schema = unpacker(form, root.schema, keys)
         rows = self.stage.typed(chunks, batch, convert, from_arrow_schema(schema))
         return self._with_times(rows)
 
@@ -260,7 +262,7 @@ def prepare(
         )
         shape = EXCHANGE_COLUMNS if targets else OUTPUT_COLUMNS
         outputs[fragment.number] = rows.groupBy("bucket").transformWithState(
-            ship(spec), shape, "Append", "None"
+            ship(FragmentProcessor(spec)), shape, "Append", "None"
         )
     record = ProgressRecord(checkpoint, identity)
     return Prepared(

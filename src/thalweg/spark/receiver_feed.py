@@ -35,7 +35,8 @@ from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.progress.conflation import Conflation
 from thalweg.shards.exchange import Header
-from thalweg.shards.ingest import Ingest, exchange_rows
+from thalweg.shards.host_ingest import AnyIngest
+from thalweg.shards.ingest import exchange_rows
 from thalweg.spark.feeds import Feed, Times, load_reader
 from thalweg.stream import Stream
 
@@ -70,10 +71,12 @@ class Received:
         )
 
     def exchange(
-        self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, name: str, log: str
+        self, spark: SparkSession, ingest: AnyIngest, schema: pa.Schema, name: str, log: str
     ) -> DataFrame:
         address = ensure_receiver(Path(self.folder), self.settings)
-        return load_reader(spark, _CutReader(_CutJob(self, ingest, schema, name, address.queue)))
+        return load_reader(
+            spark, _CutReader(_CutJob(self, ingest, schema, name, address.queue)), ingest
+        )
 
 
 def bind_queues(root: Node, feeds: Mapping[str, Feed]) -> dict[str, Feed]:
@@ -156,7 +159,7 @@ _CLIENTS: dict[str, _Link] = {}
 @dataclass(frozen=True)
 class _CutJob:
     feed: Received
-    ingest: Ingest
+    ingest: AnyIngest
     schema: pa.Schema
     source: str
     queue: str
