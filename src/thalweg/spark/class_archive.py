@@ -76,23 +76,25 @@ def _load(folder: str, archive: str) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    import thalweg as tw
-    from thalweg import spark as ts
+    from thalweg.plan.aggregates import count, sum_
+    from thalweg.spark.running import start
+    from thalweg.spark.session import session
+    from thalweg.spark.streams import from_files
 
-    spark = ts.session(
+    spark = session(
         "local[2]", **{OPTIONS.replace(".", "__"): f"-XX:ArchiveClassesAtExit={archive} {_QUIET}"}
     )
     place = Path(folder) / "events"
     place.mkdir()
     times = pa.array([0, 61_000_000], pa.timestamp("us", "UTC"))
     pq.write_table(pa.table({"ts": times, "k": ["a", "b"], "v": [1, 2]}), place / "0.parquet")
-    events = ts.from_files(str(place), time="ts", disorder="1 min", late="drop", name="events")
-    counts = events.group_by("k").tumbling("1 min").aggregate(n=tw.count(), s=tw.sum_("v"))
+    events = from_files(str(place), time="ts", disorder="1 min", late="drop", name="events")
+    counts = events.group_by("k").tumbling("1 min").aggregate(n=count(), s=sum_("v"))
     for number, query in enumerate((counts, events.where("v > 1"))):
         out = str(Path(folder) / f"answers-{number}")
         checkpoint = str(Path(folder) / f"checkpoint-{number}")
         options: dict[str, Any] = {"trigger": "available now", "progress": False}
-        ts.start(query, to="parquet", path=out, checkpoint=checkpoint, **options).wait()
+        start(query, to="parquet", path=out, checkpoint=checkpoint, **options).wait()
     spark.stop()
     jvm: Any = SparkContext._gateway
     jvm.proc.stdin.close()  # the JVM ends with its input
