@@ -53,7 +53,7 @@ from thalweg.plan.nodes.panes import Table, in_panes
 from thalweg.plan.other_names import unknown_method
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.strategies import Volume
-from thalweg.plan.update_rules import check_update_rules, conflating_source
+from thalweg.plan.update_rules import check_update_rules, conflating_source, newest_window
 from thalweg.plan.wid_windows import (
     by_tuple_windows,
     kind_windows,
@@ -69,6 +69,7 @@ from thalweg.plan.window_joins import (
     side_by_side,
     window_join,
 )
+from thalweg.progress.conflation import NewestWindow
 from thalweg.progress.policies import Estimated, LateBy, LateByRows, Policy, Quarantine, policies_of
 from thalweg.windows import SessionWindow, SnapshotWindow, Window, WindowKind
 from thalweg.windows.calendar import calendar
@@ -306,6 +307,26 @@ class Stream:
                 capacity=capacity,
             )
         )
+
+    def newest_window(
+        self, size: Duration, hop: Duration | None = None, *, rule: str = "auto"
+    ) -> WindowedStream:
+        """Behind `update_key`: the newest window of each key matters, not the newest row. The queue
+        serves whole windows, so that under overload windows are left out and none is answered from
+        half of its rows.
+
+        `rule` says which window of a key is the newest: the last that closed (`lazy`), the last
+        that started (`eager`), or what fits the gaps between its rows (`auto`).
+
+        >>> quotes = source("quotes", {"symbol": "string", "price": "int64"}, insert_only=True)
+        >>> quotes.update_key("symbol").newest_window(10, 5).aggregate(top=max_("price"))
+        <Stream set_duration (symbol string, top int64)>
+        """
+        ticks = positive_ticks(size, "newest_window, size")
+        every = ticks if hop is None else positive_ticks(hop, "newest_window, hop")
+        node = newest_window(self.node, NewestWindow(ticks, every, rule))
+        assert node.conflation is not None
+        return MarkedWindows(node, node.conflation.key, hopping(every, every))
 
     # ----------------------------------------------------------------------------------------------------
     # payload
@@ -1372,6 +1393,24 @@ class WindowedStream:
 
 # ---------------------------------------------------------------------------------------------------------
 # arguments
+
+
+class MarkedWindows(WindowedStream):
+    """Whole windows that an update queue serves. All rows of a window start where it does, and that
+    is their mark: rows of one key and start are those of a window, whichever windows overlap it."""
+
+    def aggregate(
+        self,
+        aggregates: Mapping[str, AggregateCall | ModuleUse] | None = None,
+        /,
+        **named: AggregateCall | ModuleUse,
+    ) -> Stream:
+        """As `WindowedStream.aggregate`; one row for each window that was served."""
+        source = self.node
+        assert isinstance(source, nodes.Source) and source.conflation is not None
+        assert source.conflation.window is not None
+        answers = super().aggregate(aggregates, **named)
+        return answers.set_duration(source.conflation.window.size)
 
 
 def _show(schema: pa.Schema) -> str:
