@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -77,7 +77,17 @@ from thalweg.windows.counts import count_window
 from thalweg.windows.kinds import hopping, positive_ticks, session
 from thalweg.windows.specification import Arrival, Rank, Rows, Size
 
-__all__ = ["GroupedStream", "Keys", "On", "Stream", "WindowedStream", "join_all", "merge", "source"]
+__all__ = [
+    "GroupedStream",
+    "Keys",
+    "On",
+    "Stream",
+    "WindowedStream",
+    "draws_streams",
+    "join_all",
+    "merge",
+    "source",
+]
 
 Keys: TypeAlias = "str | Sequence[str] | Mapping[str, ExprLike]"
 """Grouping keys: columns, or names with the expressions that give them."""
@@ -86,6 +96,17 @@ On: TypeAlias = "str | Expr | Sequence[str | Expr] | Mapping[str, ExprLike] | No
 Registers: TypeAlias = "Mapping[str, str | pa.DataType | tuple[str | pa.DataType, Any]]"
 
 Columns: TypeAlias = "Mapping[str, ExprLike] | Sequence[str]"
+
+_Picture = TypeVar("_Picture")
+_PLOT: list[Callable[..., Any]] = []
+"""What draws a query. It runs it for that, so it stands above the fluent API, and says so here."""
+
+
+def draws_streams(draw: Callable[..., _Picture]) -> Callable[..., _Picture]:
+    """Let `Stream.plot` call this."""
+    _PLOT[:] = [draw]
+    return draw
+
 
 _TYPE_NAMES = {
     "int": "int64",
@@ -236,7 +257,7 @@ def _timed(
         type_ = schema.field(name).type
         if clock_type(type_) is None and not pa.types.is_integer(type_):
             raise TypeMismatchError(
-                f"{where}: the time {name!r} is {type_}; a time is a timestamp or a whole number."
+                f"{where}: the time {name!r} is {type_}; a time is a timestamp, a whole number, or ISO 8601 text in a frame."
             )
     payload = pa.schema([field for field in schema if field.name not in times.names])
     return payload, times, clock_type(schema.field(time).type)
@@ -273,6 +294,14 @@ class Stream:
         if format == "mermaid":
             return mermaid(self.node)
         return explain(self.node, consistency=consistency)
+
+    def plot(
+        self, inputs: Mapping[str, Any] | None = None, *, consistency: str = "speculative"
+    ) -> Any:
+        """The query over a little input as a timeline: lifetimes, windows, promises, answers that
+        were taken back. A notebook shows the picture; `.save("picture.svg")` keeps it. Inputs are
+        those of `tw.table`. Needs `thalweg[plot]`."""
+        return _PLOT[0](self, inputs, consistency=consistency)
 
     def _repr_html_(self) -> str:
         columns = "".join(f"<tr><td>{e.name}</td><td>{e.type}</td></tr>" for e in self.schema)
@@ -1428,7 +1457,8 @@ def _known(name: str, schema: pa.Schema, what: str) -> None:
 
 def _schema(columns: pa.Schema | Mapping[str, str | pa.DataType], where: str) -> pa.Schema:
     if isinstance(columns, pa.Schema):
-        return columns
+        # a file may say that a column has no nulls; a stream does not promise that of rows to come
+        return pa.schema([field.with_nullable(True) for field in columns])
     if not isinstance(columns, Mapping):
         raise PlanError(
             f"{where}: columns must be a pyarrow schema or {{'name': 'type'}}; got {columns!r}."
