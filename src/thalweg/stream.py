@@ -312,6 +312,7 @@ class Stream:
         *columns: str,
         schedule: str = "gain",
         freshness: Duration | None = None,
+        targets: Mapping[Any, Duration] | None = None,
         capacity: int = 256 * 2**20,
     ) -> Stream:
         """Only the newest row of each key matters: a row replaces the one before it that has the
@@ -319,7 +320,9 @@ class Stream:
 
         When rows come faster than they are worked on, a queue before this source keeps the newest
         row of each key and serves keys by `schedule`; what it leaves out is counted. `freshness` is
-        how old an answer may be, `capacity` the bytes that waiting rows and keys may take.
+        how old an answer may be, `targets` says it for single keys (a value, or a tuple of them; an
+        application that looks at a key r times a second sets 1/r), and `schedule="deadline"` serves
+        the key that is due first. `capacity` is the bytes that waiting rows and keys may take.
 
         >>> quotes = source("quotes", {"symbol": "string", "price": "int64"}, insert_only=True)
         >>> quotes.update_key("symbol").where("price > 10")
@@ -334,6 +337,13 @@ class Stream:
                 if freshness is None
                 else positive_ticks(freshness, "update_key, freshness"),
                 capacity=capacity,
+                targets=tuple(
+                    (
+                        key if isinstance(key, tuple) else (key,),
+                        positive_ticks(target, "update_key, targets"),
+                    )
+                    for key, target in (targets or {}).items()
+                ),
             )
         )
 
@@ -348,6 +358,7 @@ class Stream:
         that started (`eager`), or what fits the gaps between its rows (`auto`).
 
         >>> quotes = source("quotes", {"symbol": "string", "price": "int64"}, insert_only=True)
+        >>> from thalweg.plan.aggregates import max_
         >>> quotes.update_key("symbol").newest_window(10, 5).aggregate(top=max_("price"))
         <Stream set_duration (symbol string, top int64)>
         """

@@ -25,7 +25,12 @@ from thalweg.errors import InputError, PlanError
 from thalweg.freshness._arrays import NEVER
 from thalweg.freshness.newest_windows import NewestWindows, ServedWindows
 from thalweg.freshness.schedules import schedule_for
-from thalweg.freshness.update_queue import Admission, QueueStatus, UpdateQueue
+from thalweg.freshness.update_queue import (
+    Admission,
+    QueueStatus,
+    UpdateQueue,
+    add_admissions,
+)
 from thalweg.freshness.window_marks import UpdateWindow
 from thalweg.io.events import Feed, batches_from
 from thalweg.model.batch import Batch
@@ -35,7 +40,7 @@ from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.stream import Stream
 
-__all__ = ["FreshRunner", "Pushable"]
+__all__ = ["END", "START", "FreshRunner", "Promised", "Pushable", "payload_arrays"]
 
 START, END = "_start", "_end"
 Push: TypeAlias = Callable[[Feed], list[Batch]]
@@ -85,7 +90,7 @@ class FreshRunner:
                 )
         total = Admission(0, 0, 0)
         for batch in batches:
-            total = _add(total, conflated.enqueue(batch, self._now()))
+            total = add_admissions(total, conflated.enqueue(batch, self._now()))
         return total
 
     def serve(self, rows: int, sources: Iterable[str] | None = None) -> list[Batch]:
@@ -115,7 +120,7 @@ class FreshRunner:
         return self._feeds[source]
 
 
-class _Promised:
+class Promised:
     """What a queue was promised, and what it promises."""
 
     def __init__(self, disorder: int | None) -> None:
@@ -155,7 +160,8 @@ class _Conflated:
             time=START,
             capacity=conflation.capacity,
         )
-        self._promised = _Promised(conflation.disorder)
+        self.queue.set_targets(conflation.targets)
+        self._promised = Promised(conflation.disorder)
 
     @property
     def waiting(self) -> int:
@@ -168,7 +174,7 @@ class _Conflated:
         self._promised.note(batch)
         if not len(batch):
             return Admission(0, 0, 0)
-        arrays = [*_payload(batch, self.payload), pa.array(batch.start), pa.array(batch.end)]
+        arrays = [*payload_arrays(batch, self.payload), pa.array(batch.start), pa.array(batch.end)]
         return self.queue.enqueue(pa.record_batch(arrays, schema=self.queue.schema), now=now)
 
     def serve(self, rows: int, push: Push, now: Callable[[], int]) -> list[Batch]:
@@ -201,7 +207,7 @@ class _Windowed:
             schedule_for(conflation.schedule, conflation.freshness),
             capacity=conflation.capacity,
         )
-        self._promised = _Promised(conflation.disorder)
+        self._promised = Promised(conflation.disorder)
 
     @property
     def waiting(self) -> int:
@@ -214,7 +220,7 @@ class _Windowed:
         self._promised.note(batch)
         if not len(batch):
             return Admission(0, 0, 0)
-        rows = pa.record_batch(_payload(batch, self.payload), schema=self.payload)
+        rows = pa.record_batch(payload_arrays(batch, self.payload), schema=self.payload)
         return self.queue.enqueue(rows, batch.start, now=now)
 
     def serve(self, rows: int, push: Push, now: Callable[[], int]) -> list[Batch]:
@@ -242,11 +248,5 @@ class _Windowed:
         return self._promised.advance(self.queue.earliest_held(), self.queue.window.size)
 
 
-def _payload(batch: Batch, schema: pa.Schema) -> list[pa.Array]:
+def payload_arrays(batch: Batch, schema: pa.Schema) -> list[pa.Array]:
     return [batch.payload.column(name) for name in schema.names]
-
-
-def _add(one: Admission, two: Admission) -> Admission:
-    return Admission(
-        one.accepted + two.accepted, one.outdated + two.outdated, one.refused + two.refused
-    )

@@ -20,6 +20,7 @@ for all rows that were:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from thalweg.errors import PlanError, WindowError, did_you_mean
@@ -72,6 +73,7 @@ def conflating_source(
     schedule: str,
     freshness: int | None,
     capacity: int,
+    targets: tuple[tuple[tuple[Any, ...], int], ...] = (),
 ) -> Source:
     """A source behind an update queue. Promises by disorder are made where rows enter the queue."""
     if not isinstance(node, Source):
@@ -85,6 +87,16 @@ def conflating_source(
             f"{where}: no schedule {schedule!r}{did_you_mean(schedule, SCHEDULE_NAMES)} There are: "
             f"{', '.join(SCHEDULE_NAMES)}."
         )
+    if targets and schedule != "deadline":
+        raise PlanError(
+            f"{where}: targets of single keys are met by schedule='deadline'; {schedule!r} knows none."
+        )
+    for values, _ in targets:
+        if len(values) != len(key):
+            raise PlanError(
+                f"{where}: the target of {values!r} names {len(values)} values; the key has "
+                f"{len(key)} columns."
+            )
     if not node.declared.insert_only:
         raise PlanError(
             f"{where}: rows that are replaced cannot be adjusted; declare the source with "
@@ -96,7 +108,7 @@ def conflating_source(
             f"{where}: rows leave a queue in another order than they came, so policies that follow "
             "the rows cannot stand behind it; give disorder=, or CTIs in the data."
         )
-    conflation = Conflation(key, schedule, freshness, capacity, entry.disorder)
+    conflation = Conflation(key, schedule, freshness, capacity, entry.disorder, targets)
     unordered = node.declared.but(ordered=False)
     return replace(
         node,

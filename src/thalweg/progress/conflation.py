@@ -8,6 +8,7 @@ what leaves the queue is the source's table. It happens only where the query say
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 __all__ = ["SCHEDULE_NAMES", "WINDOW_RULES", "Conflation", "NewestWindow"]
 
@@ -42,6 +43,8 @@ class Conflation:
     disorder: int | None = None
     """How much earlier than the newest row a row may be when it arrives: the queue's own input
     makes promises by it, since rows leave the queue in another order."""
+    targets: tuple[tuple[tuple[Any, ...], int], ...] = ()
+    """Targets of single keys: the values of its columns, and ticks."""
     window: NewestWindow | None = None
     """With one, the newest window of each key is kept instead of the newest row."""
 
