@@ -122,6 +122,12 @@ class IngressKernel(Operator):
         if self._policy.period is None:
             self._grid = grid
 
+    def leave_adjusts_to_merge(self) -> None:
+        """A merge behind this source keeps the rows of all its inputs once and checks their
+        adjusts: no rows are kept here. Late rows that are moved or left out need them still."""
+        if self._policy.late == "error":
+            self._tracks = False
+
     # --------------------------------------------------------------------------------------------------------
     # flow
 
