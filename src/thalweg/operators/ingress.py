@@ -131,6 +131,17 @@ class IngressKernel(Operator):
     # --------------------------------------------------------------------------------------------------------
     # flow
 
+    @property
+    def observes(self) -> bool:
+        """Whether promises follow from the rows."""
+        return self._policy.observes
+
+    @property
+    def promised(self) -> int:
+        """The time before which a row is late: the CTI of the source, or what follows from the rows
+        seen, which need not be told yet."""
+        return max(self._progress.cti, self._promises.observed)
+
     def admit(self, batches: Sequence[Batch]) -> list[Batch]:
         """What `process` makes of each of these batches; when one of them is refused, all are."""
         if len(batches) == 1:

@@ -10,6 +10,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,14 @@ from thalweg.graph.why import Why
 from thalweg.io.file_log import passed_files
 from thalweg.io.locks import lock_file, unlock_file
 from thalweg.model.answers import Answers
+from thalweg.model.clocks import time_value
 from thalweg.model.printing import printable
-from thalweg.model.time import MIN_TIME, Duration, TimeLike, time_us
+from thalweg.model.time import INFINITY, MIN_TIME, Duration, TimeLike, time_us
 from thalweg.plan.clock import clock_of
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.update_rules import check_update_rules
+from thalweg.shards.drawing import fragment_chart
 from thalweg.shards.fragments import fragments_of
 from thalweg.shards.kept_table import KeptTable
 from thalweg.shards.newest_answers import WatchNote
@@ -175,7 +178,7 @@ class RunningQuery:
             late=told.totals["late"],
             state_rows=told.newest.get("state_rows") or 0,
             state_bytes=told.newest.get("state_bytes") or 0,
-            cti=None if cti in (None, MIN_TIME) else cti,
+            cti=self._shown(cti),
             seconds=progress[-1].batchDuration / 1000 if progress else 0.0,
             active=self.query.isActive,
             operators=dict(told.operators),
@@ -192,6 +195,11 @@ class RunningQuery:
                 )
             ),
         )
+
+    def _shown(self, cti: int | None) -> int | datetime | None:
+        if cti is None or cti in (MIN_TIME, INFINITY):
+            return INFINITY if cti == INFINITY else None
+        return time_value(cti, clock_of(self._ready.plan.root))
 
     def _passed(self) -> tuple[int, list[str]]:
         """How many files are passed over, and which."""
@@ -227,10 +235,13 @@ class RunningQuery:
         return self._ready.plan.describe()
 
 
-def explain(query: Stream | Node) -> str:
+def explain(query: Stream | Node, *, format: str = "text") -> str:  # noqa: A002 - the word that others use
     """How a query would run on Spark: its fragments, their exchanges, what runs before each, and
-    what they keep."""
-    return fragments_of(query.node if isinstance(query, Stream) else query).describe()
+    what they keep; with `format="mermaid"` as a flow chart."""
+    plan = fragments_of(query.node if isinstance(query, Stream) else query)
+    if format not in ("text", "mermaid"):
+        raise PlanError(f"explain: format is 'text' or 'mermaid'; got {format!r}.")
+    return fragment_chart(plan) if format == "mermaid" else plan.describe()
 
 
 def frame(
