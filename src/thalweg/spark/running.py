@@ -20,6 +20,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from thalweg.errors import InputWarning, PlanError, StateError
 from thalweg.graph.why import Why
+from thalweg.io.element_log import ElementLog
 from thalweg.io.file_log import passed_files
 from thalweg.io.locks import lock_file, unlock_file
 from thalweg.model.answers import Answers
@@ -31,6 +32,7 @@ from thalweg.plan.nodes import Node, Source, walk
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.update_rules import check_update_rules
 from thalweg.shards.drawing import fragment_chart
+from thalweg.shards.element_output import OutputPart, elements_of_output
 from thalweg.shards.fragments import fragments_of
 from thalweg.shards.kept_table import KeptTable
 from thalweg.shards.newest_answers import WatchNote
@@ -43,7 +45,7 @@ from thalweg.spark.outputs import require_output, require_sink, trigger_argument
 from thalweg.spark.progress import hear_progress, show_progress
 from thalweg.spark.query import FIGURES, Prepared, prepare
 from thalweg.spark.receiver_feed import finish_batches, silent_receivers
-from thalweg.spark.session import current_session, needed_settings
+from thalweg.spark.session import current_session, needed_settings, refuse_remote
 from thalweg.spark.sources import feeds_of, log_of
 from thalweg.stream import Stream
 
@@ -299,6 +301,7 @@ def start(
 
     `to`: `"memory"` (see `RunningQuery.table`), `"console"`, `"noop"`, a file format such as `"parquet"` with
     `path`, where each micro-batch becomes a folder `batch=N` that is written again if the batch is,
+    `"elements"` with `path`, a log of elements and promises that `from_elements` and merges read,
     or a function of (DataFrame, batch number) called once per micro-batch, which should do nothing
     twice for one number. `late` is such a function for late rows, `dead` one for records that could
     not be read (see `from_files`), `skipped` one for the windows that modules failed on
@@ -308,6 +311,7 @@ def start(
     """
     require_sink(to, path)
     require_output(output)
+    refuse_remote(spark)
     when = trigger_arguments(trigger)
     _refuse_silence(query.node if isinstance(query, Stream) else query, consistency, output)
     place = Path(checkpoint).absolute() if checkpoint is not None else _temporary_folder()
@@ -332,7 +336,10 @@ def start(
         record.check()
         if output != "packed":
             ready.typed(output)  # a form that does not fit the query is refused now
-        folder = SinkFolder(str(_absolute(path)), str(to)) if path is not None else None
+        log = _element_log(path, ready) if to == "elements" else None
+        folder = (
+            SinkFolder(str(_absolute(path)), str(to)) if path is not None and log is None else None
+        )
         if folder is not None:
             folder.check(record.identity, last=record.last, finished=record.finished)
         table = None
@@ -344,7 +351,7 @@ def start(
         if folder is not None:
             folder.claim(record.identity)
         _note_watch(ready, place, to, folder)
-        deliver = _sink(to, folder, output, ready, table)
+        deliver = _sink(to, folder, output, ready, table) if log is None else _log_sink(log, ready)
         writer = (
             ready.output.writeStream.foreachBatch(_each(ready, deliver, late, dead, skipped))
             .option("checkpointLocation", str(place))
@@ -505,6 +512,36 @@ def _sink(
     return lambda packed, batch: (
         ready.typed(output, packed).write.format(to).mode("overwrite").save(f"{path}/batch={batch}")
     )
+
+
+def _element_log(path: str | None, ready: Prepared) -> ElementLog:
+    """The log that a query writes; refused where the folder and the checkpoint do not go
+    together."""
+    root, record = ready.plan.root, ready.record
+    log = ElementLog(Path(str(_absolute(path))), record.identity, clock_of(root))
+    if log.next > record.last + 1 or log.next <= record.finished:
+        raise StateError(
+            f"{path}: the log ends before batch {log.next}, and the checkpoint has come to "
+            f"{record.last}: one of the two is an older copy. Restore the newest of both, or give "
+            "a new checkpoint and another path=."
+        )
+    return log
+
+
+def _log_sink(log: ElementLog, ready: Prepared) -> Each:
+    """Each micro-batch becomes the batch of the log that has its number."""
+    last = ready.plan.fragments[-1]
+    buckets = 1 if last.single else ready.buckets
+
+    def write(packed: DataFrame, batch: int) -> None:
+        rows = packed.where("kind in ('changes', 'figures')").select("kind", "cti", "blob")
+        parts = [
+            OutputPart(row["kind"], row["cti"], None if row["blob"] is None else bytes(row["blob"]))
+            for row in rows.collect()
+        ]
+        log.write(batch, elements_of_output(parts, ready.plan.root.schema, buckets))
+
+    return write
 
 
 def _changes(packed: DataFrame) -> list[bytes]:
