@@ -60,6 +60,7 @@ from thalweg.spark.session import (
     check_session,
     current_session,
     needed_settings,
+    parallelism,
 )
 from thalweg.spark.shipping import ship
 from thalweg.spark.sources import feeds_of, log_of, name_sources, without_feeds
@@ -191,7 +192,7 @@ def prepare(
     check_session(spark)
     plan = fragments_of(without_feeds(root))
     answers = Consistency(consistency, 0 if hold is None else duration_us(hold))
-    count = buckets or spark.sparkContext.defaultParallelism
+    count = buckets or parallelism(spark)
     sums_only = _sums_only(plan, {name for name, feed in feeds.items() if isinstance(feed, Frame)})
     settings = {
         **needed_settings(spark),

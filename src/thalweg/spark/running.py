@@ -45,7 +45,7 @@ from thalweg.spark.outputs import require_output, require_sink, trigger_argument
 from thalweg.spark.progress import hear_progress, show_progress
 from thalweg.spark.query import Prepared, prepare
 from thalweg.spark.receiver_feed import finish_batches, silent_receivers
-from thalweg.spark.session import current_session, needed_settings
+from thalweg.spark.session import current_session, needed_settings, refuse_remote
 from thalweg.spark.sources import feeds_of, log_of
 from thalweg.stream import Stream
 
@@ -317,6 +317,7 @@ def start(
     """
     require_sink(to, path)
     require_output(output)
+    refuse_remote(spark)
     when = trigger_arguments(trigger)
     _refuse_silence(query.node if isinstance(query, Stream) else query, consistency, output)
     place = Path(checkpoint).absolute() if checkpoint is not None else _temporary_folder()

@@ -21,6 +21,7 @@ from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import spark_partition_id
 
 from thalweg.errors import PlanError
 from thalweg.spark.class_archive import OPTIONS, archive_options
@@ -33,7 +34,10 @@ __all__ = [
     "applied",
     "check_session",
     "current_session",
+    "is_remote",
     "needed_settings",
+    "parallelism",
+    "refuse_remote",
     "session",
 ]
 
@@ -180,12 +184,31 @@ def needed_settings(spark: SparkSession) -> dict[str, str]:
 
 def check_session(spark: SparkSession) -> None:
     """Refuse a session that no query could run in."""
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
+    if not is_remote(spark):
+        _check_python(str(spark.sparkContext.pythonExec))
+
+
+def is_remote(spark: SparkSession) -> bool:
+    """Whether a session is a client of a Spark server (Spark Connect)."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def refuse_remote(spark: SparkSession | None) -> None:
+    """Refuse to start in a server what has to run in this process."""
+    used = spark or SparkSession.getActiveSession()
+    if used is not None and is_remote(used):
         raise PlanError(
-            "queries do not run through Spark Connect, which knows no Python state in workers of this process's code; "
-            "give spark= a session that was made with .master(...)."
+            "start: through Spark Connect what is done with each micro-batch runs in the server, out of this process's reach; write "
+            "frame(query, checkpoint=...) with Spark's own writeStream instead, or give spark= a session that was made with .master(...)."
         )
-    _check_python(str(spark.sparkContext.pythonExec))
+
+
+def parallelism(spark: SparkSession) -> int:
+    """How many tasks run at once; a client asks the server how it divides rows."""
+    if not is_remote(spark):
+        return int(spark.sparkContext.defaultParallelism)
+    parts = spark.range(1 << 16).select(spark_partition_id().alias("part")).distinct()
+    return max(int(parts.count()), 1)
 
 
 @cache
