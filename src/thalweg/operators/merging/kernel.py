@@ -17,7 +17,7 @@ State: that of the level, and a few numbers an input.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -94,6 +94,8 @@ class MergeKernel(Operator):
         self.inputs: dict[str, MergeInput] = {}
         self.settled = MIN_TIME
         self.leader: MergeInput | None = None
+        self.on_settled: Callable[[], None] | None = None
+        """Called when the output has promised more: rows that end before that are not wanted."""
         self.alarms: list[Alarm] = []
         self.alarm_count = 0
         self.cut: list[str] = []
@@ -190,6 +192,8 @@ class MergeKernel(Operator):
             parts.append(self._due_to("promise", self.level.advance(furthest, time, outlook)))
             self._take_alarms(outlook)
             self.settled = time
+            if self.on_settled is not None:
+                self.on_settled()
             furthest.led += 1
             for waiting in self.inputs.values():
                 if not waiting.joined and waiting.since <= time:
@@ -284,6 +288,9 @@ class MergeKernel(Operator):
             return (ahead,) * len(self.inputs)
         furthest = self.leader or next(iter(self.inputs.values()), None)
         return tuple(ahead if member is furthest else MIN_TIME for member in self.inputs.values())
+
+    def unwanted(self, time: int) -> tuple[int, ...]:
+        return (max(time, self.settled),) * self.ports
 
     def snapshot(self) -> Slices:
         figures = {
