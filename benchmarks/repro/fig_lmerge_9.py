@@ -24,6 +24,7 @@ import thalweg as tw
 from benchmarks.repro import Line, draw_series, point
 from thalweg.model.batch import Batch
 from thalweg.model.progress import Progress
+from thalweg.model.rows import Bools
 from thalweg.model.time import INFINITY
 from thalweg.udm.decorators import function
 
@@ -37,7 +38,7 @@ ROUNDS = 2_000
 SCHEMA = pa.schema([("x", pa.int64()), ("id", pa.int64())])
 
 
-def keeps(x: pa.Array, slow: np.ndarray) -> pa.Array:  # type: ignore[type-arg]
+def keeps(x: pa.Array, slow: Bools) -> pa.Array:
     """The selection, by a hash of X; where `slow` says so, X makes a long detour first."""
     value = x.to_numpy()
     if slow.any():
