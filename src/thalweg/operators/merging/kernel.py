@@ -101,6 +101,8 @@ class MergeKernel(Operator):
         self.cut: list[str] = []
         """The inputs that had to leave because they were not what the level needs."""
         self.inserts_out = self.adjusts_out = self.removals_out = 0
+        self.left_out = 0
+        """Rows of other inputs that the inputs that led did not have (at R3, by payload)."""
         self.caused = dict.fromkeys(CAUSES, 0)
         """Adjusts and removals of the output, by what made them necessary."""
         for name in inputs:
@@ -191,6 +193,7 @@ class MergeKernel(Operator):
             outlook = self._outlook()
             parts.append(self._due_to("promise", self.level.advance(furthest, time, outlook)))
             self._take_alarms(outlook)
+            self.left_out += outlook.left_out
             self.settled = time
             if self.on_settled is not None:
                 self.on_settled()
@@ -301,6 +304,7 @@ class MergeKernel(Operator):
             "out": [self.inserts_out, self.adjusts_out, self.removals_out],
             "caused": self.caused,
             "cut": self.cut,
+            "left_out": self.left_out,
             "alarms": [[asdict(replace(a, payload={})) for a in self.alarms], self.alarm_count],
         }
         text = pa.RecordBatch.from_arrays([pa.array([json.dumps(figures)])], names=["merge"])
@@ -315,7 +319,7 @@ class MergeKernel(Operator):
         self.leader = self.inputs.get(figures["leader"] or "")
         self.inserts_out, self.adjusts_out, self.removals_out = figures["out"]
         self.caused = figures["caused"]
-        self.cut = figures["cut"]
+        self.cut, self.left_out = figures["cut"], figures["left_out"]
         alarms, self.alarm_count = figures["alarms"]
         self.alarms = [Alarm(**each) for each in alarms]
         self.level = self._level(figures["level"])
