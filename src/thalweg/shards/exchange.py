@@ -109,6 +109,8 @@ class Header:
     """... and a sample of its rows, for `estimated` (see `operators.punctuation.summary`)."""
     clock: int | None = None
     """The time by the clock, of a chunk that says nothing else."""
+    asked: bool | None = None
+    """Of such a chunk: whether it asks for a promise."""
     report: str = ""
     """Of a report: its text."""
     version: int | None = None

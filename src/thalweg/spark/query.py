@@ -25,6 +25,7 @@ from thalweg.operators.dead_letters import DEAD_LETTERS
 from thalweg.plan.clock import clock_of
 from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.arrivals import stamp_periods
+from thalweg.shards.asks import lags
 from thalweg.shards.buckets import bucket_ids
 from thalweg.shards.egress import (
     DEAD_RECORDS,
@@ -92,6 +93,8 @@ class Prepared:
     """What the session must say when the query starts."""
     sources: tuple[str, ...] = ()
     """The names of the sources as the plan knows them."""
+    lags: Mapping[str, int] = field(default_factory=dict)
+    """By source that answers on demand: how far its answers lag the clock."""
     receivers: Mapping[str, Received] = field(default_factory=dict)
     """By source: the receiver that it reads from."""
 
@@ -180,7 +183,7 @@ def prepare(
         rows = feeds[name].exchange(
             spark, ingest, source.columns, name, str(log_of(Path(checkpoint), name))
         )
-        read[name] = with_ticker(spark, rows, ingest, source, stamps.get(name))
+        read[name] = with_ticker(spark, rows, ingest, source, stamps.get(name), Path(checkpoint))
     run = uuid.uuid4().hex
     outputs: dict[int, DataFrame] = {}
     for fragment in plan.fragments:
@@ -216,6 +219,7 @@ def prepare(
         answers,
         settings,
         tuple(sources),
+        lags(sources),
         {name: feed for name in sources if isinstance(feed := feeds[name], Received)},
     )
 

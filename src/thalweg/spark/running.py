@@ -28,6 +28,7 @@ from thalweg.plan.clock import clock_of
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.update_rules import check_update_rules
+from thalweg.shards.asks import ask_all_if_behind, asks_of, write_asks
 from thalweg.shards.fragments import fragments_of
 from thalweg.shards.kept_table import KeptTable
 from thalweg.shards.newest_answers import WatchNote
@@ -219,7 +220,11 @@ class RunningQuery:
 
     def _note(self, batch: int, _seconds: float, figures: dict[str, Any]) -> None:
         """The figures of one more micro-batch; its reports are left in the checkpoint."""
-        if self._figures.note(batch, figures) and not self._temporary:
+        if not self._figures.note(batch, figures):
+            return
+        if self._ready.lags:
+            write_asks(self._checkpoint, batch, asks_of(self._figures.reports, self._ready.lags))
+        if not self._temporary:
             write_reports(self._checkpoint, batch, self._figures.texts, run=str(self.query.runId))
 
     def explain(self) -> str:
@@ -330,6 +335,7 @@ def start(
             schema = ready.plan.root.schema
             table = KeptTable(schema, kept, last=record.last, finished=record.finished)
         record.begin()
+        ask_all_if_behind(place, record.finished, list(ready.lags))
         if folder is not None:
             folder.claim(record.identity)
         _note_watch(ready, place, to, folder)
