@@ -90,7 +90,9 @@ def test_column_types_are_text_or_arrow() -> None:
         pa.timestamp("us"),
     ]
     schema = pa.schema([("x", pa.int32())])
-    assert source("s", schema).schema is schema
+    assert source("s", schema).schema == schema
+    never_null = pa.schema([pa.field("x", pa.int32(), nullable=False)])
+    assert source("s", never_null).schema == schema, "rows to come may have nulls"
 
 
 def test_a_stream_is_immutable_and_prints_itself() -> None:

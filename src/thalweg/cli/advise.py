@@ -116,7 +116,7 @@ def draw(advice: Advice, path: Path, title: str) -> None:
     try:
         import matplotlib as mpl
     except ImportError as reason:
-        raise InputError("a picture needs matplotlib: pip install 'thalweg[bench]'.") from reason
+        raise InputError("a picture needs matplotlib: pip install 'thalweg[plot]'.") from reason
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 

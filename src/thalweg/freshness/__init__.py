@@ -12,6 +12,7 @@ from thalweg.freshness.receiver_process import ensure_receiver, stop_receiver
 from thalweg.freshness.receiver_settings import ReceiverSettings
 from thalweg.freshness.runner import FreshRunner
 from thalweg.freshness.schedules import SCHEDULES
+from thalweg.freshness.shared_runner import SharedRunner
 from thalweg.freshness.update_queue import Admission, QueueStatus, UpdateQueue
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Receiver",
     "ReceiverClient",
     "ReceiverSettings",
+    "SharedRunner",
     "UpdateQueue",
     "ensure_receiver",
     "stop_receiver",

@@ -16,7 +16,7 @@ key is idle is a new one refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
@@ -30,9 +30,9 @@ from thalweg.freshness.key_queue import KeyQueue
 from thalweg.freshness.key_table import KeyTable
 from thalweg.freshness.pages import PagedMemory, PagePool
 from thalweg.freshness.row_store import RowStore
-from thalweg.freshness.schedules import Schedule, make_schedule
+from thalweg.freshness.schedules import DeadlineSchedule, Schedule, make_schedule
 
-__all__ = ["Admission", "QueueStatus", "Taken", "UpdateQueue"]
+__all__ = ["Admission", "QueueStatus", "Taken", "UpdateQueue", "add_admissions"]
 
 PAGE_LOCATIONS = 256
 _CELL_BYTES = 136
@@ -50,6 +50,14 @@ class Admission:
     """Older than what was already seen of their key."""
     refused: int
     """No room: for their key, for their value, or for a text as long as theirs."""
+
+
+def add_admissions(left: Admission, right: Admission) -> Admission:
+    return Admission(
+        left.accepted + right.accepted,
+        left.outdated + right.outdated,
+        left.refused + right.refused,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -141,6 +149,25 @@ class UpdateQueue:
         self._began = NEVER
         self._outdated = self._unfit = 0
         self._in_process: WeakSet[Taken] = WeakSet()
+
+    def set_targets(self, targets: Iterable[tuple[tuple[Any, ...], int]]) -> None:
+        """Freshness targets of single keys, in ticks, for readers that go by deadlines: the values
+        of the key's columns, and the target. Such a key is known from now on."""
+        listed = list(targets)
+        if not listed:
+            return
+        if self._table is None:
+            raise PlanError("targets: without an update key there are no single keys.")
+        columns = [
+            pa.array([key[at] for key, _ in listed], self.schema.field(name).type)
+            for at, name in enumerate(self.key)
+        ]
+        cells = self._table.cells(columns, self._max_keys)
+        self._grow()
+        for serving in self.keys.readers.values():
+            if isinstance(serving.schedule, DeadlineSchedule):
+                for cell, (_, target) in zip(cells.tolist(), listed, strict=True):
+                    serving.schedule.set_target(cell, target)
 
     # ------------------------------------------------------------------------------------- rows in
 

@@ -25,8 +25,12 @@ from thalweg.model.clocks import Clock, shown_time
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.ingress import IngressKernel
+from thalweg.operators.merging.named_inputs import NamedInputsKernel
 
 __all__ = ["Step", "Wait", "Why", "explain_wait", "shown_clock", "shown_time", "waits_of"]
+
+_FIRST = MIN_TIME // 2
+"""Times before this are no times of anything: something below the first time was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,8 @@ class Step:
             if self.ports == 1
             else f"its {'left' if self.port == 0 else 'right' if self.ports == 2 else self.port} input"
         )
+        if self.needs < _FIRST:
+            return f"{self.operator} needs a promise of {which}; there is none"
         return (
             f"{self.operator} needs {which} up to {shown_time(self.needs, clock)}; "
             f"it has come to {shown_time(self.has, clock)}"
@@ -82,8 +88,11 @@ class Wait:
     def lines(self, clock: Clock = None) -> Iterator[str]:
         yield from (step.line(clock) for step in self.path)
         since = "" if self.since is None else f" since {shown_clock(self.since)}"
-        has, needs = shown_time(self.has, clock), shown_time(self.needs, clock)
-        yield f"source {self.source} has promised {has}{since}; it must promise {needs}"
+        has = shown_time(self.has, clock)
+        must = "make a promise"
+        if self.needs >= _FIRST:
+            must = f"promise {shown_time(self.needs, clock)}"
+        yield f"source {self.source} has promised {has}{since}; it must {must}"
         yield from (f"  released by {way}" for way in self.release)
 
 
@@ -152,6 +161,10 @@ def waits_of(
     if isinstance(station.operator, IngressKernel):
         yield _of_source(graph, station, station.operator, time, group, path)
         return
+    if isinstance(station.operator, NamedInputsKernel):
+        merge = station.operator
+        yield Wait(_source_name(graph, station), time, merge.settled, None, merge.waits_for(), path)
+        return
     named: set[str] = set()
     for port, needs in enumerate(station.operator.needs(time)):
         has = promise_for(station.received.get(port, NO_PROGRESS), group)
@@ -175,6 +188,10 @@ def _same_columns(station: Station, port: int, group: Mapping[str, Any] | None) 
     return group is not None and set(group) <= set(station.before[port].operator.schema.names)
 
 
+def _source_name(graph: QueryGraph, station: Station) -> str:
+    return next((name for name, other in graph.sources.items() if other is station), station.id)
+
+
 def _of_source(
     graph: QueryGraph,
     station: Station,
@@ -183,8 +200,14 @@ def _of_source(
     group: Mapping[str, Any] | None,
     path: tuple[Step, ...],
 ) -> Wait:
-    name = next((name for name, other in graph.sources.items() if other is station), station.id)
-    release = ["the end of the source"] if time == INFINITY else kernel.needed(time, group)
+    name = _source_name(graph, station)
+    if time == INFINITY:
+        release = ["the end of the source"]
+    elif time < _FIRST:  # nothing was promised yet, so that any promise is a beginning
+        rows = ["its first rows"] if kernel.observes else []
+        release = [*rows, "a CTI in the data", "the end of the source"]
+    else:
+        release = kernel.needed(time, group)
     return Wait(name, time, promise_for(kernel.progress, group), kernel.since, tuple(release), path)
 
 

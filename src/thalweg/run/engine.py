@@ -38,7 +38,7 @@ from thalweg.operators.dead_letters import DEAD_LETTERS, WritesLetters
 from thalweg.operators.ingress import IngressKernel
 from thalweg.operators.stamp_arrivals import time_told
 from thalweg.plan.explain import explain
-from thalweg.plan.nodes import Node, Source, walk
+from thalweg.plan.nodes import MergedSource, Node, Source, walk
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.progress.quarantine import Case
 from thalweg.run.snapshots import (
@@ -52,7 +52,7 @@ from thalweg.run.snapshots import (
 )
 from thalweg.stream import Stream
 
-__all__ = ["Engine", "Status", "changes", "run", "table"]
+__all__ = ["Engine", "Status", "changes", "feeds_of", "run", "table"]
 
 Query = Stream | Node
 
@@ -158,6 +158,12 @@ class Engine:
         self._counts = [0, 0, 0, 0]
         self._progress = NO_PROGRESS
         self._nodes = {node.name: node for node in walk(self._plan) if isinstance(node, Source)}
+        for node in self._nodes.values():
+            if isinstance(node, MergedSource):
+                raise PlanError(
+                    f"the source {node.name!r} merges logs, which a query on Spark reads. In-process, "
+                    "merge them with thalweg.merging.LoggedMerge and push what comes out."
+                )
         policies = [node.ingress for node in self._nodes.values()]
         self._records: dict[str, list[Records]] = {}
         self._timed = [n for n, node in self._nodes.items() if node.ingress.timer is not None]
@@ -508,6 +514,20 @@ def run(
     )
 
 
+def feeds_of(engine: Engine, inputs: Mapping[str, Feed] | None) -> dict[str, Feed]:
+    """The input of every source: what is given, else the frame that the source was made from."""
+    held = {
+        node.name: node.feed
+        for node in walk(engine.query)
+        if isinstance(node, Source) and is_frame(node.feed)
+    }
+    found = {**held, **(inputs or {})}
+    missing = set(engine.sources) - set(found)
+    if missing:
+        raise PlanError(f"no input for the source {min(missing)!r}.")
+    return found
+
+
 def _pulled(
     engine: Engine,
     inputs: Mapping[str, Feed] | None = None,
@@ -515,18 +535,10 @@ def _pulled(
     batch_size: int | None = None,
     finish: bool = True,
 ) -> Iterator[Batch]:
-    held = {
-        node.name: node.feed
-        for node in walk(engine.query)
-        if isinstance(node, Source) and is_frame(node.feed)
-    }
-    inputs = {**held, **(inputs or {})}
-    missing = set(engine.sources) - set(inputs)
-    if missing:
-        raise PlanError(f"no input for the source {min(missing)!r}.")
     due = engine._is_due if engine._has_clocks else None
     feeds = {
-        name: engine._batches(name, feed, size=batch_size, due=due) for name, feed in inputs.items()
+        name: engine._batches(name, feed, size=batch_size, due=due)
+        for name, feed in feeds_of(engine, inputs).items()
     }
     while feeds:
         for name in list(feeds):

@@ -18,9 +18,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from thalweg.expr import col
-from thalweg.plan.explain import operator_ids
+from thalweg.model.clocks import shown_by
+from thalweg.plan.clock import clock_of
+from thalweg.plan.explain import Explanation, operator_ids
 from thalweg.plan.expressions import Keys
-from thalweg.plan.nodes import Ingress, Node, Panes, Source, walk
+from thalweg.plan.nodes import Ingress, MergedSource, Node, Panes, Source, walk
 from thalweg.plan.nodes.panes import in_panes
 from thalweg.plan.rules import optimize
 
@@ -75,8 +77,12 @@ class FragmentPlan:
     root: Node
     fragments: tuple[Fragment, ...]
 
-    def describe(self) -> str:
+    def describe(self) -> Explanation:
         """The fragments as text, for `explain()`."""
+        with shown_by(clock_of(self.root)):
+            return Explanation("\n".join(self._lines()))
+
+    def _lines(self) -> list[str]:
         lines = []
         for fragment in self.fragments:
             where = (
@@ -100,7 +106,7 @@ class FragmentPlan:
                 for node in walk(fragment.plan)
                 if node.state is not None and not isinstance(node, Source)
             ]
-        return "\n".join(lines)
+        return lines
 
 
 def _chain(node: Node | None) -> list[str]:
@@ -162,6 +168,10 @@ class _Cutter:
         return fragment
 
     def _place(self, node: Node) -> _Placed:
+        if isinstance(node, MergedSource):
+            return _Placed(
+                node, False, node.keys, {node.name: Exchange(node, node.keys, node, node)}
+            )
         if isinstance(node, Source):
             return self._exact(node) if _needs_order(node) else _Placed(node, free=True)
         below = [self.place(child) for child in node.inputs]

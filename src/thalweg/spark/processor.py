@@ -7,7 +7,6 @@ the worker between micro-batches (see `state`).
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -21,6 +20,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS
 from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
+from thalweg.shards.element_output import progress_blob
 from thalweg.shards.exchange import (
     EXCHANGE_COLUMNS,
     Chunk,
@@ -34,7 +34,7 @@ from thalweg.shards.ingest import divide
 from thalweg.shards.state import Memory, SliceStore
 from thalweg.shards.worker import Answer, FragmentRunner
 
-__all__ = ["OUTPUT_COLUMNS", "STATE", "FragmentProcessor", "FragmentSpec"]
+__all__ = ["OUTPUT_COLUMNS", "STATE", "FragmentProcessor", "FragmentSpec", "micro_batch_time"]
 
 OUTPUT_COLUMNS = (
     "bucket int, kind string, origin string, cti long, read long, taken long, changes long, adjusts long, late long, dead long, "
@@ -64,6 +64,13 @@ def _memory(key: tuple[str, int, int]) -> Memory:
     return memory
 
 
+def micro_batch_time(handle: Any) -> float:
+    """When Spark planned the micro-batch, in seconds. It is in the offset log, so that a micro-batch
+    that runs again has the same time."""
+    milliseconds: int = handle._statefulProcessorApiClient._get_batch_timestamp()
+    return milliseconds / 1000
+
+
 @dataclass(frozen=True)
 class FragmentSpec:
     """A fragment and its place in the Spark query, as it travels to the workers."""
@@ -86,11 +93,11 @@ class FragmentProcessor(StatefulProcessor):
         self._spec = spec
 
     def init(self, handle: Any) -> None:
-        self.use(handle.getMapState(*STATE))
+        self.use(handle.getMapState(*STATE), handle)
 
-    def use(self, state: Any) -> None:
-        """The state variable to work with."""
-        self._state = state
+    def use(self, state: Any, handle: Any) -> None:
+        """The state variable to work with, and the handle that knows the time."""
+        self._state, self._handle = state, handle
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
         bucket = int(key[0])
@@ -99,7 +106,7 @@ class FragmentProcessor(StatefulProcessor):
         memory = _memory((spec.run, spec.fragment.number, bucket))
         store = SliceStore(self._state, memory, f"fragment {spec.fragment.number}, bucket {bucket}")
         runner = self._runner(memory, store)
-        answer = runner.process(chunks, time.time())
+        answer = runner.process(chunks, micro_batch_time(self._handle))
         store.save(runner.slices(), runner.signatures)
         memory.runner = runner, memory.token
         read = answer.rows_read if bucket == spec.first else 0  # every bucket sees every header
@@ -230,6 +237,7 @@ def _to_output(
         state_bytes=size.bytes,
         written=written,
         report=report,
+        blob=progress_blob(batch.progress),
     )
 
 

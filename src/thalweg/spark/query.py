@@ -19,10 +19,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from thalweg.errors import PlanError, did_you_mean
+from thalweg.model.clocks import shown_by
 from thalweg.model.time import MIN_TIME, Duration, duration_us
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.dead_letters import DEAD_LETTERS
 from thalweg.plan.clock import clock_of
+from thalweg.plan.explain import operator_ids
 from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.shards.asks import lags
@@ -209,6 +211,9 @@ def prepare(
         str(fragment.number): FragmentRunner(fragment, answers, parts={}).signatures
         for fragment in plan.fragments
     }
+    identity["words"] = {
+        str(fragment.number): _words(fragment, root) for fragment in plan.fragments
+    }
     record = ProgressRecord(checkpoint, identity)
     return Prepared(
         spark,
@@ -222,6 +227,12 @@ def prepare(
         lags(sources),
         {name: feed for name in sources if isinstance(feed := feeds[name], Received)},
     )
+
+
+def _words(fragment: Fragment, root: Node) -> dict[str, str]:
+    """What each operator does, as `explain` says it."""
+    with shown_by(clock_of(root)):
+        return {name: node.details for node, name in operator_ids(fragment.plan).items()}
 
 
 def _sums_only(plan: FragmentPlan, frames: set[str]) -> bool:

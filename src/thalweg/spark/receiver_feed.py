@@ -86,6 +86,15 @@ def bind_queues(root: Node, feeds: Mapping[str, Feed]) -> dict[str, Feed]:
         if not isinstance(node, Source):
             continue
         feed = feeds.get(node.name)
+        if node.conflation is not None and node.conflation.window is not None:
+            raise PlanError(
+                f"source {node.name!r}: newest_window is served in-process "
+                "(thalweg.freshness.FreshRunner); a receiver holds rows, not windows."
+            )
+        if node.conflation is not None and node.conflation.targets:
+            raise PlanError(
+                f"source {node.name!r}: a receiver has one target for all keys; leave targets= out."
+            )
         if isinstance(feed, Received):
             if node.conflation is None:
                 raise PlanError(

@@ -10,6 +10,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +20,20 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from thalweg.errors import InputWarning, PlanError, StateError
 from thalweg.graph.why import Why
+from thalweg.io.element_log import ElementLog
 from thalweg.io.file_log import passed_files
 from thalweg.io.locks import lock_file, unlock_file
 from thalweg.model.answers import Answers
+from thalweg.model.clocks import time_value
 from thalweg.model.printing import printable
-from thalweg.model.time import MIN_TIME, Duration, TimeLike, time_us
+from thalweg.model.time import INFINITY, MIN_TIME, Duration, TimeLike, time_us
 from thalweg.plan.clock import clock_of
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.update_rules import check_update_rules
 from thalweg.shards.asks import ask_all_if_behind, asks_of, write_asks
+from thalweg.shards.drawing import fragment_chart
+from thalweg.shards.element_output import OutputPart, elements_of_output
 from thalweg.shards.fragments import fragments_of
 from thalweg.shards.kept_table import KeptTable
 from thalweg.shards.newest_answers import WatchNote
@@ -176,7 +181,7 @@ class RunningQuery:
             late=told.totals["late"],
             state_rows=told.newest.get("state_rows") or 0,
             state_bytes=told.newest.get("state_bytes") or 0,
-            cti=None if cti in (None, MIN_TIME) else cti,
+            cti=self._shown(cti),
             seconds=progress[-1].batchDuration / 1000 if progress else 0.0,
             active=self.query.isActive,
             operators=dict(told.operators),
@@ -193,6 +198,11 @@ class RunningQuery:
                 )
             ),
         )
+
+    def _shown(self, cti: int | None) -> int | datetime | None:
+        if cti is None or cti in (MIN_TIME, INFINITY):
+            return INFINITY if cti == INFINITY else None
+        return time_value(cti, clock_of(self._ready.plan.root))
 
     def _passed(self) -> tuple[int, list[str]]:
         """How many files are passed over, and which."""
@@ -232,10 +242,13 @@ class RunningQuery:
         return self._ready.plan.describe()
 
 
-def explain(query: Stream | Node) -> str:
+def explain(query: Stream | Node, *, format: str = "text") -> str:  # noqa: A002 - the word that others use
     """How a query would run on Spark: its fragments, their exchanges, what runs before each, and
-    what they keep."""
-    return fragments_of(query.node if isinstance(query, Stream) else query).describe()
+    what they keep; with `format="mermaid"` as a flow chart."""
+    plan = fragments_of(query.node if isinstance(query, Stream) else query)
+    if format not in ("text", "mermaid"):
+        raise PlanError(f"explain: format is 'text' or 'mermaid'; got {format!r}.")
+    return fragment_chart(plan) if format == "mermaid" else plan.describe()
 
 
 def frame(
@@ -293,6 +306,7 @@ def start(
 
     `to`: `"memory"` (see `RunningQuery.table`), `"console"`, `"noop"`, a file format such as `"parquet"` with
     `path`, where each micro-batch becomes a folder `batch=N` that is written again if the batch is,
+    `"elements"` with `path`, a log of elements and promises that `from_elements` and merges read,
     or a function of (DataFrame, batch number) called once per micro-batch, which should do nothing
     twice for one number. `late` is such a function for late rows, `dead` one for records that could
     not be read (see `from_files`), `skipped` one for the windows that modules failed on
@@ -326,7 +340,10 @@ def start(
         record.check()
         if output != "packed":
             ready.typed(output)  # a form that does not fit the query is refused now
-        folder = SinkFolder(str(_absolute(path)), str(to)) if path is not None else None
+        log = _element_log(path, ready) if to == "elements" else None
+        folder = (
+            SinkFolder(str(_absolute(path)), str(to)) if path is not None and log is None else None
+        )
         if folder is not None:
             folder.check(record.identity, last=record.last, finished=record.finished)
         table = None
@@ -339,7 +356,7 @@ def start(
         if folder is not None:
             folder.claim(record.identity)
         _note_watch(ready, place, to, folder)
-        deliver = _sink(to, folder, output, ready, table)
+        deliver = _sink(to, folder, output, ready, table) if log is None else _log_sink(log, ready)
         writer = (
             ready.output.writeStream.foreachBatch(_each(ready, deliver, late, dead, skipped))
             .option("checkpointLocation", str(place))
@@ -500,6 +517,36 @@ def _sink(
     return lambda packed, batch: (
         ready.typed(output, packed).write.format(to).mode("overwrite").save(f"{path}/batch={batch}")
     )
+
+
+def _element_log(path: str | None, ready: Prepared) -> ElementLog:
+    """The log that a query writes; refused where the folder and the checkpoint do not go
+    together."""
+    root, record = ready.plan.root, ready.record
+    log = ElementLog(Path(str(_absolute(path))), record.identity, clock_of(root))
+    if log.next > record.last + 1 or log.next <= record.finished:
+        raise StateError(
+            f"{path}: the log ends before batch {log.next}, and the checkpoint has come to "
+            f"{record.last}: one of the two is an older copy. Restore the newest of both, or give "
+            "a new checkpoint and another path=."
+        )
+    return log
+
+
+def _log_sink(log: ElementLog, ready: Prepared) -> Each:
+    """Each micro-batch becomes the batch of the log that has its number."""
+    last = ready.plan.fragments[-1]
+    buckets = 1 if last.single else ready.buckets
+
+    def write(packed: DataFrame, batch: int) -> None:
+        rows = packed.where("kind in ('changes', 'figures')").select("kind", "cti", "blob")
+        parts = [
+            OutputPart(row["kind"], row["cti"], None if row["blob"] is None else bytes(row["blob"]))
+            for row in rows.collect()
+        ]
+        log.write(batch, elements_of_output(parts, ready.plan.root.schema, buckets))
+
+    return write
 
 
 def _changes(packed: DataFrame) -> list[bytes]:

@@ -26,6 +26,7 @@ def ship(processor: StatefulProcessor) -> StatefulProcessor:
     class Shipped(StatefulProcessor):
         def init(self, handle: Any) -> None:
             self._state = handle.getMapState(*state)
+            self._handle = handle
             self._inner: Any = None
 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:
@@ -33,7 +34,7 @@ def ship(processor: StatefulProcessor) -> StatefulProcessor:
                 import pickle
 
                 self._inner = pickle.loads(packed)  # noqa: S301 - our own, on its way to our own workers
-                self._inner.use(self._state)
+                self._inner.use(self._state, self._handle)
             yield from self._inner.handleInputRows(key, rows, timerValues)
 
         def close(self) -> None:

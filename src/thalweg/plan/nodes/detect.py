@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from thalweg.errors import PlanError, TypeMismatchError, UnknownColumnError
+from thalweg.model.clocks import lasting
 from thalweg.plan.automata import Automaton, Pattern
 from thalweg.plan.nodes.base import Node, lifetime_schema, require_condition, require_known
 from thalweg.plan.nodes.families import GroupedOperator
@@ -86,7 +87,7 @@ class Detect(GroupedOperator):
 
     @property
     def details(self) -> str:
-        return f"{self.pattern} within {self.within}{show_keys(self.keys)}"
+        return f"{self.pattern} within {lasting(self.within)}{show_keys(self.keys)}"
 
     def event_schema(self) -> pa.Schema:
         """What conditions and `keep` expressions read: the event, its start, the registers."""

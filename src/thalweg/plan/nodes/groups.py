@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from thalweg.errors import PlanError, WindowError
 from thalweg.expr import Expr
+from thalweg.model.clocks import lasting
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.expressions import Keys
 from thalweg.plan.nodes.base import (
@@ -103,8 +104,8 @@ class SessionLifetime(GroupedOperator):
 
     @property
     def details(self) -> str:
-        longest = f", at most {self.max_duration}" if self.max_duration else ""
-        return f"timeout {self.timeout}{longest}{show_keys(self.keys)}"
+        longest = f", at most {lasting(self.max_duration)}" if self.max_duration else ""
+        return f"timeout {lasting(self.timeout)}{longest}{show_keys(self.keys)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,8 +346,8 @@ class WindowAggregate(GroupedOperator):
             return
         window, decision = self.window, self.decide()
         panes = window.size // window.pane
-        yield f"window ids: {Category.CF}; window w is [{window.offset} + {window.hop} w, + {window.size})"
-        yield f"panes: {panes:,} a window, {window.pane:,} ticks each; possible: {', '.join(decision.possible)}"
+        yield f"window ids: {Category.CF}; window w is [{lasting(window.offset)} + {lasting(window.hop)} w, + {lasting(window.size)})"
+        yield f"panes: {panes:,} a window, {_pane(window.pane)} each; possible: {', '.join(decision.possible)}"
         yield f"evaluation: {decision.strategy}, {decision.reason}"
         yield from decision.remarks()
 
@@ -492,3 +493,9 @@ class GroupApply(Node):
         """What `result` sees: `key_<name>` for each key, then the inner columns."""
         keys = columns_schema(self.keys, lifetime_schema(self.input.schema))
         return pa.schema([*(pa.field(f"key_{f.name}", f.type) for f in keys), *self.inner.schema])
+
+
+def _pane(ticks: int) -> str:
+    """How long a pane is."""
+    shown = lasting(ticks)
+    return f"{ticks:,} ticks" if shown == str(ticks) else shown

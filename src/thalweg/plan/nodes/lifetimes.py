@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from thalweg.errors import TypeMismatchError, WindowError
 from thalweg.expr import Expr
+from thalweg.model.clocks import lasting
 from thalweg.model.time import INFINITY
 from thalweg.plan.nodes.base import Grid, Node, lifetime_schema
 from thalweg.plan.nodes.families import LifetimeOperator
@@ -138,7 +139,7 @@ class Shift(LifetimeOperator):
 
     @property
     def details(self) -> str:
-        return f"by {self.by}"
+        return f"by {_by(self.by)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +165,7 @@ class Extend(LifetimeOperator):
 
     @property
     def details(self) -> str:
-        return f"by {self.by}"
+        return f"by {_by(self.by)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +190,7 @@ class ClipDuration(LifetimeOperator):
 
     @property
     def details(self) -> str:
-        return f"to {self.limit}"
+        return f"to {lasting(self.limit)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,7 +255,7 @@ class Chop(LifetimeOperator):
 
     @property
     def details(self) -> str:
-        return f"every {self.period}{_from(self.offset)}"
+        return f"every {lasting(self.period)}{_from(self.offset)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,7 +291,7 @@ class HoppingLifetime(LifetimeOperator):
 
     @property
     def details(self) -> str:
-        return f"{self.size} by {self.hop}{_from(self.offset)}"
+        return f"{lasting(self.size)} by {lasting(self.hop)}{_from(self.offset)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,13 +329,17 @@ class Quantize(LifetimeOperator):
 
     @property
     def details(self) -> str:
-        pace = f", progress {self.progress}" if self.progress else ""
-        return f"{self.size} by {self.hop}{pace}{_from(self.offset)}"
+        pace = f", progress {lasting(self.progress)}" if self.progress else ""
+        return f"{lasting(self.size)} by {lasting(self.hop)}{pace}{_from(self.offset)}"
 
 
 def _ticks(ticks: int) -> str:
-    return "forever" if ticks == INFINITY else str(ticks)
+    return "forever" if ticks == INFINITY else lasting(ticks)
 
 
 def _from(offset: int) -> str:
-    return f" from {offset}" if offset else ""
+    return f" from {lasting(offset)}" if offset else ""
+
+
+def _by(distance: int | Expr) -> str:
+    return lasting(distance) if isinstance(distance, int) else str(distance)

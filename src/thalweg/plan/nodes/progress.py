@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from thalweg.errors import PlanError
+from thalweg.model.clocks import lasting
 from thalweg.plan.nodes.base import Grid, Node, require_known
 from thalweg.plan.nodes.families import RowOperator
 
@@ -41,8 +42,8 @@ class Describe(RowOperator):
 
     @property
     def details(self) -> str:
-        offset = f" from {self.offset}" if self.offset else ""
-        grid = "" if self.period is None else f"every {self.period}{offset}"
+        offset = f" from {lasting(self.offset)}" if self.offset else ""
+        grid = "" if self.period is None else f"every {lasting(self.period)}{offset}"
         return " ".join(
             [grid, *([] if self.groups is None else [f"for {', '.join(self.groups)}"])]
         ).strip()

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from thalweg.errors import PlanError
 from thalweg.io.events import TimeColumns
-from thalweg.model.clocks import Clock
+from thalweg.model.clocks import Clock, lasting
 from thalweg.plan.expressions import Keys
 from thalweg.plan.nodes.base import Grid, Node, require_known
 from thalweg.plan.properties import StreamProperties
@@ -123,14 +123,14 @@ class Source(Leaf):
     def details(self) -> str:
         entry, parts = self.ingress, [self.name]
         if entry.disorder is not None:
-            parts.append(f"disorder {entry.disorder}")
+            parts.append(f"disorder {lasting(entry.disorder)}")
         if entry.period is not None:
-            parts.append(f"period {entry.period}")
+            parts.append(f"period {lasting(entry.period)}")
         if entry.partition is not None:
             parts.append(f"partitions {entry.partition}")
         if entry.low_watermark is not None:
             every, lag = entry.low_watermark
-            parts.append(f"low watermark every {every} lagging {lag}")
+            parts.append(f"low watermark every {lasting(every)} lagging {lasting(lag)}")
         parts += map(str, entry.progress)
         if entry.quarantine is not None:
             parts.append(f"quarantine: {entry.quarantine}")
