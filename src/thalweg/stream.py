@@ -313,6 +313,8 @@ class Stream:
         schedule: str = "gain",
         freshness: Duration | None = None,
         targets: Mapping[Any, Duration] | None = None,
+        inputs: Sequence[str] = (),
+        truth: str | None = None,
         capacity: int = 256 * 2**20,
     ) -> Stream:
         """Only the newest row of each key matters: a row replaces the one before it that has the
@@ -323,6 +325,10 @@ class Stream:
         how old an answer may be, `targets` says it for single keys (a value, or a tuple of them; an
         application that looks at a key r times a second sets 1/r), and `schedule="deadline"` serves
         the key that is due first. `capacity` is the bytes that waiting rows and keys may take.
+
+        With `inputs` the source is a union of several: of a key it passes on the youngest row at
+        hand and drops what is older, one row for each time; where two inputs have one time, that of
+        `truth` counts, else the first that came.
 
         >>> quotes = source("quotes", {"symbol": "string", "price": "int64"}, insert_only=True)
         >>> quotes.update_key("symbol").where("price > 10")
@@ -337,6 +343,8 @@ class Stream:
                 if freshness is None
                 else positive_ticks(freshness, "update_key, freshness"),
                 capacity=capacity,
+                inputs=tuple(inputs),
+                truth=truth,
                 targets=tuple(
                     (
                         key if isinstance(key, tuple) else (key,),
