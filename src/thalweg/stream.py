@@ -929,9 +929,11 @@ class Stream:
         its start."""
         return GroupedStream(self.node, ()).calendar(unit, zone=zone)
 
-    def windows(self, kind: WindowKind) -> WindowedStream:
-        """Windows of a kind of your own: its three functions and `time_range`."""
-        return GroupedStream(self.node, ()).windows(kind)
+    def windows(
+        self, kind: WindowKind, *, partition_by: str | Sequence[str] = ()
+    ) -> WindowedStream:
+        """Windows of a kind of your own: its three functions and `time_range`, or its assigner."""
+        return GroupedStream(self.node, ()).windows(kind, partition_by=partition_by)
 
     def detect(
         self,
@@ -1187,10 +1189,12 @@ class GroupedStream:
         own = None if clock is None else clock.tz
         return self.windows(calendar(unit, zone or own or "UTC"))
 
-    def windows(self, kind: WindowKind) -> WindowedStream:
+    def windows(
+        self, kind: WindowKind, *, partition_by: str | Sequence[str] = ()
+    ) -> WindowedStream:
         """Windows of a kind of your own, in each of them the groups."""
         node, window = kind_windows(self.node, kind)
-        return self._windowed(node, window, ())
+        return self._windowed(node, window, _names(partition_by))
 
     def _windowed(
         self, node: Node, window: Window | WindowKind, partition: tuple[str, ...]

@@ -386,6 +386,14 @@ class FragmentRunner:
             name: kernel for name, kernel in kernels.items() if isinstance(kernel, IngressKernel)
         }
 
+    def kernels(self) -> list[Operator]:
+        """The operators of the fragment."""
+        return [station.operator for station in self._graph.stations]
+
+    def positions(self) -> dict[str, dict[str, int]]:
+        """By input and part of its source: where the last chunk ended."""
+        return {name: dict(known.position) for name, known in self._inputs.items()}
+
     def _skipped(self) -> dict[str, pa.Table]:
         kernels = {station.id: station.operator for station in self._graph.stations}
         writers = {

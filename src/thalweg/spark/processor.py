@@ -34,15 +34,31 @@ from thalweg.shards.ingest import divide
 from thalweg.shards.state import Memory, SliceStore
 from thalweg.shards.worker import Answer, FragmentRunner
 
-__all__ = ["OUTPUT_COLUMNS", "STATE", "FragmentProcessor", "FragmentSpec", "micro_batch_time"]
+__all__ = [
+    "OUTPUT_COLUMNS",
+    "STATE",
+    "FragmentProcessor",
+    "FragmentSpec",
+    "changes_rows",
+    "micro_batch_time",
+    "output_batch",
+    "tables_rows",
+    "unpacked_row",
+]
 
 OUTPUT_COLUMNS = (
     "bucket int, kind string, origin string, cti long, read long, taken long, changes long, adjusts long, late long, dead long, "
     "state_rows long, state_bytes long, written long, report string, blob binary"
 )
+Fields = dict[str, Any]
+"""Some columns of a row of the output; the others are null."""
 _exchange_row = cast(Any, Row(*(column.split()[0] for column in EXCHANGE_COLUMNS.split(", "))))
 _OUTPUT_NAMES = [column.split()[0] for column in OUTPUT_COLUMNS.split(", ")]
 _output_row = cast(Any, Row(*_OUTPUT_NAMES))
+_ARROW = {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "binary": pa.binary()}
+OUTPUT_SCHEMA = pa.schema(
+    [(name, _ARROW[kind]) for name, kind in map(str.split, OUTPUT_COLUMNS.split(", "))]
+)
 
 STATE = ("state", "name string", "blob binary")
 """The one state variable of a fragment: its name, and the types of its keys and values."""
@@ -119,11 +135,10 @@ class FragmentProcessor(StatefulProcessor):
         yield from _to_output(
             bucket, answer, read, size, store.written, json.dumps(runner.report())
         )
-        for kind, tables in ((Message.LATE, answer.ledgers), (Message.SKIPPED, answer.skipped)):
-            for name, table in tables.items():  # the figures above have counted them
-                yield _output(bucket=bucket, kind=kind, origin=name, blob=_table_blob(table))
+        for fields in tables_rows(bucket, answer):  # the figures above have counted them
+            yield _output(**fields)
         for chunk in forwarded:
-            yield _output(**_unpacked(bucket, chunk))
+            yield _output(**unpacked_row(bucket, chunk))
 
     def _passed_on(self, chunk: Chunk) -> Row:
         """A chunk that is not for this fragment, on to the next one."""
@@ -195,10 +210,10 @@ def _beside(answer: Answer, report: str) -> Iterator[Chunk]:
     yield Chunk("", 0, Header(Message.REPORT, report=report), None)
 
 
-def _unpacked(bucket: int, chunk: Chunk) -> dict[str, Any]:
+def unpacked_row(bucket: int, chunk: Chunk) -> Fields:
     """A message as a row of the output."""
     kind, rows = chunk.header.kind, chunk.header.rows
-    fields: dict[str, Any] = {"bucket": bucket, "kind": kind, "origin": chunk.origin}
+    fields: Fields = {"bucket": bucket, "kind": kind, "origin": chunk.origin}
     match kind:
         case Message.REPORT:
             return fields | {"report": chunk.header.report}
@@ -209,18 +224,37 @@ def _unpacked(bucket: int, chunk: Chunk) -> dict[str, Any]:
     return fields | {"blob": chunk.blob}
 
 
-def _to_output(
-    bucket: int, answer: Answer, read: int, size: StateSize, written: int, report: str
-) -> Iterator[Row]:
-    """The answer in pieces of a few MiB, and one row with the figures of the micro-batch."""
-    batch = answer.batch
+def changes_rows(bucket: int, batch: Batch) -> Iterator[Fields]:
+    """The changes of an answer in pieces of a few MiB."""
     for begin in range(0, len(batch), _CHUNK_ROWS):
         piece = (
             batch
             if len(batch) <= _CHUNK_ROWS
             else batch.take(np.arange(begin, min(begin + _CHUNK_ROWS, len(batch))))
         )
-        yield _output(bucket=bucket, kind="changes", origin="", blob=blob_of_batch(piece))
+        yield {"bucket": bucket, "kind": "changes", "origin": "", "blob": blob_of_batch(piece)}
+
+
+def tables_rows(bucket: int, answer: Answer) -> Iterator[Fields]:
+    """Late rows and windows that modules failed on."""
+    for kind, tables in ((Message.LATE, answer.ledgers), (Message.SKIPPED, answer.skipped)):
+        for name, table in tables.items():
+            yield {"bucket": bucket, "kind": kind, "origin": name, "blob": _table_blob(table)}
+
+
+def output_batch(rows: list[Fields]) -> pa.RecordBatch:
+    """Rows of the output as Spark takes them."""
+    columns = {name: [_plain(row.get(name)) for row in rows] for name in _OUTPUT_NAMES}
+    return pa.RecordBatch.from_pydict(columns, schema=OUTPUT_SCHEMA)
+
+
+def _to_output(
+    bucket: int, answer: Answer, read: int, size: StateSize, written: int, report: str
+) -> Iterator[Row]:
+    """The answer in pieces of a few MiB, and one row with the figures of the micro-batch."""
+    batch = answer.batch
+    for fields in changes_rows(bucket, batch):
+        yield _output(**fields)
     cti = None if batch.progress.cti == NO_PROGRESS.cti else batch.progress.cti
     adjusts = 0 if batch.is_adjust is None else int(batch.is_adjust.sum())
     yield _output(

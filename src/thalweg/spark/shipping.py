@@ -31,9 +31,9 @@ def ship(processor: StatefulProcessor) -> StatefulProcessor:
 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:
             if self._inner is None:
-                import pickle
+                import thalweg.spark.unpacking
 
-                self._inner = pickle.loads(packed)  # noqa: S301 - our own, on its way to our own workers
+                self._inner = thalweg.spark.unpacking.unpacked(packed)
                 self._inner.use(self._state, self._handle)
             yield from self._inner.handleInputRows(key, rows, timerValues)
 

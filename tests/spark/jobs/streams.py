@@ -26,12 +26,17 @@ DISORDER = 200
 SPAN = 1000
 """How much time one file covers."""
 KEYS = 7
-CONSISTENCY = {"windows": "speculative", "priced": "final", "spread": "speculative"}
+CONSISTENCY = {
+    "windows": "speculative",
+    "priced": "final",
+    "spread": "speculative",
+    "large": "speculative",
+}
 
 
 def query(folder: Path, name: str, *, finish: bool = True) -> tw.Stream:
     """`windows`: a sliding count and sum; `priced`: these joined with rates; `spread`: those by
-    rate, over a second exchange."""
+    rate, over a second exchange; `large`: some of the events, which needs no state."""
     facts: dict[str, Any] = {"files_per_batch": 1, "finish": finish}
     events = ts.from_files(
         str(folder / "events"), time="ts", columns=EVENTS, disorder=DISORDER, name="events", **facts
@@ -50,7 +55,8 @@ def query(folder: Path, name: str, *, finish: bool = True) -> tw.Stream:
     )
     priced = windows.join(rates, on="key")
     spread = priced.group_by("rate").tumbling(500).aggregate(rows=tw.count(), best=tw.max_("total"))
-    return {"windows": windows, "priced": priced, "spread": spread}[name]
+    large = events.where("value >= 50").select("key", twice="value * 2")
+    return {"windows": windows, "priced": priced, "spread": spread, "large": large}[name]
 
 
 class Arrivals:
@@ -124,7 +130,7 @@ def _rates(random: np.random.Generator, number: int) -> pa.Table:
 def expected(folder: Path, name: str) -> list[Row]:
     """The final table of a query over all the files, from an uninterrupted run in this process."""
     inputs = {"events": tw.events(pq.read_table(folder / "events"), "ts")}
-    if name != "windows":
+    if name not in ("windows", "large"):
         inputs["rates"] = tw.events(pq.read_table(folder / "rates"), "since", "till")
     return list(tw.table(query(folder, name), inputs))
 

@@ -11,6 +11,7 @@ from thalweg.operators.window.by_time import (
     MembershipAssigner,
     TupleAssigner,
 )
+from thalweg.operators.window.counts import CountAssigner
 from thalweg.operators.window.engine import WindowEngine
 from thalweg.operators.window.landmark import LandmarkAssigner
 from thalweg.operators.window.sessions import SessionAssigner
@@ -18,20 +19,34 @@ from thalweg.operators.window.values import PartialValues, RowValues, Values
 from thalweg.plan.nodes import NumberRows, WidAggregate, WindowAggregate
 from thalweg.plan.nodes.wid import ARRIVED_AT, ROW_NUMBER
 from thalweg.progress.frontier import Consistency
-from thalweg.windows import LandmarkTime, SessionWindow, SlideByTuple, SlidingRows, SlidingTime
+from thalweg.windows import (
+    CountWindow,
+    LandmarkTime,
+    SessionWindow,
+    SlideByTuple,
+    SlidingRows,
+    SlidingTime,
+)
 
-__all__ = ["session_engine", "wid_engine"]
+__all__ = ["held_engine", "wid_engine"]
 
 
-def session_engine(node: WindowAggregate, consistency: Consistency) -> WindowEngine:
-    """
+def held_engine(node: WindowAggregate, consistency: Consistency) -> WindowEngine:
+    """Sessions and count windows.
+
     >>> import thalweg as tw
     >>> query = tw.source("s", {"v": "int64"}).session(5).aggregate(n=tw.count())
     >>> tw.table(query, {"s": [tw.point({"v": 1}, 1), tw.point({"v": 1}, 4), tw.point({"v": 1}, 20)]})
     [(1, 9, {'n': 2}), (20, 25, {'n': 1})]
     """
-    assert isinstance(node.window, SessionWindow)
-    assigner = SessionAssigner(node.window)
+    window = node.window
+    assigner: Assigner
+    if isinstance(window, SessionWindow):
+        assigner = SessionAssigner(window)
+    elif isinstance(window, CountWindow) and window.by == "start":
+        assigner = CountAssigner(window)
+    else:
+        raise PlanError(f"{node.label}: no assigner evaluates {window} windows.")
     values = _values(node, node.keys, assigner)
     return WindowEngine(
         node.schema, node.input.schema, assigner, values, node.keys, node.keys, consistency
@@ -67,7 +82,7 @@ def assigner_for(node: WidAggregate) -> Assigner:
     """The run time of a node's kind of window; a kind that nobody knows is refused."""
     kind = node.kind
     if isinstance(kind, LandmarkTime):
-        return LandmarkAssigner(kind)
+        return LandmarkAssigner(kind, insert_only=node.input.properties.insert_only)
     if isinstance(kind, SlideByTuple):
         if kind.every > 1 and kind.ranked:
             return RankAssigner(kind)
@@ -82,9 +97,13 @@ def assigner_for(node: WidAggregate) -> Assigner:
         )
     if isinstance(kind, SlidingTime) and kind.origin is None:
         return FirstOriginAssigner(kind)
+    own = kind.assigner()
+    if isinstance(own, Assigner):
+        return own
     if kind.context:
         raise PlanError(
-            f"{node.label}: no assigner evaluates {kind}: its windows depend on other tuples."
+            f"{node.label}: the windows of {kind} depend on other tuples, which `wids` is not given; "
+            "write an assigner for it."
         )
     return MembershipAssigner(kind)
 
@@ -92,9 +111,9 @@ def assigner_for(node: WidAggregate) -> Assigner:
 def _by_partition(node: WidAggregate) -> bool:
     """Whether rows of other groups of a partition decide where windows lie."""
     kind = node.kind
-    if isinstance(kind, SlidingTime):
-        return kind.origin is None
-    return isinstance(kind, SlideByTuple | SlidingRows)
+    if isinstance(kind, SlidingTime | LandmarkTime):
+        return isinstance(kind, SlidingTime) and kind.origin is None
+    return isinstance(kind, SlideByTuple | SlidingRows) or bool(kind.context)
 
 
 def _values(
