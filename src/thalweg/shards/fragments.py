@@ -151,10 +151,19 @@ class _Cutter:
         self._placed: dict[Node, _Placed] = {}
         self._exchanged: dict[tuple[Node, tuple[object, ...]], Exchange] = {}
 
-    def place(self, node: Node) -> _Placed:
-        if node not in self._placed:
-            self._placed[node] = self._place(node)
-        return self._placed[node]
+    def place(self, root: Node) -> _Placed:
+        """Place a plan from its sources up, without recursion: a plan may be a long chain."""
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            below = [child for child in node.inputs if child not in self._placed]
+            if below:
+                stack += reversed(below)
+                continue
+            stack.pop()
+            if node not in self._placed:
+                self._placed[node] = self._place(node)
+        return self._placed[root]
 
     def finish(self, placed: _Placed) -> Fragment:
         fragment = Fragment(len(self.fragments), placed.plan, tuple(placed.inputs.values()))
@@ -263,6 +272,21 @@ class _Cutter:
     def _cut(self, node: Node, keys: Keys) -> tuple[Node | None, dict[str, Exchange]]:
         """Put an exchange below the lowest operator that changes lifetimes; keys are written in
         terms of what is below."""
+        chain: list[Node] = []
+        while len(node.inputs) == 1 and not _only_rows(node):
+            lowered = node.lower_keys(keys)
+            if lowered is None:
+                return None, {}
+            chain.append(node)
+            node, keys = node.inputs[0], lowered
+        plan, inputs = self._cut_below(node, keys)
+        if plan is None:
+            return None, {}
+        for above in reversed(chain):
+            plan = above.with_children(plan)
+        return plan, inputs
+
+    def _cut_below(self, node: Node, keys: Keys) -> tuple[Node | None, dict[str, Exchange]]:
         if _only_rows(node):
             if any(expr.columns() - set(node.schema.names) for expr in keys):
                 return None, {}
