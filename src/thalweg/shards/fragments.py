@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from thalweg.errors import PlanError
 from thalweg.expr import col
 from thalweg.plan.explain import operator_ids
 from thalweg.plan.expressions import Keys
@@ -31,6 +32,7 @@ __all__ = [
     "Target",
     "fragments_of",
     "parts_of",
+    "require_patterns",
     "sources_of",
     "targets_of",
 ]
@@ -388,15 +390,25 @@ def _source_of(node: Node) -> Source:
 
 
 def _needs_order(source: Source) -> bool:
-    """Promises per partition, about columns, or from observed times of rows that may be adjusted, and
+    """Promises per partition, about columns, as general patterns, or from observed times of rows that may be adjusted, and
     quarantine need the rows in one order."""
     policy = source.ingress
     return (
         policy.partition is not None
         or policy.quarantine is not None
+        or policy.patterns
         or bool(source.declared.progressing)
         or (policy.observes and not source.declared.insert_only)
     )
+
+
+def require_patterns(source: Source) -> None:
+    """General punctuation speaks of columns that may be gone behind an exchange: its source says
+    beforehand that it may come."""
+    if not source.ingress.patterns:
+        raise PlanError(
+            f"source {source.name!r}: punctuation with ranges is known only where the source says that it may come, patterns=True."
+        )
 
 
 def _can_pre_aggregate(plan: Node) -> bool:
