@@ -170,7 +170,8 @@ def _peers(
         connection.execute(f"CREATE TABLE {name}_table AS SELECT * FROM {name}_arrow")
 
     def answer(sql: str) -> pa.Table:
-        return connection.sql(sql).to_arrow_table()
+        table: pa.Table = connection.sql(sql).to_arrow_table()
+        return table
 
     return {
         f"{form} {data}": partial(answer, sql.format(data=data))

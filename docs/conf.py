@@ -15,13 +15,18 @@ copyright = "the Thalweg authors"  # noqa: A001
 release = installed_version("thalweg")
 version = release
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
 myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
 nitpicky = False
 
 html_theme = "furo"
+html_static_path = ["pictures"]
+html_css_files = ["narrow.css"]
+# what is copied is what would be typed: no prompts, no answers
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 html_title = "Thalweg"
 html_show_sourcelink = False
 

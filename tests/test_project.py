@@ -16,6 +16,7 @@ import thalweg
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+ON_SPARK = ("spark.md", "howto-own-session.md")
 FENCE = re.compile(
     r"^(?P<indent>[ ]*)```(?P<info>[^\n]*)\n(?P<body>.*?)^(?P=indent)```[ ]*$",
     re.MULTILINE | re.DOTALL,
@@ -34,7 +35,7 @@ def _python_blocks(page: Path) -> list[tuple[int, str]]:
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(p, marks=pytest.mark.xdist_group("spark") if p.name == "spark.md" else ())
+        pytest.param(p, marks=pytest.mark.xdist_group("spark") if p.name in ON_SPARK else ())
         for p in PAGES
         if _python_blocks(p)
     ],

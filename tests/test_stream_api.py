@@ -73,7 +73,7 @@ def test_a_source_declares_facts() -> None:
 
 
 def test_column_types_are_text_or_arrow() -> None:
-    kinds = {
+    kinds: dict[str, str | pa.DataType] = {
         "a": "int",
         "b": "float",
         "c": "text",
@@ -90,7 +90,9 @@ def test_column_types_are_text_or_arrow() -> None:
         pa.timestamp("us"),
     ]
     schema = pa.schema([("x", pa.int32())])
-    assert source("s", schema).schema is schema
+    assert source("s", schema).schema == schema
+    never_null = pa.schema([pa.field("x", pa.int32(), nullable=False)])
+    assert source("s", never_null).schema == schema, "rows to come may have nulls"
 
 
 def test_a_stream_is_immutable_and_prints_itself() -> None:
@@ -497,7 +499,7 @@ MISTAKES: list[tuple[str, Callable[[], object], type[PlanError], str]] = [
         TypeMismatchError,
         "Did you mean 'string'?",
     ),
-    ("source columns", lambda: source("s", ["a"]), PlanError, "pyarrow schema"),
+    ("source columns", lambda: source("s", ["a"]), PlanError, "pyarrow schema"),  # type: ignore[arg-type]
     ("source empty", lambda: source("s", {}), PlanError, "at least one column"),
     ("source late", lambda: source("s", {"a": "int64"}, late="ignore"), PlanError, "'drop'"),
     (

@@ -15,7 +15,8 @@
     │   ├── UnknownRowError       an adjust whose row is not there when it comes
     │   ├── ProgressError         a CTI that goes back, for all rows or for a group
     │   ├── SchemaChangeError     columns that differ from the ones declared
-    │   └── LateEventError        an event that breaks its source's promise, under the policy `error`
+    │   ├── LateEventError        an event that breaks its source's promise, under the policy `error`
+    │   └── ReceiverError         a receiver that does not answer
     ├── EvaluationError           an expression that failed on a row
     ├── ModuleError               a user's module that failed on a window, under the policy `fail`
     ├── SoundnessError            an output that breaks a promise made before it (a bug in an operator)
@@ -48,6 +49,7 @@ __all__ = [
     "ModuleError",
     "PlanError",
     "ProgressError",
+    "ReceiverError",
     "SchemaChangeError",
     "SoundnessError",
     "SqlError",
@@ -181,6 +183,10 @@ class SchemaChangeError(InputError):
 
 class LateEventError(InputError):
     """An event that breaks the promise of its source."""
+
+
+class ReceiverError(InputError):
+    """A receiver that does not answer."""
 
 
 class EvaluationError(ThalwegError):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -53,7 +53,7 @@ from thalweg.plan.nodes.panes import Table, in_panes
 from thalweg.plan.other_names import unknown_method
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.strategies import Volume
-from thalweg.plan.update_rules import check_update_rules, conflating_source
+from thalweg.plan.update_rules import check_update_rules, conflating_source, newest_window
 from thalweg.plan.wid_windows import (
     by_tuple_windows,
     kind_windows,
@@ -69,6 +69,7 @@ from thalweg.plan.window_joins import (
     side_by_side,
     window_join,
 )
+from thalweg.progress.conflation import NewestWindow
 from thalweg.progress.policies import Estimated, LateBy, LateByRows, Policy, Quarantine, policies_of
 from thalweg.windows import SessionWindow, SnapshotWindow, Window, WindowKind
 from thalweg.windows.calendar import calendar
@@ -76,7 +77,17 @@ from thalweg.windows.counts import count_window
 from thalweg.windows.kinds import hopping, positive_ticks, session
 from thalweg.windows.specification import Arrival, Rank, Rows, Size
 
-__all__ = ["GroupedStream", "Keys", "On", "Stream", "WindowedStream", "join_all", "merge", "source"]
+__all__ = [
+    "GroupedStream",
+    "Keys",
+    "On",
+    "Stream",
+    "WindowedStream",
+    "draws_streams",
+    "join_all",
+    "merge",
+    "source",
+]
 
 Keys: TypeAlias = "str | Sequence[str] | Mapping[str, ExprLike]"
 """Grouping keys: columns, or names with the expressions that give them."""
@@ -85,6 +96,17 @@ On: TypeAlias = "str | Expr | Sequence[str | Expr] | Mapping[str, ExprLike] | No
 Registers: TypeAlias = "Mapping[str, str | pa.DataType | tuple[str | pa.DataType, Any]]"
 
 Columns: TypeAlias = "Mapping[str, ExprLike] | Sequence[str]"
+
+_Picture = TypeVar("_Picture")
+_PLOT: list[Callable[..., Any]] = []
+"""What draws a query. It runs it for that, so it stands above the fluent API, and says so here."""
+
+
+def draws_streams(draw: Callable[..., _Picture]) -> Callable[..., _Picture]:
+    """Let `Stream.plot` call this."""
+    _PLOT[:] = [draw]
+    return draw
+
 
 _TYPE_NAMES = {
     "int": "int64",
@@ -238,7 +260,7 @@ def _timed(
         type_ = schema.field(name).type
         if clock_type(type_) is None and not pa.types.is_integer(type_):
             raise TypeMismatchError(
-                f"{where}: the time {name!r} is {type_}; a time is a timestamp or a whole number."
+                f"{where}: the time {name!r} is {type_}; a time is a timestamp, a whole number, or ISO 8601 text in a frame."
             )
     payload = pa.schema([field for field in schema if field.name not in times.names])
     return payload, times, clock_type(schema.field(time).type)
@@ -276,6 +298,14 @@ class Stream:
             return mermaid(self.node)
         return explain(self.node, consistency=consistency)
 
+    def plot(
+        self, inputs: Mapping[str, Any] | None = None, *, consistency: str = "speculative"
+    ) -> Any:
+        """The query over a little input as a timeline: lifetimes, windows, promises, answers that
+        were taken back. A notebook shows the picture; `.save("picture.svg")` keeps it. Inputs are
+        those of `tw.table`. Needs `thalweg[plot]`."""
+        return _PLOT[0](self, inputs, consistency=consistency)
+
     def _repr_html_(self) -> str:
         columns = "".join(f"<tr><td>{e.name}</td><td>{e.type}</td></tr>" for e in self.schema)
         return f"<table><caption>Stream: {self.node.label}</caption>{columns}</table>"
@@ -285,6 +315,7 @@ class Stream:
         *columns: str,
         schedule: str = "gain",
         freshness: Duration | None = None,
+        targets: Mapping[Any, Duration] | None = None,
         capacity: int = 256 * 2**20,
     ) -> Stream:
         """Only the newest row of each key matters: a row replaces the one before it that has the
@@ -292,7 +323,9 @@ class Stream:
 
         When rows come faster than they are worked on, a queue before this source keeps the newest
         row of each key and serves keys by `schedule`; what it leaves out is counted. `freshness` is
-        how old an answer may be, `capacity` the bytes that waiting rows and keys may take.
+        how old an answer may be, `targets` says it for single keys (a value, or a tuple of them; an
+        application that looks at a key r times a second sets 1/r), and `schedule="deadline"` serves
+        the key that is due first. `capacity` is the bytes that waiting rows and keys may take.
 
         >>> quotes = source("quotes", {"symbol": "string", "price": "int64"}, insert_only=True)
         >>> quotes.update_key("symbol").where("price > 10")
@@ -307,8 +340,36 @@ class Stream:
                 if freshness is None
                 else positive_ticks(freshness, "update_key, freshness"),
                 capacity=capacity,
+                targets=tuple(
+                    (
+                        key if isinstance(key, tuple) else (key,),
+                        positive_ticks(target, "update_key, targets"),
+                    )
+                    for key, target in (targets or {}).items()
+                ),
             )
         )
+
+    def newest_window(
+        self, size: Duration, hop: Duration | None = None, *, rule: str = "auto"
+    ) -> WindowedStream:
+        """Behind `update_key`: the newest window of each key matters, not the newest row. The queue
+        serves whole windows, so that under overload windows are left out and none is answered from
+        half of its rows.
+
+        `rule` says which window of a key is the newest: the last that closed (`lazy`), the last
+        that started (`eager`), or what fits the gaps between its rows (`auto`).
+
+        >>> quotes = source("quotes", {"symbol": "string", "price": "int64"}, insert_only=True)
+        >>> from thalweg.plan.aggregates import max_
+        >>> quotes.update_key("symbol").newest_window(10, 5).aggregate(top=max_("price"))
+        <Stream set_duration (symbol string, top int64)>
+        """
+        ticks = positive_ticks(size, "newest_window, size")
+        every = ticks if hop is None else positive_ticks(hop, "newest_window, hop")
+        node = newest_window(self.node, NewestWindow(ticks, every, rule))
+        assert node.conflation is not None
+        return MarkedWindows(node, node.conflation.key, hopping(every, every))
 
     # ----------------------------------------------------------------------------------------------------
     # payload
@@ -1377,6 +1438,24 @@ class WindowedStream:
 # arguments
 
 
+class MarkedWindows(WindowedStream):
+    """Whole windows that an update queue serves. All rows of a window start where it does, and that
+    is their mark: rows of one key and start are those of a window, whichever windows overlap it."""
+
+    def aggregate(
+        self,
+        aggregates: Mapping[str, AggregateCall | ModuleUse] | None = None,
+        /,
+        **named: AggregateCall | ModuleUse,
+    ) -> Stream:
+        """As `WindowedStream.aggregate`; one row for each window that was served."""
+        source = self.node
+        assert isinstance(source, nodes.Source) and source.conflation is not None
+        assert source.conflation.window is not None
+        answers = super().aggregate(aggregates, **named)
+        return answers.set_duration(source.conflation.window.size)
+
+
 def _show(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
 
@@ -1392,7 +1471,8 @@ def _known(name: str, schema: pa.Schema, what: str) -> None:
 
 def _schema(columns: pa.Schema | Mapping[str, str | pa.DataType], where: str) -> pa.Schema:
     if isinstance(columns, pa.Schema):
-        return columns
+        # a file may say that a column has no nulls; a stream does not promise that of rows to come
+        return pa.schema([field.with_nullable(True) for field in columns])
     if not isinstance(columns, Mapping):
         raise PlanError(
             f"{where}: columns must be a pyarrow schema or {{'name': 'type'}}; got {columns!r}."

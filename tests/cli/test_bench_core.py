@@ -115,6 +115,7 @@ def test_operators_are_those_of_the_fluent_api() -> None:
         "filled",
         "id_column",
         "strategy",
+        "plot",
         "update_key",  # a source's own fact, before any operator
     }
     parts = {

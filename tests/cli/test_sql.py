@@ -162,7 +162,7 @@ def test_parameters_and_explain(folder: Path) -> None:
         "-p",
         "least=60",
     )
-    assert "tumbling(30000000)" in done.output
+    assert "tumbling(30 s)" in done.output
     assert "len > 60" in done.output
 
 
@@ -257,7 +257,7 @@ def test_shell_commands(folder: Path) -> None:
         "never read",
     )
     assert "no streams" in shown
-    assert "tumbling(30000000)" in shown
+    assert "tumbling(30 s)" in shown
     assert "write NAME=FOLDER" in shown
     assert [place.name for place in shell.job.places] == ["Main"]
 

@@ -27,7 +27,7 @@ def run(text: str, **columns: Any) -> list[Any]:
     expr = parse(text)
     found = expr.evaluate(Frame.of(rows))
     assert found.type == expr.type_in(rows.schema)
-    return found.to_pylist()  # type: ignore[no-any-return]
+    return found.to_pylist()
 
 
 @pytest.mark.parametrize(

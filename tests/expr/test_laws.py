@@ -50,7 +50,8 @@ def test_an_expression_means_what_the_oracle_says_and_has_the_type_it_announced(
         return
     found = expr.evaluate(Frame.of(rows))
     assert found.type == type_
-    assert isinstance(found, pa.Array) and len(found) == rows.num_rows
+    assert isinstance(found, pa.Array)
+    assert len(found) == rows.num_rows
     assert all(equal(a, b) for a, b in zip(found.to_pylist(), wanted, strict=True)), (
         found.to_pylist(),
         wanted,

@@ -1,4 +1,4 @@
-"""The first hour of a newcomer: forty tasks, run from the installed wheel outside the checkout.
+"""The first hour of a newcomer: more than forty tasks, run from the installed wheel outside the checkout.
 
 Each task is a function that ends with the right answer, or with the one sentence that says what to
 do. `python tasks.py core|full|spark` runs those of one environment and prints a JSON object a line:
@@ -162,6 +162,7 @@ def why_speaks_of_dates() -> None:
 
     import thalweg as tw
 
+    columns: dict[str, str | pa.DataType]
     columns = {"ts": pa.timestamp("us", "UTC"), "item": "string", "qty": "int64"}
     orders = tw.source("orders", columns, time="ts", disorder="5 min")
     engine = tw.Engine(orders.tumbling("1 h").aggregate(n=tw.count()))
@@ -176,6 +177,7 @@ def late_events_are_named_by_date() -> None:
 
     import thalweg as tw
 
+    columns: dict[str, str | pa.DataType]
     columns = {"ts": pa.timestamp("us", "UTC"), "item": "string", "qty": "int64"}
     engine = tw.Engine(tw.source("orders", columns, time="ts", disorder="5 min"))
     engine.push("orders", rows())
@@ -333,6 +335,52 @@ def a_notebook_shows_tables() -> None:
     assert "<td>2026-03-01 10:00:00+00:00</td>" in tw.table(orders)._repr_html_()
 
 
+@task("core")
+def times_written_as_text() -> None:
+    import thalweg as tw
+
+    written = [{"ts": "2026-03-01T10:05:00+01:00", "v": 1}, {"ts": "2026-03-01T09:50:00Z", "v": 2}]
+    answers = tw.table(tw.from_frame(written, time="ts").tumbling("1 h").aggregate(n=tw.count()))
+    assert [(str(start), row) for start, _, row in answers] == [
+        ("2026-03-01 09:00:00+00:00", {"n": 2})
+    ]
+
+
+@task("core")
+def a_file_by_its_name_in_python() -> None:
+    import thalweg as tw
+
+    Path("by_name.csv").write_text(CSV, encoding="utf-8")
+    answers = tw.table(
+        tw.from_frame("by_name.csv", time="ts").tumbling("1 h").aggregate(n=tw.count())
+    )
+    assert [row["n"] for _, _, row in answers] == [2, 1]
+
+
+@task("core")
+def an_operator_of_ones_own_in_sql() -> None:
+    import thalweg as tw
+    from thalweg import udm
+
+    @udm.operator("first.large", inputs={"qty": "int64"}, output={"large": "int64"})
+    def large(values: Any) -> list[dict[str, int]]:
+        return [{"large": int(value)} for value in values if value > 1]
+
+    text = "SELECT large(qty) FROM TUMBLE(TABLE o, DESCRIPTOR(ts), INTERVAL '1' HOUR)"
+    answers = tw.table(tw.sql(text, o=tw.from_frame(rows(), time="ts")))
+    assert [row for _, _, row in answers] == [{"large": 2}, {"large": 3}]
+
+
+@task("core")
+def plans_speak_of_durations() -> None:
+    import thalweg as tw
+
+    query = tw.from_frame(rows(), time="ts", disorder="5 min").tumbling("1 h")
+    text = query.aggregate(n=tw.count()).explain()
+    assert "tumbling(1 h)" in text and "disorder 5 min" in text
+    assert "3600000000" not in text and "<pre>" in text._repr_html_()  # type: ignore[attr-defined]
+
+
 # -------------------------------------------------------------------------------------------------
 # with the extras
 
@@ -420,6 +468,24 @@ def sketches_work() -> None:
     hours = tw.from_frame(rows(), time="ts").tumbling("1 h")
     answers = tw.table(hours.aggregate(m=tw.approx_percentile("qty", 0.5)))
     assert [row["m"] for _, _, row in answers] == [1.0, 3.0]
+
+
+@task("full")
+def a_picture_of_a_query() -> None:
+    import thalweg as tw
+
+    hours = tw.from_frame(rows(), time="ts").tumbling("1 h").aggregate(n=tw.count())
+    hours.plot().save("picture.svg")
+    assert "<svg" in Path("picture.svg").read_text(encoding="utf-8")
+
+
+@task("full")
+def the_demo_as_lines() -> None:
+    done = command("demo", "--in-process", "--packets", "10000")
+    assert done.returncode == 0, done.stderr
+    for word in ("early", "final", "the same table"):
+        assert word in done.stdout
+    assert "1970" not in done.stdout and not done.stderr
 
 
 # -------------------------------------------------------------------------------------------------
@@ -510,6 +576,22 @@ def answers_in_files_have_timestamps() -> None:
         "2026-03-01 10:00:00+00:00",
         "2026-03-01 11:00:00+00:00",
     ]
+
+
+@task("spark")
+def a_changed_query_is_refused_in_its_words() -> None:
+    import thalweg as tw
+    from thalweg import spark
+
+    orders = tw.from_files("days", time="ts", format="csv", disorder="1 h", finish=True)
+
+    def start(size: str) -> Any:
+        query = orders.tumbling(size).aggregate(n=tw.count())
+        return spark.start(query, checkpoint="kept", trigger="available now", progress=False)
+
+    start("1 h").wait()
+    refused = said(lambda: start("2 h"))
+    assert "was 'tumbling(1 h): n = count()', and is now 'tumbling(2 h): n = count()'" in refused
 
 
 def main() -> None:

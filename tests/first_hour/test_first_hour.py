@@ -1,4 +1,4 @@
-"""The forty tasks, from a wheel that was just built, in environments made for it: one with nothing
+"""The tasks of a first hour, from a wheel that was just built, in environments made for it: one with nothing
 but the dependencies of the package itself, one with all extras."""
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def _all_right(which: str, results: dict[str, str | None]) -> None:
     assert not failed, "\n".join(f"{name}: {wrong}" for name, wrong in failed.items())
 
 
-def test_there_are_forty() -> None:
-    assert sum(map(len, tasks.TASKS.values())) == 40
+def test_there_are_at_least_forty() -> None:
+    assert sum(map(len, tasks.TASKS.values())) == 47
 
 
 def test_the_package_alone_needs_few_others() -> None:

@@ -18,8 +18,9 @@ import pytest
 
 from thalweg.errors import InputError
 from thalweg.freshness.durable_queue import DurableQueue
-from thalweg.freshness.receiver import HEADER, Receiver
+from thalweg.freshness.receiver import Receiver
 from thalweg.freshness.receiver_client import ReceiverClient
+from thalweg.freshness.tcp_transport import HEADER, TcpTransport
 from thalweg.freshness.update_queue import Admission
 
 SCHEMA = pa.schema({"key": pa.string(), "number": pa.int64()})
@@ -37,8 +38,8 @@ def talk(folder: Path, client: Callable[[str, int], Any], **options: Any) -> tup
     async def serve() -> tuple[Any, Receiver]:
         ticks = count()
         queue = DurableQueue(folder, SCHEMA, "key", schedule="in-place", capacity=capacity)
-        receiver = Receiver(queue, now=lambda: next(ticks), **options)
-        server = await receiver.start()
+        receiver = Receiver(queue, now=lambda: next(ticks))
+        server = await TcpTransport(receiver, **options).start()
         host, port = server.sockets[0].getsockname()
         try:
             return await asyncio.to_thread(client, host, port), receiver
@@ -159,6 +160,54 @@ def test_connections_are_limited(tmp_path: Path) -> None:
 
     _, receiver = talk(tmp_path, client, max_connections=1)
     assert receiver.refusals["too many connections"] == 1
+
+
+def test_a_micro_batch_gets_what_it_can_digest(tmp_path: Path) -> None:
+    """Each answer takes a tick, so a batch that sees n other commands takes n ticks: what a cut of
+    the next batch may hold follows from what was measured."""
+
+    def client(host: str, port: int) -> list[int]:
+        sizes = []
+        with ReceiverClient(host, port) as spark, ReceiverClient(host, port) as driver:
+            after = 0
+            for number in range(5):
+                driver.offer(rows([f"k{at}" for at in range(4_000)], number * 4_000))
+                cut = spark.next_cut(after, within=200)
+                assert cut is not None
+                assert spark.next_cut(after, within=200) == cut, (
+                    "one that was not begun comes again"
+                )
+                spark.begin(cut.number)
+                for _ in range(cut.rows // 100):  # a hundredth of a tick for each row
+                    driver.status()
+                driver.finish()
+                spark.commit(cut.number)
+                after = cut.number
+                sizes.append(cut.rows)
+            assert spark.next_cut(after, within=200) is None, "all were served"
+        return sizes
+
+    sizes, receiver = talk(tmp_path, client, capacity=2**23)
+    assert sizes == [1_000, 1_000, 2_000, 4_000, 4_000]
+    assert receiver.cost.row_cost == pytest.approx(0.01, rel=0.2)
+
+
+def test_a_cut_that_is_delivered_ends_staleness(tmp_path: Path) -> None:
+    def client(host: str, port: int) -> None:
+        with ReceiverClient(host, port) as receiver:
+            receiver.offer(rows(["a", "b"]))
+            cut = receiver.next_cut(0)
+            assert cut is not None
+            receiver.begin(cut.number)
+            assert [key["waits"] for key in receiver.stalest_keys(9)] == [False, False]
+            assert min(key["staleness"] for key in receiver.stalest_keys(9)) > 0
+            receiver.finish()
+            assert max(key["staleness"] for key in receiver.stalest_keys(9)) == 0
+            assert receiver.open_cuts() == [cut], "files go when they are committed"
+            with pytest.raises(InputError, match="restored apart"):
+                receiver.next_cut(5)
+
+    talk(tmp_path, client)
 
 
 def start_receiver(folder: Path) -> tuple[subprocess.Popen[str], int]:

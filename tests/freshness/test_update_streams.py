@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from itertools import count
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 import thalweg as tw
 from thalweg.errors import InputError, PlanError, UnknownColumnError
 from thalweg.freshness.runner import FreshRunner
+from thalweg.freshness.shared_runner import SharedRunner
 from thalweg.freshness.update_queue import Admission
 from thalweg.io.events import Feed
 from thalweg.model.batch import Batch
@@ -166,9 +168,9 @@ def test_an_allowed_query_is_the_query_over_the_delivered_rows(
     for source, batches in recorder.given.items():
         for batch in batches:
             expected += plain.push(source, Batch(batch.payload, batch.start, batch.end))
-    served = table_of_batches([*recorder.out, *recorder.engine.finish()], query.schema)
+    answered = table_of_batches([*recorder.out, *recorder.engine.finish()], query.schema)
     at_once = table_of_batches([*expected, *plain.finish()], query.schema)
-    assert sorted(map(str, rows_of_table(served))) == sorted(map(str, rows_of_table(at_once)))
+    assert sorted(map(str, rows_of_table(answered))) == sorted(map(str, rows_of_table(at_once)))
     for (source, symbol), start in newest.items():
         seen = [
             int(at)
@@ -236,11 +238,17 @@ def test_mistakes_about_update_keys() -> None:
         FreshRunner(query, tw.Engine(query), now=lambda: 0).serve(1, ["qotes"])
 
 
-def test_spark_refuses_a_source_with_an_update_key() -> None:
+def test_spark_needs_a_receiver_and_a_receiver_a_key(tmp_path: Path) -> None:
+    from thalweg import spark
     from thalweg.spark.query import prepare
 
-    with pytest.raises(PlanError, match="on Spark no update queue stands before a source yet"):
+    with pytest.raises(PlanError, match=r"make the source with spark\.from_receiver"):
         prepare(quotes(), checkpoint="unused")
+    rows = spark.from_receiver(str(tmp_path), {"symbol": "string", "at": "int64"}, time="at")
+    with pytest.raises(PlanError, match="say which by update_key"):
+        prepare(rows, checkpoint="unused")
+    with pytest.raises(PlanError, match="those with a receiver are: none"):
+        spark.receiver_of(quotes())
 
 
 def test_an_update_key_is_shown_by_explain() -> None:
@@ -255,3 +263,66 @@ def test_rows_that_are_replaced_are_counted() -> None:
     runner.serve(5)
     status = runner.status("quotes")
     assert (status.arrived, status.conflated, status.outdated, status.taken) == (2, 1, 1, 1)
+
+
+def test_keys_with_targets_of_their_own_are_served_in_time() -> None:
+    """GM may be 3 ticks old, the others 12: whatever else waits, GM is served as soon as it is due
+    first."""
+    rows = tw.source("quotes", {"symbol": "string", "price": "int64"}, insert_only=True)
+    query = rows.update_key("symbol", schedule="deadline", freshness=12, targets={"GM": 3})
+    clock = {"now": 0}
+    runner = FreshRunner(query, tw.Engine(query), now=lambda: clock["now"])
+    others = [f"s{number}" for number in range(8)]
+    served: dict[str, list[int]] = {}
+    for step in range(60):
+        clock["now"] += 1
+        names = [others[step % 8], "GM"]
+        runner.offer("quotes", [tw.point({"symbol": s, "price": 1}, step) for s in names])
+        for element in tw.elements_of(runner.serve(1)):
+            if isinstance(element, tw.Insert):
+                served.setdefault(element.payload["symbol"], []).append(step)
+    gaps = [later - earlier for earlier, later in zip(served["GM"], served["GM"][1:], strict=False)]
+    assert max(gaps) <= 4
+    assert len(served) == 9, "the others are served too"
+
+
+def test_targets_that_make_no_sense_are_refused() -> None:
+    rows = tw.source("q", {"a": "string", "b": "int64"}, insert_only=True)
+    with pytest.raises(PlanError, match="met by schedule='deadline'"):
+        rows.update_key("a", targets={"x": 3})
+    with pytest.raises(PlanError, match="names 1 values; the key has 2 columns"):
+        rows.update_key("a", "b", schedule="deadline", targets={"x": 3})
+
+
+def test_several_queries_share_a_queue() -> None:
+    """Each query sees the newest row at the moment it takes it; a row stays until all have it, and
+    the answers are those of the rows that each was given."""
+    rows = tw.source("q", {"k": "string", "v": "int64"}, insert_only=True)
+    fast = rows.update_key("k", schedule="in-place")
+    slow = rows.update_key("k", schedule="gain").where("v > 0")
+    ticks = count()
+    runner = SharedRunner(
+        {"fast": (fast, tw.Engine(fast)), "slow": (slow, tw.Engine(slow))},
+        now=lambda: next(ticks),
+    )
+
+    def values(query: str) -> list[tuple[str, int]]:
+        found = tw.elements_of(runner.serve(query, 10))
+        return [(e.payload["k"], e.payload["v"]) for e in found if isinstance(e, tw.Insert)]
+
+    runner.offer([tw.point({"k": "a", "v": 1}, 1), tw.point({"k": "b", "v": 2}, 2)])
+    assert values("fast") == [("a", 1), ("b", 2)]
+    runner.offer([tw.point({"k": "a", "v": 3}, 3)])
+    assert sorted(values("slow")) == [("a", 3), ("b", 2)]
+    assert values("fast") == [("a", 3)]
+    quick, late = runner.status("fast"), runner.status("slow")
+    assert (quick.taken, quick.conflated, quick.waiting) == (3, 0, 0)
+    assert (late.taken, late.conflated, late.waiting) == (2, 1, 0)
+    assert late.staleness_average > quick.staleness_average
+    with pytest.raises(PlanError, match="no query 'none'"):
+        runner.serve("none", 1)
+    other = rows.update_key()
+    with pytest.raises(PlanError, match="queries that share a queue read one source"):
+        SharedRunner(
+            {"one": (fast, tw.Engine(fast)), "two": (other, tw.Engine(other))}, now=lambda: 0
+        )

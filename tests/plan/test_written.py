@@ -23,6 +23,7 @@ from thalweg.plan import nodes
 from thalweg.plan.aggregates import aggregate_by
 from thalweg.plan.catalogue import examples
 from thalweg.plan.nodes import Ingress, Node, walk
+from thalweg.plan.nodes.arrivals import StampArrivals
 from thalweg.plan.nodes.panes import Table, in_panes
 from thalweg.plan.rules import optimize
 from thalweg.plan.strategies import Volume
@@ -132,6 +133,8 @@ def _kinds() -> Iterator[tuple[str, Node]]:
     yield "quarantine", tw.source("q", {"k": "int64"}, quarantine=gate, insert_only=True).node
     newest = tw.source("u", {"k": "int64", "v": "int64"}, insert_only=True).update_key("k")
     yield "update key", newest.node
+    yield "newest window", newest.newest_window(4, 2).aggregate(n=tw.count()).node
+    yield "arrivals", StampArrivals(rows.node, 1_000)
     clocked = pa.schema([("at", pa.timestamp("us", "UTC")), ("v", pa.list_(pa.int8()))])
     yield "times", tw.source("t", clocked, time="at").where("_start > '2024-01-01'").node
 

@@ -36,7 +36,7 @@ from thalweg.stream import source
 
 SECONDS = 30
 MEMORY = 6 << 30
-ROWS = [
+ROWS: list[dict[str, object]] = [
     {"ts": 3, "k": "a", "v": 1.5, "when": "2026-01-01T00:00:00"},
     {"ts": 1, "k": 'b "quoted", \n2', "v": None, "when": None},
     {"ts": 2, "k": None, "v": -0.0, "when": "2026-03-29T02:30:00"},

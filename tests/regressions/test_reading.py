@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -268,7 +269,7 @@ def test_one_file_globs_and_partitions(tmp_path: Path) -> None:
         (tmp_path / f"day={day}" / "b.json").write_text('{"ts": 9}')
     wanted = [{"ts": 1, "v": 5, "day": 1}, {"ts": 2, "v": 5, "day": 2}]
 
-    def rows(text: str, **options: str) -> list[object]:
+    def rows(text: str, **options: Any) -> list[object]:
         return [row for t in discover(text, **options).read() for row in t.to_pylist()]
 
     assert rows(str(tmp_path), format="csv") == wanted

@@ -89,6 +89,7 @@ def test_every_form_of_the_answer_says_the_same(table: pa.Table) -> None:
 
 
 def test_harmless_differences_are_cast() -> None:
+    declared: dict[str, str | pa.DataType]
     declared = {"ts": pa.timestamp("us", "UTC"), "k": "string", "n": "int64", "x": "float64"}
     given = pa.table(
         {

@@ -76,7 +76,8 @@ def test_a_checkpoint_of_another_query_is_refused(three: Path) -> None:
     (three / "ready" / "events" / "00003.parquet").rename(three / "events" / "00003.parquet")
     with pytest.raises(
         StateError,
-        match=r"size=300, hop=100.*size=600, hop=100.*Start the changed query with a new checkpoint",
+        match=r"was 'hopping\(300 by 100\) by key: .*, and is now 'hopping\(600 by 100\) by key: .*"
+        r"Start the changed query with a new checkpoint",
     ):
         run(three, longer)
 

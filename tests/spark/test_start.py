@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -224,7 +225,9 @@ def test_a_streaming_frame_with_timestamps(spark: SparkSession, tmp_path: Path) 
     events = tws.from_spark(frame, time="ts", disorder="10 s")
     running = run(events.group_by("k").tumbling("10 s").aggregate(n=tw.count(), top=tw.max_("v")))
     settled = 20_000_000  # 31 s minus the disorder, and the window that is open there
-    assert running.status().cti == settled
+    assert running.status().cti == datetime.fromtimestamp(settled / 1e6, UTC)
+    assert running.status().final_up_to == running.status().cti
+    assert "1970-01-01 00:00:20+00:00" in running.status()._repr_html_()
     found = [(time_us(start), time_us(end), row) for start, end, row in running.table()]
     scaled = [
         (start * 1_000_000, end * 1_000_000, payload) for start, end, payload in in_process(highest)

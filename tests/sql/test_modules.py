@@ -42,6 +42,24 @@ def twice(values: Sequence[int]) -> list[dict[str, int]]:
     return [{"value": 2 * value} for value in values]
 
 
+@udm.operator("sqltests.beyond", inputs={"value": "bigint"}, output={"big": "bigint"})
+class Beyond:
+    """The values beyond a limit."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+
+    def compute(self, values: Sequence[int]) -> list[dict[str, int]]:
+        return [{"big": value} for value in values if value > self.limit]
+
+
+@udm.operator(
+    "sqltests.edges", inputs={"value": "bigint"}, output={"low": "bigint", "high": "bigint"}
+)
+def edges(values: Sequence[int]) -> list[dict[str, int]]:
+    return [{"low": min(values), "high": max(values)}]
+
+
 @udm.aggregate("sqltests.common", inputs={"value": "bigint"}, output="bigint")
 def common(values: Sequence[int]) -> int:
     return len(values)
@@ -114,6 +132,50 @@ def test_aggregate_of_a_user_is_computed_for_each_window(
     assert_same_table(expected, answers(query, packets))
 
 
+OPERATORS = {
+    "by group": (
+        "SELECT srcIP, twice(len) [RANGE TUMBLING 1 minute, WA ts] FROM M1 GROUP BY srcIP",
+        f"SELECT ts // {MINUTE} * {MINUTE} s, (ts // {MINUTE} + 1) * {MINUTE} e, srcIP, 2 * len AS value FROM M1",
+    ),
+    "two columns, between the edges of the window, with HAVING": (
+        "SELECT window_start, edges(len) FROM TUMBLE(TABLE M1, DESCRIPTOR(ts), '1 minute') HAVING high - low > 100",
+        f"""SELECT ts // {MINUTE} * {MINUTE} s, (ts // {MINUTE} + 1) * {MINUTE} e, s AS window_start, min(len) AS low,
+        max(len) AS high FROM M1 GROUP BY ts // {MINUTE} HAVING max(len) - min(len) > 100""",
+    ),
+    "a parameter, under another name": (
+        "SELECT sqltests.beyond(len, limit => 700) AS large FROM M1 GROUP BY TUMBLE(ts, '2 minutes')",
+        f"""SELECT ts // {2 * MINUTE} * {2 * MINUTE} s, (ts // {2 * MINUTE} + 1) * {2 * MINUTE} e, len AS large
+        FROM M1 WHERE len > 700""",
+    ),
+    "in a query around it": (
+        """SELECT big - 700 AS above FROM
+        (SELECT beyond(value => len, limit => 700) FROM TUMBLE(M1, ts, '2 minutes')) WHERE big < 1200""",
+        f"""SELECT ts // {2 * MINUTE} * {2 * MINUTE} s, (ts // {2 * MINUTE} + 1) * {2 * MINUTE} e, len - 700 AS above
+        FROM M1 WHERE len > 700 AND len < 1200""",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operator_of_a_user_gives_rows_for_each_window(
+    name: str, packets: dict[str, pa.Table]
+) -> None:
+    text, duckdb = OPERATORS[name]
+    expected = ask_duckdb(duckdb, packets)
+    assert len(expected) > 3
+    assert_same_table(expected, answers(tw.sql(text, streams()), packets))
+
+
+def test_operator_does_not_depend_on_how_packets_arrive(packets: dict[str, pa.Table]) -> None:
+    query = tw.sql(OPERATORS["by group"][0], streams())
+    rows = [
+        (row["ts"], row["ts"] + 1, {key: row[key] for key in row if key != "ts"})
+        for row in packets["M1"].slice(0, 8).to_pylist()
+    ]
+    assert_physically_independent(query.node, {"M1": rows}, forms=2)
+    assert_physically_independent(query.node, {"M1": rows}, forms=1, engine=DividedEngine)
+
+
 def test_it_does_not_depend_on_how_packets_arrive(packets: dict[str, pa.Table]) -> None:
     query = tw.sql(QUERIES["beside others, in an expression and in HAVING"][0], streams())
     rows = [
@@ -141,7 +203,27 @@ def test_it_does_not_depend_on_how_packets_arrive(packets: dict[str, pa.Table]) 
             "SELECT common(len) [RANGE TUMBLING 1 minute, WA ts] FROM M1",
             "several modules are called 'common'",
         ),
-        ("SELECT twice(len) FROM M1", "unknown function 'twice'"),
+        ("SELECT twice(len) FROM M1", "these groups never end"),
+        (
+            "SELECT twice(len) + 1 FROM TUMBLE(M1, ts, '1 minute')",
+            "twice gives rows, not a value; compute with its columns in a query around it",
+        ),
+        (
+            "SELECT twice(len), count(*) FROM TUMBLE(M1, ts, '1 minute')",
+            "twice gives any number of rows for a window",
+        ),
+        (
+            "SELECT edges(len) AS x FROM TUMBLE(M1, ts, '1 minute')",
+            "edges gives the columns low, high; AS names one",
+        ),
+        (
+            "SELECT destIP, twice(len) FROM TUMBLE(M1, ts, '1 minute') GROUP BY srcIP",
+            "'destIP' is neither grouped nor aggregated",
+        ),
+        (
+            "SELECT twice(len) FROM TUMBLE(M1, ts, '1 minute') ORDER BY value LIMIT 3",
+            "the rows of an operator are not ranked",
+        ),
         ("SELECT kilobytes(len, len) FROM M1", "takes 1 arguments; got 2"),
     ],
 )

@@ -43,6 +43,12 @@ class Values:
     def __len__(self) -> int:
         return len(self.start)
 
+    @property
+    def column(self) -> pa.Array:
+        """The values of an aggregate that is always one of something."""
+        assert self.of is not None
+        return self.of
+
     def present(self, column: pa.Array | None) -> Bools:
         """The rows that pass the filter and have a value."""
         there = np.ones(len(self), np.bool_) if self.passes is None else self.passes

@@ -154,7 +154,7 @@ class Limbs:
         return cls(low, digits, special)
 
     @classmethod
-    def of_lists(cls, lists: pa.ListArray, code: Codes, size: int) -> Limbs:
+    def of_lists(cls, lists: pa.Array, code: Codes, size: int) -> Limbs:
         """The sum of the cells of each code, from their Arrow form."""
         there = lists.is_valid().to_numpy(zero_copy_only=False)
         if not there.all():

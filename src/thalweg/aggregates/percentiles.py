@@ -40,11 +40,12 @@ class Percentile(Aggregate):
         return pa.float64()
 
     def fields(self, of: pa.DataType | None, by: pa.DataType | None) -> list[pa.Field]:
+        assert of is not None
         return [pa.field("values", pa.list_(of))]
 
     def of_rows(self, values: Values) -> Columns:
         there = values.present(values.of)
-        return [_lists(values.of, np.arange(len(values))[there], there.astype(np.int64))]
+        return [_lists(values.column, np.arange(len(values))[there], there.astype(np.int64))]
 
     def merge(self, parts: Columns, code: Codes, size: int) -> Columns:
         order = np.argsort(code, kind="stable")
@@ -68,7 +69,7 @@ class Percentile(Aggregate):
         there = values.present(values.of)[member]
         if not there.all():
             member, cell = member[there], cell[there]
-        return self._choose(values.of, member, cell, cells, kind)
+        return self._choose(values.column, member, cell, cells, kind)
 
     def _choose(
         self, values: pa.Array, member: Codes, cell: Codes, cells: int, kind: pa.DataType

@@ -57,7 +57,7 @@ class ApproximatePercentile(Aggregate):
     def of_rows(self, values: Values) -> Columns:
         there = values.present(values.of)
         mask = None if there.all() else ~there
-        floats = pa.array(plain_floats(values.of), mask=mask, from_pandas=False)
+        floats = pa.array(plain_floats(values.column), mask=mask, from_pandas=False)
         return [floats, pa.nulls(len(values), _BUCKET_LIST)]
 
     def merge(self, parts: Columns, code: Codes, size: int) -> Columns:

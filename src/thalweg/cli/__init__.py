@@ -22,6 +22,7 @@ _COMMANDS = {
     "receive": "Hold the newest row of each key on disk and take rows over TCP.",
     "repro": "Repeat experiments of the literature.",
     "sql": "A query in SQL over files, on Spark or in-process; without one, a shell.",
+    "watch": "How fresh the answers of a query behind a receiver are.",
     "why": "What a query on Spark waits for.",
     "udm": "User-defined modules: what there is, and whether it does what it says.",
 }

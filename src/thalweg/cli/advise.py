@@ -4,7 +4,7 @@ policy fits."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from thalweg.run.advice import advise as measure
 
 __all__ = ["advice_of", "advise", "draw", "read_source", "report"]
 
-_READERS = {
+_READERS: dict[str, Callable[[Path], pa.Table]] = {
     ".parquet": pq.read_table,
     ".csv": pyarrow.csv.read_csv,
     ".json": pyarrow.json.read_json,
@@ -116,7 +116,7 @@ def draw(advice: Advice, path: Path, title: str) -> None:
     try:
         import matplotlib as mpl
     except ImportError as reason:
-        raise InputError("a picture needs matplotlib: pip install 'thalweg[bench]'.") from reason
+        raise InputError("a picture needs matplotlib: pip install 'thalweg[plot]'.") from reason
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 

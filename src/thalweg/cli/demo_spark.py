@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,11 @@ import pyarrow.parquet as pq
 
 import thalweg as tw
 from thalweg import spark as ts
-from thalweg.cli.demo import MINUTE, SECOND, Packets, Watch
+from thalweg.cli.demo_packets import MINUTE, SECOND, Packets
+from thalweg.cli.demo_screen import Screen, clock_text
+from thalweg.cli.demo_watch import Watch
 from thalweg.model.answers import AnswerRow
-from thalweg.spark.progress import progress_line
+from thalweg.model.time import INFINITY, MIN_TIME, time_us
 from thalweg.spark.query import FIGURES
 
 __all__ = ["SparkReport", "play_on_spark"]
@@ -35,13 +37,14 @@ class SparkReport:
     start_up: float
 
 
-def play_on_spark(packets: Packets, watch: Watch, say: Callable[[str], object]) -> SparkReport:
-    """Run the query over the files; the story of one answer goes to `watch`, a line for each
-    micro-batch to `say`."""
+def play_on_spark(packets: Packets, watch: Watch, shown: Screen) -> SparkReport:
+    """Run the query over the files; what becomes of the answers goes to `watch`, and is shown after
+    each micro-batch."""
     with tempfile.TemporaryDirectory(prefix="thalweg-demo-") as folder:
         times = _write(packets, Path(folder) / "packets")
         began = time.monotonic()
         ts.session()
+        shown.doing("Spark is there; starting the query")
         stream = ts.from_files(
             f"{folder}/packets",
             time="time",
@@ -59,14 +62,17 @@ def play_on_spark(packets: Packets, watch: Watch, say: Callable[[str], object]) 
         running = ts.start(
             query, checkpoint=f"{folder}/checkpoint", trigger="available now", progress=False
         )
-        shown = -1
+        shown.doing("Waiting for the first micro-batch")
+        seen = -1
         first = 0.0
         while True:
             ended = running.wait(0.2)
-            for entry in [entry for entry in running.query.recentProgress if entry.batchId > shown]:
-                shown = entry.batchId
+            for entry in [entry for entry in running.query.recentProgress if entry.batchId > seen]:
+                seen = entry.batchId
                 first = first or time.monotonic() - began
-                _follow(entry, running.table(), watch, times, say)
+                cti = _follow(entry, running.table(), watch, times)
+                shown.show(watch)
+                shown.doing(_progress(entry, cti, len(times)))
             if ended:
                 break
         return SparkReport(running.status(), running.table(), time.monotonic() - began, first)
@@ -78,26 +84,36 @@ def _write(packets: Packets, folder: Path) -> list[int]:
     times = []
     for number, (at, rows) in enumerate(packets.cut(MINUTE, first=CUT)):
         table = pa.table(
-            {"time": rows.column("_start"), "src": rows.column("src"), "len": rows.column("len")}
+            {
+                "time": rows.column("_start").cast(pa.timestamp("us", "UTC")),
+                "src": rows.column("src"),
+                "len": rows.column("len"),
+            }
         )
         pq.write_table(table, folder / f"{number:04}.parquet")
         times.append(at)
     return times
 
 
-def _follow(
-    entry: Any,
-    rows: Sequence[AnswerRow],
-    watch: Watch,
-    times: list[int],
-    say: Callable[[str], object],
-) -> None:
-    figures = entry.observedMetrics[FIGURES].asDict()
-    say(progress_line(entry.batchId, entry.batchDuration / 1000, figures))
+def _follow(entry: Any, rows: Sequence[AnswerRow], watch: Watch, times: list[int]) -> int:
+    """Look at the answers after a micro-batch; the promise that stands."""
+    cti = int(entry.observedMetrics[FIGURES].asDict()["cti"] or MIN_TIME)
     at = times[min(entry.batchId, len(times) - 1)]
-    found = [
-        row[2]["packets"]
-        for row in rows
-        if row[0] == watch.start and row[1] == watch.end and row[2]["src"] == watch.src
+    watched = [
+        (time_us(start), time_us(end), row["packets"])
+        for start, end, row in rows
+        if row["src"] == watch.src
     ]
-    watch.note(at, found[0] if found else None, figures["cti"])
+    watch.look(at, watched, cti)
+    return cti
+
+
+def _progress(entry: Any, cti: int, batches: int) -> str:
+    figures = entry.observedMetrics[FIGURES].asDict()
+    settled = "nothing is final yet" if cti == MIN_TIME else "all is final"
+    if MIN_TIME < cti < INFINITY:
+        settled = f"final up to {clock_text(cti)}"
+    return (
+        f"Micro-batch {min(entry.batchId + 1, batches)} of {batches}: {figures['read'] or 0:,} packets in "
+        f"{entry.batchDuration / 1000:.1f} s, {figures['adjusts'] or 0:,} answers revised; {settled}"
+    )

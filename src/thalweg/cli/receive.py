@@ -1,15 +1,15 @@
-"""`thalweg receive`: a process that holds an update queue on disk and takes rows over TCP."""
+"""`thalweg receive`: a process that holds an update queue on disk and takes rows from senders."""
 
 from __future__ import annotations
 
-import asyncio
-import time
 from pathlib import Path
 
 import click
 
-from thalweg.freshness.durable_queue import DurableQueue
-from thalweg.freshness.receiver import Receiver
+from thalweg.errors import InputError
+from thalweg.freshness.receiver_process import run_receiver, stop_receiver
+from thalweg.freshness.receiver_settings import Address, ReceiverSettings
+from thalweg.model.time import duration_us
 from thalweg.progress.conflation import SCHEDULE_NAMES
 from thalweg.stream import source
 
@@ -22,39 +22,75 @@ __all__ = ["receive"]
     "--column",
     "columns",
     multiple=True,
-    required=True,
     metavar="NAME:TYPE",
-    help="A column of the rows, such as price:float64; may be repeated.",
+    help="A column of the rows, such as price:float64; may be repeated. A folder that has had a receiver knows its own.",
 )
 @click.option("--key", "keys", multiple=True, metavar="NAME", help="A column of the update key.")
+@click.option("--time", metavar="NAME", help="The column that says when a row was made.")
+@click.option(
+    "--disorder", metavar="DURATION", help="How much earlier than the newest a row may be."
+)
 @click.option("--schedule", type=click.Choice(SCHEDULE_NAMES), default="gain", show_default=True)
+@click.option("--freshness", metavar="DURATION", help="How old an answer may be.")
 @click.option("--capacity", type=int, default=256 * 2**20, show_default=True, help="Bytes.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
 @click.option("--port", type=int, default=0, help="0: one that is free; it is printed.")
+@click.option("--http", "http_port", type=int, help="Also listen for HTTP, on this port.")
+@click.option(
+    "--inbox",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Also take files (.arrow, .jsonl) that are put into this folder.",
+)
+@click.option("--stop", is_flag=True, help="End the receiver of the folder; its rows stay.")
 def receive(
     folder: Path,
     *,
     columns: tuple[str, ...],
     keys: tuple[str, ...],
+    time: str | None,
+    disorder: str | None,
     schedule: str,
+    freshness: str | None,
     capacity: int,
     host: str,
     port: int,
+    http_port: int | None,
+    inbox: Path | None,
+    stop: bool,
 ) -> None:
     """Hold the newest row of each key in FOLDER, and hand out cuts of them."""
-    pairs = [column.partition(":") for column in columns]
-    schema = source("rows", {name: kind for name, _, kind in pairs}).schema
-    queue = DurableQueue(folder, schema, keys, schedule=schedule, capacity=capacity)
-    receiver = Receiver(queue, now=lambda: time.time_ns() // 1_000)
+    if stop:
+        click.echo("ended" if stop_receiver(folder) else "no receiver runs here")
+        return
+    known = ReceiverSettings.read(folder)
+    settings = known
+    if columns:
+        pairs = [column.partition(":") for column in columns]
+        settings = ReceiverSettings(
+            source("rows", {name: kind for name, _, kind in pairs}).schema,
+            keys,
+            schedule,
+            time,
+            None if disorder is None else duration_us(disorder, what="disorder"),
+            None if freshness is None else duration_us(freshness, what="freshness"),
+            capacity,
+        )
+        if known is not None:
+            settings.require_same(known, folder, running=False)
+    if settings is None:
+        raise InputError(f"{folder}: say what is received: --column NAME:TYPE, and --key NAME.")
 
-    async def serve() -> None:
-        server = await receiver.start(host, port)
-        address = server.sockets[0].getsockname()
-        click.echo(f"listening on {address[0]}:{address[1]}")
-        async with server:
-            await server.serve_forever()
+    def listening(address: Address) -> None:
+        click.echo(f"listening on {address.host}:{address.port}")
+        if address.http_port is not None:
+            click.echo(f"http://{address.host}:{address.http_port}/rows")
 
-    try:
-        asyncio.run(serve())
-    finally:
-        queue.close()
+    run_receiver(
+        folder,
+        settings,
+        host=host,
+        port=port,
+        http_port=http_port,
+        inbox=inbox,
+        listening=listening,
+    )

@@ -21,7 +21,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.clocks import Clock
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS
-from thalweg.model.time import MIN_TIME
+from thalweg.model.time import MIN_TIME, time_us
 from thalweg.plan.clock import clock_of
 from thalweg.plan.nodes import Source, walk
 
@@ -229,7 +229,7 @@ class Job:
                         status.changes,
                         status.adjusts,
                         status.late,
-                        status.cti,
+                        None if status.cti is None else time_us(status.cti),
                         ended,
                         clock_of(query.node),
                     )

@@ -107,7 +107,9 @@ class Place:
 
         if self.is_generator:
             return spark.from_generator(name=self.name, **self.options)
-        options = {"disorder": 0, **self.options, "time": self.time()}
+        # Files that are all there need no promise before their end: rows may come in any order.
+        ordered = {"disorder": 0} if follow else {}
+        options = {**ordered, **self.options, "time": self.time()}
         return spark.from_files(self.path, name=self.name, finish=not follow, **options)
 
     def stream(self) -> tw.Stream:
@@ -128,7 +130,7 @@ class Place:
             payload,
             insert_only=True,
             constant_duration=1 if plain else None,
-            **({"disorder": 0} | admission),
+            **admission,
         ).node
         assert isinstance(made, Source)
         return tw.Stream(replace(made, clock=clock_type(self.schema().field(self.time()).type)))

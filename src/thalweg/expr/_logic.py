@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from thalweg.expr.kinds import Datum, Refusal, common_type, convert, meet, truth
+from thalweg.expr.kinds import Datum, Refusal, column, common_type, convert, meet, truth
 
 __all__ = [
     "choose",
@@ -127,15 +127,15 @@ def is_in(value: Datum, choices: Datum) -> Datum:
     if not isinstance(choices, pa.ListScalar) or not choices.is_valid:
         raise Refusal("IN takes a list of constants")
     wanted = choices.values
-    if not len(wanted):
+    if wanted is None or not len(wanted):
         return _NO
     type_ = common_type([value.type, wanted.type])
     if types.is_null(type_):
         return _UNKNOWN if isinstance(value, pa.Scalar) else pa.nulls(len(value), pa.bool_())
-    value, known = convert(value, type_), convert(wanted.drop_null(), type_)
+    value, known = convert(value, type_), column(convert(wanted.drop_null(), type_))
     if types.is_floating(type_):
         zero = pa.scalar(0.0, type_)  # the lookup tells -0.0 from 0.0; a comparison does not
-        value, known = _add([value, zero]), _add([known, zero])
+        value, known = _add([value, zero]), pc.add(known, zero)
         known = known.filter(pc.invert(pc.is_nan(known)))
     found = _is_in([value], pc.SetLookupOptions(known))
     if wanted.null_count:

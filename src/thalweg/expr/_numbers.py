@@ -24,7 +24,17 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from thalweg.expr._times import add_times, has_times, subtract_times
-from thalweg.expr.kinds import Datum, Refusal, constant, convert, kind_of, meet, number, numbers
+from thalweg.expr.kinds import (
+    Datum,
+    Refusal,
+    column,
+    constant,
+    convert,
+    kind_of,
+    meet,
+    number,
+    numbers,
+)
 
 __all__ = [
     "absolute",
@@ -86,9 +96,11 @@ def _with_room(left: Datum, right: Datum, kernel: str) -> tuple[Datum, Datum]:
     digits = left.type.precision + right.type.precision + 1 if product else whole + scale + 1
     if digits <= 38:
         return left, right
-    return tuple(
-        value.cast(pa.decimal256(value.type.precision, value.type.scale)) for value in (left, right)
-    )
+    return _widened(left), _widened(right)
+
+
+def _widened(value: Datum) -> Datum:
+    return value.cast(pa.decimal256(value.type.precision, value.type.scale))
 
 
 _add_numbers = arithmetic("add_checked")
@@ -125,7 +137,7 @@ def _double(value: Datum) -> Datum:
 def _without_zeros(divisor: Datum) -> Datum:
     if isinstance(divisor, pa.Scalar):
         return _NULL_DOUBLE if divisor.as_py() == 0 else divisor
-    return _call["if_else"]([_call["equal"]([divisor, _ZERO]), _NULL_DOUBLE, divisor])
+    return pc.if_else(pc.equal(divisor, _ZERO), _NULL_DOUBLE, divisor)
 
 
 def divide(left: Datum, right: Datum) -> Datum:
@@ -145,10 +157,10 @@ def integer_division(
         if not whole:
             right = _without_zeros(right)
         if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
-            return apply(pa.array([left.as_py()], left.type), right)[0]
+            return column(apply(pa.array([left.as_py()], left.type), right))[0]
         one, two, nulls = _values(left, 0), _values(right, 1), _nulls(left, right)
         if one is None or two is None:
-            return pa.nulls(len(right if one is None else left), left.type)
+            return pa.nulls(len(column(right if one is None else left)), left.type)
         if whole and nulls is not None and isinstance(two, np.ndarray):
             two = np.where(nulls, 1, two)  # null divided by 0 is null
         if whole:

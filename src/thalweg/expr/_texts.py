@@ -58,9 +58,8 @@ def concat(*values: Datum) -> Datum:
     texts = [text(value) for value in values]
     wide = any(t.type == pa.large_string() for t in texts)
     type_ = pa.large_string() if wide else pa.string()
-    return _join(
-        [*((t.cast(type_) for t in texts) if wide else texts), pa.scalar("", type_)], _JOIN
-    )
+    parts = [t.cast(type_) for t in texts] if wide else texts
+    return _join([*parts, pa.scalar("", type_)], _JOIN)
 
 
 def lower(value: Datum) -> Datum:
@@ -82,7 +81,7 @@ def trim(value: Datum, characters: Datum | None = None) -> Datum:
 
 def trimmer(kernel: str) -> Callable[..., Datum]:
     """`trim`, `ltrim`, `rtrim`: takes spaces, or the characters given, from both sides or one."""
-    run = getattr(pc, kernel)
+    run: Callable[..., Datum] = getattr(pc, kernel)
 
     def apply(value: Datum, characters: Datum | None = None) -> Datum:
         taken = " " if characters is None else _constant_text(characters, "the characters to trim")
@@ -282,7 +281,7 @@ def right(value: Datum, size: Datum) -> Datum:
 
 def padded(kernel: str) -> Callable[..., Datum]:
     """`lpad` and `rpad`: exactly so many characters, cut at the right or filled up."""
-    run = getattr(pc, kernel)
+    run: Callable[..., Datum] = getattr(pc, kernel)
 
     def apply(value: Datum, size: Datum, filling: Datum | None = None) -> Datum:
         wanted = _position(size, "the length of a text", 0)

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from thalweg.expr.kinds import Datum, Refusal, constant, moment, text
+from thalweg.expr.kinds import Datum, Refusal, column, constant, moment, text
 
 __all__ = [
     "add_months",
@@ -119,10 +119,10 @@ def add_months(value: Datum, months: Datum) -> Datum:
     if not isinstance(count, int) or isinstance(count, bool):
         raise Refusal(f"the number of months is a whole number, not {count!r}")
     if isinstance(value, pa.Scalar):
-        return add_months(pa.array([value.as_py()], value.type), months)[0]
+        return column(add_months(pa.array([value.as_py()], value.type), months))[0]
     if types.is_null(value.type):
         return value
-    wall = _wall(value).cast(pa.timestamp("us"))
+    wall = column(_wall(value)).cast(pa.timestamp("us"))
     times = wall.to_numpy(zero_copy_only=False).astype("M8[us]")
     month = times.astype("M8[M]")
     day = times.astype("M8[D]") - month.astype("M8[D]")

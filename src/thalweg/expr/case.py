@@ -20,7 +20,7 @@ from thalweg.expr._logic import choose
 from thalweg.expr._rendering import ATOM, Rendered
 from thalweg.expr.failures import KERNEL_ERRORS, failure
 from thalweg.expr.frame import Frame
-from thalweg.expr.kinds import Datum, Refusal, convert, meet, truth
+from thalweg.expr.kinds import Datum, Refusal, column, convert, meet, truth
 from thalweg.expr.nodes import Expr, Literal
 
 __all__ = ["Case"]
@@ -98,12 +98,13 @@ class Case(Expr):
         for condition, value in (*self.branches, (_TRUE, default)):
             seen = frame.take(names, pa.array(waiting))
             hit = (
-                truth(condition.evaluate(seen))
+                column(truth(condition.evaluate(seen)))
                 .fill_null(fill_value=False)
                 .to_numpy(zero_copy_only=False)
             )
             places.append(waiting[hit])
-            pieces.append(convert(value.evaluate(frame.take(names, pa.array(waiting[hit]))), type_))
+            chosen = value.evaluate(frame.take(names, pa.array(waiting[hit])))
+            pieces.append(column(convert(chosen, type_)))
             waiting = waiting[~hit]
         return pa.concat_arrays(pieces).take(pa.array(np.argsort(np.concatenate(places))))
 

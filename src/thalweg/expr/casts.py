@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from thalweg.expr._times import timestamps_of_text
-from thalweg.expr.kinds import Datum, convert, plain
+from thalweg.expr.kinds import Datum, column, convert, plain
 
 __all__ = ["TYPE_NAMES", "cast_to", "try_cast_to", "type_name", "type_named"]
 
@@ -79,7 +79,7 @@ def type_named(name: str) -> pa.DataType | None:
 def try_cast_to(value: Datum, type_: pa.DataType) -> Datum:
     """The value as another type, null where it does not fit."""
     if isinstance(value, pa.Scalar):
-        return try_cast_to(pa.array([value.as_py()], value.type), type_)[0]
+        return column(try_cast_to(pa.array([value.as_py()], value.type), type_))[0]
     try:
         return cast_to(value, type_)
     except (pa.ArrowInvalid, ValueError):
@@ -91,7 +91,7 @@ def try_cast_to(value: Datum, type_: pa.DataType) -> Datum:
 def _fitting(values: pa.Array, type_: pa.DataType) -> pa.Array:
     """Distinct values: halves that fit are converted whole, so that few misfits cost little."""
     try:
-        return cast_to(values, type_)
+        return column(cast_to(values, type_))
     except (pa.ArrowInvalid, ValueError):
         if len(values) == 1:
             return pa.nulls(1, type_)

@@ -22,6 +22,7 @@ from pyarrow import types
 __all__ = [
     "Datum",
     "Refusal",
+    "column",
     "common_type",
     "constant",
     "convert",
@@ -235,10 +236,11 @@ def _decimals(left: Datum, right: Datum) -> tuple[Datum, Datum]:
     """Both decimal, a whole number with no more digits than it may need; or both double."""
     if types.is_floating(left.type) or types.is_floating(right.type):
         return left.cast(pa.float64()), right.cast(pa.float64())
-    return tuple(
-        value if types.is_decimal(value.type) else value.cast(pa.decimal128(19, 0))
-        for value in (left, right)
-    )
+    return _decimal(left), _decimal(right)
+
+
+def _decimal(value: Datum) -> Datum:
+    return value if types.is_decimal(value.type) else value.cast(pa.decimal128(19, 0))
 
 
 def text(value: Datum) -> Datum:
@@ -250,6 +252,12 @@ def text(value: Datum) -> Datum:
     if kind_of(value.type) != "text":
         raise Refusal(f"text is needed, not {value.type}; convert it with CAST(... AS varchar)")
     return plain(value)
+
+
+def column(value: Datum) -> pa.Array:
+    """A value that came out of a column, and so is one."""
+    assert isinstance(value, pa.Array)
+    return value
 
 
 def truth(value: Datum) -> Datum:

@@ -47,14 +47,7 @@ class Expr(Operators):
 
     def evaluate(self, frame: Frame) -> pa.Array:
         """One value for each row of the frame."""
-        value = self._datum(frame)
-        if isinstance(value, pa.Array):
-            return value
-        return (
-            pa.repeat(value, frame.length)
-            if isinstance(value, pa.Scalar)
-            else value.combine_chunks()
-        )
+        return _as_column(self._datum(frame), frame.length)
 
     def type_in(self, schema: pa.Schema) -> pa.DataType:
         """The type of the values over columns of these types; refuses what could not be
@@ -322,3 +315,10 @@ def call(function: str, *args: object) -> Expr:
         if own is not None:
             return user_call(own, given)
     return Call(function, given)
+
+
+def _as_column(value: Datum | pa.ChunkedArray, length: int) -> pa.Array:
+    """One value for each row; a kernel whose result is very large gives it in pieces."""
+    if isinstance(value, pa.Scalar):
+        return pa.repeat(value, length)
+    return value if isinstance(value, pa.Array) else value.combine_chunks()

@@ -114,8 +114,7 @@ class UserCall(Expr):
         try:
             given = self.function.run(*columns)
             result = given.to_arrow() if hasattr(given, "to_arrow") else given
-            array = result if isinstance(result, pa.Array) else pa.array(result)
-            array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+            array = _one_piece(result if isinstance(result, pa.Array) else pa.array(result))
             array = (
                 array if array.type == self.function.output else array.cast(self.function.output)
             )
@@ -170,3 +169,7 @@ def _where(
     rows: list[tuple[Any, ...]], wanted: np.ndarray[Any, np.dtype[np.bool_]]
 ) -> Iterator[tuple[Any, ...]]:
     return iter(rows) if wanted.all() else (rows[at] for at in np.flatnonzero(wanted).tolist())
+
+
+def _one_piece(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column if isinstance(column, pa.Array) else column.combine_chunks()

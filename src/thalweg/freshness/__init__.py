@@ -8,8 +8,11 @@ possible. It stands before the ingress of a source: what leaves the queue is the
 from thalweg.freshness.durable_queue import Cut, DurableQueue
 from thalweg.freshness.receiver import Receiver
 from thalweg.freshness.receiver_client import ReceiverClient
+from thalweg.freshness.receiver_process import ensure_receiver, stop_receiver
+from thalweg.freshness.receiver_settings import ReceiverSettings
 from thalweg.freshness.runner import FreshRunner
 from thalweg.freshness.schedules import SCHEDULES
+from thalweg.freshness.shared_runner import SharedRunner
 from thalweg.freshness.update_queue import Admission, QueueStatus, UpdateQueue
 
 __all__ = [
@@ -21,5 +24,9 @@ __all__ = [
     "QueueStatus",
     "Receiver",
     "ReceiverClient",
+    "ReceiverSettings",
+    "SharedRunner",
     "UpdateQueue",
+    "ensure_receiver",
+    "stop_receiver",
 ]

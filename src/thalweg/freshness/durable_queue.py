@@ -12,29 +12,41 @@ The log holds rows as they came, and for each cut its number and keys. It is com
 that wait when it has grown to several times their size. Order on disk of a cut: file, then log
 record; a file without a record was never offered, its rows still wait, and it is removed.
 
-The order of arrival is the order of updates. Staleness averages begin anew with the process; what
-waited through a restart is as old as it is.
+The order of arrival is the order of updates; where a column says when a row was made (`time`), a
+row that is older than what was seen of its key is outdated. Totals go on after a restart; staleness
+averages begin anew, and the counts of single keys with the last compaction. What waited through a
+restart, or was in a cut that is still open, is as old as it is.
+
+**Promises.** With `time` and `disorder`, a cut carries a promise in its file: no row of a later cut
+is earlier. It is the smaller of (largest time seen - disorder) and the earliest time that waits
+after the cut, so no row is late because it had to wait.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from thalweg.errors import StateError
+from thalweg.errors import InputError, PlanError, StateError
+from thalweg.freshness._arrays import NEVER
+from thalweg.freshness.schedules import Schedule
 from thalweg.freshness.update_log import Record, UpdateLog, sync_folder
 from thalweg.freshness.update_queue import Admission, Taken, UpdateQueue
 
 __all__ = ["Cut", "DurableQueue"]
 
-_SCHEMA, _ROWS, _CUT = 0, 1, 2
+_SCHEMA, _ROWS, _CUT, _NEWEST, _FILE, _TOTALS = 0, 1, 2, 3, 4, 5
 _ARRIVED = "_arrived"
+_PROMISE = b"promise"
+_IDENTITY = "identity"
 _COMPACT_FROM = 4 * 2**20
 
 
@@ -49,6 +61,16 @@ class Cut:
     def read(self) -> pa.Table:
         with pa.OSFile(str(self.path)) as file:
             return pa.ipc.open_file(file).read_all()
+
+    @staticmethod
+    def path_of(folder: Path, number: int) -> Path:
+        return folder / f"cut-{number:012d}.arrow"
+
+    @staticmethod
+    def promise_of(rows: pa.Table) -> int | None:
+        """The promise that a cut's rows carry."""
+        text = (rows.schema.metadata or {}).get(_PROMISE)
+        return None if text is None else int(text)
 
 
 class DurableQueue:
@@ -76,16 +98,27 @@ class DurableQueue:
         schema: pa.Schema,
         key: str | Sequence[str] = (),
         *,
-        schedule: str = "gain",
+        schedule: str | Schedule = "gain",
+        time: str | None = None,
+        disorder: int | None = None,
         capacity: int = 256 * 2**20,
     ) -> None:
-        self.queue = UpdateQueue(schema, key, schedule=schedule, capacity=capacity)
+        if time is not None:
+            _require_time(schema, time)
+        self.queue = UpdateQueue(schema, key, schedule=schedule, time=time, capacity=capacity)
+        self._time = time
+        self._disorder = disorder
+        self._newest = NEVER
+        """The largest time that was seen in the data."""
         self._folder = folder
         self._log = UpdateLog(folder)
         self._logged = pa.schema([*schema, (_ARRIVED, pa.int64())])
         self._said = json.dumps({"schema": str(schema), "key": list(self.queue.key)}).encode()
         self._taken: dict[int, Taken] = {}
+        self._open: dict[int, Cut] = {}
         self.last_cut = 0
+        self.taken_files: set[str] = set()
+        """Files whose rows are in the log, and which may still be there."""
         try:
             self._recover()
         except BaseException:
@@ -95,22 +128,48 @@ class DurableQueue:
     @property
     def uncommitted(self) -> list[Cut]:
         """Cuts that are to be worked on, oldest first."""
-        found = []
-        for path in sorted(self._folder.glob("cut-*.arrow")):
-            with pa.OSFile(str(path)) as file:
-                rows = pa.ipc.open_file(file).read_all().num_rows
-            found.append(Cut(_number(path), path, rows))
-        return found
+        return [self._open[number] for number in sorted(self._open)]
+
+    @property
+    def committed(self) -> int:
+        """The number of the last cut that nobody will ask for again."""
+        return min(self._open, default=self.last_cut + 1) - 1
+
+    @property
+    def identity(self) -> str:
+        """Tells this queue from all others, as long as its folder is there."""
+        path = self._folder / _IDENTITY
+        if not path.exists():
+            unfinished = path.with_suffix(".tmp")
+            unfinished.write_text(uuid.uuid4().hex, encoding="ascii")
+            _sync_file(unfinished)
+            unfinished.rename(path)
+            sync_folder(self._folder)
+        return path.read_text(encoding="ascii")
 
     def enqueue(self, rows: pa.RecordBatch, *, now: int) -> Admission:
         """Take rows in; they may be acknowledged after the next `sync`."""
+        if self._time is not None and rows.schema == self.queue.schema:
+            nulls = rows.column(self._time).null_count
+            if nulls:
+                raise InputError(f"{nulls} rows have no {self._time}, which is their time.")
         admitted = self.queue.enqueue(rows, now=now)
         if not admitted.accepted:
             return admitted
+        self._see_times(rows)
         arrived = pa.array(np.full(len(rows), now, np.int64))
         logged = pa.record_batch([*rows.columns, arrived], schema=self._logged)
         self._log.append(_ROWS, _to_bytes(logged))
         return admitted
+
+    def note_file(self, mark: str) -> None:
+        """The rows that came last are those of a file; it is not to be taken again."""
+        self._log.append(_FILE, mark.encode())
+        self.taken_files.add(mark)
+
+    def forget_file(self, mark: str) -> None:
+        """The file is gone."""
+        self.taken_files.discard(mark)
 
     def sync(self) -> None:
         """Return when all rows that were taken in are on disk."""
@@ -122,13 +181,16 @@ class DurableQueue:
         """Take up to `count` rows out, under the next number."""
         taken = self.queue.dequeue(count, now=now)
         number = self.last_cut + 1
-        path = self._folder / f"cut-{number:012d}.arrow"
+        path = Cut.path_of(self._folder, number)
         unfinished = path.with_suffix(".tmp")
+        promise = self._promise()
+        said = {} if promise is None else {_PROMISE: str(promise).encode()}
+        rows = taken.rows.replace_schema_metadata(said)
         with (
             pa.OSFile(str(unfinished), "wb") as file,
-            pa.ipc.new_file(file, self.queue.schema) as writer,
+            pa.ipc.new_file(file, rows.schema) as writer,
         ):
-            writer.write_batch(taken.rows)
+            writer.write_batch(rows)
         _sync_file(unfinished)
         unfinished.rename(path)
         sync_folder(self._folder)
@@ -136,21 +198,28 @@ class DurableQueue:
         self._log.sync()
         self.last_cut = number
         self._taken[number] = taken
-        return Cut(number, path, len(taken.rows))
+        self._open[number] = Cut(number, path, len(taken.rows))
+        return self._open[number]
+
+    def next_cut(self, after: int, count: int, *, now: int) -> Cut | None:
+        """The oldest open cut with a number above `after`, else a new one; None if nothing waits."""
+        for cut in self.uncommitted:
+            if cut.number > after:
+                return cut
+        return self.cut(count, now=now) if self.queue.keys.waiting() else None
 
     def deliver(self, number: int, *, now: int) -> None:
-        """What follows from a cut has reached the application: staleness ends. A cut from before a
-        restart has no staleness to end."""
-        taken = self._taken.pop(number, None)
-        if taken is not None:
-            self.queue.deliver(taken, now=now)
+        """What follows from the cuts up to `number` has reached the application: staleness ends."""
+        for each in sorted(known for known in self._taken if known <= number):
+            self.queue.deliver(self._taken.pop(each), now=now)
 
     def commit(self, number: int) -> None:
         """Cuts up to `number` will not be asked for any more."""
-        for cut in self.uncommitted:
-            if cut.number <= number:
-                cut.path.unlink()
-        sync_folder(self._folder)
+        gone = [known for known in self._open if known <= number]
+        for each in gone:
+            self._open.pop(each).path.unlink(missing_ok=True)
+        if gone:
+            sync_folder(self._folder)
 
     def close(self) -> None:
         self._log.close()
@@ -159,6 +228,7 @@ class DurableQueue:
 
     def _recover(self) -> None:
         empty = True
+        written = {_number(path) for path in self._folder.glob("cut-*.arrow")}
         for record in self._log.records():
             empty = False
             if record.kind == _SCHEMA and record.body != self._said:
@@ -168,15 +238,33 @@ class DurableQueue:
                 )
             if record.kind == _ROWS:
                 logged = _from_bytes(record.body)
-                arrived = logged.column(_ARRIVED).to_numpy()
-                self.queue.enqueue(logged.select(self.queue.schema.names), arrived=arrived)
+                rows = logged.select(self.queue.schema.names)
+                self._see_times(rows)
+                self.queue.enqueue(rows, arrived=logged.column(_ARRIVED).to_numpy())
+            elif record.kind == _TOTALS:
+                self.queue.add_totals(json.loads(record.body))
+            elif record.kind == _FILE:
+                self.taken_files.add(record.body.decode())
+            elif record.kind == _NEWEST:
+                self._newest = int.from_bytes(record.body, "little", signed=True)
             elif record.kind == _CUT:
                 self.last_cut = int.from_bytes(record.body[:8], "little")
-                if len(record.body) > 8:
-                    self.queue.discard(_from_bytes(record.body[8:]))
-        for path in [*self._folder.glob("cut-*.tmp"), *self._folder.glob("cut-*.arrow")]:
-            if path.suffix == ".tmp" or _number(path) > self.last_cut:
+                if len(record.body) == 8:
+                    continue
+                keys = _from_bytes(record.body[8:])
+                is_open = self.last_cut in written  # its keys are as stale as they are
+                taken = self.queue.take_out(keys, delivered=not is_open)
+                if is_open:
+                    self._taken[self.last_cut] = taken
+        for path in self._folder.glob("cut-*.tmp"):
+            path.unlink()
+        for number in written:
+            path = Cut.path_of(self._folder, number)
+            if number > self.last_cut:
                 path.unlink()
+                continue
+            with pa.OSFile(str(path)) as file:
+                self._open[number] = Cut(number, path, pa.ipc.open_file(file).read_all().num_rows)
         self.queue.restart_measures()
         if empty:
             self._log.append(_SCHEMA, self._said)
@@ -192,13 +280,40 @@ class DurableQueue:
         return [
             Record(_SCHEMA, self._said),
             Record(_CUT, self._cut_record(self.last_cut, rows.slice(0, 0))),
+            Record(_NEWEST, self._newest.to_bytes(8, "little", signed=True)),
+            Record(_TOTALS, json.dumps(self.queue.totals()).encode()),
+            *(Record(_FILE, mark.encode()) for mark in sorted(self.taken_files)),
             Record(_ROWS, _to_bytes(logged)),
         ]
+
+    def _see_times(self, rows: pa.RecordBatch) -> None:
+        if self._time is not None and self._disorder is not None and len(rows):
+            newest = pc.max(rows.column(self._time).cast(pa.int64())).as_py()
+            self._newest = max(self._newest, NEVER if newest is None else newest)
+
+    def _promise(self) -> int | None:
+        if self._time is None or self._disorder is None or self._newest == NEVER:
+            return None
+        promise = self._newest - self._disorder
+        held = self.queue.smallest_waiting(self._time)
+        return promise if held is None else min(promise, held)
 
     def _cut_record(self, number: int, rows: pa.RecordBatch) -> bytes:
         """Number and keys; without a key one column tells that the one row was taken."""
         keys = rows.select(list(self.queue.key) or rows.schema.names[:1])
         return number.to_bytes(8, "little") + (_to_bytes(keys) if len(rows) else b"")
+
+
+def _require_time(schema: pa.Schema, time: str) -> None:
+    kind = schema.field(time).type if time in schema.names else None
+    if kind is not None and kind != pa.int64() and not _is_microseconds(kind):
+        raise PlanError(
+            f"time: {time!r} is {kind}; the times of a queue are int64 or timestamps in microseconds."
+        )
+
+
+def _is_microseconds(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind) and kind.unit == "us")
 
 
 def _number(path: Path) -> int:

@@ -215,14 +215,16 @@ class KeyQueue:
         self.memory.remove(locations[free])
         return cells, locations
 
-    def take_cells(self, cells: Ints, now: int) -> None:
-        """Distinct cells that wait leave out of turn, for all readers, as if they were delivered."""
+    def take_cells(self, cells: Ints, now: int, *, delivered: bool) -> None:
+        """Distinct cells that wait leave out of turn, for all readers; `delivered` if what follows
+        from them has reached the application."""
         for serving in self.readers.values():
             waiting = cells[serving.schedule.since[cells] != NEVER]
             serving.ledger.take(waiting, serving.schedule.since[waiting], now)
             serving.schedule.remove(waiting)
             serving.taken[waiting] += 1
-            serving.ledger.deliver(waiting, now, serving.schedule.since[waiting])
+            if delivered:
+                serving.ledger.deliver(waiting, now, serving.schedule.since[waiting])
         held = cells[self.location[cells] >= 0]
         self.memory.remove(self.location[held])
         self.location[held] = -1

@@ -192,20 +192,20 @@ class _IntegerKeys:
         return self._values.nbytes
 
     def equal(self, keys: Ints | pa.Array, rows: Ints, cells: Ints) -> Mask:
-        same: Mask = self._values[cells] == keys[rows]
+        same: Mask = self._values[cells] == _numbers(keys)[rows]
         return same
 
     def add(self, keys: Ints | pa.Array, rows: Ints, size: int) -> None:
         if size > len(self._values):
             self._values = enlarge(self._values, max(size, 2 * len(self._values)), 0)
-        self._values[size - len(rows) : size] = keys[rows]
+        self._values[size - len(rows) : size] = _numbers(keys)[rows]
 
     def keep(self, kept: Ints) -> None:
         self._values[: len(kept)] = self._values[kept]
 
     def distinct(self, keys: Ints | pa.Array, rows: Ints) -> tuple[Ints, Ints]:
         """The first position in `rows` of each distinct key, in order, and each row's group."""
-        _, first, group = np.unique(keys[rows], return_index=True, return_inverse=True)
+        _, first, group = np.unique(_numbers(keys)[rows], return_index=True, return_inverse=True)
         rank = np.empty(len(first), np.int64)
         order = np.argsort(first)
         rank[order] = np.arange(len(first))
@@ -228,13 +228,13 @@ class _PackedKeys:
         return int(self._old.nbytes + self._new.nbytes)
 
     def equal(self, keys: Ints | pa.Array, rows: Ints, cells: Ints) -> Mask:
-        same: Mask = pc.equal(self._take(cells), pc.take(keys, pa.array(rows))).to_numpy(
+        same: Mask = pc.equal(self._take(cells), _packed(keys).take(pa.array(rows))).to_numpy(
             zero_copy_only=False
         )
         return same.copy()
 
     def add(self, keys: Ints | pa.Array, rows: Ints, size: int) -> None:
-        self._new = pa.concat_arrays([self._new, pc.take(keys, pa.array(rows))])
+        self._new = pa.concat_arrays([self._new, _packed(keys).take(pa.array(rows))])
         if len(self._new) > max(4_096, len(self._old) // 8):
             self._old = pa.concat_arrays([self._old, self._new])
             self._new = self._new[:0]
@@ -243,7 +243,7 @@ class _PackedKeys:
         self._old, self._new = self._take(kept), self._new[:0]
 
     def distinct(self, keys: Ints | pa.Array, rows: Ints) -> tuple[Ints, Ints]:
-        group = pc.take(keys, pa.array(rows)).dictionary_encode().indices.to_numpy()
+        group = _packed(keys).take(pa.array(rows)).dictionary_encode().indices.to_numpy()
         first = np.full(int(group.max()) + 1, -1, np.int64)
         first[group[::-1]] = np.arange(len(group))[::-1]
         return first, group.astype(np.int64)
@@ -266,3 +266,13 @@ class _PackedKeys:
         order[np.flatnonzero(~recent)] = np.arange(len(old))
         order[np.flatnonzero(recent)] = len(old) + np.arange(len(new))
         return pa.concat_arrays([old, new]).take(pa.array(order))
+
+
+def _numbers(keys: Ints | pa.Array) -> Ints:
+    assert isinstance(keys, np.ndarray)
+    return keys
+
+
+def _packed(keys: Ints | pa.Array) -> pa.Array:
+    assert isinstance(keys, pa.Array)
+    return keys

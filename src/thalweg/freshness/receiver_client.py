@@ -10,26 +10,38 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from thalweg.errors import InputError
+from thalweg.errors import InputError, ReceiverError
 from thalweg.freshness.durable_queue import Cut
-from thalweg.freshness.receiver import HEADER
+from thalweg.freshness.receiver_settings import Address
+from thalweg.freshness.tcp_transport import HEADER
 from thalweg.freshness.update_queue import Admission
 
 __all__ = ["ReceiverClient"]
 
 
 class ReceiverClient:
-    """Blocks until the receiver has answered; what it refuses is an `InputError`."""
+    """Blocks until the receiver has answered; what it refuses is an `InputError`, and where it does
+    not answer a `ReceiverError`."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._socket = socket.create_connection((host, port))
+    def __init__(self, host: str, port: int, *, timeout_s: float | None = None) -> None:
+        try:
+            self._socket = socket.create_connection((host, port), timeout_s)
+        except OSError as reason:
+            raise ReceiverError(f"no receiver answers at {host}:{port}: {reason}.") from reason
+        self.is_lost = False
         self._answers = self._socket.makefile("rb")
 
-    def offer(self, rows: pa.RecordBatch) -> Admission:
+    @classmethod
+    def of(cls, folder: str | Path, *, timeout_s: float | None = None) -> Self:
+        """A connection to the receiver that holds a folder."""
+        address = Address.read(Path(folder))
+        return cls(address.host, address.port, timeout_s=timeout_s)
+
+    def offer(self, rows: pa.RecordBatch | pa.Table) -> Admission:
         """Send rows; they are on the receiver's disk when this returns."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, rows.schema) as writer:
-            writer.write_batch(rows)
+            writer.write(rows)
         return Admission(**self._ask("A", sink.getvalue().to_pybytes()))
 
     def offer_json(self, lines: str) -> Admission:
@@ -39,6 +51,20 @@ class ReceiverClient:
     def cut(self, rows: int) -> Cut:
         """The next rows by the schedule, in a file that stays until it is committed."""
         return _cut(self._command("cut", rows))
+
+    def next_cut(self, after: int, within: int | None = None) -> Cut | None:
+        """The oldest open cut after this number, else a new one that a micro-batch can digest
+        within the target; None if nothing waits."""
+        answer = self._ask("C", json.dumps({"next": {"after": after, "within": within}}).encode())
+        return _cut(answer) if answer["rows"] else None
+
+    def begin(self, number: int) -> None:
+        """A micro-batch that reads the cuts up to this one has begun."""
+        self._command("begin", number)
+
+    def finish(self) -> None:
+        """Its sink has returned."""
+        self._command("finish", 1)
 
     def open_cuts(self) -> list[Cut]:
         """Cuts that were not committed, oldest first: to be worked on before new ones."""
@@ -54,6 +80,11 @@ class ReceiverClient:
 
     def status(self) -> dict[str, Any]:
         return self._command("status", 1)
+
+    def stalest_keys(self, most: int) -> list[dict[str, Any]]:
+        """The keys whose answers are the stalest, with their counts."""
+        keys: list[dict[str, Any]] = self._command("keys", most)["keys"]
+        return keys
 
     def close(self) -> None:
         self._answers.close()
@@ -77,10 +108,12 @@ class ReceiverClient:
         try:
             self._socket.sendall(HEADER.pack(len(body), ord(kind)) + body)
             line = self._answers.readline()
-        except ConnectionError:
+        except OSError:  # lost, or silent for too long
             line = b""
         if not line:
-            raise InputError("the receiver closed the connection.")
+            self.is_lost = True  # an answer that came now would be taken for that to the next
+            self.close()
+            raise ReceiverError("the receiver closed the connection.")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise InputError(f"receiver: {answer['error']}")

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from thalweg.errors import PlanError
 from thalweg.freshness._arrays import Ints, Mask
+from thalweg.model.buffers import as_numbers
 
 __all__ = ["RowStore"]
 
@@ -78,14 +79,14 @@ class RowStore:
             lengths = np.diff(offsets)
             column.data[locations] = lengths
             if offsets[-1] > offsets[0]:
-                data = np.frombuffer(texts.buffers()[2], np.uint8)
+                data = as_numbers(texts.buffers()[2], np.uint8)
                 self._area[_spread(place, lengths)] = data[offsets[0] : offsets[-1]]
             place = place + lengths
 
     def integers(self, name: str) -> Ints:
-        """An int64 column at every location, in use or not."""
+        """A column of int64 or of timestamps at every location, in use or not."""
         column = self._columns[self.schema.names.index(name)]
-        assert column.field.type == pa.int64()
+        assert column.field.type == pa.int64() or pa.types.is_timestamp(column.field.type)
         values: Ints = column.data.view(np.int64)
         return values
 
@@ -146,7 +147,7 @@ def _as_large(array: pa.Array) -> pa.Array:
 
 
 def _offsets(texts: pa.Array) -> Ints:
-    offsets = np.frombuffer(texts.buffers()[1], np.int64)
+    offsets = as_numbers(texts.buffers()[1], np.int64)
     return offsets[texts.offset : texts.offset + len(texts) + 1]
 
 
@@ -162,7 +163,7 @@ def _values(array: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         filled = array.fill_null(False) if array.null_count else array
         values: npt.NDArray[Any] = filled.to_numpy(zero_copy_only=False)
         return values
-    data: npt.NDArray[Any] = np.frombuffer(array.buffers()[1], dtype)
+    data: npt.NDArray[Any] = as_numbers(array.buffers()[1], dtype)
     return data[array.offset : array.offset + len(array)]
 
 

@@ -15,22 +15,35 @@ still holds. Both are lower bounds for all rows to come, so no row is late becau
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from thalweg.errors import InputError, PlanError
-from thalweg.freshness.update_queue import Admission, QueueStatus, UpdateQueue
+from thalweg.freshness._arrays import NEVER
+from thalweg.freshness.newest_windows import NewestWindows, ServedWindows
+from thalweg.freshness.schedules import schedule_for
+from thalweg.freshness.update_queue import (
+    Admission,
+    QueueStatus,
+    UpdateQueue,
+    add_admissions,
+)
+from thalweg.freshness.window_marks import UpdateWindow
 from thalweg.io.events import Feed, batches_from
 from thalweg.model.batch import Batch
 from thalweg.model.elements import cti
+from thalweg.model.progress import Progress
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.stream import Stream
 
-__all__ = ["FreshRunner", "Pushable"]
+__all__ = ["END", "START", "FreshRunner", "Promised", "Pushable", "payload_arrays"]
 
 START, END = "_start", "_end"
+Push: TypeAlias = Callable[[Feed], list[Batch]]
 
 
 class Pushable(Protocol):
@@ -57,8 +70,8 @@ class FreshRunner:
         node = query.node if isinstance(query, Stream) else query
         self._engine = engine
         self._now = now
-        self._feeds = {
-            each.name: _Conflated(each)
+        self._feeds: dict[str, _Conflated | _Windowed] = {
+            each.name: _Conflated(each) if each.conflation.window is None else _Windowed(each)
             for each in walk(node)
             if isinstance(each, Source) and each.conflation is not None
         }
@@ -77,7 +90,7 @@ class FreshRunner:
                 )
         total = Admission(0, 0, 0)
         for batch in batches:
-            total = _add(total, conflated.enqueue(batch, self._now()))
+            total = add_admissions(total, conflated.enqueue(batch, self._now()))
         return total
 
     def serve(self, rows: int, sources: Iterable[str] | None = None) -> list[Batch]:
@@ -85,23 +98,21 @@ class FreshRunner:
         out: list[Batch] = []
         for name in self._feeds if sources is None else sources:
             conflated = self._conflated(name)
-            taken = conflated.queue.dequeue(rows, now=self._now())
-            if len(taken.rows):
-                out += self._engine.push(name, conflated.to_table(taken.rows))
-                conflated.queue.deliver(taken, now=self._now())
+            out += conflated.serve(rows, partial(self._engine.push, name), self._now)
             promise = conflated.new_promise()
             if promise is not None:
                 out += self._engine.push(name, cti(promise))
         return out
 
     def waiting(self, source: str) -> int:
-        """Keys whose newest row has not been served."""
-        return self._conflated(source).queue.keys.waiting()
+        """Keys whose newest row, or window, has not been served."""
+        return self._conflated(source).waiting
 
     def status(self, source: str) -> QueueStatus:
-        return self._conflated(source).queue.status(now=self._now())
+        """Of a source whose unit is the window, counts are of windows."""
+        return self._conflated(source).status(self._now())
 
-    def _conflated(self, source: str) -> _Conflated:
+    def _conflated(self, source: str) -> _Conflated | _Windowed:
         if source not in self._feeds:
             raise PlanError(
                 f"no source {source!r} with an update key; there are: {', '.join(self._feeds)}."
@@ -109,8 +120,33 @@ class FreshRunner:
         return self._feeds[source]
 
 
+class Promised:
+    """What a queue was promised, and what it promises."""
+
+    def __init__(self, disorder: int | None) -> None:
+        self._disorder = disorder
+        self._promised_here = MIN_TIME
+        self._promised_on = MIN_TIME
+
+    def note(self, batch: Batch) -> None:
+        self._promised_here = max(self._promised_here, batch.progress.cti)
+        if len(batch) and self._disorder is not None:
+            newest = int(batch.start.max()) - self._disorder
+            self._promised_here = max(self._promised_here, newest)
+
+    def advance(self, held: int | None, size: int = 0) -> int | None:
+        """The promise, if it is later than the last one: windows of `size` that start up to that
+        much before what is to come may still leave."""
+        earliest = min(self._promised_here, INFINITY if held is None else held)
+        promise = earliest if earliest == INFINITY or not size else earliest - size + 1
+        if promise <= self._promised_on:
+            return None
+        self._promised_on = promise
+        return promise
+
+
 class _Conflated:
-    """The queue of one source, and what it was promised."""
+    """The queue of one source."""
 
     def __init__(self, source: Source) -> None:
         conflation = source.conflation
@@ -120,47 +156,97 @@ class _Conflated:
         self.queue = UpdateQueue(
             schema,
             conflation.key,
-            schedule=conflation.schedule,
+            schedule=schedule_for(conflation.schedule, conflation.freshness),
             time=START,
             capacity=conflation.capacity,
         )
-        self._disorder = conflation.disorder
-        self._promised_here = MIN_TIME
-        self._promised_on = MIN_TIME
+        self.queue.set_targets(conflation.targets)
+        self._promised = Promised(conflation.disorder)
+
+    @property
+    def waiting(self) -> int:
+        return self.queue.keys.waiting()
+
+    def status(self, now: int) -> QueueStatus:
+        return self.queue.status(now=now)
 
     def enqueue(self, batch: Batch, now: int) -> Admission:
-        self._promised_here = max(self._promised_here, batch.progress.cti)
+        self._promised.note(batch)
         if not len(batch):
             return Admission(0, 0, 0)
-        if self._disorder is not None:
-            newest = int(batch.start.max()) - self._disorder
-            self._promised_here = max(self._promised_here, newest)
-        payload = [batch.payload.column(name) for name in self.payload.names]
-        arrays = [
-            *(
-                each.combine_chunks() if isinstance(each, pa.ChunkedArray) else each
-                for each in payload
-            ),
-            pa.array(batch.start),
-            pa.array(batch.end),
-        ]
+        arrays = [*payload_arrays(batch, self.payload), pa.array(batch.start), pa.array(batch.end)]
         return self.queue.enqueue(pa.record_batch(arrays, schema=self.queue.schema), now=now)
 
-    def to_table(self, rows: pa.RecordBatch) -> pa.Table:
-        """In the form an engine takes: lifetimes, then the payload."""
-        return pa.Table.from_batches([rows]).select([START, END, *self.payload.names])
+    def serve(self, rows: int, push: Push, now: Callable[[], int]) -> list[Batch]:
+        taken = self.queue.dequeue(rows, now=now())
+        if not len(taken.rows):
+            return []
+        table = pa.Table.from_batches([taken.rows])
+        out = push(table.select([START, END, *self.payload.names]))
+        self.queue.deliver(taken, now=now())
+        return out
 
     def new_promise(self) -> int | None:
         """The promise after what was served, if it is later than the last one."""
-        held = self.queue.smallest_waiting(START)
-        promise = min(self._promised_here, INFINITY if held is None else held)
-        if promise <= self._promised_on:
-            return None
-        self._promised_on = promise
-        return promise
+        return self._promised.advance(self.queue.smallest_waiting(START))
 
 
-def _add(one: Admission, two: Admission) -> Admission:
-    return Admission(
-        one.accepted + two.accepted, one.outdated + two.outdated, one.refused + two.refused
-    )
+class _Windowed:
+    """The queue of one source whose unit is the window: rows leave at the start of theirs."""
+
+    def __init__(self, source: Source) -> None:
+        conflation = source.conflation
+        assert conflation is not None and conflation.window is not None
+        self.payload = source.schema
+        window = conflation.window
+        self.queue = NewestWindows(
+            source.schema,
+            conflation.key,
+            UpdateWindow(window.size, window.hop),
+            window.rule,
+            schedule_for(conflation.schedule, conflation.freshness),
+            capacity=conflation.capacity,
+        )
+        self._promised = Promised(conflation.disorder)
+
+    @property
+    def waiting(self) -> int:
+        return self.queue.waiting
+
+    def status(self, now: int) -> QueueStatus:
+        return self.queue.status(now=now)
+
+    def enqueue(self, batch: Batch, now: int) -> Admission:
+        self._promised.note(batch)
+        if not len(batch):
+            return Admission(0, 0, 0)
+        rows = pa.record_batch(payload_arrays(batch, self.payload), schema=self.payload)
+        return self.queue.enqueue(rows, batch.start, now=now)
+
+    def serve(self, rows: int, push: Push, now: Callable[[], int]) -> list[Batch]:
+        served = self.queue.serve(rows, now=now())
+        out = push(self._batch(served)) if len(served.rows) else []
+        self.queue.deliver(served, now=now())
+        return out
+
+    def _batch(self, served: ServedWindows) -> Batch:
+        """Rows of whole windows, and for each key the promise that windows to come start later: its
+        answers are final at once."""
+        starts = served.starts
+        first = np.flatnonzero(np.diff(starts, prepend=NEVER) | np.diff(served.owners, prepend=-1))
+        after = (starts[first] + self.queue.window.slide).tolist()
+        keys = self.queue.key
+        if not keys:
+            return Batch(served.rows, starts, starts + 1, progress=Progress(max(after)))
+        named = [served.rows.column(name).take(pa.array(first)).to_pylist() for name in keys]
+        scoped: dict[tuple[object, ...], int] = {}
+        for scope, time in zip(zip(*named, strict=True), after, strict=True):
+            scoped[scope] = max(time, scoped.get(scope, MIN_TIME))
+        return Batch(served.rows, starts, starts + 1, progress=Progress(MIN_TIME, keys, scoped))
+
+    def new_promise(self) -> int | None:
+        return self._promised.advance(self.queue.earliest_held(), self.queue.window.size)
+
+
+def payload_arrays(batch: Batch, schema: pa.Schema) -> list[pa.Array]:
+    return [batch.payload.column(name) for name in schema.names]

@@ -45,6 +45,7 @@ __all__ = [
     "Schedule",
     "Standing",
     "make_schedule",
+    "schedule_for",
 ]
 
 
@@ -410,13 +411,13 @@ class DeadlineSchedule(_SeveralLines):
     """The key whose target is due first: it waits since t and should wait no longer than its
     target.
 
-    Targets are rounded down to one of 128 steps, four for each power of two ticks. An application that looks at a
-    key r times a second sets its target to 1/r.
+    Targets are rounded down to one of 256 steps, four for each power of two ticks. An application
+    that looks at a key r times a second sets its target to 1/r.
     """
 
     def __init__(self, target: int, targets: Mapping[int, int] | None = None) -> None:
         super().__init__(4 * 64)
-        self._default = target
+        self.target = target
         self._targets = np.empty(0, np.int64)
         self._own = dict(targets or {})
         steps = np.arange(4 * 64)
@@ -425,14 +426,14 @@ class DeadlineSchedule(_SeveralLines):
     def grow(self, size: int) -> None:
         super().grow(size)
         known = len(self._targets)
-        self._targets = enlarge(self._targets, size, self._default)
+        self._targets = enlarge(self._targets, size, self.target)
         for cell, target in self._own.items():
             if known <= cell < size:
                 self._targets[cell] = target
 
     def keep(self, kept: Ints, moved: Ints) -> None:
         super().keep(kept, moved)
-        keep(self._targets, kept, self._default)
+        keep(self._targets, kept, self.target)
         self._own = {
             int(moved[cell]): target
             for cell, target in self._own.items()
@@ -480,3 +481,14 @@ def make_schedule(name: str) -> Schedule:
             f"no schedule {name!r}{did_you_mean(name, SCHEDULES)} There are: {', '.join(SCHEDULES)}."
         )
     return SCHEDULES[name]()
+
+
+def schedule_for(name: str, freshness: int | None) -> Schedule:
+    """As `make_schedule`; deadlines follow the freshness target, if there is one.
+
+    >>> schedule_for("deadline", 2_000_000).target
+    2000000
+    """
+    if name == "deadline" and freshness is not None:
+        return DeadlineSchedule(freshness)
+    return make_schedule(name)

@@ -16,8 +16,9 @@ key is idle is a new one refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from weakref import WeakSet
 
 import numpy as np
@@ -29,9 +30,9 @@ from thalweg.freshness.key_queue import KeyQueue
 from thalweg.freshness.key_table import KeyTable
 from thalweg.freshness.pages import PagedMemory, PagePool
 from thalweg.freshness.row_store import RowStore
-from thalweg.freshness.schedules import Schedule, make_schedule
+from thalweg.freshness.schedules import DeadlineSchedule, Schedule, make_schedule
 
-__all__ = ["Admission", "QueueStatus", "Taken", "UpdateQueue"]
+__all__ = ["Admission", "QueueStatus", "Taken", "UpdateQueue", "add_admissions"]
 
 PAGE_LOCATIONS = 256
 _CELL_BYTES = 136
@@ -49,6 +50,14 @@ class Admission:
     """Older than what was already seen of their key."""
     refused: int
     """No room: for their key, for their value, or for a text as long as theirs."""
+
+
+def add_admissions(left: Admission, right: Admission) -> Admission:
+    return Admission(
+        left.accepted + right.accepted,
+        left.outdated + right.outdated,
+        left.refused + right.refused,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -140,6 +149,25 @@ class UpdateQueue:
         self._began = NEVER
         self._outdated = self._unfit = 0
         self._in_process: WeakSet[Taken] = WeakSet()
+
+    def set_targets(self, targets: Iterable[tuple[tuple[Any, ...], int]]) -> None:
+        """Freshness targets of single keys, in ticks, for readers that go by deadlines: the values
+        of the key's columns, and the target. Such a key is known from now on."""
+        listed = list(targets)
+        if not listed:
+            return
+        if self._table is None:
+            raise PlanError("targets: without an update key there are no single keys.")
+        columns = [
+            pa.array([key[at] for key, _ in listed], self.schema.field(name).type)
+            for at, name in enumerate(self.key)
+        ]
+        cells = self._table.cells(columns, self._max_keys)
+        self._grow()
+        for serving in self.keys.readers.values():
+            if isinstance(serving.schedule, DeadlineSchedule):
+                for cell, (_, target) in zip(cells.tolist(), listed, strict=True):
+                    serving.schedule.set_target(cell, target)
 
     # ------------------------------------------------------------------------------------- rows in
 
@@ -233,6 +261,7 @@ class UpdateQueue:
 
     def _check_time(self, rows: pa.RecordBatch, cells: Ints, kept: Mask) -> Mask:
         """Which rows are not older than what came before them of their key."""
+        assert self._time is not None
         times = rows.column(self._time).cast(pa.int64()).to_numpy(zero_copy_only=False)
         at = np.flatnonzero(kept)
         if (np.diff(times) >= 0).all() and (times[at] >= self._newest[cells[at]]).all():
@@ -271,22 +300,44 @@ class UpdateQueue:
         self.keys.deliver(taken.cells, self._tick(now), reader)
         self._in_process.discard(taken)
 
-    def discard(self, keys: pa.RecordBatch) -> None:
-        """The waiting rows of these keys leave without being served: somebody has them already.
-        Without an update key any row stands for the one that waits."""
+    def take_out(self, keys: pa.RecordBatch, *, delivered: bool) -> Taken:
+        """The waiting rows of these keys leave out of turn, for all readers: somebody has them
+        already. Without an update key any row stands for the one that waits."""
         if self._table is None:
             cells = np.zeros(min(len(keys), 1, self.keys.size), np.int64)
         else:
             cells = self._table.cells([keys.column(name) for name in self.key], limit=0)
         known = np.unique(cells[cells >= 0])
         waiting = known[self.keys.location[known] >= 0]
-        self.keys.take_cells(waiting, self._clock)
+        self.keys.take_cells(waiting, self._clock, delivered=delivered)
+        taken = Taken(keys, waiting)
+        if not delivered:
+            self._in_process.add(taken)
+        return taken
 
     def waiting_rows(self) -> tuple[pa.RecordBatch, Ints]:
         """All rows that wait, in no order, and since when their keys wait for the first reader."""
         cells = np.flatnonzero(self.keys.location[: self.keys.size] >= 0)
         serving = next(iter(self.keys.readers.values()))
         return self._store.read(self.keys.location[cells]), serving.schedule.since[cells]
+
+    def totals(self) -> dict[str, int]:
+        """Counts of all that is not waiting any more, for `add_totals` of a queue that goes on."""
+        status = self.status(now=self._clock)
+        return {
+            "arrived": status.arrived - status.waiting,
+            "taken": status.taken,
+            "outdated": status.outdated,
+            "refused": status.refused,
+        }
+
+    def add_totals(self, totals: Mapping[str, int]) -> None:
+        """Counts of a queue that this one goes on for."""
+        gone, name = self.keys.forgotten, next(iter(self.keys.readers))
+        gone.arrived += totals["arrived"]
+        gone.taken[name] = gone.taken.get(name, 0) + totals["taken"]
+        gone.refused += totals["refused"]
+        self._outdated += totals["outdated"]
 
     def restart_measures(self) -> None:
         """Averages of staleness begin anew."""
@@ -343,6 +394,42 @@ class UpdateQueue:
             bytes_used=self.nbytes,
             bytes_allowed=self._capacity,
         )
+
+    def stalest_keys(
+        self, count: int, *, now: int, reader: str | None = None
+    ) -> list[dict[str, Any]]:
+        """The keys whose answers are the stalest: key (packed, if it has several columns),
+        staleness in ticks, whether it waits, rows that arrived, were taken and conflated."""
+        now = max(self._clock, now)
+        keys = self.keys
+        stale = keys.application_staleness(now, reader)
+        order = np.argsort(-stale, kind="stable")[:count]
+        name = reader or next(iter(keys.readers))
+        columns = {
+            "staleness": stale[order],
+            "waits": keys.queue_staleness(now, reader)[order] > 0,
+            "arrived": keys.arrived[order],
+            "taken": keys.readers[name].taken[order],
+            "conflated": keys.conflated(reader)[order],
+        }
+        shown = [""] * len(order) if self._table is None else _texts(self._table.keys(order))
+        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+        return [
+            {"key": key, **dict(zip(columns, row, strict=True))}
+            for key, row in zip(shown, rows, strict=True)
+        ]
+
+
+def _texts(keys: pa.Array) -> list[Any]:
+    """Keys as JSON can say them."""
+    return [
+        key.decode("utf-8", "replace") if isinstance(key, bytes) else _plain(key)
+        for key in keys.to_pylist()
+    ]
+
+
+def _plain(key: object) -> object:
+    return key if key is None or isinstance(key, (str, int, float, bool)) else str(key)
 
 
 def _show(schema: pa.Schema) -> str:

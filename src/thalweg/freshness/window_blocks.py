@@ -111,6 +111,22 @@ class BlockBuffers:
             block = int(self._next[block])
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
+    def held(self) -> Ints:
+        """The locations of all rows of all buffers, in no order."""
+        counts = self._enqueue - self._dequeue
+        blocks = np.flatnonzero(counts)
+        counts = counts[blocks]
+        first = blocks * self.block_rows + self._dequeue[blocks]
+        begin = np.cumsum(counts) - counts
+        held: Ints = np.repeat(first - begin, counts) + np.arange(int(counts.sum()))
+        return held
+
+    def first_rows(self) -> Ints:
+        """The location of the first row of each buffer that has one."""
+        blocks = self._first[self._first >= 0]
+        first: Ints = blocks * self.block_rows + self._dequeue[blocks]
+        return first
+
     def _append_block(self, buffer: int) -> int:
         block = self.memory.add_one()
         if block < 0:
@@ -131,4 +147,5 @@ class BlockBuffers:
         self._first[buffer] = following
         if following < 0:
             self._last[buffer] = -1
+        self._dequeue[block] = self._enqueue[block] = 0
         self.memory.remove_one(block)

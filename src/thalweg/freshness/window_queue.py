@@ -226,7 +226,7 @@ class WindowQueue:
 
     def arrive_one(self, cell: int, time: int, now: int, number: int = 0) -> bool:
         """A row of source time `time` arrives at `now`; whether it was in order. `number` is kept
-        with the row."""
+        with the row; a number below zero says that there is no room for it."""
         previous = int(self._newest[cell])
         if previous != NEVER and time <= previous:
             self.outdated[cell] += 1
@@ -296,7 +296,7 @@ class WindowQueue:
             self._ready.append(cell)
 
     def _store(self, buffer: int, time: int, number: int) -> bool:
-        location = self.buffers.push(buffer)
+        location = self.buffers.push(buffer) if number >= 0 else -1
         if location < 0:
             self.refused[buffer // 2] += 1
             return False
@@ -464,6 +464,27 @@ class WindowQueue:
     def queue_staleness(self, now: int) -> Ints:
         since = self._since()[: self.size]
         return np.where(since == NEVER, 0, now - since)
+
+    def held_numbers(self) -> Ints:
+        """The numbers of the rows that are held."""
+        numbers: Ints = self.row_number[self.buffers.held()]
+        return numbers
+
+    def held_times(self) -> Ints:
+        """The time of the first row of each buffer."""
+        times: Ints = self.row_time[self.buffers.first_rows()]
+        return times
+
+    def committed_starts(self) -> Ints:
+        """The starts of the windows that are worked on."""
+        starts: Ints = self._committed[: self.size]
+        committed: Ints = starts[starts != NEVER]
+        return committed
+
+    def busy_keys(self) -> int:
+        """Keys with a window that waits or is worked on."""
+        busy = (self._since() != NEVER) | (self._committed != NEVER)
+        return int(busy[: self.size].sum())
 
     def _since(self) -> Ints:
         """Since when each key waits, in line or at its head."""

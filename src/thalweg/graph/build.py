@@ -7,6 +7,7 @@ at its end, unless its last operators never revise.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from thalweg.errors import PlanError
@@ -27,10 +28,14 @@ __all__ = ["build_graph"]
 
 
 def build_graph(
-    root: Node, consistency: Consistency, *, rewrite: bool = True
+    root: Node,
+    consistency: Consistency,
+    *,
+    rewrite: bool = True,
+    after: Callable[[Node], Operator | None] | None = None,
 ) -> tuple[QueryGraph, Node]:
     """The graph that runs a query, and the plan it runs. Without `rewrite` the plan is run as it
-    is."""
+    is; `after` may put one more operator behind that of a node."""
     plan = optimize(root)[0] if rewrite else root
     _refuse_two_meanings(plan)
     ids = operator_ids(plan)
@@ -48,13 +53,15 @@ def build_graph(
         if isinstance(node, WindowAggregate) and node.fill is not None:
             plain = add(ids[node], kernel_for(replace(node, fill=None), consistency), before)
             last[node] = add(f"{ids[node]}-fill", FillKernel(node), [plain])
-            continue
-        if isinstance(node, Source) and node.name in sources:
+        elif isinstance(node, Source) and node.name in sources:
             last[node] = sources[node.name]  # the same stream, named twice
-            continue
-        last[node] = add(ids[node], kernel_for(node, consistency), before)
+        else:
+            last[node] = add(ids[node], kernel_for(node, consistency), before)
         if isinstance(node, Source):
             sources[node.name] = last[node]
+        more = None if after is None else after(node)
+        if more is not None:
+            last[node] = add(f"{ids[node]}-whole", more, [last[node]])
     for name, grid in useful_grids(plan).items():
         kernel = sources[name].operator
         if isinstance(kernel, IngressKernel):

@@ -28,6 +28,9 @@ from thalweg.operators.ingress import IngressKernel
 
 __all__ = ["Step", "Wait", "Why", "explain_wait", "shown_clock", "shown_time", "waits_of"]
 
+_FIRST = MIN_TIME // 2
+"""Times before this are no times of anything: something below the first time was asked for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -50,6 +53,8 @@ class Step:
             if self.ports == 1
             else f"its {'left' if self.port == 0 else 'right' if self.ports == 2 else self.port} input"
         )
+        if self.needs < _FIRST:
+            return f"{self.operator} needs a promise of {which}; there is none"
         return (
             f"{self.operator} needs {which} up to {shown_time(self.needs, clock)}; "
             f"it has come to {shown_time(self.has, clock)}"
@@ -82,8 +87,11 @@ class Wait:
     def lines(self, clock: Clock = None) -> Iterator[str]:
         yield from (step.line(clock) for step in self.path)
         since = "" if self.since is None else f" since {shown_clock(self.since)}"
-        has, needs = shown_time(self.has, clock), shown_time(self.needs, clock)
-        yield f"source {self.source} has promised {has}{since}; it must promise {needs}"
+        has = shown_time(self.has, clock)
+        must = "make a promise"
+        if self.needs >= _FIRST:
+            must = f"promise {shown_time(self.needs, clock)}"
+        yield f"source {self.source} has promised {has}{since}; it must {must}"
         yield from (f"  released by {way}" for way in self.release)
 
 
@@ -184,7 +192,13 @@ def _of_source(
     path: tuple[Step, ...],
 ) -> Wait:
     name = next((name for name, other in graph.sources.items() if other is station), station.id)
-    release = ["the end of the source"] if time == INFINITY else kernel.needed(time, group)
+    if time == INFINITY:
+        release = ["the end of the source"]
+    elif time < _FIRST:  # nothing was promised yet, so that any promise is a beginning
+        rows = ["its first rows"] if kernel.observes else []
+        release = [*rows, "a CTI in the data", "the end of the source"]
+    else:
+        release = kernel.needed(time, group)
     return Wait(name, time, promise_for(kernel.progress, group), kernel.since, tuple(release), path)
 
 

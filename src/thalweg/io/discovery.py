@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from thalweg.io.formats import (
 )
 from thalweg.io.listing import FilePlace, Found
 from thalweg.io.partitions import Partitions, find_partitions
-from thalweg.io.text import NULLS, parse_times
+from thalweg.io.text import NULLS, time_type
 
 __all__ = ["Discovered", "discover", "place_name", "require_time"]
 
@@ -139,18 +139,24 @@ def _as_read(
     """A column of text with a type that later files fit too: times in microseconds, and nothing
     but nulls is text."""
     kind = entry.type
-    if pa.types.is_timestamp(kind):
+    if pa.types.is_timestamp(kind) and form.format == "json" and kind.tz is None:
+        # Arrow reads a zone, and does not say that there was one
+        kind = time_type(_texts(place, found, form, entry.name)) or pa.timestamp("us")
+    elif pa.types.is_timestamp(kind):
         kind = pa.timestamp("us", kind.tz)
     elif pa.types.is_null(kind):
         kind = pa.string()
     elif pa.types.is_string(kind) and entry.name in times:
-        texts = pa.concat_tables(read_file(place, found.name, form, [entry.name])).column(0)
-        try:
-            parse_times(texts, pa.timestamp("us", "UTC"))
-        except pa.ArrowException:
+        if time_type(_texts(place, found, form, entry.name)) is None:
             return entry
         kind = pa.timestamp("us", "UTC")
     return pa.field(entry.name, kind)
+
+
+def _texts(place: FilePlace, found: Found, form: FileForm, name: str) -> pa.ChunkedArray:
+    """A column of a file as it is written."""
+    as_text = replace(form, columns=pa.schema([(name, pa.string())]))
+    return pa.concat_tables(read_file(place, found.name, as_text, [name])).column(0)
 
 
 def require_time(schema: pa.Schema, name: str | None, what: str) -> None:

@@ -216,6 +216,11 @@ _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 def _ticks(table: pa.Table, name: str, refuse: Refuse, *, infinite: bool) -> Times:
     column = table.column(name)
+    if pa.types.is_string(column.type):
+        from thalweg.io.text import parse_times, time_type  # with the readers of text
+
+        written = time_type(column)
+        column = column if written is None else parse_times(column, written)
     if pa.types.is_date(column.type):
         column = (
             column.cast(pa.timestamp("s"))

@@ -121,7 +121,7 @@ def _size(place: FilePlace, found: Found | None) -> int | None:
     if found is None or not found.tail:
         return None
     now = place.files.get_file_info(place.path_of(found.name)).size
-    if now is None or now < found.size or place.tail_of(found.name, found.size) != found.tail:
+    if now < found.size or place.tail_of(found.name, found.size) != found.tail:
         return None
     return found.size
 

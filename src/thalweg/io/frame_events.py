@@ -48,7 +48,9 @@ def events(
 def _with_stamps(table: pa.Table, names: tuple[str | None, ...]) -> pa.Table:
     """Dates as the timestamps at which they begin."""
     for name in names:
-        at = table.schema.get_field_index(name) if name is not None else -1
+        if name is None:
+            continue
+        at = table.schema.get_field_index(name)
         if at >= 0 and pa.types.is_date(table.schema.field(at).type):
             table = table.set_column(at, name, table.column(at).cast(pa.timestamp("us")))
     return table

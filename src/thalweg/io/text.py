@@ -120,6 +120,25 @@ def _with_times(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return table
 
 
+_ZONE = "(?:[Zz]|[T ].*[+-][0-9]{2}(?::?[0-9]{2})?)$"
+
+
+def time_type(texts: pa.ChunkedArray) -> pa.DataType | None:
+    """The type of times that are written as ISO 8601: in UTC where one of them names a zone; None
+    where they are none.
+
+    >>> time_type(pa.chunked_array([["2026-03-01T12:00Z"]])), time_type(pa.chunked_array([["noon"]]))
+    (TimestampType(timestamp[us, tz=UTC]), None)
+    """
+    zoned = pc.any(pc.match_substring_regex(pc.utf8_trim_whitespace(texts), _ZONE)).as_py()
+    kind = pa.timestamp("us", "UTC") if zoned else pa.timestamp("us")
+    try:
+        parse_times(texts, kind)
+    except pa.ArrowException:
+        return None
+    return kind
+
+
 def parse_times(texts: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     """ISO 8601 as timestamps; one without a zone is in UTC. `ArrowInvalid` if it is none.
 
@@ -129,7 +148,7 @@ def parse_times(texts: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     """
     texts = pc.utf8_trim_whitespace(texts)
     utc, local = pa.timestamp(kind.unit, "UTC"), pa.timestamp(kind.unit)
-    zoned = pc.match_substring_regex(texts, "(?:[Zz]|[T ].*[+-][0-9]{2}(?::?[0-9]{2})?)$")
+    zoned = pc.match_substring_regex(texts, _ZONE)
     if not pc.any(zoned).as_py():
         return texts.cast(local).cast(utc).cast(kind)
     nothing = pa.scalar(None, texts.type)
@@ -145,8 +164,10 @@ def _json(data: bytes, schema: pa.Schema | None) -> pa.Table:
     read = pyarrow.json.ReadOptions(use_threads=False, block_size=_block(data))
     if schema is None:
         return pyarrow.json.read_json(pa.BufferReader(data), read_options=read)
-    parse = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-    return pyarrow.json.read_json(pa.BufferReader(data), read_options=read, parse_options=parse)
+    as_text = pa.schema([(entry.name, _first_type(entry.type)) for entry in schema])
+    parse = pyarrow.json.ParseOptions(explicit_schema=as_text, unexpected_field_behavior="ignore")
+    table = pyarrow.json.read_json(pa.BufferReader(data), read_options=read, parse_options=parse)
+    return _with_times(table, schema)
 
 
 def _require_utf8(data: bytes) -> None:

@@ -7,6 +7,9 @@ there. Without a clock, times are the whole numbers that they were given as.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
@@ -20,6 +23,8 @@ __all__ = [
     "Clock",
     "clock_type",
     "common_clock",
+    "lasting",
+    "shown_by",
     "shown_duration",
     "shown_time",
     "time_column",
@@ -111,3 +116,29 @@ def shown_duration(ticks: int, clock: Clock = None) -> str:
             parts.append(f"{rest // size} {unit}")
             rest %= size
     return ("-" if ticks < 0 else "") + (" ".join(parts) or "0 s")
+
+
+_SHOWN_BY: ContextVar[Clock] = ContextVar("clock of the text that is written", default=None)
+
+
+@contextmanager
+def shown_by(clock: Clock) -> Iterator[None]:
+    """While a text about a plan is written: durations are shown as the clock of the plan shows
+    them."""
+    before = _SHOWN_BY.set(clock)
+    try:
+        yield
+    finally:
+        _SHOWN_BY.reset(before)
+
+
+def lasting(ticks: int) -> str:
+    """A duration in what a plan says of itself: ticks, or units within `shown_by`.
+
+    >>> lasting(300_000_000)
+    '300000000'
+    >>> with shown_by(pa.timestamp("us")):
+    ...     lasting(300_000_000)
+    '5 min'
+    """
+    return shown_duration(ticks, _SHOWN_BY.get())

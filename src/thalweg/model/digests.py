@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from thalweg.model.buffers import as_numbers
 from thalweg.model.rows import Codes
 from thalweg.model.time import Times
 
@@ -129,7 +130,7 @@ def digest_texts(column: pa.Array) -> tuple[Words, Words]:
     _, offsets_buffer, data = column.buffers()
     if not len(column):
         return np.empty(0, np.uint64), np.empty(0, np.uint64)
-    raw_offsets = np.frombuffer(offsets_buffer, np.int64 if large else np.int32)
+    raw_offsets = as_numbers(offsets_buffer, np.dtype(np.int64 if large else np.int32))
     used = slice(column.offset, column.offset + len(column) + 1)
     offsets: Codes = raw_offsets[used].astype(np.int64)
     lengths = np.diff(offsets)
@@ -137,7 +138,7 @@ def digest_texts(column: pa.Array) -> tuple[Words, Words]:
     high, low = mix(lengths.view(np.uint64) + _SEEDS[0]), mix(lengths.view(np.uint64) + _SEEDS[1])
     if data is None or not counts.any():
         return mix(high), mix(low)  # as an empty text gets it beside others
-    raw = np.frombuffer(data, np.uint8)
+    raw = as_numbers(data, np.uint8)
     first = np.cumsum(counts) - counts
     weights = _weights(int(counts.max()))
     begin = 0

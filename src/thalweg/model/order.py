@@ -26,8 +26,8 @@ def dense_ranks(values: pa.Array) -> Codes:
     >>> dense_ranks(pa.array([2.0, float("nan"), None, -0.0, 0.0])).tolist()
     [2, 3, 4, 1, 1]
     """
-    keys = whole_keys(values)
-    if keys is None:
+    numbers = whole_keys(values)
+    if numbers is None:
         keys = values
         if pa.types.is_nested(values.type):
             keys = pa.array(
@@ -37,9 +37,9 @@ def dense_ranks(values: pa.Array) -> Codes:
         elif pa.types.is_dictionary(values.type):
             keys = values.dictionary_decode()
     elif values.null_count:
-        keys = pa.array(keys, mask=values.is_null().to_numpy(zero_copy_only=False))
+        keys = pa.array(numbers, mask=values.is_null().to_numpy(zero_copy_only=False))
     else:
-        keys = pa.array(keys)
+        keys = pa.array(numbers)
     ranks: Codes = (
         pc.rank(keys, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
     )

@@ -25,6 +25,7 @@ __all__ = [
     "empty_rows",
     "encode",
     "encode_together",
+    "equal_pairs",
     "rows_bytes",
     "take_rows",
 ]
@@ -100,6 +101,28 @@ def encode_together(
     columns = [pa.concat_arrays([a, b.cast(a.type)]) for a, b in zip(left, right, strict=True)]
     codes, size = encode(columns, sizes[0] + sizes[1])
     return codes[: sizes[0]], codes[sizes[0] :], size
+
+
+def equal_pairs(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> Bools:
+    """For each position whether the rows of both sides are the same payload. There is at least one
+    column.
+
+    >>> equal_pairs([pa.array([1, 2]), pa.array(["a", None])], [pa.array([1, 3]), pa.array(["a", None])])
+    array([ True, False])
+    """
+    size = len(left[0])
+    equal = np.ones(size, np.bool_)
+    others: list[tuple[pa.Array, pa.Array]] = []
+    for one, two in zip(left, right, strict=True):
+        if pa.types.is_signed_integer(one.type) and not (one.null_count or two.null_count):
+            equal &= one.to_numpy() == two.to_numpy()
+        else:
+            others.append((one, two))
+    if others and equal.any():
+        ones, twos = [one for one, _ in others], [two for _, two in others]
+        codes = encode_together(ones, twos, (size, size))
+        equal &= codes[0] == codes[1]
+    return equal
 
 
 def _encode_one(column: pa.Array | Times) -> tuple[Codes, int]:

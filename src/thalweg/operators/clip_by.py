@@ -6,9 +6,11 @@ right row with equal keys.
 Ends on the right do not matter. Null keys match nothing. Edge events are this operator with a
 stream and itself.
 
-State: left rows whose result reaches the CTI (the smaller of the two) and right starts from it on.
-A left row whose result ended before the CTI is settled whatever its own end becomes: later changes
-of it are ignored.
+State, in arrangements by key: left rows over the lifetime of their *result*, with their own end as
+a mark, until the CTI (the smaller of the two) has passed it; right starts from the CTI on, as points.
+So a right start is compared only with the results that it can cut or lengthen, and a CTI drops whole
+slots. A left row whose result ended before the CTI is settled whatever its own end becomes: later
+changes of it are ignored.
 """
 
 from __future__ import annotations
@@ -21,19 +23,17 @@ import pyarrow as pa
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Rows, encode_together
+from thalweg.model.rows import Codes, Rows, equal_pairs
 from thalweg.model.time import INFINITY, Times
 from thalweg.operators.base import (
     Operator,
     Slices,
     StateSize,
-    delta_of_slice,
     progress_of_slice,
-    slice_of_delta,
     slice_of_progress,
 )
-from thalweg.operators.groups import refuse_negative
-from thalweg.operators.matching import key_codes, keyed_sides, touched_by
+from thalweg.operators.keyed_state import KeyedState
+from thalweg.operators.matching import keyed_sides
 from thalweg.plan.nodes import ClipBy
 
 __all__ = ["ClipByKernel"]
@@ -55,16 +55,24 @@ class ClipByKernel(Operator):
         self._sides = keyed_sides(
             (node.left.schema, node.right.schema), node.left_keys, node.right_keys, node.same
         )
-        self._names, self._same = self._sides[0].key_names, node.same
-        self._left = Delta.empty(self._sides[0].schema)
-        key_fields = [self._sides[1].schema.field(name) for name in (*self._names, *self._same)]
-        self._right = Delta.empty(pa.schema(key_fields or [pa.field("_row", pa.bool_())]))
+        names = (*self._sides[0].key_names, *node.same)
+        self._key_names = names
+        fields = [self._sides[1].schema.field(name) for name in names]
+        self._starts_schema = pa.schema(fields or [pa.field("_row", pa.bool_())])
+        self._state = KeyedState(
+            self._sides,
+            node.same,
+            schemas=(self._sides[0].schema, self._starts_schema),
+            marks=(1, 0),
+            what="clip_by",
+        )
+        self._left, self._right = self._state.held
         self._progress: list[Progress] = [NO_PROGRESS, NO_PROGRESS]
 
     def process(self, port: int, batch: Batch) -> Batch:
         answer = Delta.empty(self.schema)
         if len(batch):
-            delta = self._sides[port].project(Delta.of_batch(batch), only_matchable=port == 1)
+            delta = Delta.of_batch(batch)
             answer = self._change_left(delta) if port == 0 else self._change_right(delta)
         settled = self._settled()
         self._progress[port] = self._progress[port].merge(batch.progress)
@@ -76,89 +84,92 @@ class ClipByKernel(Operator):
         return min(p.cti for p in self._progress)
 
     def _change_left(self, delta: Delta) -> Delta:
-        old = np.flatnonzero(delta.start < self._settled())
+        keyed = self._sides[0].project(delta, only_matchable=True)
+        answers = []
+        if len(keyed) < len(delta):  # nothing cuts a row with a null key
+            answers.append(self._sides[0].unmatchable(delta))
+        group = self._state.groups(keyed.payload)
+        old = np.flatnonzero(keyed.start < self._settled())
         if len(old):
-            known, asked, size = encode_together(
-                [*self._left.payload.columns, pa.array(self._left.start)],
-                [*delta.payload.take(pa.array(old)).columns, pa.array(delta.start[old])],
-                (len(self._left), len(old)),
-            )
-            held = np.zeros(size, np.bool_)
-            held[known] = True
-            keep = np.ones(len(delta), np.bool_)
-            keep[old] = held[asked]
-            delta = delta.filter(keep)
-        self._left = Delta.concat([self._left, delta], self._left.schema)
-        if (delta.weight < 0).any():
-            self._left = self._left.consolidate()
-            refuse_negative(self._left, "clip_by")
-        return self._clipped(delta, self._right)
+            keep = np.ones(len(keyed), np.bool_)
+            keep[old] = self._is_held(keyed.take(old), group[old])
+            keyed, group = keyed.filter(keep), group[keep]
+        end = np.minimum(keyed.end, self._cuts(group, keyed.start))
+        result = Delta(keyed.payload, keyed.start, end, keyed.weight)
+        comes = keyed.weight > 0
+        self._left.add(result.filter(comes), group[comes], (keyed.end[comes],))
+        if not comes.all():
+            goes = ~comes
+            self._left.remove(result.filter(goes), group[goes], (keyed.end[goes],))
+        return Delta.concat([*answers, self._shown(result)], self.schema)
+
+    def _is_held(self, rows: Delta, group: Codes) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Which rows, that started before the CTI, have a result that is not settled."""
+        since = np.full(len(rows), self._settled() - 1)
+        found = self._left.find(group, since, rows.start + 1)
+        found = found.filter(found.start == rows.start[found.owner])
+        if len(found) and rows.payload.num_columns:
+            asked = rows.payload.take(pa.array(found.owner))
+            found = found.filter(equal_pairs(asked.columns, found.payload().columns))
+        held = np.zeros(len(rows), np.bool_)
+        held[found.owner] = True
+        return held
 
     def _change_right(self, delta: Delta) -> Delta:
-        starts = self._starts(delta)
+        starts = self._starts(self._sides[1].project(delta, only_matchable=True))
         if not len(starts):
             return Delta.empty(self.schema)
-        left = self._left.filter(
-            touched_by(self._left.payload, starts.payload, self._names, self._same)
-        )
-        before = self._right
-        self._right = Delta.concat([before, starts], before.schema).consolidate()
-        refuse_negative(self._right, "clip_by")
-        if not len(left):
+        group = self._state.groups(starts.payload)
+        self._right.apply(starts, group)
+        # A start cuts the results across it, and its loss lengthens those that end at it.
+        found = self._left.find(group, starts.start - 1, starts.start)
+        if not len(found):
             return Delta.empty(self.schema)
-        return Delta.concat(
-            [self._clipped(left, self._right), self._clipped(left, before).negate()], self.schema
-        )
+        touched, _ = found.distinct()
+        own_end, groups = touched.mark(0), touched.group
+        end = np.minimum(own_end, self._cuts(groups, touched.start))
+        changed = end != touched.end
+        if not changed.any():
+            return Delta.empty(self.schema)
+        touched, end = touched.filter(changed), end[changed]
+        before = touched.delta()
+        after = Delta(before.payload, before.start, end, before.weight)
+        touched.set_weight(np.zeros(len(before), np.int64))
+        self._left.add(after, groups[changed], (own_end[changed],))
+        return Delta.concat([self._shown(after), self._shown(before).negate()], self.schema)
 
     def _starts(self, delta: Delta) -> Delta:
         """Only keys and starts of right rows count; a change of an end is none."""
         size = len(delta)
-        arrays = [delta.payload.column(name) for name in (*self._names, *self._same)] or [
+        arrays = [delta.payload.column(name) for name in self._key_names] or [
             pa.array(np.ones(size, np.bool_))
         ]
-        keys = pa.RecordBatch.from_arrays(arrays, schema=self._right.schema)
-        bare = Delta(keys, delta.start, np.full(size, INFINITY), delta.weight)
-        return bare.consolidate()
+        keys = pa.RecordBatch.from_arrays(arrays, schema=self._starts_schema)
+        points = Delta(keys, delta.start, delta.start + 1, delta.weight)
+        return points if (delta.weight > 0).all() else points.consolidate()
 
-    def _cuts(self, left: Delta, right: Delta) -> Times:
-        """For each left row the first right start after its own."""
-        cut = np.full(len(left), INFINITY)
-        if not len(right) or not len(left):
-            return cut
-        own, theirs = key_codes(left.payload, right.payload, self._names, self._same)
-        points = np.unique(right.start)
-        span = len(points) + 1
-        order = np.lexsort((right.start, theirs))
-        place = (theirs * span + np.searchsorted(points, right.start))[order]
-        at = np.searchsorted(
-            place, own * span + np.searchsorted(points, left.start, "right"), "left"
-        )
-        found = (at < len(order)) & (own >= 0)
-        other = order[np.minimum(at, len(order) - 1)]
-        found &= theirs[other] == own
-        cut[found] = right.start[other[found]]
-        return cut
+    def _cuts(self, group: Codes, start: Times) -> Times:
+        """The first right start after each of these times."""
+        end = self._right.first_end_after(group, start + 1)
+        return np.where(end == INFINITY, INFINITY, end - 1)
 
-    def _clipped(self, left: Delta, right: Delta) -> Delta:
-        end = np.minimum(left.end, self._cuts(left, right))
-        return Delta(self._sides[0].payload(left.payload), left.start, end, left.weight)
+    def _shown(self, rows: Delta) -> Delta:
+        return Delta(self._sides[0].payload(rows.payload), rows.start, rows.end, rows.weight)
 
     def _forget(self, cti: int) -> None:
-        end = np.minimum(self._left.end, self._cuts(self._left, self._right))
-        open_ = (end >= cti) & (cti != INFINITY)
-        self._left = self._left.filter(open_)
-        self._right = self._right.filter((self._right.start >= cti) & (cti != INFINITY))
+        if cti == INFINITY:
+            self._state.clear()
+            return
+        self._left.purge(cti - 1)
+        self._right.purge(cti)
+        self._state.tidy()
 
     def snapshot(self) -> Slices:
-        return {
-            "left": slice_of_delta(self._left),
-            "right": slice_of_delta(self._right),
-            "progress": slice_of_progress(self._progress),
-        }
+        return {**self._state.snapshot(), "progress": slice_of_progress(self._progress)}
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        self._left, self._right = delta_of_slice(slices["left"]), delta_of_slice(slices["right"])
+        self._state.restore(slices)
         self._progress = progress_of_slice(slices["progress"])
 
     def state_size(self) -> StateSize:
-        return StateSize(len(self._left) + len(self._right), self._left.nbytes + self._right.nbytes)
+        return self._state.size()

@@ -10,11 +10,13 @@ The final table is the same for all. The gate keeps exactly the rows that may no
 that has left is revised at once. Rows that started before a promise the gate has passed on are
 already known downstream, so they pass whatever their end: taking them back would break that
 promise. Rows inside a box (see `boxes`) are final: they leave at once.
+
+State: the rows that wait, in a row set: those that leave are found by time, one that is taken back
+by what it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,16 +25,12 @@ import pyarrow as pa
 from thalweg.errors import PlanError
 from thalweg.model.boxes import inside
 from thalweg.model.delta import Delta
-from thalweg.model.progress import NO_PROGRESS, Progress, Scope, scope_values
-from thalweg.model.rows import Bools, Codes, Rows, encode
+from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.rows import Bools, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
-from thalweg.operators.base import (
-    StateSize,
-    delta_of_slice,
-    progress_of_slice,
-    slice_of_delta,
-    slice_of_progress,
-)
+from thalweg.operators.base import StateSize, progress_of_slice, slice_of_progress
+from thalweg.operators.group_promises import promises_of_rows, scopes_of_rows
+from thalweg.state import Hits, RowSet
 
 __all__ = ["Consistency", "Gate"]
 
@@ -85,7 +83,13 @@ class Gate:
     def __init__(self, schema: pa.Schema, consistency: Consistency, *, settled: str) -> None:
         self._consistency = consistency
         self._settled = settled
-        self._held = Delta.empty(schema)
+        self._schema = schema
+        # A row is held until the time at which it may leave; where that follows from its start, its
+        # end is a mark.
+        self._by_start = settled == "start"
+        self._held = RowSet(schema, marks=int(self._by_start), what="gate")
+        self._threshold = MIN_TIME
+        """Up to which rows that waited have left."""
         self._passed = NO_PROGRESS
 
     def release(
@@ -96,42 +100,96 @@ class Gate:
         promise = progress if promise is None else promise
         if self._consistency.mode == "eager":
             return delta, promise
-        waiting = Delta.concat([self._held, delta], delta.schema)
-        # A row may come and go, or change its end, inside one batch: nothing of it is held.
-        if len(delta) and (delta.weight < 0).any():
-            waiting = waiting.consolidate()
-        leaves = self._may_leave(waiting, watermark, progress)
-        self._held = waiting.filter(~leaves)
+        leaving: list[Delta] = []
+        if not self._held.is_empty():
+            leaving = [self._released(watermark, progress), *self._promised(watermark, progress)]
+        if len(delta):
+            leaves = self._may_leave(delta, watermark, progress)
+            if leaves.all():
+                leaving.append(delta)
+            else:
+                leaving.append(delta.filter(leaves))
+                self._hold(delta.filter(~leaves))
         self._passed = self._passed.merge(self._promise(promise))
-        return waiting.filter(leaves), self._passed
+        return Delta.concat(leaving, self._schema), self._passed
+
+    def _hold(self, waiting: Delta) -> None:
+        """Rows that come are held; one that is taken back before it left is forgotten."""
+        if (waiting.weight < 0).any():
+            # A row may come and go, or change its end, inside one batch: nothing of it is held.
+            waiting = waiting.consolidate()
+        # A gate that a running query got later has not seen rows from before: what takes them back
+        # says nothing here.
+        if not self._by_start:
+            self._held.change(waiting, strict=False)
+            return
+        until = Delta(waiting.payload, waiting.start, waiting.start + 1, waiting.weight)
+        self._held.change(until, (waiting.end,), strict=False)
+
+    def _shown(self, found: Hits) -> Delta:
+        if not self._by_start:
+            return found.delta()
+        return Delta(found.payload(), found.start, found.mark(0), found.weight)
+
+    def _common_threshold(self, watermark: int, cti: int) -> int:
+        """The latest end that lets a row of any group leave."""
+        if not self._consistency.is_final:
+            return max(cti, self._consistency.threshold(watermark, cti))
+        past = self._settled == "past end" and cti not in (INFINITY, MIN_TIME)
+        return cti - 1 if past else cti
+
+    def _released(self, watermark: int, progress: Progress) -> Delta:
+        """The rows that waited until the common promise or the watermark got here."""
+        threshold = self._common_threshold(watermark, progress.cti)
+        if threshold <= self._threshold:
+            return Delta.empty(self._schema)
+        self._threshold = threshold
+        return self._shown(self._held.release(threshold))
+
+    def _promised(self, watermark: int, progress: Progress) -> list[Delta]:
+        """The rows that a promise for their group, or over their columns, lets leave."""
+        if not (progress.scoped or progress.boxes) or self._held.is_empty():
+            return []
+        found = self._held.between(self._threshold, INFINITY)
+        found = found.filter(self._may_leave(self._shown(found), watermark, progress))
+        rows = self._shown(found)
+        found.set_weight(np.zeros(len(found), np.int64))
+        self._held.drop(self._threshold)
+        return [rows]
 
     def _may_leave(self, rows: Delta, watermark: int, progress: Progress) -> Bools:
-        cti = _for_rows(progress, rows)
-        if self._consistency.is_final:
-            past = self._settled == "past end"
-            threshold = (
-                np.where((cti == INFINITY) | (cti == MIN_TIME), cti, cti - 1) if past else cti
-            )
-        else:
-            threshold = np.maximum(cti, self._consistency.threshold(watermark, progress.cti))
-        leaves: Bools = (rows.end <= threshold) | (rows.start < _for_rows(self._passed, rows))
-        if self._settled == "start":
+        cti: Times | int = progress.cti
+        threshold: Times | int = self._common_threshold(watermark, progress.cti)
+        if progress.scoped:
+            promised = promises_of_rows(progress, rows.payload, progress.scope_columns)
+            own = np.where(promised > cti, self._own_threshold(promised), MIN_TIME)
+            cti, threshold = promised, np.maximum(own, threshold)
+        passed = promises_of_rows(self._passed, rows.payload, self._passed.scope_columns)
+        leaves: Bools = (rows.end <= threshold) | (rows.start < passed)
+        if self._by_start:
             leaves |= rows.start < cti
         if progress.boxes and len(rows):
             leaves |= inside(progress.boxes, rows.payload)
         return leaves
 
+    def _own_threshold(self, cti: Times) -> Times:
+        if not (self._consistency.is_final and self._settled == "past end"):
+            return cti
+        return np.where(cti == INFINITY, cti, cti - 1)
+
     def _promise(self, progress: Progress) -> Progress:
         """No promise beyond the start of a row that is still held."""
-        if not len(self._held):
+        if self._held.is_empty():
             return progress
-        first = int(self._held.start.min())
-        cti = min(progress.cti, first)
+        cti = min(progress.cti, self._held.first())
         if not progress.scoped:
             return Progress(cti, boxes=progress.boxes)
-        group, scopes = _scopes(self._held.payload, progress.scope_columns)
+        held = self._held.between(self._threshold, INFINITY)
+        if not len(held):
+            return progress
+        group, scopes = scopes_of_rows(held.payload(), progress.scope_columns)
         starts = np.full(len(scopes), INFINITY)
-        np.minimum.at(starts, group, self._held.start)
+        np.minimum.at(starts, group, held.start)
         earliest = dict(zip(scopes, starts.tolist(), strict=True))
         scoped = {s: min(progress.of(s), earliest.get(s, INFINITY)) for s in progress.scoped}
         return Progress(
@@ -143,12 +201,11 @@ class Gate:
 
     def needs(self, time: int) -> int:
         """The promise after which nothing that starts before a time is held any more."""
-        first = self._held.filter(self._held.start < time) if len(self._held) else self._held
-        if not len(first) or time <= MIN_TIME or self._consistency.mode == "eager":
+        if time <= MIN_TIME or self._consistency.mode == "eager" or self._by_start:
             return time
-        if self._settled == "start":
+        latest = self._held.latest_end(time)
+        if latest == MIN_TIME:
             return time
-        latest = int(first.end.max())
         if latest == INFINITY:
             return INFINITY
         return max(
@@ -165,32 +222,15 @@ class Gate:
         )
 
     def snapshot(self) -> dict[str, Rows]:
-        return {
-            "gate": slice_of_delta(self._held),
-            "gate_progress": slice_of_progress([self._passed]),
-        }
+        """The rows; what was promised, and how far rows have left."""
+        both = [self._passed, Progress(self._threshold)]
+        return {**self._held.snapshot("gate"), "gate_progress": slice_of_progress(both)}
 
     def restore(self, slices: dict[str, Rows]) -> None:
-        self._held = delta_of_slice(slices["gate"])
-        self._passed = progress_of_slice(slices["gate_progress"])[0]
+        self._passed, left = progress_of_slice(slices["gate_progress"])
+        self._threshold = left.cti
+        self._held.restore("gate", slices)
+        self._held.purge(self._threshold)
 
     def state_size(self) -> StateSize:
-        return StateSize(len(self._held), self._held.nbytes)
-
-
-def _for_rows(progress: Progress, rows: Delta) -> Times:
-    """The promise that holds for each row: the common one, or that of its group."""
-    if not progress.scoped or not len(rows):
-        return np.full(len(rows), progress.cti)
-    group, scopes = _scopes(rows.payload, progress.scope_columns)
-    return np.array([progress.of(scope) for scope in scopes], np.int64)[group]
-
-
-def _scopes(payload: Rows, columns: Sequence[str]) -> tuple[Codes, list[Scope]]:
-    """The group of each row, as a number, and the values that name each group."""
-    keys = [payload.column(name) for name in columns]
-    group, count = encode(keys, payload.num_rows)
-    representative = np.empty(count, np.int64)
-    representative[group] = np.arange(payload.num_rows)
-    named = [scope_values(key.take(pa.array(representative))) for key in keys]
-    return group, list(zip(*named, strict=True))
+        return self._held.size()

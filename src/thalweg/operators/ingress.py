@@ -15,10 +15,9 @@ the promise, or leaves it out when nothing of it remains. Every late element is 
 ledger with what became of it. A later adjust that speaks of a row that was moved is applied to the
 row as it is; of a row that was left out, it is left out too.
 
-State: rows that may still be adjusted (none for a source declared insert-only), rows that are not
-as their source believes, what the policies remember of each partition, rows in quarantine, and the
-entries of the ledgers that nobody has taken yet. All of it but the ledgers is made of values that
-are replaced, never changed.
+State: rows that may still be adjusted, in a row set (none for a source declared insert-only), rows
+that are not as their source believes (see `claims`), what the policies remember of each partition,
+rows in quarantine, and the entries of the ledgers that nobody has taken yet.
 """
 
 from __future__ import annotations
@@ -62,9 +61,7 @@ from thalweg.operators.base import (
     Operator,
     Slices,
     StateSize,
-    delta_of_slice,
     map_progress,
-    slice_of_delta,
 )
 from thalweg.operators.claims import Claims, Rewritten, rewrite_late
 from thalweg.operators.element_checks import ElementChecks, shown_row
@@ -74,6 +71,7 @@ from thalweg.progress import QuarantineGate
 from thalweg.progress.late_ledger import LateLedger
 from thalweg.progress.promises import Groups, SourcePromises, roll_down, running_before
 from thalweg.progress.quarantine import Case
+from thalweg.state import RowSet
 
 __all__ = ["IngressKernel", "LateLedger"]
 
@@ -92,7 +90,7 @@ class IngressKernel(Operator):
         self._name, self._policy, self._clock = node.name, node.ingress, node.clock
         self._tracks = not node.declared.insert_only
         self._declared = node.declared
-        self._live = Delta.empty(node.schema)
+        self._live = RowSet(node.schema, what=f"source {node.name!r}")
         self._claims = Claims(node.schema)
         self._progress = NO_PROGRESS
         self._promises = SourcePromises(node.ingress)
@@ -126,13 +124,23 @@ class IngressKernel(Operator):
     # --------------------------------------------------------------------------------------------------------
     # flow
 
+    @property
+    def observes(self) -> bool:
+        """Whether promises follow from the rows."""
+        return self._policy.observes
+
+    @property
+    def promised(self) -> int:
+        """The time before which a row is late: the CTI of the source, or what follows from the rows
+        seen, which need not be told yet."""
+        return max(self._progress.cti, self._promises.observed)
+
     def admit(self, batches: Sequence[Batch]) -> list[Batch]:
         """What `process` makes of each of these batches; when one of them is refused, all are."""
         if len(batches) == 1:
             return [self.process(0, batches[0])]
+        held = {**self._live.snapshot("live"), **self._claims.snapshot()}
         before = (
-            self._live,
-            self._claims,
             self._progress,
             self._batches,
             self._promises,
@@ -150,8 +158,6 @@ class IngressKernel(Operator):
             return [self.process(0, batch) for batch in batches]
         except InputError:
             (
-                self._live,
-                self._claims,
                 self._progress,
                 self._batches,
                 self._promises,
@@ -161,6 +167,7 @@ class IngressKernel(Operator):
                 self._newest,
                 self._guards,
             ) = before
+            self._restore_rows(held)
             for ledger, count, unlisted, tables in ledgers:
                 ledger.count, ledger.unlisted, ledger.tables = count, unlisted, tables
             raise
@@ -186,12 +193,12 @@ class IngressKernel(Operator):
                 batch, promise, self._policy.late, self._claims, adjustable=self._tracks
             )
         admitted = batch if rewritten is None else rewritten.batch
-        live = self._track(admitted, None if rewritten is None else rewritten.rows)
+        self._check_adjusts(admitted, None if rewritten is None else rewritten.rows)
         # Nothing was changed until here; from here on nothing can fail.
-        if live is not None:
-            self._live = live
+        if self._tracks and len(admitted):
+            self._track(admitted)
         if rewritten is not None:
-            self._claims = rewritten.claims
+            self._claims.apply(rewritten.claims)
             self.ledger.note(*rewritten.notes)
         if gated is not None:
             self._gate = gated.gate
@@ -203,18 +210,24 @@ class IngressKernel(Operator):
         boxes = merge_boxes(given.boxes, self._boxes_by_disorder())
         self._advance(replace(made, boxes=boxes) if boxes else made, len(batch))
         self._ripen()
-        if len(self._live):
-            self._live = self._live.filter(
-                (self._live.end >= self._progress.cti) & (self._progress.cti != INFINITY)
-            )
-        if len(self._claims):
-            self._claims = self._claims.still_open(self._progress.cti)
+        self._forget()
         passed = (
             self._progress
             if self.passes is None
             else map_progress(self._progress, lambda time: roll_down(time, self.passes))
         )
         return admitted.with_progress(passed)
+
+    def _forget(self) -> None:
+        """Drop the rows that nothing may adjust any more."""
+        cti = self._progress.cti
+        if not self._live.is_empty():
+            if cti == INFINITY:
+                self._live.clear()
+            else:
+                self._live.purge(cti - 1)
+        if len(self._claims):
+            self._claims.forget(cti)
 
     def _advance(self, made: Progress, arrived: int) -> None:
         before = self._progress
@@ -234,24 +247,30 @@ class IngressKernel(Operator):
             "Give the source more disorder=, or a policy late='drop', 'adjust' or 'side'."
         )
 
-    def _track(self, batch: Batch, rows: Codes | None) -> Delta | None:
-        """The rows that may still be adjusted, after this batch. `rows` says where its elements
-        stood when it came."""
-        if not self._tracks or not len(batch):
-            return None
-        live = Delta.concat([self._live, Delta.of_batch(batch)], self.schema)
-        if batch.is_adjust is None or batch.new_end is None or not batch.is_adjust.any():
-            return live
-        code, size = encode([*live.payload.columns, live.start, live.end], len(live))
-        # The changes of a batch stand behind the rows there were: what adjusts take, then what
-        # arrives. An adjust takes first.
+    def _track(self, batch: Batch) -> None:
+        """Hold the rows that may still be adjusted, after this batch."""
+        change = Delta.of_batch(batch)
+        self._live.change(change if batch.is_adjust is None else change.consolidate())
+
+    def _check_adjusts(self, batch: Batch, rows: Codes | None) -> None:
+        """Refuse an adjust of a row that is not there when its turn comes. `rows` says where the
+        elements stood when the batch came."""
+        if not self._tracks or batch.is_adjust is None or batch.new_end is None:
+            return
         takes, gives = (
             np.flatnonzero(batch.is_adjust),
             np.flatnonzero(~batch.is_adjust | (batch.new_end > batch.start)),
         )
-        turn = np.concatenate([np.full(len(self._live), -1), takes * 2, gives * 2 + 1])
-        begin = len(self._live)
-        missing = _first_missing(code, live.weight, turn, code[begin : begin + len(takes)], size)
+        if not len(takes):
+            return
+        change = Delta.of_batch(batch)  # what adjusts take, then what arrives
+        held = self._live.find_rows(change.take(np.arange(len(takes)))).distinct()[0].delta()
+        every = Delta.concat([held, change], self.schema)
+        code, size = encode([*every.payload.columns, every.start, every.end], len(every))
+        # An adjust takes first.
+        turn = np.concatenate([np.full(len(held), -1), takes * 2, gives * 2 + 1])
+        begin = len(held)
+        missing = _first_missing(code, every.weight, turn, code[begin : begin + len(takes)], size)
         if missing is not None:
             at = missing // 2
             raise UnknownRowError(
@@ -259,13 +278,6 @@ class IngressKernel(Operator):
                 f"[{shown_time(int(batch.start[at]), self._clock)}, "
                 f"{_shown(int(batch.end[at]), self._clock)}). Insert the row first, and give the end it has now."
             )
-        total = np.zeros(size, np.int64)
-        np.add.at(total, code, live.weight)
-        someone = np.empty(size, np.int64)
-        someone[code[::-1]] = np.arange(len(live) - 1, -1, -1)
-        keep = np.sort(someone[total > 0])
-        kept = live.take(keep)
-        return Delta(kept.payload, kept.start, kept.end, total[code[keep]])
 
     def _place(self, at: int | None) -> str:
         return self._checks().place(at)
@@ -485,7 +497,7 @@ class IngressKernel(Operator):
     @property
     def adjustable(self) -> Delta:
         """The rows that were admitted and may still be adjusted."""
-        return self._live
+        return self._live.between(self._progress.cti - 1, INFINITY).delta()
 
     def demand(self, now: int) -> Batch | None:
         """What the source promises when it is asked, if it says something new."""
@@ -568,9 +580,9 @@ class IngressKernel(Operator):
         for ledger in (self.ledger, self.quarantined):
             counts += [ledger.count, ledger.unlisted]
         clocks = [self._heard, self._fired, self._since]
-        slices = {
-            "live": slice_of_delta(self._live),
-            "claims": self._claims.to_rows(),
+        slices: Slices = {
+            **self._live.snapshot("live"),
+            **self._claims.snapshot(),
             "progress": _text(progress_text(self._progress), "progress"),
             "notes": _text(
                 json.dumps([self._promises.to_json(), counts, clocks, self._newest]), "notes"
@@ -586,9 +598,8 @@ class IngressKernel(Operator):
         return slices | self.quarantined.snapshot("aside", self.schema)
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        self._live = delta_of_slice(slices["live"])
-        self._claims = Claims.from_rows(slices["claims"], self.schema)
         self._progress = progress_of_text(slices["progress"].column(0)[0].as_py())
+        self._restore_rows(slices)
         promises, counts, clocks, self._newest = json.loads(slices["notes"].column(0)[0].as_py())
         self._promises = self._promises.from_json(promises)
         self._batches, self.ledger.count, self.ledger.unlisted = counts[:3]
@@ -603,6 +614,11 @@ class IngressKernel(Operator):
         self.ledger.restore("ledger", slices)
         self.quarantined.restore("aside", slices)
 
+    def _restore_rows(self, slices: Mapping[str, Rows]) -> None:
+        self._live.restore("live", slices)
+        self._claims.restore(slices)
+        self._live.purge(self._progress.cti - 1)
+
     def state_size(self) -> StateSize:
         waiting = 0 if self._gate is None else len(self._gate)
         held = (
@@ -610,7 +626,7 @@ class IngressKernel(Operator):
             if self._gate is None or self._gate.waiting is None
             else self._gate.waiting.payload.nbytes
         )
-        return StateSize(len(self._live) + len(self._claims) + waiting, self._live.nbytes + held)
+        return self._live.size() + self._claims.size() + StateSize(waiting, held)
 
 
 def _text(text: str, name: str) -> Rows:

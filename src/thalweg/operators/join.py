@@ -7,7 +7,8 @@ weights, so a change of an end on one side becomes a change of the ends of its p
 
 State: of each side the rows that end after the other side's CTI; later rows of the other side
 cannot meet an earlier one, and a later change of the row itself brings its data along. A row that
-comes after that is joined and not kept. State is held in an arrangement by key. The CTI is the smaller of the two.
+comes after that is joined and not kept. State is held in an arrangement by key. A promise for a
+group that the keys name frees rows of that group. The CTI is the smaller of the two.
 
 Where its inputs make promises over columns (`boxes`), so does the join. A pair changes only when
 one of its rows does: each box of the left with each box of the right is a box of the pairs, a joint
@@ -40,13 +41,12 @@ from thalweg.operators.base import (
     slice_of_progress,
 )
 from thalweg.operators.frames import evaluate_columns, evaluate_mask, plain_renames
+from thalweg.operators.keyed_state import KeyedState
 from thalweg.operators.matching import keyed_sides
 from thalweg.plan.nodes import Join
-from thalweg.state import Arrangement, Hits, KeyIndex
+from thalweg.state import Hits
 
-__all__ = ["JoinKernel", "TakenSide", "pair_frame", "scoped_by_key"]
-
-_SIDES = ("left", "right")
+__all__ = ["FoundSide", "JoinKernel", "Side", "TakenSide", "pair_frame", "scoped_by_key"]
 
 
 class Side(Protocol):
@@ -133,10 +133,8 @@ class JoinKernel(Operator):
         self._sides = keyed_sides(
             (node.left.schema, node.right.schema), node.left_keys, node.right_keys, node.same
         )
-        keys = (*self._sides[0].key_names, *node.same)
-        self._index = KeyIndex([self._sides[0].schema.field(name) for name in keys])
-        self._keys = keys
-        self._held = [self._arrangement(port) for port in (0, 1)]
+        self._state = self._empty_state((0, 0))
+        self._held = self._state.held
         self._progress: list[Progress] = [NO_PROGRESS, NO_PROGRESS]
         wanted: list[Expr] = [expr for _, expr in node.result]
         if node.predicate is not None:
@@ -146,20 +144,15 @@ class JoinKernel(Operator):
         )
         self._renames = (plain_renames(node.result, "l."), plain_renames(node.result, "r."))
 
-    def _arrangement(self, port: int, marks: int = 0) -> Arrangement:
-        side = self._sides[port]
-        return Arrangement(side.schema, self._groups, marks=marks, what=f"{self._node.how}_join")
-
-    def _groups(self, rows: Rows) -> Codes:
-        """The number of each row's key."""
-        return self._index.numbers([rows.column(name) for name in self._keys], rows.num_rows)
+    def _empty_state(self, marks: tuple[int, int]) -> KeyedState:
+        return KeyedState(self._sides, self._node.same, marks=marks, what=f"{self._node.how}_join")
 
     def process(self, port: int, batch: Batch) -> Batch:
         other = 1 - port
         answer: Delta | None = None
         if len(batch):
             delta = self._sides[port].project(Delta.of_batch(batch), only_matchable=True)
-            group = self._groups(delta.payload)
+            group = self._state.groups(delta.payload)
             found = self._held[other].find(group, delta.start, delta.end)
             if len(found):
                 answer = self._joined(port, delta, self._matching(port, delta, found))
@@ -171,7 +164,9 @@ class JoinKernel(Operator):
 
     def _keep(self, port: int, delta: Delta, group: Codes, marks: tuple[Times, ...] = ()) -> None:
         """Hold the rows that a later row of the other side may meet."""
-        waits = delta.end > self._progress[1 - port].cti
+        other = 1 - port
+        promised = self._state.promised_to(other, self._progress[other], delta.payload)
+        waits = delta.end > promised
         if not waits.all():
             delta, group = delta.filter(waits), group[waits]
             marks = tuple(mark[waits] for mark in marks)
@@ -180,13 +175,14 @@ class JoinKernel(Operator):
     def _advance(self, port: int, progress: Progress) -> None:
         before = self._progress[port]
         self._progress[port] = before.merge(progress)
-        if self._progress[port].cti > before.cti:
-            self._held[1 - port].purge(self._progress[port].cti)
-        if self._index.is_untidy:
-            used = np.union1d(self._held[0].groups(), self._held[1].groups())
-            moved = self._index.keep(used)
-            for held in self._held:
-                held.renumber(moved)
+        now = self._progress[port]
+        if now.cti > before.cti:
+            self._held[1 - port].purge(now.cti)
+        if now.scoped:
+            promised = self._state.groups_promised(port, before, now)
+            if promised is not None:
+                self._held[1 - port].drop_groups(*promised)
+        self._state.tidy()
 
     def _sided(self, port: int, delta: Delta, found: Hits) -> tuple[Side, Side]:
         """Both sides of the pairs, the left one first."""
@@ -255,18 +251,13 @@ class JoinKernel(Operator):
     # state
 
     def snapshot(self) -> Slices:
-        held = {
-            name: rows
-            for side, held in zip(_SIDES, self._held, strict=True)
-            for name, rows in held.snapshot(side).items()
-        }
-        return {**held, "progress": slice_of_progress(self._progress)}
+        return {**self._state.snapshot(), "progress": slice_of_progress(self._progress)}
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._progress = progress_of_slice(slices["progress"])
+        self._state.restore(slices)
         for port, held in enumerate(self._held):
-            held.restore(_SIDES[port], slices)
             held.purge(self._progress[1 - port].cti)
 
     def state_size(self) -> StateSize:
-        return self._held[0].size() + self._held[1].size()
+        return self._state.size()

@@ -59,7 +59,8 @@ class MatchJoinKernel(JoinKernel):
         self._gives_pairs = node.how in ("left", "right", "full")
         self._alone_columns: tuple[Named, Named] = (node.left_only, node.right_only)
         # Each row that may be alone is held with the number of its matches as a mark.
-        self._held = [self._arrangement(port, int(self._preserved[port])) for port in (0, 1)]
+        self._state = self._empty_state((int(self._preserved[0]), int(self._preserved[1])))
+        self._held = self._state.held
         self._renames = (self._carried(0), self._carried(1))
 
     def process(self, port: int, batch: Batch) -> Batch:
@@ -78,7 +79,7 @@ class MatchJoinKernel(JoinKernel):
         can_match = self._matchable(port, delta)
         probes = np.flatnonzero(can_match)
         group = np.zeros(len(delta), np.int64)
-        group[probes] = self._groups(delta.payload.take(pa.array(probes)))
+        group[probes] = self._state.groups(delta.payload.take(pa.array(probes)))
         found = self._held[other].find(group[probes], delta.start[probes], delta.end[probes])
         found = self._matching(port, delta, replace(found, owner=probes[found.owner]))
         changes = [self._joined(port, delta, found)] if self._gives_pairs else []

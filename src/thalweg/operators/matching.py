@@ -32,6 +32,10 @@ class KeyedSide:
     ) -> None:
         self.payload_schema = schema
         self.key_names = names
+        self.key_of = {
+            key.name: name for key, name in zip(keys, names, strict=True) if isinstance(key, Column)
+        }
+        """The key that a column of this side is."""
         self._made = tuple(
             (key, name, kind)
             for key, name, kind in zip(keys, names, types, strict=True)
@@ -54,13 +58,20 @@ class KeyedSide:
                 [*delta.payload.columns, *cast], schema=self.schema
             )
             keyed = Delta(payload, delta.start, delta.end, delta.weight)
-        columns = [keyed.payload.column(name) for name in self.key_names]
-        if only_matchable and any(key.null_count for key in columns):
-            valid = np.ones(len(delta), np.bool_)
-            for key in columns:
-                valid &= key.is_valid().to_numpy(zero_copy_only=False)
-            return keyed.filter(valid)
+        if only_matchable and any(keyed.payload.column(name).null_count for name in self.key_names):
+            return keyed.filter(self._with_keys(keyed))
         return keyed
+
+    def unmatchable(self, delta: Delta) -> Delta:
+        """The changes of rows with a null key, without their keys."""
+        keyed = self.project(delta)
+        return delta.filter(~self._with_keys(keyed))
+
+    def _with_keys(self, keyed: Delta) -> Bools:
+        valid = np.ones(len(keyed), np.bool_)
+        for name in self.key_names:
+            valid &= keyed.payload.column(name).is_valid().to_numpy(zero_copy_only=False)
+        return valid
 
     def payload(self, rows: Rows) -> Rows:
         width = len(self.payload_schema)

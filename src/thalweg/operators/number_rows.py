@@ -8,8 +8,8 @@ start in `_at` of those behind it. So a change of a row that started at or after
 a later row count earlier. Every insert counts, also of a row that the same batch takes back: numbers
 do not depend on where a batch is cut. The result depends on the order of arrival: the one operator for which that is the meaning.
 
-State: rows that may still be adjusted, with their numbers (none for an insert-only input); per
-partition its last number. Progress passes.
+State: rows that may still be adjusted, with their numbers, in a row set (none for an insert-only
+input); per partition its last number, as marks of a row without an end. Progress passes.
 """
 
 from __future__ import annotations
@@ -24,20 +24,19 @@ from thalweg.model.batch import Batch
 from thalweg.model.boxes import Boxes, box
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Codes, Rows, concat_rows, empty_rows, encode, encode_together
+from thalweg.model.rows import Codes, Rows, encode_together
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import (
     Operator,
     Slices,
     StateSize,
-    delta_of_slice,
     progress_of_slice,
-    slice_of_delta,
     slice_of_progress,
 )
-from thalweg.operators.groups import group_codes
 from thalweg.plan.nodes import NumberRows
 from thalweg.plan.nodes.wid import ROW_NUMBER
+from thalweg.state import Arrangement, Hits, KeyIndex, RowSet
+from thalweg.state.search import occurrence
 
 __all__ = ["NumberRowsKernel"]
 
@@ -54,12 +53,17 @@ class NumberRowsKernel(Operator):
         self.schema = node.schema
         self._names = node.partition
         self._tracks = not node.input.properties.insert_only
-        self._live = Delta.empty(node.schema)
+        self._width = len(node.input.schema)
+        self._live = RowSet(node.schema, identity=self._width, what="number_rows")
         fields = [node.input.schema.field(name) for name in node.partition]
-        self._last = empty_rows(
-            pa.schema([*fields, pa.field("_row", pa.int64()), pa.field("_at", pa.int64())])
-        )
+        self._partitions = KeyIndex(fields)
+        # A record batch without columns has no rows.
+        self._last_schema = pa.schema(fields or [pa.field("_row", pa.bool_())])
+        self._last = Arrangement(self._last_schema, self._partition, marks=2, what="number_rows")
         self._progress = NO_PROGRESS
+
+    def _partition(self, rows: Rows) -> Codes:
+        return self._partitions.numbers([rows.column(name) for name in self._names], rows.num_rows)
 
     def process(self, port: int, batch: Batch) -> Batch:
         self._progress = self._progress.merge(batch.progress)
@@ -68,19 +72,23 @@ class NumberRowsKernel(Operator):
             row, at = self._numbers(batch)
             columns = [*batch.payload.columns, pa.array(row), pa.array(at)]
             answer = batch.with_payload(pa.RecordBatch.from_arrays(columns, schema=self.schema))
+        if not self._progress.ended:
+            self._live.purge(self._progress.cti - 1)
         settled = self._settled_numbers()
-        self._forget(self._progress.cti)
+        if self._progress.ended:
+            self._forget()
         return answer.with_progress(self._progress.merge(Progress(boxes=settled)))
 
     def _settled_numbers(self) -> Boxes:
         """The promise on numbers: whatever still changes has a later one. A filter above lets it
         pass, so that a window over numbers knows when it is complete."""
-        if self._names or not self._last.num_rows:
+        if self._names or self._last.is_empty():
             return {}
-        open_ = self._live.filter(self._live.end >= self._progress.cti)
-        if self._progress.ended or not len(open_):
-            return box({ROW_NUMBER: int(self._last.column(ROW_NUMBER)[0].as_py()) + 1})
-        return box({ROW_NUMBER: int(open_.payload.column(ROW_NUMBER).to_numpy().min())})
+        least = self._live.least([ROW_NUMBER])
+        if self._progress.ended or least is None or least[0] == INFINITY:
+            whole = self._found(np.zeros(1, np.int64))
+            return box({ROW_NUMBER: int(whole.mark(0)[0]) + 1})
+        return box({ROW_NUMBER: least[0]})
 
     def _numbers(self, batch: Batch) -> tuple[Codes, Times]:
         """The number of every element: a new one for an insert, that of its row for an adjust."""
@@ -94,109 +102,130 @@ class NumberRowsKernel(Operator):
         )
         leaves = np.flatnonzero(new_end > batch.start)
         after = Delta(batch.payload, batch.start, new_end, np.ones(size, np.int64)).take(leaves)
-        held = len(self._live)
-        taken = np.empty(0, np.int64)
-        if adjusts.any():
-            takes = np.flatnonzero(adjusts)
-            taken = self._owners(batch.take(takes), after)
+        takes = np.flatnonzero(adjusts)
+        if len(takes):
+            candidates = self._candidates(batch.take(takes))
+            held = len(candidates)
+            taken = self._owners(batch.take(takes), candidates, after)
             # Each adjust takes its number from a live row or from an earlier element of the batch.
             origin = np.arange(size)
             inside = taken >= held
             origin[takes[inside]] = leaves[taken[inside] - held]
-            known = _live_numbers(self._live)
+            known = [candidates.column(name).to_numpy() for name in self.schema.names[-2:]]
             row[takes[~inside]] = known[0][taken[~inside]]
             at[takes[~inside]] = known[1][taken[~inside]]
             first = _first_of_chain(origin)
             row, at = row[first], at[first]
+            weight = candidates.weight
+            weight[taken[~inside]] = 0
+            candidates.set_weight(weight)
+            leaves = np.delete(leaves, taken[inside] - held)
         if self._tracks:
-            columns = [*after.payload.columns, pa.array(row[leaves]), pa.array(at[leaves])]
-            numbered = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-            every = Delta.concat(
-                [self._live, Delta(numbered, after.start, after.end, after.weight)], self.schema
-            )
-            self._live = every.take(np.delete(np.arange(len(every)), taken))
+            self._hold(batch, new_end, row, at, leaves)
         return row, at
 
-    def _owners(self, takes: Batch, after: Delta) -> Codes:
+    def _hold(self, batch: Batch, end: Times, row: Codes, at: Times, which: Codes) -> None:
+        """Keep the rows that elements of a batch leave, with their numbers."""
+        numbers = [pa.array(row), pa.array(at)]
+        numbered = pa.RecordBatch.from_arrays(
+            [*batch.payload.columns, *numbers], schema=self.schema
+        )
+        rows = Delta(numbered, batch.start, end, np.ones(len(batch), np.int64))
+        self._live.change(rows if len(which) == len(batch) else rows.take(which))
+
+    def _candidates(self, takes: Batch) -> Hits:
+        """The live rows that adjusts may take, the oldest first."""
+        asked = Delta(takes.payload, takes.start, takes.end, np.ones(len(takes), np.int64))
+        found, _ = self._live.find_rows(asked).distinct()
+        return found
+
+    def _owners(self, takes: Batch, live: Hits, after: Delta) -> Codes:
         """For each adjust the row that it takes: a position in the live rows followed by what the
         elements of the batch leave. Of several equal rows the oldest is taken first."""
-        width = len(self.schema) - 2
-        live = [*self._live.payload.columns[:width], pa.array(self._live.start)]
+        by_age = np.argsort(live.column(ROW_NUMBER).to_numpy(), kind="stable")
+        rows = live.payload(self.schema.names[: self._width])
         there = [
-            pa.concat_arrays([known, left])
+            pa.concat_arrays([known.take(pa.array(by_age)), left])
             for known, left in zip(
-                [*live, pa.array(self._live.end)],
+                [*rows.columns, pa.array(live.start), pa.array(live.end)],
                 [*after.payload.columns, pa.array(after.start), pa.array(after.end)],
                 strict=True,
             )
         ]
         asked = [*takes.payload.columns, pa.array(takes.start), pa.array(takes.end)]
-        mine, theirs = _paired(asked, there)
-        if len(mine) < len(takes):
+        asks, held = _paired(asked, there)
+        if len(asks) < len(takes):
             raise UnknownRowError("number_rows: adjust of a row that was never inserted.")
         taken = np.empty(len(takes), np.int64)
-        taken[mine] = theirs
+        taken[asks] = np.append(by_age, np.arange(len(live), len(there[0])))[held]
         return taken
 
-    def _forget(self, cti: int) -> None:
-        if cti == INFINITY:
-            self._live, self._last = Delta.empty(self.schema), empty_rows(self._last.schema)
-        elif len(self._live):
-            self._live = self._live.filter(self._live.end >= cti)
+    def _forget(self) -> None:
+        self._live.clear()
+        self._last.clear()
+        self._partitions.clear()
 
     def _next(self, rows: Rows, start: Times) -> tuple[Codes, Times]:
         """Numbers for rows that are new, in the order in which they came."""
         if not len(start):
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        first, highest = self._so_far(rows)
-        code, _ = group_codes(rows, self._names)
+        partition = self._partition(rows)
+        touched, code = np.unique(partition, return_inverse=True)
+        found = self._found(touched)
+        number, so_far = np.zeros(len(touched), np.int64), np.full(len(touched), MIN_TIME)
+        number[found.owner], so_far[found.owner] = found.mark(0), found.mark(1)
+        first, highest = number[code], so_far[code]
         order = np.argsort(code, kind="stable")
         sorted_ = code[order]
         begins = np.searchsorted(sorted_, sorted_, side="left")
         row, at = np.empty(len(start), np.int64), np.empty(len(start), np.int64)
         row[order] = first[order] + np.arange(len(start)) - begins + 1
         at[order] = _running_max(np.maximum(start, highest)[order], sorted_)
-        self._remember(rows, code, row, at)
+        self._remember(rows, found, touched, code, row, at)
         return row, at
 
-    def _so_far(self, rows: Rows) -> tuple[Codes, Times]:
-        """The last number and the largest start of each row's partition."""
-        mine = [rows.column(name) for name in self._names]
-        known = [self._last.column(name) for name in self._names]
-        own, theirs, size = encode_together(mine, known, (rows.num_rows, self._last.num_rows))
-        number, highest = np.zeros(max(size, 1), np.int64), np.full(max(size, 1), MIN_TIME)
-        number[theirs] = self._last.column("_row").to_numpy()
-        highest[theirs] = self._last.column("_at").to_numpy()
-        return number[own], highest[own]
+    def _found(self, partition: Codes) -> Hits:
+        """What is known of partitions: last number and largest start."""
+        size = len(partition)
+        return self._last.find(partition, np.full(size, MIN_TIME), np.full(size, INFINITY))
 
-    def _remember(self, rows: Rows, code: Codes, row: Codes, at: Times) -> None:
-        newest = np.empty(int(code.max()) + 1, np.int64)
-        newest[code[np.argsort(row, kind="stable")]] = np.argsort(row, kind="stable")
-        columns = [rows.column(name).take(pa.array(newest)) for name in self._names]
-        fresh = pa.RecordBatch.from_arrays(
-            [*columns, pa.array(row[newest]), pa.array(at[newest])], schema=self._last.schema
+    def _remember(
+        self, rows: Rows, found: Hits, touched: Codes, code: Codes, row: Codes, at: Times
+    ) -> None:
+        newest = np.empty(len(touched), np.int64)
+        by_number = np.argsort(row, kind="stable")
+        newest[code[by_number]] = by_number
+        found.set_mark(0, row[newest[found.owner]])
+        found.set_mark(1, at[newest[found.owner]])
+        new = np.ones(len(touched), np.bool_)
+        new[found.owner] = False
+        if not new.any():
+            return
+        which = newest[new]
+        columns = [rows.column(name).take(pa.array(which)) for name in self._names]
+        keys = pa.RecordBatch.from_arrays(
+            columns or [pa.array(np.ones(len(which), np.bool_))], schema=self._last_schema
         )
-        both = concat_rows([self._last, fresh], self._last.schema)
-        group, size = encode([both.column(name) for name in self._names], both.num_rows)
-        last = np.empty(size, np.int64)
-        last[group] = np.arange(both.num_rows)  # what came later stands behind
-        self._last = both.take(pa.array(last))
+        none = np.zeros(len(which), np.int64)
+        fresh = Delta(keys, none, none + INFINITY, none + 1)
+        self._last.add(fresh, touched[new], (row[which], at[which]))
 
     def snapshot(self) -> Slices:
         return {
-            "live": slice_of_delta(self._live),
-            "last": self._last,
+            **self._live.snapshot("live"),
+            **self._last.snapshot("last"),
             "progress": slice_of_progress([self._progress]),
         }
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        self._live, self._last = delta_of_slice(slices["live"]), slices["last"]
+        self._partitions.clear()
+        self._live.restore("live", slices)
+        self._last.restore("last", slices)
         self._progress = progress_of_slice(slices["progress"])[0]
+        self._live.purge(self._progress.cti - 1)
 
     def state_size(self) -> StateSize:
-        return StateSize(
-            len(self._live) + self._last.num_rows, self._live.nbytes + int(self._last.nbytes)
-        )
+        return self._live.size() + self._last.size()
 
 
 def _paired(one: list[pa.Array], two: list[pa.Array]) -> tuple[Codes, Codes]:
@@ -207,14 +236,9 @@ def _paired(one: list[pa.Array], two: list[pa.Array]) -> tuple[Codes, Codes]:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     span = max(len(mine), len(theirs))
     assert size * span < 2**62
-    one_key, two_key = mine * span + _occurrence(mine), theirs * span + _occurrence(theirs)
+    one_key, two_key = mine * span + occurrence(mine), theirs * span + occurrence(theirs)
     _, left, right = np.intersect1d(one_key, two_key, assume_unique=True, return_indices=True)
     return left, right
-
-
-def _live_numbers(live: Delta) -> tuple[Codes, Times]:
-    """The last two columns of the rows that are held: `_row` and `_at`."""
-    return live.payload.columns[-2].to_numpy(), live.payload.columns[-1].to_numpy()
 
 
 def _first_of_chain(origin: Codes) -> Codes:
@@ -227,15 +251,6 @@ def _first_of_chain(origin: Codes) -> Codes:
         if (further == origin).all():
             return origin
         origin = further
-
-
-def _occurrence(code: Codes) -> Codes:
-    """How many rows of equal code stand in front of each."""
-    order = np.argsort(code, kind="stable")
-    sorted_ = code[order]
-    rank = np.empty(len(code), np.int64)
-    rank[order] = np.arange(len(code)) - np.searchsorted(sorted_, sorted_, side="left")
-    return rank
 
 
 def _running_max(values: Times, group: Codes) -> Times:

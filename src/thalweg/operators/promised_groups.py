@@ -134,7 +134,8 @@ class PromisedGroupsKernel(Operator):
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         own = ("gate", "gate_progress", "groups_promised", "groups_marks")
-        self._inner.restore({name: rows for name, rows in slices.items() if name not in own})
+        inner = {name: rows for name, rows in slices.items() if name.split("/")[0] not in own}
+        self._inner.restore(inner)
         self._gate.restore(dict(slices))
         self._progress = progress_of_slice(slices["groups_promised"])[0]
         self._watermark, endless = slices["groups_marks"].column(0).to_pylist()

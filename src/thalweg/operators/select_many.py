@@ -65,10 +65,12 @@ class SelectManyKernel(Operator):
         ), None
 
     def _unnested(self, batch: Batch) -> tuple[Codes, Rows]:
-        lists = batch.payload.column(self._node.unnest)
+        unnest = self._node.unnest
+        assert unnest is not None
+        lists = batch.payload.column(unnest)
         which = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False).astype(np.int64)
         taken = batch.payload.take(pa.array(which))
-        at = taken.schema.names.index(self._node.unnest)
+        at = taken.schema.names.index(unnest)
         columns = list(taken.columns)
         columns[at] = pc.list_flatten(lists)
         return which, pa.RecordBatch.from_arrays(columns, names=taken.schema.names)

@@ -4,27 +4,88 @@ At each time t the rows that end at t, ordered by (start, end), are joined one t
 that start at t, ordered by end. A chain of joined rows becomes [start of its first, end of its
 last).
 
-State: rows that end at or after the CTI, and the rows they continue (one step back, marked with the
-start of their chain). Progress passes: a change at or after the CTI moves only ends at or after it.
+State, by payload: rows that end at or after the CTI, in an arrangement; and, in another, the rows
+that these continue and that have ended, each with the start of its chain. A row may still change
+its end, and so the row that it continues; how many rows start at a time before the CTI, and which
+ended there, may not. Progress passes: a change at or after the CTI moves only ends at or after it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
-import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Codes, encode
-from thalweg.model.time import Times
-from thalweg.operators.groups import units
-from thalweg.operators.regroup import RegroupKernel, marks_of, with_marks
+from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.rows import Codes, Rows, encode
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.base import (
+    Operator,
+    Slices,
+    StateSize,
+    progress_of_slice,
+    slice_of_progress,
+)
+from thalweg.operators.groups import refuse_negative
 from thalweg.plan.nodes import Stitch
+from thalweg.state import Arrangement, Hits, KeyIndex
 
 __all__ = ["StitchKernel"]
 
 
-class StitchKernel(RegroupKernel):
+@dataclass(frozen=True, slots=True)
+class _Linked:
+    """Rows of weight one of some payloads, `ended` rows behind the others."""
+
+    rows: Delta
+    group: Codes
+    chain: Times
+    """Where the chain that leads to a row began, if it has ended; else its start."""
+    ended: int
+    """How many of the rows have ended before the CTI."""
+
+    @property
+    def alive(self) -> int:
+        return len(self.rows) - self.ended
+
+    def before(self) -> Codes:
+        """For each row the one it continues, or -1. What an ended row continued is in its
+        chain."""
+        rows, size, alive = self.rows, len(self.rows), self.alive
+        ended = _rank_within(self.group, rows.end, rows.start)
+        started = _rank_within(self.group[:alive], rows.start[:alive], rows.end[:alive])
+        columns = [(self.group, self.group[:alive]), (rows.end, rows.start[:alive])]
+        pairs = [*columns, (ended, started)]
+        links, count = encode([np.concatenate(pair) for pair in pairs], size + alive)
+        ends_here = np.full(count, -1)
+        ends_here[links[:size]] = np.arange(size)
+        before = np.full(size, -1)
+        before[:alive] = ends_here[links[size:]]
+        return before
+
+    def chains(self, before: Codes) -> Times:
+        """The start of each row's chain."""
+        root = np.where(before >= 0, before, np.arange(len(before)))
+        while True:  # pointer jumping: the distance to the first row doubles each time
+            further = root[root]
+            if (further == root).all():
+                return self.chain[root]
+            root = further
+
+    def answer(self) -> Delta:
+        """The chains that have not ended."""
+        before = self.before()
+        is_last = np.ones(len(before), np.bool_)
+        is_last[before[before >= 0]] = False
+        is_last[self.alive :] = False
+        rows = self.rows
+        return Delta(rows.payload, self.chains(before), rows.end, rows.weight).filter(is_last)
+
+
+class StitchKernel(Operator):
     """
     >>> import thalweg as tw
     >>> query = tw.source("s", {"v": "string"}).stitch()
@@ -33,70 +94,127 @@ class StitchKernel(RegroupKernel):
     """
 
     def __init__(self, node: Stitch) -> None:
-        super().__init__(node.schema, node.schema, tuple(node.schema.names), None)
+        self.schema = node.schema
+        self._index = KeyIndex(list(node.schema))
+        self._held = Arrangement(node.schema, self._groups, what="Stitch")
+        self._behind = Arrangement(node.schema, self._groups, marks=2, what="Stitch")
+        """Rows that have ended and are continued: start, and as marks end and start of the
+        chain."""
+        self._progress = NO_PROGRESS
 
-    def project(self, batch: Batch) -> Delta:
-        return Delta.of_batch(batch)
+    def _groups(self, rows: Rows) -> Codes:
+        return self._index.numbers(rows.columns, rows.num_rows)
 
-    def answer(self, rows: Delta) -> Delta:
-        rows = units(rows)
-        root, is_last = self._chains(rows)
-        start = marks_of(rows)[root]
-        payload = pa.RecordBatch.from_arrays(rows.payload.columns[:-1], schema=self.schema)
-        return Delta(payload, start, rows.end, np.ones(len(rows), np.int64)).filter(is_last)
+    def process(self, port: int, batch: Batch) -> Batch:
+        changes = Delta.empty(self.schema)
+        if len(batch):
+            changes = self._apply(Delta.of_batch(batch))
+        before, self._progress = self._progress.cti, self._progress.merge(batch.progress)
+        if self._progress.cti > before:
+            self._forget(self._progress.cti)
+        # Payloads do not forget one by one, so promises for one group alone do not pass.
+        return changes.to_batch(Progress(self._progress.cti))
 
-    def _before(self, rows: Delta) -> Codes:
-        """For each row the one it continues, or -1.
+    def _apply(self, delta: Delta) -> Delta:
+        number = self._groups(delta.payload)
+        touched = np.unique(number)
+        found, behind = self._alive(touched), self._of_groups(self._behind, touched)
+        held, group = found.delta(), found.group
+        rows, groups = Delta.concat([held, delta], self.schema), np.concatenate([group, number])
+        if not (delta.weight > 0).all():
+            kept, weight = rows.consolidation()
+            net = rows.take(kept)
+            rows, groups = Delta(net.payload, net.start, net.end, weight), groups[kept]
+            refuse_negative(rows, "Stitch")
+        new, old = self._linked(rows, groups, behind), self._linked(held, group, behind)
+        self._held.apply(delta, number)
+        return Delta.concat([new.answer(), old.answer().negate()], self.schema)
 
-        A row that ended before the CTI is only here for the one that continues it: what it
-        continued itself is in its mark.
-        """
-        size = len(rows)
-        payload, _ = encode(list(rows.payload.columns[:-1]), size)
-        open_ = np.flatnonzero(rows.end >= self._progress.cti)
-        ended = _rank_within(payload, rows.end, (rows.end, rows.start))
-        started = _rank_within(
-            payload[open_], rows.start[open_], (rows.start[open_], rows.end[open_])
-        )
-        columns = [(payload, payload[open_]), (rows.end, rows.start[open_]), (ended, started)]
-        links, count = encode([np.concatenate(pair) for pair in columns], size + len(open_))
-        ends_here = np.full(count, -1)
-        ends_here[links[:size]] = np.arange(size)
-        before = np.full(size, -1)
-        before[open_] = ends_here[links[size:]]
-        return before
+    def _alive(self, group: Codes) -> Hits:
+        """The rows of some payloads that may still change."""
+        since = self._progress.cti - 1
+        return self._held.find(group, np.full(len(group), since), np.full(len(group), INFINITY))
 
-    def _chains(self, rows: Delta) -> tuple[Codes, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-        """For each row the first row of its chain, and whether it is the last."""
-        size = len(rows)
-        before = self._before(rows)
-        root = np.where(before >= 0, before, np.arange(size))
-        while True:  # pointer jumping: the distance to the first row doubles each time
-            further = root[root]
-            if (further == root).all():
-                break
-            root = further
-        is_last = np.ones(size, np.bool_)
-        is_last[before[before >= 0]] = False
-        return root, is_last
+    def _of_groups(self, held: Arrangement, group: Codes) -> Hits:
+        return held.find(group, np.full(len(group), MIN_TIME), np.full(len(group), INFINITY))
 
-    def keep(self, rows: Delta, cti: int) -> tuple[Delta, int]:
-        old = rows.end < cti
-        if not old.any():
-            return rows, cti
-        rows = units(rows)
-        old = rows.end < cti
-        before = self._before(rows)
-        continued = np.zeros(len(rows), np.bool_)
-        continued[before[~old & (before >= 0)]] = True
-        root, _ = self._chains(rows)
-        marked = with_marks(rows, np.where(old, marks_of(rows)[root], marks_of(rows)))
-        return marked.filter(~old | continued).consolidate(), cti
+    def _linked(self, rows: Delta, group: Codes, behind: Hits, more: Hits | None = None) -> _Linked:
+        """Rows with what they may continue: rows that ended before, and `more` that end now."""
+        parts, groups, chains = [rows], [group], [rows.start]
+        if more is not None:
+            parts.append(more.delta())
+            groups.append(more.group)
+            chains.append(more.start)
+        if len(behind):
+            parts.append(Delta(behind.payload(), behind.start, behind.mark(0), behind.weight))
+            groups.append(behind.group)
+            chains.append(behind.mark(1))
+        every = Delta.concat(parts, self.schema)
+        number, chain = np.concatenate(groups), np.concatenate(chains)
+        ended = sum(map(len, parts[1 if more is None else 2 :]))
+        if not (every.weight == 1).all():
+            many = np.repeat(np.arange(len(every)), every.weight)
+            ended = int(every.weight[len(every) - ended :].sum()) if ended else 0
+            unit = every.take(many)
+            every = Delta(unit.payload, unit.start, unit.end, np.ones(len(unit), np.int64))
+            number, chain = number[many], chain[many]
+        return _Linked(every, number, chain, ended)
+
+    def _forget(self, cti: int) -> None:
+        if cti == INFINITY:
+            self._held.clear()
+            self._behind.clear()
+            self._index.clear()
+            return
+        gone = self._held.release(cti - 1)
+        if len(gone):
+            self._step_back(gone, cti)
+        if self._index.is_untidy:
+            used = np.union1d(self._held.groups(), self._behind.groups())
+            moved = self._index.keep(used)
+            self._held.renumber(moved)
+            self._behind.renumber(moved)
+
+    def _step_back(self, gone: Hits, cti: int) -> None:
+        """Keep the rows that end now, or ended before, and are continued by one that has not."""
+        touched = np.unique(gone.group)
+        found, behind = self._alive(touched), self._of_groups(self._behind, touched)
+        if len(found):
+            linked = self._linked(found.delta(), found.group, behind, gone)
+            rows, before = linked.rows, linked.before()
+            continued = np.zeros(len(rows), np.bool_)
+            continued[before[(before >= 0) & (rows.end >= cti)]] = True
+            kept = np.flatnonzero(continued & (rows.end < cti))
+            old = rows.take(kept)
+            endless = Delta(old.payload, old.start, np.full(len(old), INFINITY), old.weight)
+            marks = (old.end, linked.chains(before)[kept])
+            behind.set_weight(np.zeros(len(behind), np.int64))
+            self._behind.add(endless, linked.group[kept], marks)
+        else:
+            behind.set_weight(np.zeros(len(behind), np.int64))
+        self._behind.drop(MIN_TIME)
+
+    def snapshot(self) -> Slices:
+        return {
+            **self._held.snapshot("rows"),
+            **self._behind.snapshot("behind"),
+            "progress": slice_of_progress([self._progress]),
+        }
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        self._index.clear()
+        self._held.restore("rows", slices)
+        self._behind.restore("behind", slices)
+        self._progress = progress_of_slice(slices["progress"])[0]
+        self._held.purge(self._progress.cti - 1)
+
+    def state_size(self) -> StateSize:
+        return self._held.size() + self._behind.size()
 
 
-def _rank_within(payload: Codes, time: Times, order: tuple[Times, Times]) -> Codes:
-    """The rank of each row among those of equal payload and time."""
-    sorted_ = np.lexsort((order[1], order[0], time, payload))
+def _rank_within(payload: Codes, time: Times, order: Times) -> Codes:
+    """The rank of each row, in an order, among those of equal payload and time."""
+    sorted_ = np.lexsort((order, time, payload))
     new = np.ones(len(payload), np.bool_)
     new[1:] = (payload[sorted_][1:] != payload[sorted_][:-1]) | (
         time[sorted_][1:] != time[sorted_][:-1]

@@ -3,13 +3,16 @@ show as a picture."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from html import escape
 
+from thalweg.model.clocks import shown_by
 from thalweg.plan import nodes
+from thalweg.plan.clock import clock_of
 from thalweg.plan.explain import operator_ids
 from thalweg.plan.nodes import Node, walk
 
-__all__ = ["mermaid"]
+__all__ = ["boxes", "mermaid"]
 
 
 def mermaid(root: Node) -> str:
@@ -23,11 +26,17 @@ def mermaid(root: Node) -> str:
       source-1 --> set_duration-1
     """
     ids = operator_ids(root)
-    lines = ["flowchart TD"]
+    with shown_by(clock_of(root)):
+        return "\n".join(["flowchart TD", *boxes(root, ids)])
+
+
+def boxes(root: Node, ids: Mapping[Node, str]) -> Iterator[str]:
+    """A box for each operator, and the arrows into it."""
     for node in walk(root):
         told = escape(node.details, quote=True)
-        text = f"{ids[node]}<br>{told}" if told else ids[node]
+        shown = ids[node].rpartition(".")[2]
+        text = f"{shown}<br>{told}" if told else shown
         box = f'[("{text}")]' if isinstance(node, nodes.Source) else f'["{text}"]'
-        lines.append(f"  {ids[node]}{box}")
-        lines += [f"  {ids[below]} --> {ids[node]}" for below in node.inputs]
-    return "\n".join(lines)
+        yield f"  {ids[node]}{box}"
+        for below in node.inputs:
+            yield f"  {ids[below]} --> {ids[node]}"

@@ -17,14 +17,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from html import escape
 
 import pyarrow as pa
 
 from thalweg.errors import PlanError, did_you_mean
+from thalweg.model.clocks import shown_by
+from thalweg.plan.clock import clock_of
 from thalweg.plan.nodes import Node, walk
 from thalweg.plan.rules import Applied, optimize
 
-__all__ = ["explain", "operator_ids", "plan_text"]
+__all__ = ["Explanation", "explain", "operator_ids", "plan_text"]
+
+
+class Explanation(str):
+    """A text about a plan; a notebook shows it line by line."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self)}</pre>"
 
 
 def operator_ids(root: Node) -> dict[Node, str]:
@@ -44,9 +56,14 @@ _ANSWERS = {
 }
 
 
-def explain(root: Node, *, consistency: str | None = None) -> str:
+def explain(root: Node, *, consistency: str | None = None) -> Explanation:
     """The logical plan, the rewrites, and the rewritten plan; with a consistency, when answers come
-    and what that costs."""
+    and what that costs. Durations are shown by the clock of the plan."""
+    with shown_by(clock_of(root)):
+        return Explanation(_explained(root, consistency))
+
+
+def _explained(root: Node, consistency: str | None) -> str:
     rewritten, applied = optimize(root)
     parts = (
         [] if consistency is None else [f"answers: {consistency}", f"  {_answers(consistency)}", ""]

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from thalweg.errors import WindowError
 from thalweg.expr import Expr, ExprLike, Frame, as_expr, col, is_monotone_in, lit
+from thalweg.model.clocks import lasting
 from thalweg.model.time import Duration, duration_us
 from thalweg.plan.expressions import START, substitute
 from thalweg.windows import HoppingWindow
@@ -74,7 +75,7 @@ class Band(JoinWindow):
         return _TIME, _TIME + lit(1)
 
     def __str__(self) -> str:
-        return f"band({self.before} before, {self.after} after)"
+        return f"band({lasting(self.before)} before, {lasting(self.after)} after)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
+from thalweg.model.clocks import lasting
+
 __all__ = ["StreamProperties"]
 
 
@@ -42,5 +44,6 @@ class StreamProperties:
             if value is True:
                 shown.append(entry.name)
             elif value not in (False, None, ()):
-                shown.append(f"{entry.name}={value}")
+                told = lasting(value) if entry.name == "constant_duration" else value
+                shown.append(f"{entry.name}={told}")
         return ", ".join(shown) or "none"

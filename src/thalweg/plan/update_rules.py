@@ -11,7 +11,8 @@ for all rows that were:
 | map, lifetimes | if the key's columns are passed on unchanged (they may be renamed) |
 | newest row per key (`edges`) | on the key: each row lasts until the next of its key |
 | join | of two streams of newest rows, on both keys: then it joins the newest with the newest |
-| windows and other aggregates | refused: a window would be answered from the rows that are left |
+| aggregate of `newest_window` | by key and mark, the start of rows: the queue serves whole windows |
+| other windows and aggregates | refused: a window would be answered from the rows that are left |
 | union | refused: feed both inputs to one source, whose queue drops what is older |
 | everything else | refused |
 """
@@ -19,27 +20,35 @@ for all rows that were:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 from weakref import WeakKeyDictionary
 
-from thalweg.errors import PlanError, did_you_mean
+from thalweg.errors import PlanError, WindowError, did_you_mean
 from thalweg.expr import col
 from thalweg.plan.expressions import Keys
 from thalweg.plan.nodes import (
     ClipBy,
     Join,
     Node,
+    Select,
     SelectMany,
     Source,
     Union,
+    Where,
     WidAggregate,
     WindowAggregate,
     WindowApply,
-    walk,
 )
 from thalweg.plan.nodes.families import columns_of
-from thalweg.progress.conflation import SCHEDULE_NAMES, Conflation
+from thalweg.progress.conflation import (
+    SCHEDULE_NAMES,
+    WINDOW_RULES,
+    Conflation,
+    NewestWindow,
+)
+from thalweg.windows.kinds import HoppingWindow
 
-__all__ = ["UpdateStream", "check_update_rules", "conflating_source", "refuse_conflation"]
+__all__ = ["UpdateStream", "check_update_rules", "conflating_source", "newest_window"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,8 @@ class UpdateStream:
     source: str
     newest: bool = False
     """At every time there is one row of each key: the newest."""
+    window: NewestWindow | None = None
+    """Its rows are those of whole windows, and all start where their window does: the mark."""
 
 
 _CHECKED: WeakKeyDictionary[Node, UpdateStream | None] = WeakKeyDictionary()
@@ -62,6 +73,7 @@ def conflating_source(
     schedule: str,
     freshness: int | None,
     capacity: int,
+    targets: tuple[tuple[tuple[Any, ...], int], ...] = (),
 ) -> Source:
     """A source behind an update queue. Promises by disorder are made where rows enter the queue."""
     if not isinstance(node, Source):
@@ -75,6 +87,16 @@ def conflating_source(
             f"{where}: no schedule {schedule!r}{did_you_mean(schedule, SCHEDULE_NAMES)} There are: "
             f"{', '.join(SCHEDULE_NAMES)}."
         )
+    if targets and schedule != "deadline":
+        raise PlanError(
+            f"{where}: targets of single keys are met by schedule='deadline'; {schedule!r} knows none."
+        )
+    for values, _ in targets:
+        if len(values) != len(key):
+            raise PlanError(
+                f"{where}: the target of {values!r} names {len(values)} values; the key has "
+                f"{len(key)} columns."
+            )
     if not node.declared.insert_only:
         raise PlanError(
             f"{where}: rows that are replaced cannot be adjusted; declare the source with "
@@ -86,7 +108,7 @@ def conflating_source(
             f"{where}: rows leave a queue in another order than they came, so policies that follow "
             "the rows cannot stand behind it; give disorder=, or CTIs in the data."
         )
-    conflation = Conflation(key, schedule, freshness, capacity, entry.disorder)
+    conflation = Conflation(key, schedule, freshness, capacity, entry.disorder, targets)
     unordered = node.declared.but(ordered=False)
     return replace(
         node,
@@ -94,17 +116,6 @@ def conflating_source(
         declared=unordered,
         conflation=conflation,
     )
-
-
-def refuse_conflation(root: Node, where: str) -> None:
-    """For runners that have no update queues: reading all rows instead would fall behind."""
-    for node in walk(root):
-        if isinstance(node, Source) and node.conflation is not None:
-            raise PlanError(
-                f"source {node.name!r} has an update key, and {where} no update queue stands before "
-                "a source yet: serve it in-process (thalweg.freshness.FreshRunner), or leave "
-                "update_key out and read all rows."
-            )
 
 
 def check_update_rules(node: Node) -> UpdateStream | None:
@@ -119,7 +130,11 @@ def _derive(node: Node) -> UpdateStream | None:
     if isinstance(node, Source):
         if node.conflation is None:
             return None
-        return UpdateStream(tuple(col(name) for name in node.conflation.key), node.name)
+        return UpdateStream(
+            tuple(col(name) for name in node.conflation.key),
+            node.name,
+            window=node.conflation.window,
+        )
     below = [check_update_rules(each) for each in node.inputs]
     found = next((one for one in below if one is not None), None)
     if found is None:
@@ -135,6 +150,8 @@ def _derive(node: Node) -> UpdateStream | None:
             "a union would give rows that a younger one of the other input has replaced. Feed both "
             "inputs to one source: its queue keeps the youngest row of each key",
         )
+    if isinstance(node, WindowAggregate) and _goes_by_mark(node, found):
+        return UpdateStream(found.keys, found.source)
     if isinstance(node, (WindowAggregate, WidAggregate, WindowApply)):
         raise _refusal(node, found, _window_reason(node, found))
     if isinstance(node, SelectMany):
@@ -150,7 +167,42 @@ def _derive(node: Node) -> UpdateStream | None:
             found,
             f"the update key ({_show(found.keys)}) must be passed on unchanged; it may be renamed",
         )
-    return UpdateStream(keys, found.source, found.newest)
+    if found.window is not None and not isinstance(node, (Where, Select)):
+        raise _refusal(node, found, "rows of served windows start where their window does")
+    return UpdateStream(keys, found.source, found.newest, found.window)
+
+
+def newest_window(node: Node, window: NewestWindow) -> Source:
+    """The same source, with whole windows of each key as its queue's unit."""
+    if not isinstance(node, Source) or node.conflation is None:
+        raise PlanError(
+            "newest_window: windows are served by the queue before a source; call it right behind "
+            "update_key."
+        )
+    if window.rule not in WINDOW_RULES:
+        raise PlanError(
+            f"newest_window: no rule {window.rule!r}{did_you_mean(window.rule, WINDOW_RULES)} There "
+            f"are: {', '.join(WINDOW_RULES)}."
+        )
+    if window.hop > window.size:
+        raise WindowError(
+            f"newest_window: windows of {window.size} every {window.hop} leave rows out; hop must "
+            "not be larger than size."
+        )
+    key = node.conflation.key
+    served = node.declared.but(constant_duration=1, group_ctis=bool(key), group_keys=key)
+    return replace(node, conflation=replace(node.conflation, window=window), declared=served)
+
+
+def _goes_by_mark(node: WindowAggregate, found: UpdateStream) -> bool:
+    """One answer for each window that was served: windows start at multiples of the hop, so rows in
+    one tumbling window of that size have one mark."""
+    served = found.window
+    return (
+        served is not None
+        and node.window == HoppingWindow(served.hop, served.hop, 0)
+        and columns_of(*found.keys) <= set(node.grouping)
+    )
 
 
 def _window_reason(node: WindowAggregate | WidAggregate | WindowApply, found: UpdateStream) -> str:
@@ -161,7 +213,8 @@ def _window_reason(node: WindowAggregate | WidAggregate | WindowApply, found: Up
         )
     return (
         "a window that lost rows in the queue must have no answer, and this one would answer from "
-        "the rows that are left. Aggregate before the queue, or use a source of all rows"
+        "the rows that are left. Let the queue serve whole windows (newest_window), aggregate before "
+        "the queue, or use a source of all rows"
     )
 
 

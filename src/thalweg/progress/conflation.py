@@ -8,11 +8,27 @@ what leaves the queue is the source's table. It happens only where the query say
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["SCHEDULE_NAMES", "Conflation"]
+__all__ = ["SCHEDULE_NAMES", "WINDOW_RULES", "Conflation", "NewestWindow"]
 
 SCHEDULE_NAMES = ("gain", "in-place", "fifo", "linecutting", "linecutting-literal", "deadline")
 """Which waiting key is served next: see `thalweg.freshness.schedules`."""
+
+WINDOW_RULES = ("auto", "lazy", "eager")
+"""Which window of a key is its newest: see `thalweg.freshness.window_queue`."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewestWindow:
+    """The queue's unit is a window of each key: whole ones leave, rows marked by their start."""
+
+    size: int
+    hop: int
+    rule: str = "auto"
+
+    def __str__(self) -> str:
+        return f"window of {self.size} by {self.hop}, {self.rule}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +43,12 @@ class Conflation:
     disorder: int | None = None
     """How much earlier than the newest row a row may be when it arrives: the queue's own input
     makes promises by it, since rows leave the queue in another order."""
+    targets: tuple[tuple[tuple[Any, ...], int], ...] = ()
+    """Targets of single keys: the values of its columns, and ticks."""
+    window: NewestWindow | None = None
+    """With one, the newest window of each key is kept instead of the newest row."""
 
     def __str__(self) -> str:
+        unit = "row" if self.window is None else str(self.window)
         key = ", ".join(self.key) or "(one row)"
-        return f"newest row by {key}, {self.schedule}"
+        return f"newest {unit} by {key}, {self.schedule}"

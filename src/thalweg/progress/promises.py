@@ -141,6 +141,12 @@ class SourcePromises:
             made.append(max(self.newest[key] - self.policy.disorder, MIN_TIME))
         return max(made, default=MIN_TIME)
 
+    @property
+    def observed(self) -> int:
+        """What the policies promise for all rows together, on no grid; partitions have promises of
+        their own."""
+        return self._made(None) if self.policy.partition is None else MIN_TIME
+
     def now(
         self, given: Progress, parts: Groups | None, known: Progress, grid: Grid | None
     ) -> Progress:

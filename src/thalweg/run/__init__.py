@@ -6,6 +6,7 @@ from thalweg.io.records import Records, records
 from thalweg.run.engine import Engine, Status, changes, run, table
 from thalweg.run.frame_source import from_frame
 from thalweg.run.host import Host
+from thalweg.run.plotting import Timeline
 
 __all__ = [
     "Engine",
@@ -14,6 +15,7 @@ __all__ = [
     "Input",
     "Records",
     "Status",
+    "Timeline",
     "changes",
     "events",
     "from_frame",

@@ -52,7 +52,7 @@ from thalweg.run.snapshots import (
 )
 from thalweg.stream import Stream
 
-__all__ = ["Engine", "Status", "changes", "run", "table"]
+__all__ = ["Engine", "Status", "changes", "feeds_of", "run", "table"]
 
 Query = Stream | Node
 
@@ -509,6 +509,20 @@ def run(
     )
 
 
+def feeds_of(engine: Engine, inputs: Mapping[str, Feed] | None) -> dict[str, Feed]:
+    """The input of every source: what is given, else the frame that the source was made from."""
+    held = {
+        node.name: node.feed
+        for node in walk(engine.query)
+        if isinstance(node, Source) and is_frame(node.feed)
+    }
+    found = {**held, **(inputs or {})}
+    missing = set(engine.sources) - set(found)
+    if missing:
+        raise PlanError(f"no input for the source {min(missing)!r}.")
+    return found
+
+
 def _pulled(
     engine: Engine,
     inputs: Mapping[str, Feed] | None = None,
@@ -516,18 +530,10 @@ def _pulled(
     batch_size: int | None = None,
     finish: bool = True,
 ) -> Iterator[Batch]:
-    held = {
-        node.name: node.feed
-        for node in walk(engine.query)
-        if isinstance(node, Source) and is_frame(node.feed)
-    }
-    inputs = {**held, **(inputs or {})}
-    missing = set(engine.sources) - set(inputs)
-    if missing:
-        raise PlanError(f"no input for the source {min(missing)!r}.")
     due = engine._is_due if engine._has_clocks else None
     feeds = {
-        name: engine._batches(name, feed, size=batch_size, due=due) for name, feed in inputs.items()
+        name: engine._batches(name, feed, size=batch_size, due=due)
+        for name, feed in feeds_of(engine, inputs).items()
     }
     while feeds:
         for name in list(feeds):

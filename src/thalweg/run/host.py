@@ -1,10 +1,9 @@
 """The host: many queries in one graph, added, removed and replaced while rows flow.
 
 An added query's table is that of the rows which its sources admit after the call to `add`: an
-adjust of a row that was admitted earlier does not concern it. Windows that began before the first
-promise made after that point have missed rows, or may have; they are left out, unless
-`partial=True`. With `since="history"` the rows that were admitted before come first, and nothing is
-left out.
+adjust of a row that was admitted earlier does not concern it. Windows that began before the newest
+row admitted by then have missed rows, or may have; they are left out, unless `partial=True`. With
+`since="history"` the rows that were admitted before come first, and nothing is left out.
 
 Queries share what is equal: a source is one operator for all; row operators over equal inputs are
 one; an operator with state is shared by queries that were added at the same point, since its state
@@ -20,10 +19,11 @@ from dataclasses import dataclass, field, replace
 from thalweg.errors import InputError, PlanError, StateError, did_you_mean
 from thalweg.graph.query_graph import QueryGraph
 from thalweg.graph.stations import Station
+from thalweg.graph.whole import has_windows, whole_since
 from thalweg.io.events import Feed, batches_from
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.time import INFINITY
+from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import Operator, StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.fill import FillKernel
@@ -31,6 +31,7 @@ from thalweg.operators.final_gate import FinalGateKernel
 from thalweg.operators.ingress import IngressKernel
 from thalweg.operators.registry import kernel_for
 from thalweg.operators.stamp_arrivals import time_told
+from thalweg.operators.whole_windows import WholeWindowsKernel
 from thalweg.plan.explain import operator_ids
 from thalweg.plan.nodes import Node, Source, WindowAggregate, walk
 from thalweg.plan.nodes.arrivals import stamp_periods
@@ -39,8 +40,6 @@ from thalweg.run.engine import Query, wall_clock
 from thalweg.run.hosted import (
     LaterRows,
     Signature,
-    WholeWindows,
-    has_windows,
     signature_of,
 )
 from thalweg.stream import Stream
@@ -87,6 +86,8 @@ class Host:
         self._now = now
         self._broken: BaseException | None = None
         self._sources: dict[str, Source] = {}
+        self._newest: dict[str, int] = {}
+        """By source: the latest start of a row that it has admitted."""
 
     # ------------------------------------------------------------------------------------------
     # queries
@@ -159,8 +160,10 @@ class Host:
         node = query.node if isinstance(query, Stream) else query
         plan = lower(node)
         self._check_sources(plan)
-        whole = partial or since == "history" or not self._point
-        build = _Build(self, name, consistency, whole=whole, carried=carried or {})
+        missed = {} if partial or since == "history" else self._newest
+        build = _Build(
+            self, name, consistency, whole=whole_since(plan, missed), carried=carried or {}
+        )
         end = build.plan(plan, from_start=since == "history")
         self._graph.add(build.new, build.sources)
         self._graph.add_end(name, end)
@@ -246,8 +249,10 @@ class Host:
             batches.insert(0, Batch.empty(kernel.schema, time_told(kernel.now)))
         try:
             admitted = self._graph.admit(source, batches)
-            if any(map(len, admitted)):
+            starts = [int(batch.start.max()) for batch in admitted if len(batch)]
+            if starts:
                 self._point += 1
+                self._newest[source] = max([*starts, self._newest.get(source, MIN_TIME)])
             if self._history is not None:
                 self._history.setdefault(source, []).extend(admitted)
             self._graph.send(source, *admitted)
@@ -307,9 +312,10 @@ class _Build:
         name: str,
         consistency: Consistency,
         *,
-        whole: bool,
+        whole: int,
         carried: Mapping[Signature, Station],
     ) -> None:
+        """`whole` is the first time from which windows have missed nothing."""
         self._host, self._name, self._consistency = host, name, consistency
         self._whole, self._carried = whole, carried
         self.new: list[Station] = []
@@ -331,9 +337,10 @@ class _Build:
                 plain = self._station(replace(node, fill=None), ids[node], before)
                 filled = ("fill", signature_of(node, [plain]), self._host._point)
                 name = f"{ids[node]}-fill"
-                last[node] = self._use(filled, name, FillKernel(node), [plain], node)
-                continue
-            last[node] = self._station(node, ids[node], before)
+                answers = self._use(filled, name, FillKernel(node), [plain], node)
+            else:
+                answers = self._station(node, ids[node], before)
+            last[node] = self._whole_windows(node, ids[node], answers)
         end = last[root]
         if self._consistency.is_final and not root.never_revises:
             gate = FinalGateKernel(root.schema, firm_ends=root.properties.firm_ends)
@@ -361,11 +368,21 @@ class _Build:
         operator: Operator = kernel_for(node, self._consistency)
         signature: Signature = ("node", signature_of(node, before))
         if not operator.row_by_row:
-            signature = (*signature, repr(self._consistency), self._host._point, self._whole)
-            if not self._whole and has_windows(node):
-                promised = min((s.passed.cti for s in self.used), default=NO_PROGRESS.cti)
-                operator = WholeWindows(operator, promised)
+            signature = (*signature, repr(self._consistency), self._host._point)
         return self._use(signature, name, operator, before, node)
+
+    def _whole_windows(self, node: Node, name: str, answers: Station) -> Station:
+        """The answers about windows that have missed nothing. An operator that was taken over has
+        missed what it had missed before."""
+        if not has_windows(node) or self._whole == MIN_TIME:
+            return answers
+        if answers in self._carried.values():
+            kept = ("carried", WholeWindowsKernel, signature_of(node, [answers]))
+            if kept not in self._carried:
+                return answers
+        signature: Signature = ("whole", id(answers), self._whole)
+        kernel = WholeWindowsKernel(node.schema, self._whole)
+        return self._use(signature, f"{name}-whole", kernel, [answers], node)
 
     def _use(
         self,
@@ -376,7 +393,7 @@ class _Build:
         node: Node,
     ) -> Station:
         station = self._host._known.get(signature) or self.signatures.get(signature)
-        handed = ("carried", signature_of(node, before))
+        handed = ("carried", type(operator), signature_of(node, before))
         if station is None:
             station = self._carried.get(handed)
         if station is None:

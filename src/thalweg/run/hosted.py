@@ -1,5 +1,5 @@
-"""What a query that joins a running host needs: when two operators are the same, and how rows and
-windows from before its starting point are kept out."""
+"""What a query that joins a running host needs: when two operators are the same, and how changes
+to rows from before its starting point are kept out."""
 
 from __future__ import annotations
 
@@ -17,32 +17,15 @@ from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS
 from thalweg.model.rows import encode_together
 from thalweg.operators.base import Operator, StateSize
-from thalweg.plan import nodes
-from thalweg.plan.nodes import Node, WindowAggregate
+from thalweg.plan.nodes import Node
 
 __all__ = [
     "LaterRows",
     "Signature",
-    "WholeWindows",
-    "has_windows",
     "signature_of",
 ]
 
 Signature: TypeAlias = tuple[object, ...]
-
-_WINDOWED = (
-    WindowAggregate,
-    nodes.WindowApply,
-    nodes.CombinePanes,
-    nodes.TopK,
-    nodes.WidAggregate,
-    nodes.SessionLifetime,
-)
-
-
-def has_windows(node: Node) -> bool:
-    """Whether an answer of the operator is about all rows of a stretch of time."""
-    return isinstance(node, _WINDOWED)
 
 
 def signature_of(node: Node, before: Sequence[Station]) -> Signature:
@@ -125,36 +108,3 @@ class LaterRows(Operator):
 
     def state_size(self) -> StateSize:
         return StateSize(len(self._before), self._before.nbytes)
-
-
-class WholeWindows(Operator):
-    """Leaves out the windows that began before the first promise made after a point: they may have
-    missed rows. Until that promise comes, answers are held.
-
-    `promised` is the promise at the point.
-    """
-
-    def __init__(self, inner: Operator, promised: int) -> None:
-        self.inner = inner
-        self.schema, self.ports = inner.schema, inner.ports
-        self._promised = promised
-        self._first: int | None = None
-        self._held: list[Batch] = []
-
-    def process(self, port: int, batch: Batch) -> Batch:
-        answer = self.inner.process(port, batch)
-        if self._first is None:
-            if batch.progress.cti <= self._promised:
-                self._held.append(answer)
-                return Batch.empty(self.schema)
-            self._first = batch.progress.cti
-            answer = Batch.concat([*self._held, answer], self.schema)
-            self._held = []
-        return answer.filter(answer.start >= self._first) if len(answer) else answer
-
-    def needs(self, time: int) -> tuple[int, ...]:
-        return self.inner.needs(time)
-
-    def state_size(self) -> StateSize:
-        held = StateSize(sum(map(len, self._held)), sum(b.payload.nbytes for b in self._held))
-        return self.inner.state_size() + held

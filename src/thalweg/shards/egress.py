@@ -28,6 +28,7 @@ __all__ = [
     "DEAD_RECORDS",
     "FORMS",
     "changelog_schema",
+    "converter",
     "ledger_schema",
     "to_changelog",
     "unpack_dead",
@@ -118,12 +119,20 @@ Unpack = Callable[[Iterable[Any]], Iterator[Any]]
 
 def unpacker(form: str, schema: pa.Schema, keys: tuple[str, ...]) -> tuple[Unpack, pa.Schema]:
     """For `mapInArrow` over the packed output: how its rows become typed ones, and their schema."""
+    schemas = {"final": finals_schema, "upserts": upserts_schema, "changelog": changelog_schema}
+    return _each(converter(form, schema, keys)), schemas[form](schema)
+
+
+def converter(
+    form: str, schema: pa.Schema, keys: tuple[str, ...]
+) -> Callable[[Batch], pa.RecordBatch]:
+    """How elements become typed rows of a form."""
     if form == "final":
-        return _each(lambda batch: to_finals(batch, schema)), finals_schema(schema)
+        return lambda batch: to_finals(batch, schema)
     if form == "upserts":
-        return _each(lambda batch: to_upserts(batch, schema, keys)), upserts_schema(schema)
+        return lambda batch: to_upserts(batch, schema, keys)
     if form == "changelog":
-        return _each(lambda batch: to_changelog(batch, schema)), changelog_schema(schema)
+        return lambda batch: to_changelog(batch, schema)
     raise PlanError(f"output must be one of {', '.join(FORMS)}{did_you_mean(form, FORMS)}")
 
 

@@ -63,6 +63,11 @@ class Message(StrEnum):
     """Records of a source, its origin, that could not be read."""
     REPORT = "report"
     """What a bucket of an earlier fragment reports."""
+    SOURCE = "source"
+    """In a host: what a chunk of a source says, its origin, and the changes of its version, for
+    all buckets of all stages."""
+    ANSWER = "answer"
+    """In a host: elements of the answer of a query, its origin."""
 
 
 class ExchangeRow(NamedTuple):
@@ -108,6 +113,10 @@ class Header:
     """The time by the clock, of a chunk that says nothing else."""
     report: str = ""
     """Of a report: its text."""
+    version: int | None = None
+    """In a host: the version of its queries that the chunk was read for."""
+    whole: int | None = None
+    """In a host: windows of a query that was added later are whole from here on."""
 
     @property
     def progress(self) -> Progress:
@@ -172,6 +181,15 @@ class Chunk:
     seq: int
     header: Header
     blob: bytes | None
+    _read: list[Batch] = field(default_factory=list, compare=False)
+
+    def batch(self, schema: pa.Schema) -> Batch:
+        """The elements, decoded once for all who share the chunk."""
+        if self.blob is None:
+            return Batch.empty(schema)
+        if not self._read:
+            self._read.append(batch_of_blob(self.blob))
+        return self._read[0]
 
 
 def write_rows(rows: Rows) -> bytes:

@@ -19,7 +19,9 @@ from typing import NamedTuple
 
 from thalweg.errors import PlanError
 from thalweg.expr import col
-from thalweg.plan.explain import operator_ids
+from thalweg.model.clocks import shown_by
+from thalweg.plan.clock import clock_of
+from thalweg.plan.explain import Explanation, operator_ids
 from thalweg.plan.expressions import Keys
 from thalweg.plan.nodes import Ingress, Node, Panes, Source, walk
 from thalweg.plan.nodes.panes import in_panes
@@ -77,8 +79,12 @@ class FragmentPlan:
     root: Node
     fragments: tuple[Fragment, ...]
 
-    def describe(self) -> str:
+    def describe(self) -> Explanation:
         """The fragments as text, for `explain()`."""
+        with shown_by(clock_of(self.root)):
+            return Explanation("\n".join(self._lines()))
+
+    def _lines(self) -> list[str]:
         lines = []
         for fragment in self.fragments:
             where = (
@@ -102,7 +108,7 @@ class FragmentPlan:
                 for node in walk(fragment.plan)
                 if node.state is not None and not isinstance(node, Source)
             ]
-        return "\n".join(lines)
+        return lines
 
 
 def _chain(node: Node | None) -> list[str]:

@@ -33,7 +33,7 @@ from thalweg.shards.exchange import (
 )
 from thalweg.shards.fragments import Target
 
-__all__ = ["Ingest", "divide", "exchange_rows"]
+__all__ = ["Ingest", "divide", "exchange_rows", "kernels_of"]
 
 
 class Ingest:
@@ -41,7 +41,7 @@ class Ingest:
 
     def __init__(self, targets: list[Target]) -> None:
         self._targets = targets
-        self._kernels = [_kernels(entry.ingest) for _, entry, _ in targets]
+        self._kernels = [kernels_of(entry.ingest) for _, entry, _ in targets]
         # A source that is judged row by row, in one bucket, needs no summaries of its chunks.
         sources = [
             entry.source
@@ -75,7 +75,8 @@ class Ingest:
         return ExchangeRow(ids[0], fragment, source, 0, header, write_rows(letters))
 
 
-def _kernels(node: Node | None) -> list[Operator]:
+def kernels_of(node: Node | None) -> list[Operator]:
+    """The kernels of the operators before an exchange, in their order."""
     kernels: list[Operator] = []
     while node is not None and not isinstance(node, Source):
         kernels.append(kernel_for(node, Consistency()))

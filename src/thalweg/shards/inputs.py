@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from thalweg.errors import StateError
 from thalweg.model.time import INFINITY, MIN_TIME
-from thalweg.plan.nodes import Ingress
+from thalweg.plan.nodes import Ingress, Source
 from thalweg.progress import (
     EstimateTracker,
     Tracker,
@@ -54,6 +55,45 @@ class InputMemory:
     """What the ticker had told when the last rows came."""
     since: float | None = None
     """When the promise last moved."""
+
+    def without_ticks(self, chunks: Iterable[Chunk]) -> list[Chunk]:
+        """The chunks of the source; chunks of its ticker only carry the time."""
+        some = list(chunks)
+        for chunk in some:
+            if chunk.header.clock is not None:
+                self.clock = max(chunk.header.clock, self.clock or chunk.header.clock)
+        rest = [chunk for chunk in some if chunk.header.clock is None]
+        if any(chunk.header.rows for chunk in rest):
+            self.heard = self.clock
+        return rest
+
+    def follow(self, source: str, chunk: Chunk) -> None:
+        """Update the input's progress from a chunk header."""
+        header = chunk.header
+        part = header.partition
+        if header.begin is not None and header.end is not None:
+            expected = self.position.get(part)
+            if expected is not None and header.begin != expected:
+                raise StateError(
+                    f"source {source!r}, partition {part!r}: the next input begins at {header.begin}, but the state has seen "
+                    f"everything up to {expected}. The checkpoint's offsets do not belong to its state: they were changed or "
+                    "restored apart. Restore the whole checkpoint, or start a new one."
+                )
+            self.position[part] = header.end
+        if header.newest is not None:
+            self.newest[part] = max(header.newest, self.newest.get(part, MIN_TIME))
+        if header.boxes:
+            self.boxes[part] = header.boxes
+        if header.cti is not None:
+            self.promised[part] = max(header.cti, self.promised.get(part, MIN_TIME))
+
+    def follow_source(self, chunks: Iterable[Chunk], source: Source) -> None:
+        """What the chunks of a micro-batch say of a source, for inputs that begin to read it
+        later."""
+        rest = self.without_ticks(chunks)
+        for chunk in rest:
+            self.follow(source.name, chunk)
+        self.sight(rest, source.ingress)
 
     def sight(self, chunks: Iterable[Chunk], policy: Ingress) -> None:
         """Let the policies that follow rows see the chunks of a micro-batch, in their order."""

@@ -22,7 +22,7 @@ from thalweg.shards.exchange import batch_of_blob, blob_of_batch
 __all__ = ["KeptTable"]
 
 _TOGETHER = 64
-_FILE = re.compile(r"(base|batch)-(\d+)\.arrow")
+_FILE = re.compile(r"(base|batch)-(-?\d+)\.arrow")
 
 
 class KeptTable:
@@ -41,6 +41,12 @@ class KeptTable:
         self._based = -1
         if folder is not None and last >= 0:
             self._load(folder, last, finished)
+
+    def begin(self, batch: int) -> None:
+        """Nothing came before this micro-batch: the query was added then."""
+        self._batch = self._based = batch - 1
+        if self._folder is not None:
+            self._write(f"base-{self._based}.arrow", self._newest)
 
     def take(self, batch: int, blobs: Iterable[bytes]) -> None:
         """The changes of a micro-batch, which may be the newest one once more."""

@@ -104,13 +104,17 @@ class ProgressRecord:
         known, now = dict(before), dict(self._query)
         code, code_now = known.pop("modules", {}), now.pop("modules", {})
         operators, operators_now = known.pop("operators", {}), now.pop("operators", {})
+        words, words_now = known.pop("words", {}), now.pop("words", {})
         if known != now:
             raise StateError(
                 f"{self._folder.name}: the checkpoint belongs to another query. {_differences(known, now)} "
                 "Start the query that it belongs to, or give this one a new checkpoint."
             )
         for fragment, signatures in operators_now.items():
-            _require_fitting(operators.get(fragment, signatures), signatures, self._folder.name)
+            said = (words.get(fragment, {}), words_now.get(fragment, {}))
+            _require_fitting(
+                operators.get(fragment, signatures), signatures, self._folder.name, said
+            )
         changed = [name for name in code if name in code_now and code[name] != code_now[name]]
         if changed:
             raise StateError(
@@ -235,15 +239,33 @@ class ProgressRecord:
         self._last = entries[-1]["digest"] if entries else ""
 
 
-def _require_fitting(before: dict[str, str], now: dict[str, str], where: str) -> None:
-    """Refuse operators whose state would not fit: as a worker would, but before one is started."""
+def _require_fitting(
+    before: dict[str, str],
+    now: dict[str, str],
+    where: str,
+    words: tuple[dict[str, str], dict[str, str]] = ({}, {}),
+) -> None:
+    """Refuse operators whose state would not fit: as a worker would, but before one is started, and
+    in the words of the query where its words have changed."""
     stateful = {
         f"{name}|": None for name, said in before.items() if not said.startswith("stateless ")
     }
     try:
         carried_over(before, now, stateful)
     except StateError as reason:
-        raise StateError(f"{where}: {reason}") from None
+        changed = [
+            (name, words[0][name], text)
+            for name, text in words[1].items()
+            if before.get(name) != now.get(name) and words[0].get(name, text) != text
+        ]
+        if not changed:
+            raise StateError(f"{where}: {reason}") from None
+        operator, was, is_now = changed[0]
+        raise StateError(
+            f"{where}: the checkpoint was made by another query: {operator} was {was!r}, and is now "
+            f"{is_now!r}. What it has kept does not fit. Start the changed query with a new "
+            "checkpoint, or go on with the query as it was."
+        ) from None
 
 
 def _entry(line: str, before: str | None) -> dict[str, Any] | None:

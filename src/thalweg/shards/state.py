@@ -29,12 +29,13 @@ __all__ = [
     "Store",
     "carried_over",
     "operator_and_slice",
+    "remove_slices",
     "slice_name",
 ]
 
 _DIRECTORY = "directory"
 _DIGITS = 8
-STATE_FORMAT = 2
+STATE_FORMAT = 3
 """Raised when signatures or slices change their meaning; then CHANGELOG.md says so."""
 
 
@@ -168,6 +169,16 @@ class SliceStore:
         text = json.dumps(directory).encode()
         self._store.updateValue((_DIRECTORY,), (_checksum(text) + text,))
         memory.rows, memory.marks, memory.token = dict(slices), marks, version
+
+
+def remove_slices(store: Store) -> None:
+    """Remove all that a directory names, and the directory."""
+    value = store.getValue((_DIRECTORY,))
+    if value is None:
+        return
+    for name in json.loads(bytes(value[0])[_DIGITS:])["slices"]:
+        store.removeKey((name,))
+    store.removeKey((_DIRECTORY,))
 
 
 def slice_name(operator: str, part: str) -> str:

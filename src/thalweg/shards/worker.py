@@ -13,17 +13,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import asdict, dataclass
 from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 
-from thalweg.errors import LateEventError, StateError
+from thalweg.errors import LateEventError
 from thalweg.graph.build import build_graph
 from thalweg.graph.query_graph import QueryGraph
 from thalweg.graph.stations import OperatorFigures
 from thalweg.graph.stuck import StuckInputs
+from thalweg.graph.whole import has_windows
 from thalweg.graph.why import explain_wait
 from thalweg.model.batch import Batch
 from thalweg.model.boxes import Boxes
@@ -31,17 +33,19 @@ from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.punctuation import Punctuation
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MIN_TIME
-from thalweg.operators.base import StateSize, progress_of_slice, slice_of_progress
+from thalweg.operators.base import Operator, StateSize, progress_of_slice, slice_of_progress
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.dead_letters import WritesLetters
 from thalweg.operators.ingress import IngressKernel
 from thalweg.operators.stamp_arrivals import time_told
+from thalweg.operators.whole_windows import WholeWindowsKernel
 from thalweg.plan.aggregates import ROWS
 from thalweg.plan.explain import operator_ids
+from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.usefulness import useful_grids
 from thalweg.progress.promises import roll_down
-from thalweg.shards.exchange import UNORDERED, Chunk, Header, batch_of_blob
+from thalweg.shards.exchange import UNORDERED, Chunk, Header
 from thalweg.shards.fragments import Exchange, Fragment
 from thalweg.shards.inputs import InputMemory
 from thalweg.shards.state import operator_and_slice, slice_name
@@ -69,7 +73,8 @@ class Answer:
 
 class FragmentRunner:
     """`parts` says how many buckets of an upstream fragment send progress, by input name; `idle`
-    the idle time in seconds."""
+    the idle time in seconds. A fragment that was added to a running host leaves out windows that
+    have missed rows (see `leave_out`)."""
 
     def __init__(
         self,
@@ -78,9 +83,12 @@ class FragmentRunner:
         *,
         parts: Mapping[str, int],
         idle: Mapping[str, float] | None = None,
+        added_later: bool = False,
     ) -> None:
         self.fragment = fragment
-        self._graph, _ = build_graph(fragment.plan, consistency, rewrite=False)
+        self._graph, _ = build_graph(
+            fragment.plan, consistency, rewrite=False, after=_whole if added_later else None
+        )
         self._entries = {entry.leaf.name: entry for entry in fragment.inputs}
         self._inputs = {name: InputMemory() for name in self._entries}
         self._parts = dict(parts)
@@ -190,14 +198,7 @@ class FragmentRunner:
 
     def _without_ticks(self, name: str, chunks: list[Chunk]) -> list[Chunk]:
         """The chunks of an input's source; chunks of its ticker only carry the time."""
-        known = self._inputs[name]
-        for chunk in chunks:
-            if chunk.header.clock is not None:
-                known.clock = max(chunk.header.clock, known.clock or chunk.header.clock)
-        rest = [chunk for chunk in chunks if chunk.header.clock is None]
-        if any(chunk.header.rows for chunk in rest):
-            known.heard = known.clock
-        return rest
+        return self._inputs[name].without_ticks(chunks)
 
     def _read_clocks(self, now: float, out: list[Batch]) -> None:
         """Inputs whose policies follow a clock come as far as it lets them."""
@@ -235,14 +236,14 @@ class FragmentRunner:
         known.seen_at = now
         schema = entry.leaf.schema
         for chunk in chunks:
-            self._follow(entry, known, chunk)
+            known.follow(entry.leaf.name, chunk)
             if chunk.header.rows or entry.source is None:
                 known.seen[chunk.header.partition] = now
         if entry.source is not None and not self._in_sequence(entry):
             known.sight(chunks, entry.source.ingress)
         if self._in_sequence(entry) and all(chunk.seq != UNORDERED for chunk in chunks):
             for chunk in chunks:
-                batch = batch_of_blob(chunk.blob) if chunk.blob else Batch.empty(schema)
+                batch = chunk.batch(schema)
                 if entry.panes is not None:
                     batch = self._drop_late_panes(entry, known, batch)
                 promise = chunk.header.progress
@@ -251,7 +252,7 @@ class FragmentRunner:
                     promise.merge(Progress(known.woken)) if known.woken > MIN_TIME else promise
                 )
             return
-        parts = [batch_of_blob(chunk.blob) for chunk in chunks if chunk.blob]
+        parts = [chunk.batch(schema) for chunk in chunks if chunk.blob]
         batch = Batch.concat(parts, schema)
         if entry.panes is not None:
             batch = self._drop_late_panes(entry, known, batch)
@@ -271,26 +272,6 @@ class FragmentRunner:
         return entry.source is not None and (
             not entry.source.ingress.observes or entry.leaf.ingress.observes
         )
-
-    def _follow(self, entry: Exchange, known: InputMemory, chunk: Chunk) -> None:
-        """Update the input's progress from a chunk header."""
-        header = chunk.header
-        part = header.partition
-        if header.begin is not None and header.end is not None:
-            expected = known.position.get(part)
-            if expected is not None and header.begin != expected:
-                raise StateError(
-                    f"source {entry.leaf.name!r}, partition {part!r}: the next input begins at {header.begin}, but the state has seen "
-                    f"everything up to {expected}. The checkpoint's offsets do not belong to its state: they were changed or "
-                    "restored apart. Restore the whole checkpoint, or start a new one."
-                )
-            known.position[part] = header.end
-        if header.newest is not None:
-            known.newest[part] = max(header.newest, known.newest.get(part, MIN_TIME))
-        if header.boxes:
-            known.boxes[part] = header.boxes
-        if header.cti is not None:
-            known.promised[part] = max(header.cti, known.promised.get(part, MIN_TIME))
 
     def _promise(self, entry: Exchange, known: InputMemory, now: float) -> int:
         """What an input promises now, the smallest over the parts of its source."""
@@ -350,6 +331,31 @@ class FragmentRunner:
         if not known.seen_at:
             known.seen_at = now  # the time starts with the query, not with the epoch
         return limit is not None and now - known.seen_at >= limit
+
+    # --------------------------------------------------------------------------------------------------------
+    # joining a source that runs
+
+    def begin_input(self, name: str, known: InputMemory, now: float) -> None:
+        """Let an input go on from where its source has come: from now on rows are admitted as they
+        are for those who have read the source from its start."""
+        entry, memory = self._entries[name], deepcopy(known)
+        memory.late = 0
+        memory.cti = (
+            self._promise(entry, memory, now) if memory.newest or memory.promised else MIN_TIME
+        )
+        self._inputs[name] = memory
+        if memory.cti > MIN_TIME:
+            out: list[Batch] = []
+            self._offer(name, Batch.empty(entry.leaf.schema, Progress(memory.cti)), now, out)
+            for batch in out:
+                self._progress = self._progress.merge(batch.progress)
+
+    def leave_out(self, since: int) -> None:
+        """Leave out windows that begin before a time."""
+        for station in self._graph.stations:
+            kernel = station.operator
+            if isinstance(kernel, WholeWindowsKernel):
+                kernel.since = max(kernel.since, since)
 
     # --------------------------------------------------------------------------------------------------------
     # late
@@ -459,6 +465,10 @@ class FragmentRunner:
             "stuck": self._stuck.warnings(),
             "operators": {station: asdict(figures) for station, figures in self.figures.items()},
         }
+
+
+def _whole(node: Node) -> Operator | None:
+    return WholeWindowsKernel(node.schema) if has_windows(node) else None
 
 
 def _signatures(fragment: Fragment, graph: QueryGraph) -> dict[str, str]:

@@ -10,18 +10,25 @@ from thalweg.errors import require_package
 require_package("pyspark", "spark", "thalweg.spark")
 
 from thalweg.spark.generator import from_generator  # noqa: E402 - after the package is known to be there
+from thalweg.spark.host import HostedStatus, SparkHost, host  # noqa: E402 - after the package is known to be there
+from thalweg.spark.receiver_feed import receiver_of  # noqa: E402 - after the package is known to be there
 from thalweg.spark.running import QueryStatus, RunningQuery, explain, frame, start  # noqa: E402 - after the package is known to be there
 from thalweg.spark.session import session  # noqa: E402 - after the package is known to be there
-from thalweg.spark.streams import from_files, from_spark  # noqa: E402 - after the package is known to be there
+from thalweg.spark.streams import from_files, from_receiver, from_spark  # noqa: E402 - after the package is known to be there
 
 __all__ = [
+    "HostedStatus",
     "QueryStatus",
     "RunningQuery",
+    "SparkHost",
     "explain",
     "frame",
     "from_files",
     "from_generator",
+    "from_receiver",
     "from_spark",
+    "host",
+    "receiver_of",
     "session",
     "start",
 ]

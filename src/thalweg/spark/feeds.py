@@ -27,7 +27,9 @@ from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.punctuation import ANY, Punctuation, Range
 from thalweg.model.time import INFINITY, time_us
 from thalweg.shards.exchange import EXCHANGE_COLUMNS, UNORDERED, Header
-from thalweg.shards.ingest import Ingest, exchange_rows
+from thalweg.shards.host_ingest import AnyIngest, HostIngest
+from thalweg.shards.ingest import exchange_rows
+from thalweg.spark.versioned import VersionedReader
 
 __all__ = ["Feed", "Frame", "Times", "load_reader"]
 
@@ -178,7 +180,7 @@ class Frame:
     """Whether the user gave the source its name."""
 
     def exchange(
-        self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, name: str, log: str
+        self, spark: SparkSession, ingest: AnyIngest, schema: pa.Schema, name: str, log: str
     ) -> DataFrame:
         times = self.times
         where = f"source {name!r}"
@@ -208,14 +210,19 @@ class Frame:
 
 
 def _packed(
-    table: pa.Table, times: Times, schema: pa.Schema, where: str, ingest: Ingest
+    table: pa.Table, times: Times, schema: pa.Schema, where: str, ingest: AnyIngest
 ) -> pa.RecordBatch:
     batch, header = times.chunk(table, schema, where)
     return exchange_rows(ingest.rows(batch, header, UNORDERED))
 
 
-def load_reader(spark: SparkSession, reader: DataSourceStreamReader) -> DataFrame:
-    """A stream of exchange rows from a reader, which travels to the workers as it is."""
+def load_reader(
+    spark: SparkSession, reader: DataSourceStreamReader, ingest: AnyIngest
+) -> DataFrame:
+    """A stream of exchange rows from a reader, which travels to the workers as it is. In a host it
+    reads for one version of the queries after the other."""
+    if isinstance(ingest, HostIngest):
+        reader = VersionedReader(reader, ingest, ingest.registry)
     name = f"thalweg_{uuid.uuid4().hex}"
     columns = EXCHANGE_COLUMNS
     packed = cast(Any, cloudpickle).dumps(
@@ -245,7 +252,7 @@ class Feed(Protocol):
     """Where the rows of a source come from."""
 
     def exchange(
-        self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, name: str, log: str
+        self, spark: SparkSession, ingest: AnyIngest, schema: pa.Schema, name: str, log: str
     ) -> DataFrame:
         """The rows of the source `name` as chunks of the exchange. `log` is a file in the
         checkpoint that the feed may keep."""

@@ -10,10 +10,13 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from html import escape
 from threading import Lock
 from typing import Any
 
 from thalweg.graph.stations import OperatorFigures
+from thalweg.model.time import INFINITY
 from thalweg.shards.reports import combined_figures
 
 __all__ = ["Figures", "QueryStatus"]
@@ -36,7 +39,9 @@ class QueryStatus:
     late: int
     state_rows: int
     state_bytes: int
-    cti: int | None
+    cti: int | datetime | None
+    """The time before which nothing will change, as the clock of the query shows it; None: nothing
+    is promised yet; `INFINITY`: all is final."""
     seconds: float
     """How long the last micro-batch took."""
     active: bool
@@ -48,6 +53,26 @@ class QueryStatus:
     """Files that are there but are not read: not whole yet, links, of another format, changed after
     they were read."""
     warnings: tuple[str, ...] = ()
+
+    @property
+    def final_up_to(self) -> int | datetime | None:
+        """As of an engine in-process: None where nothing is promised yet, or everything is."""
+        return None if self.cti == INFINITY else self.cti
+
+    def _repr_html_(self) -> str:
+        until = "the end" if self.cti == INFINITY else self.final_up_to or "nothing yet"
+        figures = {
+            "micro-batches": f"{self.batches:,}, {'running' if self.active else 'ended'}",
+            "rows read": f"{self.rows:,}",
+            "changes": f"{self.changes:,}",
+            "retractions": f"{self.adjusts:,}",
+            "late": f"{self.late:,}",
+            "final up to": str(until),
+            "state": f"{self.state_rows:,} rows, {self.state_bytes:,} bytes",
+            **{f"warning {n}": escape(text) for n, text in enumerate(self.warnings, start=1)},
+        }
+        rows = "".join(f"<tr><th>{name}</th><td>{said}</td></tr>" for name, said in figures.items())
+        return f"<table>{rows}</table>"
 
 
 class Figures:

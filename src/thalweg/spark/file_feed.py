@@ -31,7 +31,8 @@ from thalweg.io.text import NULLS
 from thalweg.model.batch import Batch
 from thalweg.model.time import INFINITY
 from thalweg.shards.exchange import Header
-from thalweg.shards.ingest import Ingest, exchange_rows
+from thalweg.shards.host_ingest import AnyIngest
+from thalweg.shards.ingest import exchange_rows
 from thalweg.spark.feeds import Times, load_reader
 
 __all__ = ["Files", "files_being_read"]
@@ -73,17 +74,17 @@ class Files:
         return FileLog(FilePlace(self.folder), self.format, Path(file), self.settle_us)
 
     def exchange(
-        self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, name: str, log: str
+        self, spark: SparkSession, ingest: AnyIngest, schema: pa.Schema, name: str, log: str
     ) -> DataFrame:
         self.log(log)  # one that is damaged is refused before a process is started for it
         shutil.rmtree(_reading(log), ignore_errors=True)
-        return load_reader(spark, _FileReader(_FileJob(self, ingest, schema, name, log)))
+        return load_reader(spark, _FileReader(_FileJob(self, ingest, schema, name, log)), ingest)
 
 
 @dataclass(frozen=True)
 class _FileJob:
     files: Files
-    ingest: Ingest
+    ingest: AnyIngest
     schema: pa.Schema
     source: str
     log: str

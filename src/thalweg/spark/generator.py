@@ -28,7 +28,8 @@ from thalweg.model.batch import Batch
 from thalweg.model.time import INFINITY, Duration, duration_us
 from thalweg.plan.nodes import Source
 from thalweg.shards.exchange import Header
-from thalweg.shards.ingest import Ingest, exchange_rows
+from thalweg.shards.host_ingest import AnyIngest
+from thalweg.shards.ingest import exchange_rows
 from thalweg.spark.feeds import load_reader
 from thalweg.stream import Stream, source
 
@@ -57,9 +58,9 @@ class Generator:
     """Whether the user gave the source its name."""
 
     def exchange(
-        self, spark: SparkSession, ingest: Ingest, schema: pa.Schema, name: str, log: str
+        self, spark: SparkSession, ingest: AnyIngest, schema: pa.Schema, name: str, log: str
     ) -> DataFrame:
-        return load_reader(spark, _GeneratorReader(self, ingest))
+        return load_reader(spark, _GeneratorReader(self, ingest), ingest)
 
     def silent(self, partition: int, tick: int) -> bool:
         """Partitions take turns at being silent."""
@@ -156,7 +157,7 @@ class _GeneratorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are {"tick": next tick, "since": when the query first started, in milliseconds,
     "ended": 0 or 1}."""
 
-    def __init__(self, what: Generator, ingest: Ingest) -> None:
+    def __init__(self, what: Generator, ingest: AnyIngest) -> None:
         self._what = what
         self._ingest = ingest
 

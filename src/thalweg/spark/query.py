@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from thalweg.errors import PlanError, did_you_mean
+from thalweg.model.clocks import shown_by
 from thalweg.model.time import MIN_TIME, Duration, duration_us
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.dead_letters import DEAD_LETTERS
 from thalweg.plan.clock import clock_of
+from thalweg.plan.explain import operator_ids
 from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.arrivals import stamp_periods
-from thalweg.plan.update_rules import refuse_conflation
 from thalweg.shards.buckets import bucket_ids
 from thalweg.shards.egress import (
     DEAD_RECORDS,
@@ -49,7 +50,8 @@ from thalweg.shards.module_digests import module_digests
 from thalweg.shards.record import ProgressRecord
 from thalweg.shards.worker import FragmentRunner
 from thalweg.spark.feeds import Feed, Frame
-from thalweg.spark.processor import OUTPUT_COLUMNS, FragmentSpec
+from thalweg.spark.processor import OUTPUT_COLUMNS, FragmentProcessor, FragmentSpec
+from thalweg.spark.receiver_feed import Received, bind_queues
 from thalweg.spark.session import (
     UNWEIGHED,
     applied,
@@ -92,6 +94,8 @@ class Prepared:
     """What the session must say when the query starts."""
     sources: tuple[str, ...] = ()
     """The names of the sources as the plan knows them."""
+    receivers: Mapping[str, Received] = field(default_factory=dict)
+    """By source: the receiver that it reads from."""
 
     def begin(self, writer: DataStreamWriter) -> StreamingQuery:
         """Start what was made of `output`."""
@@ -151,11 +155,10 @@ def prepare(
 ) -> Prepared:
     """Cut the query into fragments and join them by exchanges; the feeds of its sources are taken
     where none is given."""
-    refuse_conflation(query.node if isinstance(query, Stream) else query, "on Spark")
+    root = name_sources(query.node if isinstance(query, Stream) else query)
+    feeds = bind_queues(root, {**feeds_of(root), **(feeds or {})})
     spark = spark or current_session()
     check_session(spark)
-    root = name_sources(query.node if isinstance(query, Stream) else query)
-    feeds = {**feeds_of(root), **(feeds or {})}
     plan = fragments_of(without_feeds(root))
     answers = Consistency(consistency, 0 if hold is None else duration_us(hold))
     count = buckets or spark.sparkContext.defaultParallelism
@@ -198,12 +201,15 @@ def prepare(
         )
         shape = EXCHANGE_COLUMNS if targets else OUTPUT_COLUMNS
         outputs[fragment.number] = rows.groupBy("bucket").transformWithState(
-            ship(spec), shape, "Append", "None"
+            ship(FragmentProcessor(spec)), shape, "Append", "None"
         )
     identity = _identity(root, plan, count, consistency)
     identity["operators"] = {
         str(fragment.number): FragmentRunner(fragment, answers, parts={}).signatures
         for fragment in plan.fragments
+    }
+    identity["words"] = {
+        str(fragment.number): _words(fragment, root) for fragment in plan.fragments
     }
     record = ProgressRecord(checkpoint, identity)
     return Prepared(
@@ -215,7 +221,14 @@ def prepare(
         answers,
         settings,
         tuple(sources),
+        {name: feed for name in sources if isinstance(feed := feeds[name], Received)},
     )
+
+
+def _words(fragment: Fragment, root: Node) -> dict[str, str]:
+    """What each operator does, as `explain` says it."""
+    with shown_by(clock_of(root)):
+        return {name: node.details for node, name in operator_ids(fragment.plan).items()}
 
 
 def _sums_only(plan: FragmentPlan, frames: set[str]) -> bool:

@@ -10,6 +10,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,17 @@ from thalweg.graph.why import Why
 from thalweg.io.file_log import passed_files
 from thalweg.io.locks import lock_file, unlock_file
 from thalweg.model.answers import Answers
+from thalweg.model.clocks import time_value
 from thalweg.model.printing import printable
-from thalweg.model.time import MIN_TIME, Duration, TimeLike, time_us
+from thalweg.model.time import INFINITY, MIN_TIME, Duration, TimeLike, time_us
 from thalweg.plan.clock import clock_of
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.plan.nodes.arrivals import stamp_periods
+from thalweg.plan.update_rules import check_update_rules
+from thalweg.shards.drawing import fragment_chart
 from thalweg.shards.fragments import fragments_of
 from thalweg.shards.kept_table import KeptTable
+from thalweg.shards.newest_answers import WatchNote
 from thalweg.shards.reports import combined_why, write_reports
 from thalweg.shards.sink_folder import SinkFolder
 from thalweg.spark.failures import is_slow_start, plain_failure
@@ -37,6 +42,7 @@ from thalweg.spark.figures import Figures, QueryStatus
 from thalweg.spark.outputs import require_output, require_sink, trigger_arguments
 from thalweg.spark.progress import hear_progress, show_progress
 from thalweg.spark.query import FIGURES, Prepared, prepare
+from thalweg.spark.receiver_feed import finish_batches, silent_receivers
 from thalweg.spark.session import current_session, needed_settings
 from thalweg.spark.sources import feeds_of, log_of
 from thalweg.stream import Stream
@@ -172,14 +178,28 @@ class RunningQuery:
             late=told.totals["late"],
             state_rows=told.newest.get("state_rows") or 0,
             state_bytes=told.newest.get("state_bytes") or 0,
-            cti=None if cti in (None, MIN_TIME) else cti,
+            cti=self._shown(cti),
             seconds=progress[-1].batchDuration / 1000 if progress else 0.0,
             active=self.query.isActive,
             operators=dict(told.operators),
             dead=told.totals["dead"],
             passed=passed,
-            warnings=tuple(dict.fromkeys([*self._notes, *notes, *found])),
+            warnings=tuple(
+                dict.fromkeys(
+                    [
+                        *self._notes,
+                        *notes,
+                        *found,
+                        *silent_receivers(self._ready.receivers.values()),
+                    ]
+                )
+            ),
         )
+
+    def _shown(self, cti: int | None) -> int | datetime | None:
+        if cti is None or cti in (MIN_TIME, INFINITY):
+            return INFINITY if cti == INFINITY else None
+        return time_value(cti, clock_of(self._ready.plan.root))
 
     def _passed(self) -> tuple[int, list[str]]:
         """How many files are passed over, and which."""
@@ -215,10 +235,13 @@ class RunningQuery:
         return self._ready.plan.describe()
 
 
-def explain(query: Stream | Node) -> str:
+def explain(query: Stream | Node, *, format: str = "text") -> str:  # noqa: A002 - the word that others use
     """How a query would run on Spark: its fragments, their exchanges, what runs before each, and
-    what they keep."""
-    return fragments_of(query.node if isinstance(query, Stream) else query).describe()
+    what they keep; with `format="mermaid"` as a flow chart."""
+    plan = fragments_of(query.node if isinstance(query, Stream) else query)
+    if format not in ("text", "mermaid"):
+        raise PlanError(f"explain: format is 'text' or 'mermaid'; got {format!r}.")
+    return fragment_chart(plan) if format == "mermaid" else plan.describe()
 
 
 def frame(
@@ -320,6 +343,7 @@ def start(
         record.begin()
         if folder is not None:
             folder.claim(record.identity)
+        _note_watch(ready, place, to, folder)
         deliver = _sink(to, folder, output, ready, table)
         writer = (
             ready.output.writeStream.foreachBatch(_each(ready, deliver, late, dead, skipped))
@@ -352,6 +376,20 @@ def start(
     return running
 
 
+def _note_watch(ready: Prepared, place: Path, to: str | Each, folder: SinkFolder | None) -> None:
+    """Leave in the checkpoint what `thalweg watch` needs to know."""
+    if not ready.receivers:
+        return
+    updates = check_update_rules(ready.plan.root)
+    keys = () if updates is None else updates.keys
+    WatchNote(
+        {source: feed.folder for source, feed in ready.receivers.items()},
+        [str(key) for key in keys],
+        to if isinstance(to, str) else "function",
+        None if folder is None else folder.path,
+    ).write(place)
+
+
 def _each(
     ready: Prepared, deliver: Each, late: Each | None, dead: Each | None, skipped: Each | None
 ) -> Each:
@@ -359,6 +397,10 @@ def _each(
 
     def each(packed: DataFrame, batch: int) -> None:
         ready.record.note(batch)
+        hand_over(packed, batch)
+        finish_batches(ready.receivers.values())
+
+    def hand_over(packed: DataFrame, batch: int) -> None:
         if late is None and dead is None and skipped is None:
             deliver(packed, batch)
             return
@@ -412,7 +454,9 @@ def _refuse_silence(root: Node, consistency: str, output: str) -> None:
         if not isinstance(node, Source) or times is None:
             continue
         entry = node.ingress
+        queue = node.conflation
         promises = entry.observes or entry.clocks or entry.low_watermark is not None
+        promises = promises or (queue is not None and queue.disorder is not None)
         promises = promises or node.name in stamps
         if promises or times.punctuation is not None or getattr(node.feed, "finish", False):
             continue

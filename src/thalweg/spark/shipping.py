@@ -13,14 +13,14 @@ from typing import Any, cast
 from pyspark import cloudpickle
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from thalweg.spark.processor import STATE, FragmentProcessor, FragmentSpec
+from thalweg.spark.processor import STATE
 
 __all__ = ["ship"]
 
 
-def ship(spec: FragmentSpec) -> StatefulProcessor:
-    """A processor that becomes a `FragmentProcessor` when the first rows come."""
-    packed = cast(Any, cloudpickle).dumps(FragmentProcessor(spec))
+def ship(processor: StatefulProcessor) -> StatefulProcessor:
+    """A processor that becomes this one when the first rows come."""
+    packed = cast(Any, cloudpickle).dumps(processor)
     state = STATE
 
     class Shipped(StatefulProcessor):

@@ -20,9 +20,10 @@ from thalweg.model.time import Duration, duration_us
 from thalweg.plan.nodes import Source
 from thalweg.spark.feeds import Frame, Times
 from thalweg.spark.file_feed import Files
+from thalweg.spark.receiver_feed import Received
 from thalweg.stream import Stream, source
 
-__all__ = ["from_files", "from_spark"]
+__all__ = ["from_files", "from_receiver", "from_spark"]
 
 
 def from_spark(
@@ -107,6 +108,30 @@ def from_files(
     return _bound(name or place_name(folder), schema, feed, late, facts)
 
 
+def from_receiver(
+    folder: str,
+    columns: pa.Schema | Mapping[str, str | pa.DataType],
+    *,
+    time: str,
+    end: str | None = None,
+    duration: Duration = 1,
+    name: str | None = None,
+    late: str = "drop",
+    **facts: Any,
+) -> Stream:
+    """Rows that are sent to a receiver, which keeps the newest row of each key on disk until Spark
+    has worked on it: say by `update_key` what the key is.
+
+    The receiver is a process of its own that holds `folder`. A query that starts and finds none
+    there starts one; it goes on when Spark ends (`thalweg receive FOLDER --stop` ends it). Rows have
+    these `columns`; the other arguments are those of `from_spark`.
+    """
+    schema = source("rows", columns).schema
+    times = _times(schema, time, end, duration, None, (), None, "from_receiver")
+    feed = Received(str(Path(folder).absolute()), schema, times, named=name is not None)
+    return _bound(name or place_name(folder), schema, feed, late, facts)
+
+
 def _times(
     schema: pa.Schema,
     time: str,
@@ -142,7 +167,11 @@ def _times(
 
 
 def _bound(
-    name: str, schema: pa.Schema, feed: Files | Frame, late: str, facts: dict[str, Any]
+    name: str,
+    schema: pa.Schema,
+    feed: Files | Frame | Received,
+    late: str,
+    facts: dict[str, Any],
 ) -> Stream:
     times = feed.times
     assert times is not None

@@ -26,7 +26,8 @@ from thalweg.errors import PlanError
 from thalweg.model.batch import Batch
 from thalweg.plan.nodes import Ingress, Source
 from thalweg.shards.exchange import UNORDERED, Header
-from thalweg.shards.ingest import Ingest, exchange_rows
+from thalweg.shards.host_ingest import AnyIngest
+from thalweg.shards.ingest import exchange_rows
 from thalweg.spark.feeds import load_reader
 
 __all__ = ["period_of", "with_ticker"]
@@ -51,7 +52,7 @@ def period_of(policy: Ingress) -> int | None:
 def with_ticker(
     spark: SparkSession,
     rows: DataFrame,
-    ingest: Ingest,
+    ingest: AnyIngest,
     source: Source,
     stamps: int | None,
 ) -> DataFrame:
@@ -66,7 +67,7 @@ def with_ticker(
         )
     if period is None or not rows.isStreaming:
         return rows
-    return rows.union(load_reader(spark, _Ticker(ingest, source.columns, period)))
+    return rows.union(load_reader(spark, _Ticker(ingest, source.columns, period), ingest))
 
 
 @dataclass
@@ -80,7 +81,7 @@ class _Tick(InputPartition):
 class _Ticker(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are {"tick": how many periods the clock has passed}."""
 
-    def __init__(self, ingest: Ingest, schema: pa.Schema, period_us: int) -> None:
+    def __init__(self, ingest: AnyIngest, schema: pa.Schema, period_us: int) -> None:
         self._ingest = ingest
         self._schema = schema
         self._period = period_us

@@ -11,7 +11,7 @@ from thalweg.expr.functions import ALIASES, FUNCTIONS
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.udm import DEFAULT, Module
 
-__all__ = ["arity_of", "build_call", "is_aggregate", "module_named"]
+__all__ = ["arity_of", "build_call", "is_aggregate", "module_named", "registered"]
 
 
 def build_call(name: str, values: list[Expr], where: Expr | None) -> AggregateCall:
@@ -44,22 +44,22 @@ def is_aggregate(node: exp.Expr) -> bool:
     call = node.this if isinstance(node, exp.Filter) else node
     if not isinstance(call, exp.Anonymous) or not isinstance(call.this, str):
         return False
-    return find_aggregate(call.this) is not None or _is_registered(call.this)
+    return find_aggregate(call.this) is not None or registered(call.this, "aggregate")
 
 
-def _is_registered(name: str) -> bool:
-    """Whether somebody registered an aggregate under a name; functions of single events are not
-    meant."""
+def registered(name: str, kind: str) -> bool:
+    """Whether somebody registered a module of a kind under a name; functions of single events, and
+    our own aggregates, are not meant."""
+    if kind == "operator" and find_aggregate(name) is not None:
+        return False
     if ALIASES.get(name.lower(), name.lower()) in FUNCTIONS:
         return False
     return any(
-        isinstance(entry, Module)
-        and entry.kind == "aggregate"
-        and f".{entry.name}".endswith(f".{name}")
+        isinstance(entry, Module) and entry.kind == kind and f".{entry.name}".endswith(f".{name}")
         for entry in DEFAULT.all()
     )
 
 
 def module_named(name: str) -> Module:
-    """The aggregate that somebody registered under a name; refused where several have it."""
+    """The module that somebody registered under a name; refused where several have it."""
     return DEFAULT.find(name)

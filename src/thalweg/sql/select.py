@@ -24,6 +24,7 @@ from thalweg.sql.from_clause import Query, read_from
 from thalweg.sql.grouping import Grouping, grouping_of
 from thalweg.sql.groups import GroupReader
 from thalweg.sql.modules import answer, together
+from thalweg.sql.operators import operator_item, operator_rows
 from thalweg.sql.over import with_overs
 from thalweg.sql.relations import Field, Relation, unique_names
 from thalweg.sql.syntax import WindowClause, Windowed
@@ -54,16 +55,29 @@ def compile_select(context: Context, select: exp.Expr, query: Query) -> Relation
     clause = _take_clause(context, select)
     relation = read_from(context, select, query, clause)
     relation = with_overs(context, select, relation)
+    rows_of = operator_item(context, select)
     grouped = bool(
         clause is not None
+        or rows_of is not None
         or select.args.get("group")
         or select.args.get("having")
         or _has_aggregates(select)
     )
     _refuse_order(context, select, grouped=grouped)
-    result = (
-        _groups(context, select, relation, clause) if grouped else _rows(context, select, relation)
-    )
+    if rows_of is not None:
+        grouping = grouping_of(context, select, relation, clause)
+        result = operator_rows(
+            context,
+            select,
+            rows_of,
+            grouping,
+            _as_windows_take(grouping),
+            lambda made, wanted: _project(context, select, made, wanted),
+        )
+    elif grouped:
+        result = _groups(context, select, relation, clause)
+    else:
+        result = _rows(context, select, relation)
     if select.args.get("distinct"):
         if select.args["distinct"].args.get("on"):
             context.text.refuse_node(select.args["distinct"], "DISTINCT ON is not known here.")
@@ -293,14 +307,7 @@ def _aggregate(
     reader: GroupReader,
     needed: frozenset[str],
 ) -> Relation:
-    window, stream = grouping.window, grouping.relation.stream
-    if window.by_arrival is not None:
-        known = Stream(stamped(stream.node, window.by_arrival))
-        stream = known.alter_lifetime(start=Column(ARRIVED), duration=1)
-    elif window.time is not None:
-        stream = stream.alter_lifetime(start=window.time, duration=1)
-    elif window.as_points and stream.properties.constant_duration != 1:
-        stream = stream.points()
+    window, stream = grouping.window, _as_windows_take(grouping)
     calls = dict(reader.calls)
     if reader.distincts and (window.size is None or window.several):
         call = next(iter(reader.distincts.values()))
@@ -317,6 +324,18 @@ def _aggregate(
             [_in_windows(stream, grouping.columns, one, calls, reader) for one in window.kinds]
         )
     return Relation(made, tuple(Field(name, Column(name)) for name in made.schema.names))
+
+
+def _as_windows_take(grouping: Grouping) -> Stream:
+    """The rows with the lifetimes by which the window takes them."""
+    window, stream = grouping.window, grouping.relation.stream
+    if window.by_arrival is not None:
+        known = Stream(stamped(stream.node, window.by_arrival))
+        return known.alter_lifetime(start=Column(ARRIVED), duration=1)
+    if window.time is not None:
+        return stream.alter_lifetime(start=window.time, duration=1)
+    plain = not window.as_points or stream.properties.constant_duration == 1
+    return stream if plain else stream.points()
 
 
 def _in_windows(

@@ -9,12 +9,19 @@ A stateful kernel keeps its rows in an `Arrangement` and numbers its groups with
     held.purge(cti)                             forget the rows that have ended by then
     held.snapshot("rows"), held.restore(...)    slices: what did not change is the same object
 
+Where rows are found by what they are instead of by a key, a `RowSet` is used:
+
+    held = RowSet(schema)
+    held.change(delta)                          rows that come, rows that are taken away
+    held.release(cti)                           the rows that have ended now, each once
+
 A micro-batch costs what it touches, in time and in bytes that a snapshot writes.
 """
 
 from thalweg.state.arrangement import Arrangement
 from thalweg.state.hits import Hits
 from thalweg.state.key_index import KeyIndex
+from thalweg.state.row_set import RowSet
 from thalweg.state.slices import Slices, StateSize
 
-__all__ = ["Arrangement", "Hits", "KeyIndex", "Slices", "StateSize"]
+__all__ = ["Arrangement", "Hits", "KeyIndex", "RowSet", "Slices", "StateSize"]

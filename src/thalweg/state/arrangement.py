@@ -1,10 +1,7 @@
 """An arrangement: weighted rows held by group and by time.
 
-New rows wait in a small unsorted tail. When that is full they are sorted into slots, by how long
-they last (classes of a factor of 64) and, within a class, by when they end; a slot is a power of two
-wide, and where a class has come to spread over too many slots, neighbours are joined. A slot holds
-few runs (see `runs`), each at least three times as long as the next: a new one is merged with those
-that are not. So
+New rows wait in a small unsorted tail. When that is full they are sorted into slots (see `slots`),
+each of a few runs (see `runs`). So
 
     a group is found by search in a few dozen runs, whatever the number of rows
     a CTI drops whole slots, and rewrites a run only when half of it has ended
@@ -17,45 +14,39 @@ or after the time up to which the arrangement was purged, as it is in every lega
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
-from thalweg.errors import StateError, UnknownRowError
+from thalweg.errors import UnknownRowError
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Codes, Rows, encode, encode_together
+from thalweg.model.rows import Codes, Rows, encode, equal_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.state.hits import Hits
 from thalweg.state.overlaps import overlapping_pairs
-from thalweg.state.patches import Patch, PatchLog
-from thalweg.state.runs import Columns, Run, read_columns, write_columns
+from thalweg.state.patches import PatchLog
+from thalweg.state.runs import Columns, Run
+from thalweg.state.saving import read_arrangement, write_arrangement
+from thalweg.state.search import (
+    candidates,
+    ended,
+    latest_end_before,
+    occurrence,
+    soonest_end_after,
+    spread,
+)
 from thalweg.state.slices import Slices, StateSize
+from thalweg.state.slots import SlotTable
 
 __all__ = ["Arrangement"]
 
 _TAIL = 256
 """Rows that wait unsorted."""
-_RATIO = 3
-"""A run is at least so many times as long as the next one of its slot."""
-_MOST = 16
-"""Slots of one class; when there are more, they become twice as wide."""
-_CLASS_BITS = 6
-_ENDLESS = 20
-"""The class of rows without an end: one slot."""
 _BITS = 30
 """Bits of the end that a run is sorted by, besides the group."""
-_SQUARE = 8_192
-"""So many pairs of a probe and a row of the tail are simply compared."""
 _BULK = 4_096
 """So many probes are not looked up one by one: both sides are sorted together."""
-
-
-@dataclass(slots=True)
-class _Slot:
-    runs: list[Run] = field(default_factory=list)
-    last: int = MIN_TIME
 
 
 class Arrangement:
@@ -84,15 +75,14 @@ class Arrangement:
         self.schema = schema
         self._group_of = group_of
         self._marks = marks
-        self._bits = 0 if hashed else _BITS
+        self._hashed = hashed
         self._what = what
-        self._number = 0
+        self._slots = SlotTable(0 if hashed else _BITS)
         self.clear()
 
     def clear(self) -> None:
         """Forget everything."""
-        self._slots: dict[tuple[int, int], _Slot] = {}
-        self._widths: dict[int, int] = {}
+        self._slots.clear()
         self._tail: Run | None = None
         self._patches = PatchLog()
         self._purged = MIN_TIME
@@ -124,32 +114,30 @@ class Arrangement:
             weight = delta.weight.copy()
             rows = Columns(group, delta.start, delta.end, weight, own, delta.payload)
         else:
-            rows = Columns.concat([_living(self._tail), rows])
+            rows = Columns.concat([self._tail.living(), rows])
         if len(rows) <= _TAIL:
             self._tail = Run.unsorted(rows)
             return
         self._tail = None
-        self._sort_in(rows)
+        self._slots.add(rows)
 
-    def remove(self, delta: Delta, group: Codes) -> None:
-        """Take rows away: the weights of `delta` are negative."""
-        delta, group = _each_once(delta, group)
-        found = self.find(group, delta.end - 1, delta.start + 1)
-        exact = (found.start == delta.start[found.owner]) & (found.end == delta.end[found.owner])
-        found = found.filter(exact)
-        asked, held, _ = encode_together(
-            list(delta.payload.columns), list(found.payload().columns), (len(delta), len(found))
-        )
-        found = found.filter(asked[found.owner] == held)
+    def remove(
+        self, delta: Delta, group: Codes, marks: tuple[Times, ...] = (), *, strict: bool = True
+    ) -> None:
+        """Take rows away: the weights of `delta` are negative. Where marks are given, a row is
+        taken only if its first marks are equal too. Unless `strict`, a row that is not there is
+        ignored."""
+        delta, group, marks = _each_once(delta, group, marks)
+        found = self.find_equal(delta, group, marks)
         left = -delta.weight
         weight = found.weight.copy()
-        rank = _rank(found.owner)
+        rank = occurrence(found.owner)
         for turn in range(int(rank.max(initial=-1)) + 1):  # equal rows may be held in several runs
             hit = np.flatnonzero(rank == turn)
             taken = np.minimum(weight[hit], left[found.owner[hit]])
             weight[hit] -= taken
             left[found.owner[hit]] -= taken
-        if left.any():
+        if strict and left.any():
             at = int(np.argmax(left > 0))
             raise UnknownRowError(
                 f"{self._what}: adjust of a row that was never inserted: "
@@ -174,9 +162,8 @@ class Arrangement:
 
     def find(self, group: Codes, since: Times, until: Times) -> Hits:
         """For each probe the rows of its group that end after `since` and start before `until`."""
-        none = np.empty(0, np.int64)
-        if not len(group):
-            return Hits(self.schema, none, [])
+        if not len(group) or self.is_empty():
+            return Hits(self.schema, _NONE, [])
         low, high = int(since.min()), int(until.max())
         near = [run for run in self._runs(low) if run.first < high]
         if len(group) > _BULK:
@@ -184,7 +171,7 @@ class Arrangement:
         owners: list[Codes] = []
         parts: list[tuple[Run, Codes]] = []
         for run in near:
-            owner, at = _candidates(run, group, since)
+            owner, at = candidates(run, group, since)
             if not len(at):
                 continue
             rows = run.rows
@@ -197,19 +184,17 @@ class Arrangement:
             elif hit.any():
                 owners.append(owner[hit])
                 parts.append((run, at[hit]))
-        owner = owners[0] if len(owners) == 1 else np.concatenate(owners) if owners else none
-        return Hits(self.schema, owner, parts)
+        return Hits(self.schema, _joined(owners), parts)
 
     def _find_many(self, near: list[Run], group: Codes, since: Times, until: Times) -> Hits:
-        none = np.empty(0, np.int64)
         if not near:
-            return Hits(self.schema, none, [])
+            return Hits(self.schema, _NONE, [])
         alive = [np.flatnonzero(run.rows.weight != 0) for run in near]
         groups, start, end = (
             np.concatenate([getattr(r.rows, name)[at] for r, at in zip(near, alive, strict=True)])
             for name in ("group", "start", "end")
         )
-        if not self._bits:  # hashes are too large to be combined with a time
+        if self._hashed:  # hashes are too large to be combined with a time
             code, _ = encode([np.concatenate([group, groups])], len(group) + len(groups))
             group, groups = code[: len(group)], code[len(group) :]
         owner, other = overlapping_pairs(group, since, until, groups, start, end)
@@ -227,21 +212,63 @@ class Arrangement:
         ]
         return Hits(self.schema, owner, parts)
 
+    def find_equal(self, rows: Delta, group: Codes, marks: tuple[Times, ...] = ()) -> Hits:
+        """For each row the rows that are held of equal lifetime and payload, in the columns that
+        `rows` has; where marks are given, of equal first marks."""
+        if len(rows) > _BULK:
+            found = self.find(group, rows.end - 1, rows.start + 1)
+        else:
+            found = self._ending_at(group, rows.end)
+        if not len(found):
+            return found
+        owner = found.owner
+        equal = (found.start == rows.start[owner]) & (found.end == rows.end[owner])
+        for at, mark in enumerate(marks):
+            equal &= found.mark(at) == mark[owner]
+        found = found.filter(equal)
+        if not len(found) or not rows.payload.num_columns:
+            return found
+        asked = rows.payload.take(pa.array(found.owner))
+        held = found.payload(asked.schema.names)
+        return found.filter(equal_pairs(asked.columns, held.columns))
+
+    def _ending_at(self, group: Codes, end: Times) -> Hits:
+        """For each probe the rows of its group that may end exactly at a time."""
+        owners: list[Codes] = []
+        parts: list[tuple[Run, Codes]] = []
+        for run in self._runs(int(end.min()) - 1):
+            if run.number:
+                owner, at = spread(*run.span_at(group, end))
+            else:
+                owner, at = candidates(run, group, end)
+            if run.dead and len(at):
+                alive = run.rows.weights(at) != 0
+                owner, at = owner[alive], at[alive]
+            if len(at):
+                owners.append(owner)
+                parts.append((run, at))
+        return Hits(self.schema, _joined(owners), parts)
+
     def last_end_before(self, group: Codes, times: Times) -> Times:
         """For each probe the latest end before a time of a row of its group; MIN_TIME: none."""
         latest = np.full(len(group), MIN_TIME)
         if not len(group):
             return latest
+        high = int(times.max())
         for run in self._runs():
-            if run.soonest >= int(times.max()):
-                continue
-            rows = run.rows
-            owner, at = _candidates(run, group, times - 1)
-            hit = (rows.ends(at) < times[owner]) & (rows.weights(at) != 0)
-            np.maximum.at(latest, owner[hit], rows.ends(at[hit]))
-            if run.number:
-                np.maximum(latest, _before(run, group, times - 1), out=latest)
+            if run.soonest < high:
+                np.maximum(latest, latest_end_before(run, group, times), out=latest)
         return latest
+
+    def first_end_after(self, group: Codes, times: Times) -> Times:
+        """For each probe the earliest end after a time of a row of its group; INFINITY: none. Rows
+        without an end do not count."""
+        soonest = np.full(len(group), INFINITY)
+        if not len(group):
+            return soonest
+        for run in self._runs(int(times.min())):
+            np.minimum(soonest, soonest_end_after(run, group, times), out=soonest)
+        return soonest
 
     def between(self, since: int, until: int) -> Hits:
         """The rows of all groups that end after `since` and start before `until`."""
@@ -266,7 +293,7 @@ class Arrangement:
         return sum(len(run) - run.dead for run in self._runs())
 
     def is_empty(self) -> bool:
-        return self._tail is None and not self._slots
+        return self._tail is None and not self._slots.slots
 
     def first(self) -> int:
         """The earliest start of a row that is held."""
@@ -286,16 +313,19 @@ class Arrangement:
 
     def latest_end(self, before: int) -> int:
         """The latest end of the rows that start before a time; MIN_TIME: there is none."""
-        ends = [run.rows.end[run.rows.start < before] for run in self._runs(self._purged)]
-        return max((int(part.max(initial=MIN_TIME)) for part in ends), default=MIN_TIME)
+        latest = MIN_TIME
+        for run in self._runs(self._purged):
+            if run.first < before:
+                early = run.alive(self._purged) & (run.rows.start < before)
+                latest = max(latest, int(run.rows.end[early].max(initial=MIN_TIME)))
+        return latest
 
     def _runs(self, after: int = MIN_TIME) -> Iterator[Run]:
         """The runs that may have a row which ends after a time."""
         if self._tail is not None and self._tail.last > after:
             yield self._tail
-        for slot in self._slots.values():
-            if slot.last > after:
-                yield from slot.runs
+        if self._slots.slots:
+            yield from self._slots.runs(after)
 
     # ----------------------------------------------------------------------------------------------
     # time
@@ -308,243 +338,82 @@ class Arrangement:
         """Forget rows that have ended by then; those that were dropped now."""
         self._purged = max(self._purged, until)
         dropped: list[Columns] = []
-        if self._tail is not None and _is_stale(self._tail, until):
-            self._tail = self._shortened(self._tail, until, dropped)
-        for key in [k for k, s in self._slots.items() if any(_is_stale(r, until) for r in s.runs)]:
-            slot = self._slots[key]
-            if slot.last <= until:
-                dropped += [_living(run) for run in slot.runs]
-                del self._slots[key]
-                continue
-            kept = [
-                self._shortened(run, until, dropped) if _is_stale(run, until) else run
-                for run in slot.runs
-            ]
-            slot.runs = [run for run in kept if run is not None]
-            if not slot.runs:
-                del self._slots[key]
+        if self._tail is not None and self._tail.is_stale(until):
+            alive = self._tail.alive(until)
+            gone = ~alive & (self._tail.rows.weight != 0)
+            dropped.append(self._tail.rows.take(gone.nonzero()[0]))
+            living = alive.nonzero()[0]
+            self._tail = Run.unsorted(self._tail.rows.take(living)) if len(living) else None
+        if self._slots.slots:
+            dropped += self._slots.drop(until)
         return [rows for rows in dropped if len(rows)]
 
-    def _shortened(self, run: Run, until: int, dropped: list[Columns]) -> Run | None:
-        """The run without the rows that have ended; they are added to `dropped`."""
-        alive = run.alive(until)
-        dropped.append(run.rows.take(np.flatnonzero(~alive & (run.rows.weight != 0))))
-        if not alive.any():
-            return None
-        rows = run.rows.take(np.flatnonzero(alive))
-        if not run.number:
-            return Run.unsorted(rows)
-        return Run.of(rows, run.begin, run.bits + run.drop, self._bits, self._next())
+    def release(self, until: int) -> Hits:
+        """The rows that have ended by then and were not released before; they are forgotten, and
+        must not be changed."""
+        parts = [(run, run.ending(self._purged, until)) for run in self._runs(self._purged)]
+        parts = [(run, at) for run, at in parts if len(at)]
+        self.drop(until)
+        return Hits(self.schema, np.zeros(sum(len(at) for _, at in parts), np.int64), parts)
 
-    def _next(self) -> int:
-        self._number += 1
-        return self._number
-
-    # ----------------------------------------------------------------------------------------------
-    # slots
-
-    def _sort_in(self, rows: Columns) -> None:
-        classes = _class_of(rows.start, rows.end)
-        for number in np.unique(classes).tolist():
-            mask = classes == number
-            self._sort_into(number, rows if mask.all() else rows.take(np.flatnonzero(mask)))
-
-    def _sort_into(self, class_: int, rows: Columns) -> None:
-        if class_ == _ENDLESS:
-            self._widths[class_] = 0
-            self._put(class_, 0, rows, INFINITY)
-            return
-        there = np.array([slot for known, slot in self._slots if known == class_], np.int64)
-        if not len(there):
-            span = int(rows.end.max()) - int(rows.end.min())
-            self._widths[class_] = max(span // (_MOST // 2), 1).bit_length()
-        width = self._widths[class_]
-        while len(np.union1d(there, rows.end >> width)) > _MOST:
-            width, there = width + 1, there >> 1
-        if width != self._widths[class_]:
-            self._widths[class_] = width
-            keys = [key for key in self._slots if key[0] == class_]
-            old = [_living(run) for key in keys for run in self._slots.pop(key).runs]
-            rows = Columns.concat([*old, rows])
-        slots = rows.end >> width
-        for slot in np.unique(slots).tolist():
-            mask = slots == slot
-            part = rows if mask.all() else rows.take(np.flatnonzero(mask))
-            self._put(class_, slot, part, slot << width)
-
-    def _put(self, class_: int, number: int, rows: Columns, begin: int) -> None:
-        slot = self._slots.setdefault((class_, number), _Slot())
-        while slot.runs and len(slot.runs[-1]) <= _RATIO * len(rows):
-            rows = Columns.concat([_living(slot.runs.pop()), rows])
-        slot.runs.append(Run.of(rows, begin, self._widths[class_], self._bits, self._next()))
-        slot.last = max(run.last for run in slot.runs)
+    def drop_groups(self, group: Codes, until: Times) -> list[Columns]:
+        """Of some groups, forget the rows that have ended by a time; the rows that were dropped
+        now, of these groups or of others."""
+        dropped = []
+        for run in list(self._runs()):
+            _, at = ended(run, group, until)
+            if len(at):
+                dropped.append(run.rows.take(at))
+                Hits(self.schema, at, [(run, at)]).set_weight(np.zeros(len(at), np.int64))
+        return dropped + self.drop(self._purged) if dropped else []
 
     # ----------------------------------------------------------------------------------------------
     # snapshots
 
     def snapshot(self, name: str) -> Slices:
-        """One slice for each run, the tail and each patch: `<name>/<class>/<width>/<slot>/<run>`,
-        `<name>/tail`, `<name>/patch/<number>`."""
-        slices: Slices = {}
-        news: list[Patch] = []
-        for (class_, slot), held in self._slots.items():
-            for run in held.runs:
-                patch = run.patch()
-                if patch is not None:
-                    news.append(Patch(np.full(len(patch[0]), run.number), *patch, number=0))
-                elif run.written is None and run.patched:
-                    run.number = self._next()
-                key = f"{name}/{class_}/{self._widths[class_]}/{slot}/{run.number}"
-                slices[key] = run.write()
-        runs = {run.number for held in self._slots.values() for run in held.runs}
-        if news:
-            self._patches.add(_one_patch(news, self._next()), runs)
-        if self._patches.patches:
-            self._patches.forget(runs)
-        slices |= {f"{name}/patch/{p.number}": p.write() for p in self._patches.patches}
+        """One slice for each run, the tail and each patch (see `saving`)."""
         if self._tail is not None and self._tail.dead:
-            rows = _living(self._tail)
+            rows = self._tail.living()
             self._tail = Run.unsorted(rows) if len(rows) else None
-        if self._tail is not None:
-            if self._tail.touched is not None:
-                self._tail.written, self._tail.touched = None, None
-            if self._tail.written is None:
-                self._tail.written = write_columns(self._tail.rows)
-            slices[f"{name}/tail"] = self._tail.written
-        return slices
+        return write_arrangement(name, self._tail, self._slots, self._patches)
 
     def restore(self, name: str, slices: Mapping[str, Rows]) -> None:
         """The inverse of `snapshot`."""
         self.clear()
-        loaded: dict[int, tuple[tuple[int, int], Columns, Rows]] = {}
-        for key, written in slices.items():
-            owner, *place = key.split("/")
-            if owner != name:
-                continue
-            if place[0] == "patch":
-                self._patches.patches.append(Patch.read(written, int(place[1])))
-                continue
-            if len(place) not in (1, 4):
-                raise StateError(f"{key!r} is no slice of an arrangement.")
-            rows = read_columns(written, self.schema)
-            rows.group = self._group_of(rows.payload)
-            if place[0] == "tail":
-                self._tail = Run.unsorted(rows)
-                self._tail.written = written
-                continue
-            class_, width, slot, number = map(int, place)
-            self._widths[class_] = width
-            loaded[number] = ((class_, slot), rows, written)
-        self._patches.patches.sort(key=lambda patch: patch.number)
-        for patch in self._patches.patches:
-            _apply_patch(patch, {number: rows for number, (_, rows, _) in loaded.items()})
-        for number, (at, rows, written) in sorted(loaded.items(), key=lambda one: -len(one[1][1])):
-            width = self._widths[at[0]]
-            begin = INFINITY if at[0] == _ENDLESS else at[1] << width
-            run = Run.of(rows, begin, width, self._bits, number)
-            run.written = written
-            held = self._slots.setdefault(at, _Slot())
-            held.runs.append(run)
-            held.last = max(held.last, run.last)
-        used = [patch.number for patch in self._patches.patches]
-        used += [int(patch.run.max()) for patch in self._patches.patches]
-        self._number = max([0, *loaded, *used])
+        self._tail = read_arrangement(
+            name, slices, self.schema, self._groups_of, self._slots, self._patches
+        )
+
+    def _groups_of(self, rows: Columns) -> Codes:
+        """The groups of rows that were read back."""
+        return self._group_of(rows.payload)
 
     def size(self) -> StateSize:
         return StateSize(len(self), sum(run.rows.nbytes for run in self._runs()))
 
 
-def _living(run: Run) -> Columns:
-    """The rows that have not been taken away."""
-    return run.rows.take(np.flatnonzero(run.rows.weight)) if run.dead else run.rows
+_NONE = np.empty(0, np.int64)
 
 
-def _is_stale(run: Run, until: int) -> bool:
-    """Whether it is worth to make a run anew: half of it has ended or was taken away."""
-    return run.half <= until or 2 * run.dead >= len(run)
+def _joined(parts: list[Codes]) -> Codes:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else _NONE
 
 
-def _each_once(delta: Delta, group: Codes) -> tuple[Delta, Codes]:
+def _each_once(
+    delta: Delta, group: Codes, marks: tuple[Times, ...]
+) -> tuple[Delta, Codes, tuple[Times, ...]]:
     """Equal rows as one with the sum of their weights."""
-    code, size = encode([*delta.payload.columns, delta.start, delta.end], len(delta))
+    if len(delta) == 1:
+        return delta, group, marks
+    code, size = encode([*delta.payload.columns, delta.start, delta.end, *marks], len(delta))
     if size == len(delta):
-        return delta, group
+        return delta, group, marks
     representative = np.empty(size, np.int64)
     representative[code] = np.arange(len(delta))
     weight = np.zeros(size, np.int64)
     np.add.at(weight, code, delta.weight)
     rows = delta.take(representative)
-    return Delta(rows.payload, rows.start, rows.end, weight), group[representative]
-
-
-def _candidates(run: Run, group: Codes, since: Times) -> tuple[Codes, Codes]:
-    """Pairs of a probe and a position at which its group may be."""
-    if run.number:
-        low, high = run.span(group, since)
-        count = high - low
-        total = int(count.sum())
-        if not total:
-            return count[:0], count[:0]
-        return _spread(low, high)
-    if len(group) * len(run) <= _SQUARE:
-        probe, at = np.nonzero(group[:, None] == run.rows.group[None, :])
-        return probe, at
-    order = np.argsort(run.rows.group, kind="stable")
-    ordered = run.rows.group[order]
-    owner, at = _spread(np.searchsorted(ordered, group), np.searchsorted(ordered, group, "right"))
-    return owner, order[at]
-
-
-def _before(run: Run, group: Codes, since: Times) -> Times:
-    """The latest end of the rows in front of those that `span` finds; MIN_TIME: there is none."""
-    at = run.span(group, since)[0] - 1
-    while True:
-        inside = (at >= 0) & (run.rows.group[at] == group)
-        dead = inside & (run.rows.weights(at) == 0)
-        if not dead.any():
-            return np.where(inside, run.rows.ends(at), MIN_TIME)
-        at = np.where(dead, at - 1, at)
-
-
-def _spread(low: Codes, high: Codes) -> tuple[Codes, Codes]:
-    """Every position of [low, high) for each i: (which i, which position)."""
-    count = np.maximum(high - low, 0)
-    owner = np.repeat(np.arange(len(count)), count)
-    return owner, low[owner] + np.arange(len(owner)) - (np.cumsum(count) - count)[owner]
-
-
-def _rank(owner: Codes) -> Codes:
-    """How many hits of the same probe stand before each hit."""
-    order = np.argsort(owner, kind="stable")
-    ordered = owner[order]
-    rank = np.empty(len(owner), np.int64)
-    rank[order] = np.arange(len(owner)) - np.searchsorted(ordered, ordered)
-    return rank
-
-
-def _class_of(start: Times, end: Times) -> Codes:
-    endless = end == INFINITY
-    duration = np.where(endless, 1, end - start)
-    exponent = np.frexp(duration.astype(np.float64))[1].astype(np.int64)
-    return np.where(endless, _ENDLESS, exponent // _CLASS_BITS)
-
-
-def _one_patch(patches: list[Patch], number: int) -> Patch:
-    return Patch(
-        np.concatenate([patch.run for patch in patches]),
-        np.concatenate([patch.position for patch in patches]),
-        np.concatenate([patch.weight for patch in patches]),
-        tuple(np.concatenate(marks) for marks in zip(*(p.marks for p in patches), strict=True)),
-        number,
-    )
-
-
-def _apply_patch(patch: Patch, runs: Mapping[int, Columns]) -> None:
-    for number in np.unique(patch.run).tolist():
-        rows = runs.get(number)
-        if rows is None:
-            continue  # the run was merged into another, or dropped
-        mine = patch.run == number
-        rows.set_weights(patch.position[mine], patch.weight[mine])
-        for mark, values in zip(rows.marks, patch.marks, strict=True):
-            mark[patch.position[mine]] = values[mine]
+    once = Delta(rows.payload, rows.start, rows.end, weight)
+    return once, group[representative], tuple(mark[representative] for mark in marks)

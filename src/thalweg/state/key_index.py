@@ -65,19 +65,29 @@ class KeyIndex:
             return np.zeros(length, np.int64)
         if self._integers is not None and not keys[0].null_count:
             return self._integer_numbers(self._integers, keys[0])
-        local, count = encode(keys, length)
-        someone = np.empty(count, np.int64)
-        someone[local] = np.arange(length)
-        distinct = [key.take(pa.array(someone)) for key in keys]
-        found = (
-            self._one_by_one(distinct)
-            if count <= _LOOK_UP_ONE_BY_ONE or 16 * count < self._size
-            else self._at_once(distinct, count)
-        )
+        distinct, local, count = _distinct(keys, length)
+        found = self._find(distinct, count)
         new = np.flatnonzero(found < 0)
         if len(new):
             found[new] = self._add([column.take(pa.array(new)) for column in distinct], len(new))
         return found[local]
+
+    def having(self, at: Sequence[int], values: Sequence[pa.Array]) -> tuple[Codes, Codes]:
+        """The groups whose keys at some positions have these values: pairs of a group and the row
+        of values that it has."""
+        size = len(values[0])
+        if len(at) == len(self._fields):
+            in_order = [values[list(at).index(place)] for place in range(len(at))]
+            found = self._find(in_order, size) if self._size else np.full(size, -1)
+            which = np.flatnonzero(found >= 0)
+            return found[which], which
+        known, asked, count = encode_together(
+            [self._keys[place] for place in at], values, (self._size, size)
+        )
+        row = np.full(count, -1, np.int64)
+        row[asked] = np.arange(size)
+        group = np.flatnonzero(row[known] >= 0)
+        return group, row[known[group]]
 
     def columns(self, numbers: Codes) -> list[pa.Array]:
         """The keys of groups."""
@@ -125,6 +135,12 @@ class KeyIndex:
             found = known.find(values)
         return found
 
+    def _find(self, distinct: Sequence[pa.Array], count: int) -> Codes:
+        """The numbers of keys that are all different, -1 where there is none."""
+        if count <= _LOOK_UP_ONE_BY_ONE or 16 * count < self._size:
+            return self._one_by_one(distinct)
+        return self._at_once(distinct, count)
+
     def _one_by_one(self, keys: Sequence[pa.Array]) -> Codes:
         if len(self._by_key) < self._size:
             first = len(self._by_key)
@@ -137,6 +153,17 @@ class KeyIndex:
         number = np.full(size, -1, np.int64)
         number[known] = np.arange(self._size)
         return number[theirs]
+
+
+def _distinct(keys: Sequence[pa.Array], length: int) -> tuple[list[pa.Array], Codes, int]:
+    """Each key once, which of them each row has, and how many there are."""
+    local, count = encode(keys, length)
+    if count == length:
+        representative = np.argsort(local)
+    else:
+        representative = np.empty(count, np.int64)
+        representative[local] = np.arange(length)
+    return [key.take(pa.array(representative)) for key in keys], local, count
 
 
 def _hashable(keys: Sequence[pa.Array]) -> list[tuple[Hashable, ...]]:

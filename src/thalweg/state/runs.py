@@ -146,6 +146,10 @@ class Run:
     patched: int = 0
     first_after: tuple[int, int, int] = (0, 0, -1)
     """The earliest start of the rows alive after a time: the time, the start, the dead rows then."""
+    end_order: tuple[Codes, Times] | None = None
+    """Positions sorted by end, and the sorted ends; made when they are first asked for."""
+    least_starts: Times | None = None
+    """Of each row in the order of ends, the earliest start of it and those behind it."""
     lows: dict[tuple[str, ...], tuple[tuple[int, int], list[int] | None]] = field(
         default_factory=dict
     )
@@ -208,6 +212,40 @@ class Run:
             np.searchsorted(self.place, low + (1 << self.bits)),
         )
 
+    def span_at(self, group: Codes, end: Times) -> tuple[Codes, Codes]:
+        """Of each group the positions of the rows that may end exactly at a time."""
+        if not self.bits:
+            return self.span(group, end)
+        place = (group << self.bits) + (
+            (np.clip(end, self.begin, self.last) - self.begin) >> self.drop
+        )
+        return np.searchsorted(self.place, place), np.searchsorted(self.place, place, "right")
+
+    def living(self) -> Columns:
+        """The rows that have not been taken away."""
+        return self.rows.take(np.flatnonzero(self.rows.weight)) if self.dead else self.rows
+
+    def is_stale(self, until: int) -> bool:
+        """Whether it is worth to make the run anew: half of it has ended or was taken away."""
+        return self.half <= until or 2 * self.dead >= len(self)
+
+    def ending(self, after: int, until: int) -> Codes:
+        """The positions of rows with after < end <= until that have not been taken away."""
+        if self.soonest > until or self.last <= after:
+            return np.empty(0, np.int64)
+        order, ends = self._by_end()
+        low, high = np.searchsorted(ends, (after, until), "right").tolist()
+        at = order[low:high]
+        return at[self.rows.weights(at) != 0] if self.dead else at
+
+    def _by_end(self) -> tuple[Codes, Times]:
+        """Positions in the order of ends, and the ends in that order."""
+        if self.end_order is None:
+            ends = self.rows.end
+            order = np.argsort(ends, kind="stable")
+            self.end_order = (order, ends[order])
+        return self.end_order
+
     def touch(self, at: Codes) -> None:
         """Remember that weights or marks at these positions have changed."""
         if self.touched is None:
@@ -224,9 +262,20 @@ class Run:
         if not self.dead and self.soonest > until:
             return self.first
         if (until, self.dead) != (self.first_after[0], self.first_after[2]):
-            starts = self.rows.start[self.alive(until)]
-            self.first_after = (until, int(starts.min(initial=INFINITY)), self.dead)
+            self.first_after = (until, self._first_start(until), self.dead)
         return self.first_after[1]
+
+    def _first_start(self, until: int) -> int:
+        if self.dead or not self.number:
+            return int(self.rows.start[self.alive(until)].min(initial=INFINITY))
+        # A promise moves often and a run never changes: the earliest start behind each end is found
+        # once.
+        order, ends = self._by_end()
+        if self.least_starts is None:
+            starts = self.rows.start[order]
+            self.least_starts = np.minimum.accumulate(starts[::-1])[::-1]
+        at = int(np.searchsorted(ends, until, "right"))
+        return int(self.least_starts[at]) if at < len(ends) else INFINITY
 
     def least(self, columns: Sequence[str], until: int) -> list[int] | None:
         """The smallest value of each column in the rows alive after a time, nulls left out; None

@@ -48,7 +48,7 @@ def schema_of(columns: pa.Schema | Mapping[str, TypeLike], where: str) -> pa.Sch
     """Names and types as a schema."""
     if isinstance(columns, pa.Schema):
         return columns
-    if not isinstance(columns, Mapping) or not columns:
+    if not columns or not isinstance(columns, Mapping):
         raise TypeMismatchError(
             f"{where}: columns are a pyarrow schema or {{'name': 'type'}}; got {columns!r}."
         )

@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from thalweg.model.clocks import lasting
 from thalweg.model.rows import Bools, Codes
 from thalweg.model.time import Times
 from thalweg.windows.framework import Membership, Tuples, WindowIds, WindowKind
@@ -41,7 +42,7 @@ class SlideByTuple(WindowKind):
             if self.every == 1
             else f"{self.every} tuples over {'rank(ts)' if self.ranked else 'rows'}"
         )
-        return f"slide by {slide}({self.range} over ts)"
+        return f"slide by {slide}({lasting(self.range)} over ts)"
 
     def chosen(self, tuples: Tuples) -> Bools:
         """The tuples at which a window ends."""

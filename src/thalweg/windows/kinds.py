@@ -14,6 +14,7 @@ import math
 from dataclasses import dataclass
 
 from thalweg.errors import WindowError
+from thalweg.model.clocks import lasting
 from thalweg.model.time import Duration, duration_us
 from thalweg.windows.counts import CountWindow
 
@@ -59,9 +60,9 @@ class HoppingWindow:
 
     def __str__(self) -> str:
         return (
-            f"tumbling({self.size})"
+            f"tumbling({lasting(self.size)})"
             if self.size == self.hop
-            else f"hopping({self.size} by {self.hop})"
+            else f"hopping({lasting(self.size)} by {lasting(self.hop)})"
         )
 
 
@@ -72,7 +73,7 @@ class SessionWindow:
     gap: int
 
     def __str__(self) -> str:
-        return f"session(gap {self.gap})"
+        return f"session(gap {lasting(self.gap)})"
 
 
 Window = SnapshotWindow | HoppingWindow | SessionWindow | CountWindow

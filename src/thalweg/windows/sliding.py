@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from thalweg.model.clocks import lasting
 from thalweg.model.rows import Bools, Codes
 from thalweg.model.time import Times
 from thalweg.windows.framework import Membership, Tuples, WindowIds, WindowKind
@@ -52,7 +53,7 @@ class SlidingTime(WindowKind):
 
     def __str__(self) -> str:
         since = "the first tuple" if self.origin is None else str(self.origin)
-        return f"sliding({self.range} by {self.slide} over ts, from {since})"
+        return f"sliding({lasting(self.range)} by {lasting(self.slide)} over ts, from {since})"
 
     @property
     def longest(self) -> int:
@@ -91,7 +92,7 @@ class LandmarkTime(WindowKind):
     origin: int = 0
 
     def __str__(self) -> str:
-        return f"landmark(all by {self.slide} over ts, from {self.origin})"
+        return f"landmark(all by {lasting(self.slide)} over ts, from {self.origin})"
 
     def windows(self, tuples: Tuples) -> WindowIds:
         return _upto(int(((tuples.ts - self.origin) // self.slide).max(initial=-1)))

@@ -137,7 +137,9 @@ def _events(random: np.random.Generator, number: int, rows: int) -> pa.Table:
         np.argsort(times + random.integers(-DISORDER // 4, DISORDER // 4, rows), kind="stable")
     ]
     keys = [f"k{key}" for key in random.integers(0, KEYS, rows)]
-    return pa.table({"ts": times, "key": keys, "value": random.integers(0, 100, rows)}, EVENTS)
+    return pa.table(
+        {"ts": times, "key": keys, "value": random.integers(0, 100, rows)}, schema=EVENTS
+    )
 
 
 def _rates(random: np.random.Generator, number: int) -> pa.Table:
@@ -149,7 +151,8 @@ def _rates(random: np.random.Generator, number: int) -> pa.Table:
     ]
     keys = [f"k{key}" for key in random.integers(0, KEYS, count)]
     return pa.table(
-        {"since": since, "till": till, "key": keys, "rate": random.integers(0, 5, count)}, RATES
+        {"since": since, "till": till, "key": keys, "rate": random.integers(0, 5, count)},
+        schema=RATES,
     )
 
 

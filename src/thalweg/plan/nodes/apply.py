@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import pyarrow as pa
@@ -58,6 +57,9 @@ class WindowApply(GroupedOperator):
     """What the value of an aggregate is called."""
 
     not_state: ClassVar[frozenset[str]] = frozenset({"time_limit"})
+
+    never_revises = True
+    state = "windows that are not closed, their rows, and what they have answered"
 
     def __post_init__(self) -> None:
         where = f"apply({self.module.name!r})"
@@ -153,16 +155,8 @@ class WindowApply(GroupedOperator):
     def columns_read(self) -> tuple[frozenset[str] | None, ...]:
         return (columns_of(*(expr for _, expr in self.arguments)).union(self.keys),)
 
-    @cached_property
-    def never_revises(self) -> bool:
-        return True
-
     def useful_promises(self, asked: Grid | None) -> Grid | None:
         return None if self.ends_matter or self.passes_cti else closing_grid(self.window)
-
-    @property
-    def state(self) -> str | None:
-        return "windows that are not closed, their rows, and what they have answered"
 
     @property
     def promise(self) -> str:

@@ -37,6 +37,10 @@ class StampArrivals(RowOperator):
     input: Node
     every: int
 
+    row_by_row = False
+    state = "the time it was told last; of rows that may still be adjusted, the numbers at which the stamp changes"
+    promise = "t; of stamps, the time it was told, or the stamp of the first row that may still be adjusted"
+
     def __post_init__(self) -> None:
         if self.every < 1:
             raise PlanError(f"stamp_arrivals: every= must be positive; got {self.every}.")
@@ -62,10 +66,6 @@ class StampArrivals(RowOperator):
         return next(find(self.input, Source))
 
     @property
-    def row_by_row(self) -> bool:
-        return False
-
-    @property
     def before_exchange(self) -> bool:
         """The time is told to the fragments."""
         return False
@@ -73,14 +73,6 @@ class StampArrivals(RowOperator):
     @cached_property
     def progressing(self) -> frozenset[str]:
         return (self.input.progressing & frozenset(self.schema.names)) | {ARRIVED}
-
-    @property
-    def state(self) -> str | None:
-        return "the time it was told last; of rows that may still be adjusted, the numbers at which the stamp changes"
-
-    @property
-    def promise(self) -> str:
-        return "t; of stamps, the time it was told, or the stamp of the first row that may still be adjusted"
 
     @property
     def details(self) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +10,7 @@ import pyarrow as pa
 from thalweg.errors import PlanError
 from thalweg.expr import Expr, col
 from thalweg.plan.expressions import Keys
-from thalweg.plan.nodes.base import Named, Node, columns_schema
+from thalweg.plan.nodes.base import Named, columns_schema
 from thalweg.plan.nodes.pairs import KeyedPair, keys_of_pairs, pair_schema, same_groups
 from thalweg.plan.nodes.rows import show_columns
 from thalweg.plan.properties import StreamProperties
@@ -39,6 +38,12 @@ class Chronicle(KeyedPair):
     """Columns of both sides that must be identical too, null being identical to null: the keys of a
     group."""
 
+    endless_by = None
+    never_revises = False
+    progressing = frozenset()
+    promise = "the smaller t of both sides"
+    state = "left rows that wait, right rows from the CTI on"
+
     def __post_init__(self) -> None:
         if self.longest <= 0:
             raise PlanError(f"chronicle: the longest wait must be positive; got {self.longest}.")
@@ -53,22 +58,6 @@ class Chronicle(KeyedPair):
     @property
     def same_columns(self) -> tuple[str, ...]:
         return self.same
-
-    @cached_property
-    def endless_by(self) -> Node | None:
-        return None
-
-    @cached_property
-    def never_revises(self) -> bool:
-        return False
-
-    @cached_property
-    def progressing(self) -> frozenset[str]:
-        return frozenset()
-
-    @property
-    def promise(self) -> str:
-        return "the smaller t of both sides"
 
     def result_keys(self, *keys: Keys) -> Keys | None:
         return keys_of_pairs(keys, self.result)
@@ -87,10 +76,6 @@ class Chronicle(KeyedPair):
             key: col(f"l.{key}" if key in left else f"r.{key}") for key in keys
         }
         return {**changes, "result": (*self.result, *sides.items())}
-
-    @property
-    def state(self) -> str | None:
-        return "left rows that wait, right rows from the CTI on"
 
     @property
     def details(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from thalweg.errors import PlanError, TypeMismatchError, UnknownColumnError
+from thalweg.model.clocks import lasting
 from thalweg.plan.automata import Automaton, Pattern
 from thalweg.plan.nodes.base import Node, lifetime_schema, require_condition, require_known
 from thalweg.plan.nodes.families import GroupedOperator
@@ -51,6 +52,10 @@ class Detect(GroupedOperator):
     overlap: bool = True
     simultaneous: Simultaneous = "sequence"
 
+    never_revises = False
+    state = "events that a match may still need"
+    promise = "t"
+
     def __post_init__(self) -> None:
         if self.within <= 0:
             raise PlanError(f"detect: within must be positive; got {self.within}.")
@@ -67,7 +72,7 @@ class Detect(GroupedOperator):
         schema = pa.schema(
             [
                 *(self.input.schema.field(name) for name in self.keys),
-                *((register.name, register.type) for register in self.registers),
+                *(pa.field(register.name, register.type) for register in self.registers),
             ]
         )
         self._settle(schema, StreamProperties(firm_ends=True))
@@ -80,21 +85,9 @@ class Detect(GroupedOperator):
     def grouping(self) -> tuple[str, ...]:
         return self.keys
 
-    @cached_property
-    def never_revises(self) -> bool:
-        return False
-
-    @property
-    def state(self) -> str | None:
-        return "events that a match may still need"
-
-    @property
-    def promise(self) -> str:
-        return "t"
-
     @property
     def details(self) -> str:
-        return f"{self.pattern} within {self.within}{show_keys(self.keys)}"
+        return f"{self.pattern} within {lasting(self.within)}{show_keys(self.keys)}"
 
     def event_schema(self) -> pa.Schema:
         """What conditions and `keep` expressions read: the event, its start, the registers."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from thalweg.errors import PlanError, WindowError
 from thalweg.expr import Expr
+from thalweg.model.clocks import lasting
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.expressions import Keys
 from thalweg.plan.nodes.base import (
@@ -77,6 +78,10 @@ class SessionLifetime(GroupedOperator):
     max_duration: int | None = None
     keys: tuple[str, ...] = ()
 
+    never_revises = False
+    state = "the rows of sessions that are not closed"
+    promise = "t"
+
     def __post_init__(self) -> None:
         if self.timeout <= 0 or (self.max_duration is not None and self.max_duration <= 0):
             raise WindowError("session_lifetime: timeout and max_duration must be positive.")
@@ -97,27 +102,19 @@ class SessionLifetime(GroupedOperator):
     def grouping(self) -> tuple[str, ...]:
         return self.keys
 
-    @cached_property
-    def never_revises(self) -> bool:
-        return False
-
-    @property
-    def state(self) -> str | None:
-        return "the rows of sessions that are not closed"
-
-    @property
-    def promise(self) -> str:
-        return "t"
-
     @property
     def details(self) -> str:
-        longest = f", at most {self.max_duration}" if self.max_duration else ""
-        return f"timeout {self.timeout}{longest}{show_keys(self.keys)}"
+        longest = f", at most {lasting(self.max_duration)}" if self.max_duration else ""
+        return f"timeout {lasting(self.timeout)}{longest}{show_keys(self.keys)}"
 
 
 @dataclass(frozen=True, eq=False)
 class EqualRows(GroupedOperator):
     """What `Stitch` and `Distinct` share: rows of equal payload form a group."""
+
+    never_revises = False
+    promise = "t, or the earliest start of a row that may still grow"
+    details = ""
 
     @property
     def grouping(self) -> tuple[str, ...]:
@@ -133,18 +130,6 @@ class EqualRows(GroupedOperator):
     def endless_by(self) -> Node | None:
         return self.inputs[0].endless_by
 
-    @cached_property
-    def never_revises(self) -> bool:
-        return False
-
-    @property
-    def promise(self) -> str:
-        return "t, or the earliest start of a row that may still grow"
-
-    @property
-    def details(self) -> str:
-        return ""
-
 
 @dataclass(frozen=True, eq=False)
 class Stitch(EqualRows):
@@ -157,6 +142,8 @@ class Stitch(EqualRows):
     """
 
     input: Node
+
+    state = "the rows that may still be touched"
 
     def __post_init__(self) -> None:
         before = self.input.properties
@@ -171,16 +158,14 @@ class Stitch(EqualRows):
             ),
         )
 
-    @property
-    def state(self) -> str | None:
-        return "the rows that may still be touched"
-
 
 @dataclass(frozen=True, eq=False)
 class Distinct(EqualRows):
     """At every instant each payload once: the snapshots of the rows of equal payload."""
 
     input: Node
+
+    state = "the rows that the CTI has not passed"
 
     def __post_init__(self) -> None:
         before = self.input.properties
@@ -194,10 +179,6 @@ class Distinct(EqualRows):
     @cached_property
     def progressing(self) -> frozenset[str]:
         return self.input.progressing
-
-    @property
-    def state(self) -> str | None:
-        return "the rows that the CTI has not passed"
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,6 +197,9 @@ class TopK(GroupedOperator):
     rank: str | None = None
     keys: tuple[str, ...] = ()
     window: Window = SnapshotWindow()
+
+    never_revises = True
+    state = "the rows of windows that are not closed"
 
     def __post_init__(self) -> None:
         if self.k <= 0:
@@ -242,16 +226,8 @@ class TopK(GroupedOperator):
     def grouping(self) -> tuple[str, ...]:
         return self.keys
 
-    @cached_property
-    def never_revises(self) -> bool:
-        return True
-
     def useful_promises(self, asked: Grid | None) -> Grid | None:
         return closing_grid(self.window)
-
-    @property
-    def state(self) -> str | None:
-        return "the rows of windows that are not closed"
 
     @property
     def promise(self) -> str:
@@ -289,6 +265,9 @@ class WindowAggregate(GroupedOperator):
     """The strategy that the plan decided on: set once, when it is rewritten (`rules.evaluation`)."""
 
     not_state: ClassVar[frozenset[str]] = frozenset({"expected", "fill", "strategy"})
+
+    never_revises = True
+    state = "what windows that are not closed need: sums by key and pane, or their rows"
 
     def __post_init__(self) -> None:
         require_known(self.keys, self.input.schema, "aggregate")
@@ -350,16 +329,8 @@ class WindowAggregate(GroupedOperator):
         watched = frozenset() if self.sources is None else frozenset({self.sources})
         return (watched.union(self.keys, call_columns(self.aggregates)),)
 
-    @cached_property
-    def never_revises(self) -> bool:
-        return True
-
     def useful_promises(self, asked: Grid | None) -> Grid | None:
         return closing_grid(self.window)
-
-    @property
-    def state(self) -> str | None:
-        return "what windows that are not closed need: sums by key and pane, or their rows"
 
     @property
     def promise(self) -> str:
@@ -375,8 +346,8 @@ class WindowAggregate(GroupedOperator):
             return
         window, decision = self.window, self.decide()
         panes = window.size // window.pane
-        yield f"window ids: {Category.CF}; window w is [{window.offset} + {window.hop} w, + {window.size})"
-        yield f"panes: {panes:,} a window, {window.pane:,} ticks each; possible: {', '.join(decision.possible)}"
+        yield f"window ids: {Category.CF}; window w is [{lasting(window.offset)} + {lasting(window.hop)} w, + {lasting(window.size)})"
+        yield f"panes: {panes:,} a window, {_pane(window.pane)} each; possible: {', '.join(decision.possible)}"
         yield f"evaluation: {decision.strategy}, {decision.reason}"
         yield from decision.remarks()
 
@@ -433,6 +404,15 @@ class GroupApply(Node):
     inner: Node
     result: Named | None = None
 
+    row_by_row = False
+    before_exchange = False
+    reads_start = True
+    never_revises = False
+    progressing = frozenset()
+    identity = frozenset()
+    state = "what its inner query keeps"
+    promise = "what its inner query promises"
+
     def __post_init__(self) -> None:
         seen = lifetime_schema(self.input.schema)
         keys = columns_schema(self.keys, seen)
@@ -478,29 +458,9 @@ class GroupApply(Node):
 
     # The rules rewrite it away before anything asks for more than its text.
 
-    @property
-    def row_by_row(self) -> bool:
-        return False
-
-    @property
-    def before_exchange(self) -> bool:
-        return False
-
-    @property
-    def reads_start(self) -> bool:
-        return True
-
     @cached_property
     def endless_by(self) -> Node | None:
         return self.inner.endless_by
-
-    @cached_property
-    def never_revises(self) -> bool:
-        return False
-
-    @cached_property
-    def progressing(self) -> frozenset[str]:
-        return frozenset()
 
     def useful_promises(self, asked: Grid | None) -> Grid | None:
         return None
@@ -519,22 +479,10 @@ class GroupApply(Node):
     def columns_read(self) -> tuple[frozenset[str] | None, ...]:
         return (None,)
 
-    @property
-    def identity(self) -> frozenset[str]:
-        return frozenset()
-
     def group_changes(
         self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
     ) -> dict[str, Any]:
         return {}
-
-    @property
-    def state(self) -> str | None:
-        return "what its inner query keeps"
-
-    @property
-    def promise(self) -> str:
-        return "what its inner query promises"
 
     @property
     def details(self) -> str:
@@ -545,3 +493,9 @@ class GroupApply(Node):
         """What `result` sees: `key_<name>` for each key, then the inner columns."""
         keys = columns_schema(self.keys, lifetime_schema(self.input.schema))
         return pa.schema([*(pa.field(f"key_{f.name}", f.type) for f in keys), *self.inner.schema])
+
+
+def _pane(ticks: int) -> str:
+    """How long a pane is."""
+    shown = lasting(ticks)
+    return f"{ticks:,} ticks" if shown == str(ticks) else shown

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from thalweg.errors import TypeMismatchError, WindowError
 from thalweg.expr import Expr
+from thalweg.model.clocks import lasting
 from thalweg.model.time import INFINITY
 from thalweg.plan.nodes.base import Grid, Node, lifetime_schema
 from thalweg.plan.nodes.families import LifetimeOperator
@@ -62,6 +63,8 @@ class AlterLifetime(LifetimeOperator):
     start: Expr
     ticks: int
 
+    promise = "what follows from the promises for the columns it reads"
+
     def __post_init__(self) -> None:
         if self.ticks <= 0:
             raise WindowError(f"alter_lifetime: a duration must be positive; got {self.ticks}.")
@@ -93,10 +96,6 @@ class AlterLifetime(LifetimeOperator):
         return self if self.ticks == INFINITY else None
 
     @property
-    def promise(self) -> str:
-        return "what follows from the promises for the columns it reads"
-
-    @property
     def details(self) -> str:
         return f"start {self.start}, duration {_ticks(self.ticks)}"
 
@@ -108,6 +107,8 @@ class Shift(LifetimeOperator):
 
     input: Node
     by: int | Expr
+
+    promise = "t + by"
 
     def __post_init__(self) -> None:
         before = self.input.properties
@@ -137,12 +138,8 @@ class Shift(LifetimeOperator):
         return asked[0], (asked[1] - self.by) % asked[0]
 
     @property
-    def promise(self) -> str:
-        return "t + by"
-
-    @property
     def details(self) -> str:
-        return f"by {self.by}"
+        return f"by {_by(self.by)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +148,8 @@ class Extend(LifetimeOperator):
 
     input: Node
     by: int
+
+    promise = "t; t + by where by < 0"
 
     def __post_init__(self) -> None:
         before = self.input.properties
@@ -165,12 +164,8 @@ class Extend(LifetimeOperator):
         return self.input.endless_by
 
     @property
-    def promise(self) -> str:
-        return "t; t + by where by < 0"
-
-    @property
     def details(self) -> str:
-        return f"by {self.by}"
+        return f"by {_by(self.by)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +190,7 @@ class ClipDuration(LifetimeOperator):
 
     @property
     def details(self) -> str:
-        return f"to {self.limit}"
+        return f"to {lasting(self.limit)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,6 +198,9 @@ class PointAtEnd(LifetimeOperator):
     """R' = {(e, e + 1, p) | e finite}."""
 
     input: Node
+
+    promise = "t; t + the duration where all rows last the same"
+    details = ""
 
     def __post_init__(self) -> None:
         before = self.input.properties
@@ -218,14 +216,6 @@ class PointAtEnd(LifetimeOperator):
             ),
         )
 
-    @property
-    def promise(self) -> str:
-        return "t; t + the duration where all rows last the same"
-
-    @property
-    def details(self) -> str:
-        return ""
-
 
 @dataclass(frozen=True, eq=False)
 class Chop(LifetimeOperator):
@@ -236,6 +226,9 @@ class Chop(LifetimeOperator):
     input: Node
     period: int
     offset: int = 0
+
+    progressing = frozenset()
+    state = "the rows without an end"
 
     def __post_init__(self) -> None:
         if self.period <= 0:
@@ -260,17 +253,9 @@ class Chop(LifetimeOperator):
         """The last piece of a row without an end is cut later."""
         return False
 
-    @cached_property
-    def progressing(self) -> frozenset[str]:
-        return frozenset()
-
-    @property
-    def state(self) -> str | None:
-        return "the rows without an end"
-
     @property
     def details(self) -> str:
-        return f"every {self.period}{_from(self.offset)}"
+        return f"every {lasting(self.period)}{_from(self.offset)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,6 +272,9 @@ class HoppingLifetime(LifetimeOperator):
     hop: int
     offset: int = 0
 
+    progressing = frozenset()
+    promise = "the grid point at or after t"
+
     def __post_init__(self) -> None:
         if self.size <= 0 or self.hop <= 0:
             raise WindowError(
@@ -301,17 +289,9 @@ class HoppingLifetime(LifetimeOperator):
             ),
         )
 
-    @cached_property
-    def progressing(self) -> frozenset[str]:
-        return frozenset()
-
-    @property
-    def promise(self) -> str:
-        return "the grid point at or after t"
-
     @property
     def details(self) -> str:
-        return f"{self.size} by {self.hop}{_from(self.offset)}"
+        return f"{lasting(self.size)} by {lasting(self.hop)}{_from(self.offset)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,6 +304,9 @@ class Quantize(LifetimeOperator):
     hop: int
     progress: int | None = None
     offset: int = 0
+
+    progressing = frozenset()
+    promise = "the grid point at or before t"
 
     def __post_init__(self) -> None:
         if self.size <= 0 or self.hop <= 0 or (self.progress is not None and self.progress <= 0):
@@ -344,23 +327,19 @@ class Quantize(LifetimeOperator):
     def endless_by(self) -> Node | None:
         return self.input.endless_by
 
-    @cached_property
-    def progressing(self) -> frozenset[str]:
-        return frozenset()
-
-    @property
-    def promise(self) -> str:
-        return "the grid point at or before t"
-
     @property
     def details(self) -> str:
-        pace = f", progress {self.progress}" if self.progress else ""
-        return f"{self.size} by {self.hop}{pace}{_from(self.offset)}"
+        pace = f", progress {lasting(self.progress)}" if self.progress else ""
+        return f"{lasting(self.size)} by {lasting(self.hop)}{pace}{_from(self.offset)}"
 
 
 def _ticks(ticks: int) -> str:
-    return "forever" if ticks == INFINITY else str(ticks)
+    return "forever" if ticks == INFINITY else lasting(ticks)
 
 
 def _from(offset: int) -> str:
-    return f" from {offset}" if offset else ""
+    return f" from {lasting(offset)}" if offset else ""
+
+
+def _by(distance: int | Expr) -> str:
+    return lasting(distance) if isinstance(distance, int) else str(distance)

@@ -39,6 +39,13 @@ class Merge(Node):
     tolerance: float = 0.0
     broken: Broken = "cut"
 
+    row_by_row = False
+    before_exchange = False
+    reads_start = True
+    progressing = frozenset()
+    identity = frozenset()
+    state = "rows that no CTI has passed, once for all inputs; at R0 to R2 only the last start"
+
     def __post_init__(self) -> None:
         if not self.streams:
             raise PlanError("merge: there must be at least one stream.")
@@ -72,18 +79,6 @@ class Merge(Node):
         groups = self.groups or (found.groups if self.level == "R3" else ())
         return LevelChoice(self.level, groups, found.sort, "level= says so")
 
-    @property
-    def row_by_row(self) -> bool:
-        return False
-
-    @property
-    def before_exchange(self) -> bool:
-        return False
-
-    @property
-    def reads_start(self) -> bool:
-        return True
-
     @cached_property
     def endless_by(self) -> Node | None:
         return self.streams[0].endless_by
@@ -91,10 +86,6 @@ class Merge(Node):
     @cached_property
     def never_revises(self) -> bool:
         return all(stream.never_revises for stream in self.streams)
-
-    @cached_property
-    def progressing(self) -> frozenset[str]:
-        return frozenset()
 
     def useful_promises(self, asked: Grid | None) -> Grid | None:
         return asked if self.policy.lag == 0 else None
@@ -122,18 +113,10 @@ class Merge(Node):
     def columns_read(self) -> tuple[frozenset[str] | None, ...]:
         return (None,) * len(self.streams)
 
-    @property
-    def identity(self) -> frozenset[str]:
-        return frozenset()
-
     def group_changes(
         self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
     ) -> dict[str, Any]:
         raise PlanError("group_apply: merge the grouped streams, not the streams inside a group.")
-
-    @property
-    def state(self) -> str | None:
-        return "rows that no CTI has passed, once for all inputs; at R0 to R2 only the last start"
 
     @property
     def details(self) -> str:

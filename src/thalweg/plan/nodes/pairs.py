@@ -47,6 +47,15 @@ class Union(Node):
     left: Node
     right: Node
 
+    row_by_row = True
+    before_exchange = False
+    reads_start = False
+    promise = "the smallest t of its inputs"
+    divided_by = None
+    identity = frozenset()
+    state = None
+    details = ""
+
     def __post_init__(self) -> None:
         if (
             self.left.schema.names != self.right.schema.names
@@ -67,18 +76,6 @@ class Union(Node):
             ),
         )
 
-    @property
-    def row_by_row(self) -> bool:
-        return True
-
-    @property
-    def before_exchange(self) -> bool:
-        return False
-
-    @property
-    def reads_start(self) -> bool:
-        return False
-
     @cached_property
     def endless_by(self) -> Node | None:
         found = (side.endless_by for side in self.inputs)
@@ -95,14 +92,6 @@ class Union(Node):
     def useful_promises(self, asked: Grid | None) -> Grid | None:
         return asked
 
-    @property
-    def promise(self) -> str:
-        return "the smallest t of its inputs"
-
-    @property
-    def divided_by(self) -> tuple[Keys, ...] | None:
-        return None
-
     def result_keys(self, *keys: Keys) -> Keys | None:
         return keys[0]
 
@@ -113,10 +102,6 @@ class Union(Node):
     def columns_read(self) -> tuple[frozenset[str] | None, ...]:
         return (None,) * len(self.inputs)
 
-    @property
-    def identity(self) -> frozenset[str]:
-        return frozenset()
-
     def group_changes(
         self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
     ) -> dict[str, Any]:
@@ -125,14 +110,6 @@ class Union(Node):
                 "group_apply: a union inside a group needs both sides to come from the group."
             )
         return {}
-
-    @property
-    def state(self) -> str | None:
-        return None
-
-    @property
-    def details(self) -> str:
-        return ""
 
 
 def _show(schema: pa.Schema) -> str:
@@ -148,22 +125,15 @@ class KeyedPair(Node):
     left_keys: Keys
     right_keys: Keys
 
+    row_by_row = False
+    before_exchange = False
+    reads_start = True
+    identity = frozenset()
+
     @property
     def same_columns(self) -> tuple[str, ...]:
         """Columns of both sides that must be identical too."""
         return ()
-
-    @property
-    def row_by_row(self) -> bool:
-        return False
-
-    @property
-    def before_exchange(self) -> bool:
-        return False
-
-    @property
-    def reads_start(self) -> bool:
-        return True
 
     def useful_promises(self, asked: Grid | None) -> Grid | None:
         return None
@@ -175,10 +145,6 @@ class KeyedPair(Node):
 
     def lower_keys(self, keys: Keys) -> Keys | None:
         return None
-
-    @property
-    def identity(self) -> frozenset[str]:
-        return frozenset()
 
     def _require_comparable_keys(self) -> None:
         for left, right in zip(self.left_keys, self.right_keys, strict=True):
@@ -230,6 +196,8 @@ class Join(KeyedPair):
     endless is refused."""
 
     not_state: ClassVar[frozenset[str]] = frozenset({"endless"})
+
+    state = "the rows of both sides that the CTI of the other has not passed"
 
     def __post_init__(self) -> None:
         if self.how not in JOIN_KINDS:
@@ -350,10 +318,6 @@ class Join(KeyedPair):
         if self.how in ("right", "full"):
             changes["right_only"] = (*self.right_only, *carried)
         return changes
-
-    @property
-    def state(self) -> str | None:
-        return "the rows of both sides that the CTI of the other has not passed"
 
     @property
     def details(self) -> str:
@@ -484,6 +448,11 @@ class ClipBy(KeyedPair):
     """Columns of both sides that must be identical too, null being identical to null: the keys of a
     group."""
 
+    never_revises = False
+    progressing = frozenset()
+    promise = "the smaller t of both sides, or the earliest row that may still be cut"
+    state = "the rows of both sides that the CTI has not passed"
+
     def __post_init__(self) -> None:
         self._require_comparable_keys()
         before = self.left.properties
@@ -507,18 +476,6 @@ class ClipBy(KeyedPair):
         """Of each key only the last row has no end."""
         return None
 
-    @cached_property
-    def never_revises(self) -> bool:
-        return False
-
-    @cached_property
-    def progressing(self) -> frozenset[str]:
-        return frozenset()
-
-    @property
-    def promise(self) -> str:
-        return "the smaller t of both sides, or the earliest row that may still be cut"
-
     def result_keys(self, *keys: Keys) -> Keys | None:
         return keys[0]
 
@@ -530,10 +487,6 @@ class ClipBy(KeyedPair):
         self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
     ) -> dict[str, Any]:
         return same_groups(self, self.same, keys, partitions, left_stays=True)
-
-    @property
-    def state(self) -> str | None:
-        return "the rows of both sides that the CTI has not passed"
 
     @property
     def details(self) -> str:

@@ -12,7 +12,6 @@ other node may read panes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import pyarrow as pa
@@ -81,6 +80,10 @@ class Panes(GroupedOperator):
     table: Table | None = None
     internal_columns: ClassVar[bool] = True
 
+    reads_start = False
+    never_revises = False
+    promise = "the grid point at or before t"
+
     def __post_init__(self) -> None:
         if self.window.size % self.window.hop:
             raise WindowError("panes: the size of the window must be a multiple of its hop.")
@@ -102,14 +105,6 @@ class Panes(GroupedOperator):
         return True
 
     @property
-    def reads_start(self) -> bool:
-        return False
-
-    @cached_property
-    def never_revises(self) -> bool:
-        return False
-
-    @property
     def identity(self) -> frozenset[str]:
         """None: a table keeps all groups together."""
         return frozenset()
@@ -117,10 +112,6 @@ class Panes(GroupedOperator):
     @property
     def state(self) -> str | None:
         return None if self.table is None else "one table of sums of fixed size"
-
-    @property
-    def promise(self) -> str:
-        return "the grid point at or before t"
 
     @property
     def details(self) -> str:
@@ -141,6 +132,9 @@ class CombinePanes(GroupedOperator):
     calls: tuple[int, ...] | None = None
     """Which of the calls that the panes sum each aggregate is; None: the same ones."""
 
+    never_revises = True
+    state = "sums by key and pane, for the length of a window and the disorder"
+
     def __post_init__(self) -> None:
         seen = lifetime_schema(self.rows)
         fields = [self.input.schema.field(name) for name in self.keys]
@@ -158,10 +152,6 @@ class CombinePanes(GroupedOperator):
     def grouping(self) -> tuple[str, ...]:
         return self.keys
 
-    @cached_property
-    def never_revises(self) -> bool:
-        return True
-
     @property
     def identity(self) -> frozenset[str]:
         """None: other windows may read the same panes."""
@@ -169,10 +159,6 @@ class CombinePanes(GroupedOperator):
 
     def useful_promises(self, asked: Grid | None) -> Grid | None:
         return closing_grid(self.window)
-
-    @property
-    def state(self) -> str | None:
-        return "sums by key and pane, for the length of a window and the disorder"
 
     @property
     def promise(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from thalweg.errors import PlanError
+from thalweg.model.clocks import lasting
 from thalweg.plan.nodes.base import Grid, Node, require_known
 from thalweg.plan.nodes.families import RowOperator
 
@@ -25,6 +26,9 @@ class Describe(RowOperator):
     offset: int = 0
     groups: tuple[str, ...] | None = None
 
+    promise = "t, on its grid"
+    before_exchange = False
+
     def __post_init__(self) -> None:
         if self.period is not None and self.period < 1:
             raise PlanError(f"describe: the period must be positive; got {self.period}.")
@@ -37,17 +41,9 @@ class Describe(RowOperator):
         return None
 
     @property
-    def promise(self) -> str:
-        return "t, on its grid"
-
-    @property
-    def before_exchange(self) -> bool:
-        return False
-
-    @property
     def details(self) -> str:
-        offset = f" from {self.offset}" if self.offset else ""
-        grid = "" if self.period is None else f"every {self.period}{offset}"
+        offset = f" from {lasting(self.offset)}" if self.offset else ""
+        grid = "" if self.period is None else f"every {lasting(self.period)}{offset}"
         return " ".join(
             [grid, *([] if self.groups is None else [f"for {', '.join(self.groups)}"])]
         ).strip()

@@ -26,6 +26,8 @@ class Retime(LifetimeOperator):
     start: Expr
     end: Expr
 
+    promise = "what follows from the promises for the columns it reads"
+
     def __post_init__(self) -> None:
         for what, expr in (("start", self.start), ("end", self.end)):
             kind = expr.type_in(lifetime_schema(self.input.schema, with_end=what == "end"))
@@ -53,10 +55,6 @@ class Retime(LifetimeOperator):
     @property
     def expressions(self) -> tuple[Expr, ...]:
         return self.start, self.end
-
-    @property
-    def promise(self) -> str:
-        return "what follows from the promises for the columns it reads"
 
     @property
     def details(self) -> str:

@@ -142,6 +142,8 @@ class SelectMany(Projection):
     repeat: Expr | None = None
     unnest: str | None = None
 
+    progressing = frozenset()
+
     def __post_init__(self) -> None:
         schema = lifetime_schema(self.input.schema)
         if (self.repeat is None) == (self.unnest is None):
@@ -166,10 +168,6 @@ class SelectMany(Projection):
     def replaced_columns(self) -> frozenset[str]:
         """A list below, one of its items above."""
         return frozenset() if self.unnest is None else frozenset({self.unnest})
-
-    @cached_property
-    def progressing(self) -> frozenset[str]:
-        return frozenset()
 
     @property
     def details(self) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from thalweg.errors import PlanError
 from thalweg.io.events import TimeColumns
-from thalweg.model.clocks import Clock
+from thalweg.model.clocks import Clock, lasting
 from thalweg.plan.expressions import Keys
 from thalweg.plan.nodes.base import Grid, Node, require_known
 from thalweg.plan.properties import StreamProperties
@@ -24,17 +24,13 @@ __all__ = ["GroupInput", "Ingress", "Source"]
 class Leaf(Node):
     """A node without inputs: nothing is computed."""
 
-    @property
-    def row_by_row(self) -> bool:
-        return False
+    row_by_row = False
+    before_exchange = False
 
-    @property
-    def before_exchange(self) -> bool:
-        return False
+    reads_start = False
 
-    @property
-    def reads_start(self) -> bool:
-        return False
+    divided_by = None
+    identity = frozenset()
 
     @cached_property
     def endless_by(self) -> Node | None:
@@ -52,10 +48,6 @@ class Leaf(Node):
     def useful_promises(self, asked: Grid | None) -> Grid | None:
         return asked
 
-    @property
-    def divided_by(self) -> tuple[Keys, ...] | None:
-        return None
-
     def result_keys(self, *keys: Keys) -> Keys | None:
         return None
 
@@ -65,10 +57,6 @@ class Leaf(Node):
     @property
     def columns_read(self) -> tuple[frozenset[str] | None, ...]:
         return ()
-
-    @property
-    def identity(self) -> frozenset[str]:
-        return frozenset()
 
     def group_changes(
         self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
@@ -96,6 +84,9 @@ class Source(Leaf):
     """The update queue that stands before it, if only the newest row of each key matters."""
 
     not_state: ClassVar[frozenset[str]] = frozenset({"feed", "times", "clock", "conflation"})
+
+    state = "the progress of each partition, rows in quarantine, the late rows nobody has read"
+    promise = "what its policy derives from the rows and the punctuation"
 
     def __post_init__(self) -> None:
         if self.conflation is not None:
@@ -129,25 +120,17 @@ class Source(Leaf):
         return self.ingress.trusted
 
     @property
-    def state(self) -> str | None:
-        return "the progress of each partition, rows in quarantine, the late rows nobody has read"
-
-    @property
-    def promise(self) -> str:
-        return "what its policy derives from the rows and the punctuation"
-
-    @property
     def details(self) -> str:
         entry, parts = self.ingress, [self.name]
         if entry.disorder is not None:
-            parts.append(f"disorder {entry.disorder}")
+            parts.append(f"disorder {lasting(entry.disorder)}")
         if entry.period is not None:
-            parts.append(f"period {entry.period}")
+            parts.append(f"period {lasting(entry.period)}")
         if entry.partition is not None:
             parts.append(f"partitions {entry.partition}")
         if entry.low_watermark is not None:
             every, lag = entry.low_watermark
-            parts.append(f"low watermark every {every} lagging {lag}")
+            parts.append(f"low watermark every {lasting(every)} lagging {lasting(lag)}")
         parts += map(str, entry.progress)
         if entry.quarantine is not None:
             parts.append(f"quarantine: {entry.quarantine}")
@@ -166,17 +149,9 @@ class GroupInput(Leaf):
     facts: StreamProperties
     clock: Clock = None
 
+    state = None
+    promise = "t"
+    details = ""
+
     def __post_init__(self) -> None:
         self._settle(self.columns, self.facts)
-
-    @property
-    def state(self) -> str | None:
-        return None
-
-    @property
-    def promise(self) -> str:
-        return "t"
-
-    @property
-    def details(self) -> str:
-        return ""

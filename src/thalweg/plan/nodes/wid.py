@@ -45,6 +45,9 @@ class NumberRows(GroupedOperator):
     input: Node
     partition: tuple[str, ...] = ()
 
+    never_revises = False
+    promise = "t"
+
     def __post_init__(self) -> None:
         require_known(self.partition, self.input.schema, "number_rows")
         if ROW_NUMBER in self.input.schema.names:
@@ -74,19 +77,11 @@ class NumberRows(GroupedOperator):
     def endless_by(self) -> Node | None:
         return self.input.endless_by
 
-    @cached_property
-    def never_revises(self) -> bool:
-        return False
-
     @property
     def state(self) -> str | None:
         return (
             "the last number of each partition, and the numbers of rows that may still be adjusted"
         )
-
-    @property
-    def promise(self) -> str:
-        return "t"
 
     @property
     def details(self) -> str:
@@ -119,6 +114,9 @@ class WidAggregate(GroupedOperator):
     strategy: str | None = None
     """How slide-by-tuple windows are evaluated: from `rows`, or in one pass with partial results in
     `bins`; None: rows."""
+
+    state = "the rows that windows which are not settled need, or one partial result a group"
+    promise = "the start of the first window that t leaves open, at most t"
 
     def __post_init__(self) -> None:
         require_known(
@@ -227,14 +225,6 @@ class WidAggregate(GroupedOperator):
     @cached_property
     def never_revises(self) -> bool:
         return self.properties.firm_ends
-
-    @property
-    def state(self) -> str | None:
-        return "the rows that windows which are not settled need, or one partial result a group"
-
-    @property
-    def promise(self) -> str:
-        return "the start of the first window that t leaves open, at most t"
 
     @property
     def details(self) -> str:

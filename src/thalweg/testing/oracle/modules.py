@@ -92,7 +92,7 @@ def ask(
 ) -> Any:
     """What a module answers for the rows of one window."""
     own = module.make(**params)
-    extra = (window,) if module.time_sensitive else ()
+    extra: tuple[object, ...] = (window,) if module.time_sensitive else ()
     if "compute" in module.methods:
         return own.compute(_shape(module, rows, schema), *extra)
     if "add" in module.methods:

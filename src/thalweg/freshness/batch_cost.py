@@ -1,0 +1,86 @@
+"""What a micro-batch costs, measured: how many rows fit into one that is to end in time.
+
+A micro-batch of n rows takes about `overhead + n * row_cost`. Both come from the batches that were
+seen, by least squares that forgets: a batch counts `_FORGET` of the one after it. While all batches
+have about one size the two cannot be told apart; then everything is held to be the cost of rows,
+which errs on the side of small batches, and the next size tells more.
+
+A row that comes just after a batch was cut waits for that batch and is served with the next: to be
+fresh within a target, a batch may take half of it. Where the overhead alone is more than that, a
+batch gets as many rows as cost as much as the overhead: smaller ones would be no fresher, and serve
+fewer keys. Batches at most double, so that a wrong guess costs one batch.
+"""
+
+from __future__ import annotations
+
+__all__ = ["BatchCost"]
+
+_FORGET = 0.85
+_FIRST_ROWS = 1_000
+_SAME_SIZE = 0.01
+"""Relative variance of sizes below which overhead and cost of a row cannot be told apart."""
+
+
+class BatchCost:
+    """Times in ticks.
+
+    >>> cost = BatchCost()
+    >>> cost.rows_within(2_000_000)
+    1000
+    >>> for rows in (1_000, 2_000, 4_000):
+    ...     cost.observe(rows, 400_000 + 50 * rows)
+    >>> round(cost.overhead), round(cost.row_cost), cost.rows_within(2_000_000)
+    (400000, 50, 8000)
+    >>> cost.observe(8_000, 800_000)
+    >>> cost.rows_within(2_000_000)
+    12000
+    """
+
+    def __init__(self) -> None:
+        self._weight = self._rows = self._time = 0.0
+        self._rows_squared = self._rows_time = 0.0
+        self._largest = 0.0
+
+    def observe(self, rows: int, duration: int) -> None:
+        """A batch of `rows` rows took `duration`, from its cut until the sink had returned."""
+        for name, value in (
+            ("_weight", 1.0),
+            ("_rows", float(rows)),
+            ("_time", float(duration)),
+            ("_rows_squared", float(rows) ** 2),
+            ("_rows_time", float(rows) * duration),
+        ):
+            setattr(self, name, _FORGET * getattr(self, name) + value)
+        self._largest = max(_FORGET * self._largest, float(rows))
+
+    @property
+    def is_known(self) -> bool:
+        return self._weight > 0
+
+    @property
+    def row_cost(self) -> float:
+        """What one more row takes."""
+        if not self._rows:
+            return 0.0
+        mean = self._rows / self._weight
+        variance = self._rows_squared / self._weight - mean**2
+        whole = self._time / self._rows
+        if variance <= _SAME_SIZE * mean**2:
+            return whole
+        covariance = self._rows_time / self._weight - mean * self._time / self._weight
+        return min(max(covariance / variance, whole / 1_000), whole)
+
+    @property
+    def overhead(self) -> float:
+        """What a batch takes whatever its size."""
+        if not self._weight:
+            return 0.0
+        return max((self._time - self.row_cost * self._rows) / self._weight, 0.0)
+
+    def rows_within(self, target: int) -> int:
+        """How many rows the next batch may have."""
+        if not self._rows:
+            return _FIRST_ROWS
+        cost, overhead = max(self.row_cost, 1e-9), self.overhead
+        room = max(target / 2 - overhead, overhead) / cost
+        return max(1, int(min(room, max(2 * self._largest, _FIRST_ROWS))))

@@ -1,0 +1,67 @@
+"""Rows as files: whoever puts a file into a folder sends its rows, and it is gone once they are on
+the receiver's disk.
+
+Arrow streams (`.arrow`) and JSON lines (`.jsonl`), in the order of their names; a sender writes
+under another suffix and renames. A file that is refused is renamed to end in `.refused`, and
+counted. That a file was taken is in the queue's log with its rows: a crash before the file is
+removed does not take it twice, so an older value never comes again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from thalweg.freshness.receiver import Receiver
+from thalweg.freshness.row_formats import RefusalError, arrow_rows, json_rows
+
+__all__ = ["FileTransport"]
+
+_FORMATS = {".arrow": arrow_rows, ".jsonl": json_rows}
+
+
+@dataclass
+class FileTransport:
+    receiver: Receiver
+    folder: Path
+    every_s: float = 0.2
+    max_file: int = 64 * 2**20
+
+    async def start(self) -> asyncio.Task[None]:
+        """Look into the folder until the task is cancelled."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        await self.take_all()
+        return asyncio.create_task(self._look())
+
+    async def _look(self) -> None:
+        while True:
+            await self.take_all()
+            await asyncio.sleep(self.every_s)
+
+    async def take_all(self) -> int:
+        """Take every file that is there now; how many were taken."""
+        found = sorted(path for path in self.folder.iterdir() if path.suffix in _FORMATS)
+        taken = 0
+        for path in found:
+            try:
+                await self._take(path)
+                taken += 1
+            except RefusalError as refusal:
+                self.receiver.refusals[refusal.reason] += 1
+                path.rename(path.with_name(path.name + ".refused"))
+        return taken
+
+    async def _take(self, path: Path) -> None:
+        status = path.stat()
+        mark = f"{path.name}:{status.st_ino}:{status.st_mtime_ns}"
+        if mark not in self.receiver.queue.taken_files:
+            if status.st_size > self.max_file:
+                raise RefusalError(
+                    "frame too large",
+                    f"a file of {status.st_size} bytes; at most {self.max_file} are taken.",
+                )
+            rows = _FORMATS[path.suffix](path.read_bytes(), self.receiver.schema)
+            await self.receiver.take(rows, file=mark)
+        path.unlink()
+        self.receiver.queue.forget_file(mark)

@@ -1,0 +1,146 @@
+"""The receiver as a process of its own: one for each folder, ended by nobody else's end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from thalweg.errors import StateError
+from thalweg.freshness.file_transport import FileTransport
+from thalweg.freshness.http_transport import HttpTransport
+from thalweg.freshness.receiver import Receiver
+from thalweg.freshness.receiver_settings import Address, ReceiverSettings
+from thalweg.freshness.tcp_transport import TcpTransport
+from thalweg.io.locks import lock_file, unlock_file
+
+__all__ = ["ensure_receiver", "is_running", "run_receiver", "stop_receiver", "wall_clock"]
+
+_START_S = 60.0
+_STARTED: list[subprocess.Popen[bytes]] = []
+"""Receivers that this process started: those that have ended are asked for it now and then."""
+
+
+def wall_clock() -> int:
+    """Microseconds."""
+    return time.time_ns() // 1_000
+
+
+def run_receiver(
+    folder: Path,
+    settings: ReceiverSettings,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    http_port: int | None = None,
+    inbox: Path | None = None,
+    listening: Callable[[Address], None] | None = None,
+) -> None:
+    """Serve until the process is ended; `listening` is called when rows are taken."""
+    if not lock_file(folder / "lock", patience_s=1.0):
+        raise StateError(f"{folder.name}: another receiver holds this folder.")
+    settings.write(folder)
+    queue = settings.open_queue(folder)
+    receiver = Receiver(queue, now=wall_clock)
+
+    async def serve() -> None:
+        ended = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, ended.set)
+        files = None
+        if inbox is not None:  # before all others: a file that was half taken comes first
+            files = await FileTransport(receiver, inbox).start()
+        server = await TcpTransport(receiver, host, port).start()
+        here = server.sockets[0].getsockname()
+        web = None
+        if http_port is not None:
+            web = HttpTransport(receiver, host, http_port).start(loop)
+        address = Address(
+            here[0],
+            here[1],
+            os.getpid(),
+            queue.identity,
+            None if web is None else web.server_address[1],
+        )
+        address.write(folder)
+        if listening is not None:
+            listening(address)
+        await ended.wait()
+        server.close()
+        if web is not None:
+            web.shutdown()
+        if files is not None:
+            files.cancel()
+
+    try:
+        asyncio.run(serve())
+    finally:
+        queue.close()
+        unlock_file(folder / "lock")
+
+
+def ensure_receiver(folder: Path, settings: ReceiverSettings) -> Address:
+    """The receiver of this folder, which must have these settings; a new process if none runs."""
+    known = ReceiverSettings.read(folder)
+    running = is_running(folder)
+    if known is not None:
+        settings.require_same(known, folder, running=running)
+    if not running:
+        settings.write(folder)
+        _start(folder)
+    return Address.read(folder)
+
+
+def is_running(folder: Path) -> bool:
+    """Whether a process holds the folder's lock."""
+    if not (folder / "lock").exists():
+        return False
+    if lock_file(folder / "lock"):
+        unlock_file(folder / "lock")
+        return False
+    return True
+
+
+def _start(folder: Path) -> None:
+    """Start a receiver in a session of its own, and wait until it listens."""
+    _reap()
+    command = [sys.executable, "-m", "thalweg.cli", "receive", str(folder)]
+    with (folder / "receiver.log").open("ab") as log:
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    _STARTED.append(process)
+    assert process.stdout is not None
+    ready, _, _ = select.select([process.stdout], [], [], _START_S)
+    line = process.stdout.readline() if ready else b""
+    process.stdout.close()
+    if not line.startswith(b"listening"):
+        raise StateError(f"{folder.name}: the receiver did not start; see receiver.log there.")
+
+
+def stop_receiver(folder: str | Path) -> bool:
+    """End the receiver of a folder; False if none runs. What it holds stays on disk."""
+    folder = Path(folder)
+    if not is_running(folder):
+        return False
+    os.kill(Address.read(folder).pid, signal.SIGTERM)
+    if not lock_file(folder / "lock", patience_s=_START_S):
+        raise StateError(f"{folder.name}: the receiver does not end.")
+    unlock_file(folder / "lock")
+    _reap()
+    return True
+
+
+def _reap() -> None:
+    _STARTED[:] = [process for process in _STARTED if process.poll() is None]

@@ -1,0 +1,146 @@
+"""What a receiver is told once and keeps in its folder, and where it can be reached.
+
+`settings.json` says what the queue holds and how it is scheduled, so that a receiver that ended is
+started again with its folder alone. `address.json` says where the one that runs now listens.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+
+from thalweg.errors import ReceiverError, StateError
+from thalweg.freshness.durable_queue import DurableQueue
+from thalweg.freshness.schedules import schedule_for
+
+__all__ = ["Address", "ReceiverSettings"]
+
+_SETTINGS, _ADDRESS = "settings.json", "address.json"
+
+
+@dataclass(frozen=True)
+class ReceiverSettings:
+    """A queue, in words. `time` is the column that says when a row was made, `disorder` how much
+    earlier than the newest row a row may be, `freshness` how old an answer may be, in ticks."""
+
+    schema: pa.Schema
+    key: tuple[str, ...] = ()
+    schedule: str = "gain"
+    time: str | None = None
+    disorder: int | None = None
+    freshness: int | None = None
+    capacity: int = 256 * 2**20
+
+    def open_queue(self, folder: Path) -> DurableQueue:
+        return DurableQueue(
+            folder,
+            self.schema,
+            self.key,
+            schedule=schedule_for(self.schedule, self.freshness),
+            time=self.time,
+            disorder=self.disorder,
+            capacity=self.capacity,
+        )
+
+    def require_same(self, other: ReceiverSettings, folder: Path, *, running: bool) -> None:
+        """Refuse other settings than a folder's receiver was told. Schedule, target and capacity
+        may change while none runs; what the rows are may not."""
+        fixed = ("schema", "key", "time", "disorder")
+        names = (*fixed, "schedule", "freshness", "capacity") if running else fixed
+        found = [
+            f"{name} is {_show(getattr(self, name))} here and {_show(getattr(other, name))} there"
+            for name in names
+            if getattr(self, name) != getattr(other, name)
+        ]
+        if found:
+            raise StateError(
+                f"{folder.name}: the receiver of this folder was told otherwise: {'; '.join(found)}. "
+                "Say the same, or use another folder."
+            )
+
+    def write(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        schema = base64.b64encode(self.schema.serialize().to_pybytes()).decode()
+        said = {
+            name: getattr(self, name)
+            for name in ("key", "schedule", "time", "disorder", "freshness", "capacity")
+        }
+        _write(folder / _SETTINGS, {"columns": _show(self.schema), **said, "schema": schema})
+
+    @classmethod
+    def read(cls, folder: Path) -> Self | None:
+        """What the folder's receiver was told; None for a folder that has had none."""
+        said = _read(folder / _SETTINGS)
+        if said is None:
+            return None
+        try:
+            serialized = pa.py_buffer(base64.b64decode(said["schema"]))
+            return cls(
+                pa.ipc.read_schema(serialized),
+                tuple(said["key"]),
+                said["schedule"],
+                said["time"],
+                said["disorder"],
+                said["freshness"],
+                said["capacity"],
+            )
+        except (KeyError, TypeError, ValueError, pa.ArrowException) as reason:
+            raise StateError(
+                f"{folder.name}/{_SETTINGS} is damaged: {reason}. Restore it, or use another folder."
+            ) from reason
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the receiver of a folder listens."""
+
+    host: str
+    port: int
+    pid: int
+    queue: str
+    """The identity of its queue."""
+    http_port: int | None = None
+
+    def write(self, folder: Path) -> None:
+        _write(folder / _ADDRESS, asdict(self))
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        said = _read(folder / _ADDRESS)
+        if said is None:
+            raise ReceiverError(f"{folder}: no receiver has run here; start `thalweg receive`.")
+        try:
+            return cls(**said)
+        except TypeError as reason:
+            raise StateError(f"{folder.name}/{_ADDRESS} is damaged: {reason}.") from reason
+
+
+def _write(path: Path, said: dict[str, Any]) -> None:
+    unfinished = path.with_suffix(".tmp")
+    with unfinished.open("w", encoding="utf-8") as file:
+        json.dump(said, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as reason:
+        raise StateError(f"{path.name} is damaged: {reason}.") from reason
+    return said
+
+
+def _show(value: object) -> str:
+    if isinstance(value, pa.Schema):
+        return ", ".join(f"{field.name} {field.type}" for field in value)
+    return repr(value)

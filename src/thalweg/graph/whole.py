@@ -1,0 +1,53 @@
+"""From when on the windows of a query that is added to a running host are whole.
+
+Of a source whose newest admitted row starts at t, rows that start after t have all come after the
+query, those up to t perhaps before it. An operator above may move times: what it would promise, had
+its source promised t + 1, is the first time of its output of which the same is true. The latest such
+time over all operators is what windows must not begin before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from thalweg.graph.build import build_graph
+from thalweg.model.batch import Batch
+from thalweg.model.progress import Progress
+from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.operators.consistency import Consistency
+from thalweg.plan import nodes
+from thalweg.plan.nodes import Node
+
+__all__ = ["has_windows", "whole_since"]
+
+_WINDOWED = (
+    nodes.WindowAggregate,
+    nodes.WindowApply,
+    nodes.CombinePanes,
+    nodes.TopK,
+    nodes.WidAggregate,
+    nodes.SessionLifetime,
+)
+
+
+def has_windows(node: Node) -> bool:
+    """Whether an answer of the operator is about all rows of a stretch of time."""
+    return isinstance(node, _WINDOWED)
+
+
+def whole_since(plan: Node, newest: Mapping[str, int]) -> int:
+    """The first time from which windows are whole; `newest` is the start of the newest row that
+    each source has admitted, where it has.
+
+    >>> import thalweg as tw
+    >>> query = tw.source("s", {"v": "int64"}).shift(5).tumbling(10).aggregate(n=tw.count())
+    >>> whole_since(query.node, {"s": 12})
+    18
+    """
+    graph, _ = build_graph(plan, Consistency(), rewrite=False)
+    for name, time in newest.items():
+        if name in graph.sources:
+            schema = graph.sources[name].operator.schema
+            graph.send(name, Batch.empty(schema, Progress(time + 1)))
+    passed = [station.passed.cti for station in graph.stations]
+    return max((time for time in passed if time != INFINITY), default=MIN_TIME)

@@ -1,0 +1,67 @@
+"""Promises for groups: what a CTI of one group says about rows, and about the groups of an index.
+
+A group that has its own promise is freed by it: what an operator forgets at a common CTI, it
+forgets of that group alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.progress import Progress, Scope, scope_values
+from thalweg.model.rows import Codes, Rows, encode
+from thalweg.model.time import Times
+from thalweg.state import KeyIndex
+
+__all__ = ["newly_promised", "promised_groups", "promises_of_rows", "scopes_of_rows"]
+
+
+def newly_promised(before: Progress, now: Progress) -> dict[Scope, int]:
+    """The groups whose promise has moved, apart from those that the common one has passed."""
+    if before is now or not now.scoped:
+        return {}
+    return {
+        scope: time
+        for scope, time in now.scoped.items()
+        if time > before.of(scope) and time > now.cti
+    }
+
+
+def promised_groups(
+    index: KeyIndex,
+    fields: Sequence[pa.Field],
+    columns: Sequence[str],
+    promised: Mapping[Scope, int],
+) -> tuple[Codes, Times]:
+    """The groups of an index, keyed by `fields`, that promises over some of these columns speak
+    of: group and time."""
+    names = [field.name for field in fields]
+    at = [names.index(column) for column in columns]
+    values = [
+        pa.array(list(column), fields[place].type)
+        for place, column in zip(at, zip(*promised, strict=True), strict=True)
+    ]
+    group, which = index.having(at, values)
+    return group, np.array(list(promised.values()), np.int64)[which]
+
+
+def promises_of_rows(progress: Progress, rows: Rows, columns: Sequence[str]) -> Times:
+    """The promise that holds for each row: the common one, or that of its group, which is named by
+    these columns."""
+    if not progress.scoped or not rows.num_rows:
+        return np.full(rows.num_rows, progress.cti)
+    group, scopes = scopes_of_rows(rows, columns)
+    return np.array([progress.of(scope) for scope in scopes], np.int64)[group]
+
+
+def scopes_of_rows(rows: Rows, columns: Sequence[str]) -> tuple[Codes, list[Scope]]:
+    """The group of each row, as a number, and the values that name each group."""
+    keys = [rows.column(name) for name in columns]
+    group, count = encode(keys, rows.num_rows)
+    representative = np.empty(count, np.int64)
+    representative[group] = np.arange(rows.num_rows)
+    named = [scope_values(key.take(pa.array(representative))) for key in keys]
+    return group, list(zip(*named, strict=True))

@@ -1,0 +1,123 @@
+"""Adding, removing and replacing the queries of a host: what is checked before a version is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from thalweg.errors import PlanError, StateError, did_you_mean
+from thalweg.plan.nodes import Node
+from thalweg.plan.written import write_plan
+from thalweg.shards.fragments import FragmentPlan
+from thalweg.shards.host_worker import HostSpec
+from thalweg.shards.query_registry import Change, HostedQuery, QueryRegistry, queries_at
+from thalweg.shards.roster import LiveQuery
+from thalweg.shards.state import carried_over
+from thalweg.shards.worker import FragmentRunner
+from thalweg.stream import Stream
+
+__all__ = ["HostQueries"]
+
+
+class HostQueries:
+    """The queries of a host as its owner sees them."""
+
+    def __init__(self, registry: QueryRegistry, spec: HostSpec) -> None:
+        self._registry = registry
+        self._roster = spec.roster()
+        self._roster.use(queries_at(registry.changes()), registry.version)
+
+    @property
+    def live(self) -> dict[str, HostedQuery]:
+        """By name: the queries that run."""
+        return {query.entry.name: query.entry for query in self._roster.queries.values()}
+
+    def root(self, name: str) -> Node:
+        """The plan that a query runs."""
+        return self._query(name).plan.root
+
+    def plan(self, name: str) -> FragmentPlan:
+        return self._query(name).plan
+
+    def schema(self, name: str) -> pa.Schema:
+        return self.root(name).schema
+
+    def shared(self) -> dict[str, list[str]]:
+        return self._roster.shared()
+
+    def add(self, queries: Mapping[str, Stream | Node], **options: Any) -> Change:
+        """Let queries run from now on, all from the same point."""
+        version = self._registry.version + 1
+        added = []
+        for name, query in queries.items():
+            if name in self.live:
+                raise PlanError(f"the host has a query {name!r} already; remove or replace it.")
+            root = query.node if isinstance(query, Stream) else query
+            made = HostedQuery(name, f"{name}@{version}", version, write_plan(root), **options)
+            self._roster.fitted(made, root)
+            self._roster.live(made)  # what is read back must fit as well
+            added.append(made)
+        return self._write([], added)
+
+    def remove(self, *names: str) -> Change:
+        """End queries; their state goes."""
+        return self._write([self._query(name).entry.id for name in names], [])
+
+    def replace(self, name: str, query: Stream | Node, *, partial: bool = False) -> Change:
+        """Let another query run under a name. It takes the state over where all operators with
+        state are the same and answers are never revised; otherwise it begins anew."""
+        known = self._query(name)
+        old, version = known.entry, self._registry.version + 1
+        root = query.node if isinstance(query, Stream) else query
+        made = replace(old, plan=write_plan(root), revision=version)
+        live = self._roster.fitted(made, root)
+        if _takes_over(known, live):
+            return self._write([], [made])
+        made = replace(made, id=f"{name}@{version}", version=version, partial=partial, revision=0)
+        return self._write([old.id], [made])
+
+    def _query(self, name: str) -> LiveQuery:
+        found = [query for query in self._roster.queries.values() if query.entry.name == name]
+        if not found:
+            names = list(self.live)
+            raise PlanError(
+                f"the host has no query {name!r}{did_you_mean(name, names)} Queries: {', '.join(names) or 'none'}."
+            )
+        return found[0]
+
+    def _write(self, removed: list[str], added: list[HostedQuery]) -> Change:
+        change = self._registry.append(removed, added)
+        self._roster.apply(change)
+        return change
+
+
+def _takes_over(old: LiveQuery, new: LiveQuery) -> bool:
+    """Whether a query may go on with the state of another."""
+    if not old.consistency.is_final or old.plan.root.schema != new.plan.root.schema:
+        return False
+    if _inputs(old) != _inputs(new):
+        return False
+    try:
+        for before, now in zip(old.plan.fragments, new.plan.fragments, strict=True):
+            known, wanted = (
+                FragmentRunner(
+                    part, query.consistency, parts={}, added_later=not query.entry.partial
+                ).signatures
+                for part, query in ((before, old), (now, new))
+            )
+            stateful = {f"{n}|": None for n, s in known.items() if not s.startswith("stateless ")}
+            if carried_over(known, wanted, stateful):
+                return False
+    except StateError:
+        return False
+    return True
+
+
+def _inputs(query: LiveQuery) -> list[list[str]]:
+    return [
+        [query.origin(fragment.number, entry) for entry in fragment.inputs]
+        for fragment in query.plan.fragments
+    ]

@@ -1,0 +1,477 @@
+"""A host on Spark: queries are added, removed and replaced while one Spark query runs.
+
+    sources -> stage 0 -> stage 1 -> ... -> one job for all answers
+
+The Spark query is the same whatever the queries are: the sources are given once, the number of
+stages is fixed, and what runs in a stage is state (see `shards.host_worker`). The queries are
+versions in the checkpoint (`shards.query_registry`), and the version that a micro-batch is read for
+is in its offsets (`versioned`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Condition
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
+from pyspark.sql.streaming.query import StreamingQuery
+
+from thalweg.errors import PlanError, StateError
+from thalweg.io.locks import lock_file, unlock_file
+from thalweg.model.answers import Answers
+from thalweg.model.time import Duration, duration_us
+from thalweg.plan.clock import clock_of
+from thalweg.plan.nodes import Node, Source
+from thalweg.plan.nodes.arrivals import stamp_periods
+from thalweg.plan.written import write_plan
+from thalweg.shards.buckets import bucket_ids
+from thalweg.shards.exchange import EXCHANGE_COLUMNS
+from thalweg.shards.host_ingest import HostIngest
+from thalweg.shards.host_queries import HostQueries
+from thalweg.shards.host_worker import HostSpec
+from thalweg.shards.kept_table import KeptTable
+from thalweg.shards.query_registry import HostedQuery, QueryRegistry
+from thalweg.shards.record import ProgressRecord
+from thalweg.shards.roster import stages_of
+from thalweg.spark.failures import is_slow_start, plain_failure
+from thalweg.spark.file_feed import Files
+from thalweg.spark.generator import Generator
+from thalweg.spark.host_sinks import FileSink, deliver
+from thalweg.spark.host_stage import HostProcessor
+from thalweg.spark.outputs import require_output, trigger_arguments
+from thalweg.spark.session import applied, check_session, current_session, needed_settings
+from thalweg.spark.shipping import ship
+from thalweg.spark.sources import log_of, without_feeds
+from thalweg.spark.ticker import with_ticker
+from thalweg.stream import Stream
+from thalweg.udm.functions import UserFunction
+from thalweg.udm.module import Module
+
+__all__ = ["HostedStatus", "SparkHost", "host"]
+
+_ATTEMPTS = 3
+_HOSTS: dict[str, SparkHost] = {}
+"""By checkpoint: the hosts that this process has opened."""
+
+
+@dataclass(frozen=True)
+class HostedStatus:
+    """How one query of a host is doing, as of its last micro-batch."""
+
+    changes: int = 0
+    adjusts: int = 0
+    late: int = 0
+    state_rows: int = 0
+    state_bytes: int = 0
+    cti: int | None = None
+
+
+@dataclass
+class _Figures:
+    totals: Counter[str] = field(default_factory=Counter)
+    newest: dict[str, int] = field(default_factory=dict)
+
+
+def host(
+    *sources: Stream,
+    checkpoint: str,
+    stages: int = 1,
+    buckets: int | None = None,
+    modules: Sequence[Module | UserFunction] = (),
+    spark: SparkSession | None = None,
+) -> SparkHost:
+    """A host over these sources, with the queries that its checkpoint has. `start()` lets it run.
+
+    `stages` is how often a query may exchange its rows; one more than is needed now leaves room.
+    `modules` are users' modules and functions that workers cannot import by name: they are given
+    again at each start.
+    """
+    return SparkHost(
+        sources,
+        Path(checkpoint).absolute(),
+        stages=stages,
+        buckets=buckets,
+        modules=modules,
+        spark=spark or current_session(),
+    )
+
+
+class SparkHost:
+    """Queries that come and go on one Spark query."""
+
+    def __init__(
+        self,
+        sources: Sequence[Stream],
+        checkpoint: Path,
+        *,
+        stages: int,
+        buckets: int | None,
+        modules: Sequence[Module | UserFunction],
+        spark: SparkSession,
+    ) -> None:
+        self._named = _sources(sources)
+        if stages < 1:
+            raise PlanError(f"host: stages must be 1 or more; got {stages}.")
+        check_session(spark)
+        self._spark = spark
+        self._checkpoint = checkpoint
+        count = buckets or spark.sparkContext.defaultParallelism
+        plain = {name: _plain(node) for name, node in self._named.items()}
+        self._spec = HostSpec(uuid.uuid4().hex, bucket_ids(count), stages, plain, tuple(modules))
+        self._settings = {**needed_settings(spark), "spark.sql.shuffle.partitions": str(count)}
+        self._registry = QueryRegistry(checkpoint / "thalweg" / "queries")
+        identity = {
+            "stages": stages,
+            "buckets": count,
+            "sources": {name: write_plan(node) for name, node in plain.items()},
+        }
+        self._record = ProgressRecord(str(checkpoint), json.loads(json.dumps({"host": identity})))
+        self._lock()
+        try:
+            self._record.check()
+            self._registry.check()
+            self._queries = HostQueries(self._registry, self._spec)
+            self._tables: dict[str, KeptTable] = {}
+            for entry in self._queries.live.values():
+                self._open_table(entry)
+        except BaseException:
+            self._release()
+            raise
+        self._figures: dict[str, _Figures] = {}
+        self._dead = 0
+        self._news = Condition()
+        self.batches = 0
+        """Micro-batches that have left since the start."""
+        self.query: StreamingQuery | None = None
+        _HOSTS[str(checkpoint)] = self
+
+    # --------------------------------------------------------------------------------------------
+    # queries
+
+    @property
+    def queries(self) -> list[str]:
+        """The names of the queries that run."""
+        return list(self._queries.live)
+
+    def add(
+        self,
+        name: str,
+        query: Stream | Node,
+        *,
+        to: str = "memory",
+        path: str | None = None,
+        output: str = "changelog",
+        consistency: str = "speculative",
+        hold: Duration | None = None,
+        partial: bool = False,
+    ) -> int:
+        """Let a query run, from the next chunk of each of its sources on; the version that has it.
+
+        It is written down when this returns, and runs after a restart too. Windows that began
+        before the newest row that was read by then are left out, unless `partial`. Answers go to
+        `"memory"` (see `table`), to `"parquet"` files under `path`, or to `"noop"`.
+        """
+        return self.add_all(
+            {name: query},
+            to=to,
+            path=path,
+            output=output,
+            consistency=consistency,
+            hold=hold,
+            partial=partial,
+        )
+
+    def add_all(
+        self,
+        queries: Mapping[str, Stream | Node],
+        *,
+        to: str = "memory",
+        path: str | None = None,
+        output: str = "changelog",
+        consistency: str = "speculative",
+        hold: Duration | None = None,
+        partial: bool = False,
+    ) -> int:
+        """Let several queries run from one point on. Files of each are in a folder of its name."""
+        require_output(output)
+        if to not in ("memory", "parquet", "noop"):
+            raise PlanError(f'add: to= is "memory", "parquet" or "noop"; got {to!r}.')
+        if (to == "parquet") != (path is not None):
+            raise PlanError('add: to="parquet" and path= go together.')
+        if path is not None and len(queries) > 1:
+            raise PlanError("add_all: give queries that write files one by one, each its own path.")
+        if output == "final" and consistency != "final":
+            raise PlanError(
+                "output='final' needs consistency='final': other answers may still be revised."
+            )
+        for name, query in queries.items():
+            _refuse_stamps(name, query)
+        folder = None if path is None else str(Path(path).absolute())
+        if folder is not None and Path(folder).exists() and any(Path(folder).iterdir()):
+            raise StateError(f"{path} already holds files: answers would be mixed.")
+        change = self._queries.add(
+            queries,
+            to=to,
+            path=folder,
+            output=output,
+            consistency=consistency,
+            hold=0 if hold is None else duration_us(hold),
+            partial=partial,
+        )
+        return change.version
+
+    def remove(self, *names: str) -> int:
+        """End queries: their state goes with the next micro-batch, their tables now."""
+        gone = [self._queries.live[name].id for name in names if name in self._queries.live]
+        change = self._queries.remove(*names)
+        for id_ in gone:
+            self._tables.pop(id_, None)
+        return change.version
+
+    def replace(self, name: str, query: Stream | Node, *, partial: bool = False) -> int:
+        """Let another query run under a name. Where answers are final, the columns are the same
+        and every operator with state is as it was, it goes on with that state; otherwise it begins
+        anew."""
+        _refuse_stamps(name, query)
+        return self._queries.replace(name, query, partial=partial).version
+
+    def explain(self) -> str:
+        """What runs before the exchange and for whom, and the fragments of each query."""
+        lines = ["exchanged for"]
+        lines += [f"  {name}: {', '.join(users)}" for name, users in self._queries.shared().items()]
+        for name in self.queries:
+            plan = self._queries.plan(name)
+            lines.append(
+                f"query {name}, {max(stages_of(plan).values()) + 1} of {self._spec.stages} stages"
+            )
+            lines += [f"  {line}" for line in plan.describe().splitlines()]
+        return "\n".join(lines)
+
+    # --------------------------------------------------------------------------------------------
+    # answers
+
+    def table(self, name: str) -> Answers:
+        """What the answers of a query that is kept in memory say now."""
+        root = self._queries.root(name)
+        entry = self._queries.live[name]
+        if entry.to != "memory":
+            raise PlanError(f"the answers of {name!r} go to {entry.to}; add it with to='memory'.")
+        kept = self._tables.get(entry.id)
+        batches = [] if kept is None else [kept.batch()]
+        return Answers.of_batches(batches, root.schema, clock_of(root))
+
+    def status(self, name: str) -> HostedStatus:
+        """Figures of a query, since the host was started."""
+        known = self._figures.get(self._queries.live[name].id, _Figures())
+        newest = known.newest
+        return HostedStatus(
+            known.totals["changes"],
+            known.totals["adjusts"],
+            known.totals["late"],
+            newest.get("state_rows", 0),
+            newest.get("state_bytes", 0),
+            newest.get("cti"),
+        )
+
+    # --------------------------------------------------------------------------------------------
+    # running
+
+    def start(self, trigger: str | Mapping[str, Any] = "at once") -> SparkHost:
+        """Let the queries run: one micro-batch after the other, or with `"available now"` until
+        the files that are there are read."""
+        if self.query is not None and self.query.isActive:
+            raise PlanError("the host runs already.")
+        when = trigger_arguments(trigger)
+        self._lock()
+        self._record.begin()
+        for attempt in range(_ATTEMPTS):
+            try:
+                with applied(self._spark, self._settings):
+                    self.query = (
+                        self._output()
+                        .writeStream.foreachBatch(self._each)
+                        .option("checkpointLocation", str(self._checkpoint))
+                        .trigger(**when)
+                        .start()
+                    )
+            except Exception as reason:
+                if attempt + 1 == _ATTEMPTS or not is_slow_start(reason):
+                    raise plain_failure(reason, self._checkpoint) from reason
+            else:
+                break
+        return self
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the host ends; raises what ended it."""
+        if self.query is None:
+            return True
+        try:
+            ended = (
+                self.query.awaitTermination()
+                if timeout is None
+                else self.query.awaitTermination(timeout)  # type: ignore[arg-type]
+            )
+        except Exception as reason:
+            self._release()
+            raise plain_failure(reason, self._checkpoint) from reason
+        return ended is None or bool(ended)
+
+    def wait_for_batches(self, batches: int, timeout: float = 60.0) -> bool:
+        """Wait until this many more micro-batches have left, or the host has ended."""
+        with self._news:
+            goal = self.batches + batches
+            return self._news.wait_for(
+                lambda: self.batches >= goal or self.query is None or not self.query.isActive,
+                timeout,
+            )
+
+    def stop(self) -> None:
+        """Stop after the micro-batch that is running. The queries stay in the checkpoint."""
+        if self.query is not None:
+            self.query.stop()
+        self._release()
+
+    def _output(self) -> DataFrame:
+        spec, spark = self._spec, self._spark
+        rows: DataFrame | None = None
+        for name, node in self._named.items():
+            assert node.feed is not None
+            ingest = HostIngest(
+                spec.sources[name], spec.roster(), str(self._checkpoint / "thalweg" / "queries")
+            )
+            log = str(log_of(self._checkpoint, name))
+            read = node.feed.exchange(spark, ingest, node.columns, name, log)
+            read = with_ticker(spark, read, ingest, node, None)
+            rows = read if rows is None else rows.union(read)
+        assert rows is not None
+        for stage in range(spec.stages):
+            processor = ship(HostProcessor(spec, stage))
+            rows = rows.groupBy(col("bucket")).transformWithState(
+                processor, EXCHANGE_COLUMNS, "Append", "None"
+            )
+        return rows
+
+    def _each(self, output: DataFrame, batch: int) -> None:
+        """What is done with each micro-batch."""
+        self._record.note(batch)
+        live = {entry.id: entry for entry in self._queries.live.values()}
+        sinks = {id_: self._sink(entry) for id_, entry in live.items() if entry.to == "parquet"}
+        found = deliver(output, batch, sinks)
+        for id_, entry in live.items():
+            if entry.to == "memory":
+                self._table_at(entry, batch).take(batch, found.answers.get(id_, []))
+        self._dead += found.dead
+        self._note(found.reports)
+        with self._news:
+            self.batches += 1
+            self._news.notify_all()
+
+    def _note(self, reports: list[str]) -> None:
+        newest: dict[str, dict[str, int]] = {}
+        for report in (entry for text in reports for entry in json.loads(text)):
+            figures = self._figures.setdefault(report["query"], _Figures())
+            now = newest.setdefault(report["query"], {"state_rows": 0, "state_bytes": 0})
+            for name in ("state_rows", "state_bytes"):
+                now[name] += report[name]
+            figures.totals["late"] += report["late"]
+            if report["last"]:
+                figures.totals.update({n: report[n] for n in ("changes", "adjusts")})
+                now["cti"] = min(report["cti"], now.get("cti", report["cti"]))
+        for id_, now in newest.items():
+            self._figures[id_].newest = now
+
+    def _sink(self, entry: HostedQuery) -> FileSink:
+        root = self._queries.root(entry.name)
+        assert entry.path is not None
+        return FileSink(
+            entry.path,
+            entry.output,
+            root.schema,
+            root.properties.group_keys,
+            clock_of(root) is not None,
+        )
+
+    # --------------------------------------------------------------------------------------------
+    # the checkpoint
+
+    def _folder(self, entry: HostedQuery) -> Path:
+        return self._checkpoint / "thalweg" / "tables" / entry.id.replace("/", "%2F")
+
+    def _open_table(self, entry: HostedQuery) -> None:
+        """The table of a query that has one already."""
+        if entry.to != "memory" or not self._folder(entry).exists():
+            return
+        record = self._record
+        schema = self._queries.schema(entry.name)
+        self._tables[entry.id] = KeptTable(
+            schema, self._folder(entry), last=record.last, finished=record.finished
+        )
+
+    def _table_at(self, entry: HostedQuery, batch: int) -> KeptTable:
+        if entry.id not in self._tables:
+            table = KeptTable(self._queries.schema(entry.name), self._folder(entry))
+            table.begin(batch)
+            self._tables[entry.id] = table
+        return self._tables[entry.id]
+
+    def _lock(self) -> None:
+        known = _HOSTS.get(str(self._checkpoint))
+        taken = known is not None and known is not self
+        if taken or not lock_file(self._checkpoint / "thalweg" / "lock"):
+            raise StateError(
+                f"{self._checkpoint.name}: another query is running with this checkpoint. Stop it first."
+            )
+
+    def _release(self) -> None:
+        if _HOSTS.get(str(self._checkpoint)) is self:
+            del _HOSTS[str(self._checkpoint)]
+        unlock_file(self._checkpoint / "thalweg" / "lock")
+
+
+@atexit.register
+def _stop_all() -> None:
+    """Stop what still runs when the process ends: a query would go on calling it in vain."""
+    for known in list(_HOSTS.values()):
+        with contextlib.suppress(Exception):
+            known.stop()
+
+
+def _sources(streams: Sequence[Stream]) -> dict[str, Source]:
+    found: dict[str, Source] = {}
+    if not streams:
+        raise PlanError("host: give the sources that queries will read.")
+    for stream in streams:
+        node = stream.node
+        if not isinstance(node, Source) or node.feed is None:
+            raise PlanError(
+                "host: a source is a stream as from_files or from_generator gives it, with nothing done to it."
+            )
+        if not isinstance(node.feed, Files | Generator):
+            raise PlanError(
+                f"host: the source {node.name!r} has no reader of ours that can go by versions; a host reads files and generators."
+            )
+        if node.name in found:
+            raise PlanError(f"host: two sources are called {node.name!r}; give each a name= .")
+        found[node.name] = node
+    return found
+
+
+def _refuse_stamps(name: str, query: Stream | Node) -> None:
+    """Arrival times are told by a ticker, which a host has only for policies of its sources."""
+    if stamp_periods(query.node if isinstance(query, Stream) else query):
+        raise PlanError(f"the query {name!r} goes by arrival times; start it by itself.")
+
+
+def _plain(node: Source) -> Source:
+    plain = without_feeds(node)
+    assert isinstance(plain, Source)
+    return plain

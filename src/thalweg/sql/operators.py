@@ -1,0 +1,137 @@
+"""User-defined operators by their registered names, in SELECT: any number of rows for a window.
+
+    SELECT srcIP, charts.head_and_shoulders(price, width => 3) [RANGE ...] FROM ... GROUP BY srcIP
+
+The call stands for the columns that the operator gives. Beside it there is room for the keys of the
+group, and for the edges of the window where rows live as long as their window. What is computed
+from its columns stands in a query around it, or in HAVING. Inputs and parameters are given as those
+of an aggregate (`sql.modules`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from thalweg.expr import Column, Expr
+from thalweg.plan.expressions import START
+from thalweg.plan.nodes import WindowApply
+from thalweg.sql.aggregates import is_aggregate, module_named, registered
+from thalweg.sql.expressions import Context, RowReader
+from thalweg.sql.grouping import Grouping
+from thalweg.sql.groups import GroupReader
+from thalweg.sql.modules import ModuleCall, read_module
+from thalweg.sql.relations import Field, Relation
+from thalweg.sql.table_functions import WINDOW_END, WINDOW_START
+from thalweg.stream import GroupedStream, Stream, WindowedStream
+
+__all__ = ["operator_item", "operator_rows"]
+
+Wanted = list[tuple[str, str, Expr]]
+"""Columns of a result: the stream they are called after, their name, their value."""
+
+
+def operator_item(context: Context, select: exp.Expr) -> exp.Expr | None:
+    """The item of a SELECT that calls an operator; refused beside what gives one row."""
+    called = [item for item in select.expressions if _is_operator(_bare(item))]
+    if not called:
+        for item in select.expressions:
+            inner = next((node for node in item.walk() if _is_operator(node)), None)
+            if inner is not None:
+                context.text.refuse_node(
+                    inner,
+                    f"{inner.this} gives rows, not a value; compute with its columns in a query around it.",
+                )
+        return None
+    for item in select.expressions:
+        if item is not called[0] and (_is_operator(_bare(item)) or is_aggregate(_bare(item))):
+            context.text.refuse_node(
+                item,
+                f"{_bare(called[0]).this} gives any number of rows for a window; write two queries and join them.",
+            )
+    found: exp.Expr = called[0]
+    return found
+
+
+def _bare(item: exp.Expr) -> exp.Expr:
+    node: exp.Expr = item.this if isinstance(item, exp.Alias) else item
+    return node
+
+
+def _is_operator(node: exp.Expr) -> bool:
+    named = isinstance(node, exp.Anonymous) and isinstance(node.this, str)
+    return named and registered(node.this, "operator")
+
+
+def operator_rows(
+    context: Context,
+    select: exp.Expr,
+    item: exp.Expr,
+    grouping: Grouping,
+    stream: Stream,
+    project: Callable[[Relation, Wanted], Relation],
+) -> Relation:
+    """The rows of an operator: `stream` has the rows as the window takes them."""
+    for part in ("order", "limit"):
+        if select.args.get(part) is not None:
+            context.text.refuse_node(
+                select.args[part], "the rows of an operator are not ranked; its own rank is."
+            )
+    node = _bare(item)
+    with context.text.at(node):
+        module = module_named(node.this)
+    call = read_module(RowReader(context, grouping.relation), module, node)
+    with context.text.at(node):
+        parts = [
+            _applied(kind.apply(GroupedStream(stream.node, grouping.columns)), call)
+            for kind in grouping.window.kinds
+        ]
+    made = parts[0] if len(parts) == 1 else parts[0].union(*parts[1:])
+    given = [name for name in made.schema.names if name not in grouping.columns]
+    names = {**_edges(grouping, parts[0]), **{name: Column(name) for name in given}}
+    reader = GroupReader(context, grouping.relation, grouping.keys, names)
+    wanted: Wanted = []
+    for one in select.expressions:
+        if one is item:
+            wanted += [("", name, Column(name)) for name in _called(context, item, given)]
+            continue
+        bare = _bare(one)
+        table = bare.text("table") if isinstance(bare, exp.Column) and one is bare else ""
+        wanted.append((table, one.alias_or_name, reader.convert(bare)))
+    having = select.args.get("having")
+    if having is not None:
+        kept = reader.convert(having.this)
+        with context.text.at(having):
+            made = made.where(kept)
+    if isinstance(item, exp.Alias) and len(given) == 1:
+        made = made.rename(**{given[0]: item.alias})
+    fields = tuple(Field(name, Column(name)) for name in made.schema.names)
+    return project(Relation(made, fields), wanted)
+
+
+def _called(context: Context, item: exp.Expr, given: list[str]) -> list[str]:
+    """What the columns of the operator are called in the result."""
+    if not isinstance(item, exp.Alias):
+        return given
+    if len(given) > 1:
+        context.text.refuse_node(
+            item, f"{_bare(item).this} gives the columns {', '.join(given)}; AS names one."
+        )
+    return [item.alias]
+
+
+def _applied(windowed: WindowedStream, call: ModuleCall) -> Stream:
+    inputs = tuple(str(one) if isinstance(one, Column) else one for one in call.inputs)
+    return windowed.apply(call.module.label, *inputs, dict(call.named), params=call.params)
+
+
+def _edges(grouping: Grouping, made: Stream) -> dict[str, Expr]:
+    """The edges of the window, where the rows live as long as it does."""
+    start = grouping.relation.clocked(Column(START))
+    if not isinstance(made.node, WindowApply) or made.node.stamp != "align":
+        return {START: start}
+    edges = {START: start, WINDOW_START: start}
+    if grouping.window.end is not None:
+        edges[WINDOW_END] = grouping.relation.clocked(grouping.window.end)
+    return edges

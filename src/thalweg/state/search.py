@@ -1,0 +1,102 @@
+"""Search in a run: the rows of a group that end after a time, or the nearest end.
+
+All functions take many probes at once. A run with the number 0 is an unsorted tail.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thalweg.model.rows import Codes
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.state.runs import Run
+
+__all__ = ["candidates", "ended", "latest_end_before", "occurrence", "soonest_end_after", "spread"]
+
+_SQUARE = 8_192
+"""So many pairs of a probe and a row of the tail are simply compared."""
+
+
+def candidates(run: Run, group: Codes, since: Times) -> tuple[Codes, Codes]:
+    """Pairs of a probe and a position at which a row of its group may be that ends after a
+    time."""
+    if run.number:
+        low, high = run.span(group, since)
+        return spread(low, high)
+    if len(group) * len(run) <= _SQUARE:
+        probe, at = (group[:, None] == run.rows.group).nonzero()
+        return probe, at
+    order = np.argsort(run.rows.group, kind="stable")
+    ordered = run.rows.group[order]
+    owner, at = spread(np.searchsorted(ordered, group), np.searchsorted(ordered, group, "right"))
+    return owner, order[at]
+
+
+def ended(run: Run, group: Codes, until: Times) -> tuple[Codes, Codes]:
+    """Pairs of a probe and a position of a living row of its group that ends at a time or
+    before."""
+    owner, at = candidates(run, group, np.full(len(group), MIN_TIME))
+    hit = (run.rows.ends(at) <= until[owner]) & (run.rows.weights(at) != 0)
+    return owner[hit], at[hit]
+
+
+def latest_end_before(run: Run, group: Codes, times: Times) -> Times:
+    """For each probe the latest end before a time of a living row of its group; MIN_TIME: none."""
+    latest = np.full(len(group), MIN_TIME)
+    owner, at = candidates(run, group, times - 1)
+    ends = run.rows.ends(at)
+    hit = (ends < times[owner]) & (run.rows.weights(at) != 0)
+    np.maximum.at(latest, owner[hit], ends[hit])
+    if not run.number:
+        return latest
+    at = run.span(group, times - 1)[0] - 1  # rows in front of those that `candidates` finds
+    while True:
+        inside = (at >= 0) & (run.rows.group[at] == group)
+        dead = inside & (run.rows.weights(at) == 0)
+        if not dead.any():
+            found: Times = np.maximum(latest, np.where(inside, run.rows.ends(at), MIN_TIME))
+            return found
+        at = np.where(dead, at - 1, at)
+
+
+def soonest_end_after(run: Run, group: Codes, times: Times) -> Times:
+    """For each probe the earliest end after a time of a living row of its group; INFINITY: none.
+    Rows without an end do not count."""
+    if not run.number or not run.bits:
+        soonest = np.full(len(group), INFINITY)
+        owner, at = candidates(run, group, times)
+        ends = run.rows.ends(at)
+        hit = (ends > times[owner]) & (run.rows.weights(at) != 0)
+        np.minimum.at(soonest, owner[hit], ends[hit])
+        return soonest
+    at, high = run.span(group, times)
+    last = len(run) - 1
+    while True:
+        inside = at < high
+        here = np.minimum(at, last)
+        skipped = inside & ((run.rows.ends(here) <= times) | (run.rows.weights(here) == 0))
+        if not skipped.any():
+            return np.where(inside, run.rows.ends(here), INFINITY)
+        at = np.where(skipped, at + 1, at)
+
+
+def spread(low: Codes, high: Codes) -> tuple[Codes, Codes]:
+    """Every position of [low, high) for each i: (which i, which position)."""
+    count = np.maximum(high - low, 0)
+    owner = np.repeat(np.arange(len(count)), count)
+    if not len(owner):
+        return owner, owner
+    return owner, low[owner] + np.arange(len(owner)) - (np.cumsum(count) - count)[owner]
+
+
+def occurrence(code: Codes) -> Codes:
+    """How many items of equal code stand before each one.
+
+    >>> occurrence(np.array([5, 5, 2, 5])).tolist()
+    [0, 1, 0, 2]
+    """
+    order = np.argsort(code, kind="stable")
+    ordered = code[order]
+    rank = np.empty(len(code), np.int64)
+    rank[order] = np.arange(len(code)) - np.searchsorted(ordered, ordered)
+    return rank

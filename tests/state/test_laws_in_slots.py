@@ -1,0 +1,43 @@
+"""The laws of the operators that keep rows, with so small a tail that almost every row is sorted
+into slots, and so few slots that they are joined: the answer does not depend on where a row is
+held."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.operators.test_laws import LAWS, check
+from thalweg.state import arrangement, slots
+
+ROWS = (
+    "join inner with a predicate",
+    "join left with null keys",
+    "join semi with a predicate",
+    "join semi with null keys",
+    "join anti",
+    "join anti with itself",
+    "window_join full, band",
+    "clip_by",
+    "clip_by itself",
+    "clip_by with null keys",
+    "stitch",
+    "stitch with many duplicates",
+    "distinct",
+    "top_k per group, ranked, over snapshot",
+    "sum over snapshot",
+    "scoped promises, join",
+    "scoped promises, anti join from the other side",
+    "scoped promises, snapshot by the same key",
+    "scoped promises, clip_by",
+)
+
+
+def test_the_names_are_those_of_laws() -> None:
+    assert set(ROWS) <= set(LAWS)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_law_with_rows_in_slots(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrangement, "_TAIL", 1)
+    monkeypatch.setattr(slots, "_MOST", 4)
+    check(name, range(10, 14), 6)
