@@ -39,12 +39,12 @@ from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.bucket_aggregate import Items
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.due import Due
 from thalweg.operators.groups import ranges
 from thalweg.operators.key_book import KeyBook
 from thalweg.plan.aggregates import ROWS
 from thalweg.plan.nodes import WidAggregate
 from thalweg.plan.nodes.wid import ROW_NUMBER
+from thalweg.progress.frontier import Frontier
 from thalweg.windows import SlideByTuple
 
 __all__ = ["BinsAggregateKernel"]
@@ -84,7 +84,7 @@ class BinsAggregateKernel(Operator):
         """Partition, time and number of the tuples that may still make a window."""
         self._before = nothing
         """How many tuples of each partition the CTI has passed."""
-        self._due = Due(consistency)
+        self._frontier = Frontier(consistency)
 
     # --------------------------------------------------------------------------------------------------------
     # flow
@@ -93,10 +93,10 @@ class BinsAggregateKernel(Operator):
         changes = []
         if len(batch):
             changes.append(self._apply(batch))
-        due = self._due.after(batch)
-        if due > self._due.out:
-            changes.append(self._evaluate(self._due.out, due))
-            self._due.out = due
+        due = self._frontier.after(batch)
+        if due > self._frontier.out:
+            changes.append(self._evaluate(self._frontier.out, due))
+            self._frontier.out = due
         return Delta.concat(changes, self.schema).to_batch(Progress(self._forget()))
 
     def _apply(self, batch: Batch) -> Delta:
@@ -110,8 +110,8 @@ class BinsAggregateKernel(Operator):
             else np.zeros(len(batch), np.int64)
         )
         earliest = int(batch.start.min())
-        late = self._due.out > earliest
-        before = self._evaluate(earliest, self._due.out) if late else Delta.empty(self.schema)
+        late = self._frontier.out > earliest
+        before = self._evaluate(earliest, self._frontier.out) if late else Delta.empty(self.schema)
         parts, starts, numbers = self._tuples
         self._tuples = (
             np.concatenate([parts, part]),
@@ -120,7 +120,9 @@ class BinsAggregateKernel(Operator):
         )
         self._add(group, batch.start, self._sums.of_rows(rows, batch.start))
         return (
-            Delta.concat([self._evaluate(earliest, self._due.out), before.negate()], self.schema)
+            Delta.concat(
+                [self._evaluate(earliest, self._frontier.out), before.negate()], self.schema
+            )
             if late
             else before
         )
@@ -242,29 +244,31 @@ class BinsAggregateKernel(Operator):
         return (time if time <= MIN_TIME or time == INFINITY else time + self._range - 1,)
 
     def _forget(self) -> int:
-        if self._due.cti == MIN_TIME:
+        if self._frontier.cti == MIN_TIME:
             return MIN_TIME
         bins = self._bins
         part, start, number = self._tuples
-        over = start < self._due.cti
+        over = start < self._frontier.cti
         if over.any():
             self._before += np.bincount(part[over], minlength=len(self._before))
             self._tuples = part[~over], start[~over], number[~over]
         behind = np.zeros(len(bins), np.bool_)
         behind[:-1] = (bins.group[1:] == bins.group[:-1]) & (
-            bins.at[1:] < self._due.cti
+            bins.at[1:] < self._frontier.cti
         )  # another stands between it and the CTI
         alone = np.ones(len(bins), np.bool_)
         alone[:-1] = bins.group[1:] != bins.group[:-1]
-        behind |= alone & (bins.at < self._due.cti) & (bins.parts.column(ROWS.name).to_numpy() == 0)
+        behind |= (
+            alone & (bins.at < self._frontier.cti) & (bins.parts.column(ROWS.name).to_numpy() == 0)
+        )
         if behind.any():
             self._bins = bins.where(~behind)
-        if self._due.cti == INFINITY:
+        if self._frontier.cti == INFINITY:
             self._bins = bins.where(np.zeros(len(bins), np.bool_))
             return INFINITY
         if self._groups.is_untidy:
             self._tidy()
-        return max(self._due.cti - self._range + 1, MIN_TIME)
+        return max(self._frontier.cti - self._range + 1, MIN_TIME)
 
     def _tidy(self) -> None:
         """Numbers for the groups that have bins only."""
@@ -294,7 +298,7 @@ class BinsAggregateKernel(Operator):
             "tuples": _rows(
                 [_PART, _START, _NUMBER], [pa.array(part), pa.array(start), pa.array(number)]
             ),
-            "marks": self._due.to_rows(),
+            "marks": self._frontier.to_rows(),
         }
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
@@ -317,7 +321,7 @@ class BinsAggregateKernel(Operator):
             tuples.column(_START).to_numpy(),
             tuples.column(_NUMBER).to_numpy(),
         )
-        self._due.restore(slices["marks"])
+        self._frontier.restore(slices["marks"])
 
     def state_size(self) -> StateSize:
         tuples = sum(column.nbytes for column in self._tuples) + self._before.nbytes

@@ -33,7 +33,7 @@ from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows, encode
-from thalweg.model.time import INFINITY, Times
+from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.accumulators import Accumulators
 from thalweg.operators.adaptation import (
     Monitor,
@@ -47,7 +47,7 @@ from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.extents import Frames, occupied
 from thalweg.operators.groups import ranges
-from thalweg.operators.hopping_grid import Grid, GridOperator, Release
+from thalweg.operators.hopping_grid import FOREVER, NEVER, Grid, GridOperator, Release
 from thalweg.operators.hopping_rows import restore_release, slice_of_release
 from thalweg.operators.key_book import KeyBook
 from thalweg.plan.aggregates import ROWS
@@ -480,6 +480,34 @@ class BucketAggregateKernel(GridOperator):
             )
         ]
         self._out = self._out.where(self._out.at > closed)
+        if self._book.is_untidy:
+            self._tidy()
+
+    def groups(self) -> list[pa.Array]:
+        return self._book.columns(np.arange(len(self._book)))
+
+    def held_groups(self) -> Codes:
+        items = [self._gather_buffer(), self._gather_cells(), self._out]
+        return np.unique(np.concatenate([part.group for part in items]))
+
+    def close_groups(self, closed: Codes) -> None:
+        begin = np.full(len(closed), MIN_TIME)
+        some = (closed != NEVER) & (closed != FOREVER)
+        begin[some] = self._grid.start(closed[some] + 1)
+        begin[closed == FOREVER] = INFINITY
+        buffer, cells = self._gather_buffer(), self._gather_cells()
+        stays = buffer.at >= begin[buffer.group]
+        if self._watches and not stays.all():
+            gone = np.bincount(buffer.group[~stays], minlength=len(self._volume))
+            self._volume -= gone.astype(np.int32)
+        self._buffer = buffer.where(stays)
+        open_ = (
+            self._pane_start(cells.at) >= begin[cells.group]
+            if self._by_pane
+            else cells.at > closed[cells.group]
+        )
+        self._cells = [cells.where(open_)]
+        self._out = self._out.where(self._out.at > closed[self._out.group])
         if self._book.is_untidy:
             self._tidy()
 

@@ -17,59 +17,23 @@ by what it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from thalweg.errors import PlanError
 from thalweg.model.boxes import inside
 from thalweg.model.delta import Delta
-from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.progress import NO_PROGRESS, Progress, Scope
 from thalweg.model.rows import Bools, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import StateSize, progress_of_slice, slice_of_progress
 from thalweg.operators.group_promises import promises_of_rows, scopes_of_rows
+from thalweg.progress.frontier import Consistency
 from thalweg.state import Hits, RowSet
 
 __all__ = ["Consistency", "Gate"]
-
-_MODES = ("speculative", "eager", "final")
-
-
-@dataclass(frozen=True, slots=True)
-class Consistency:
-    """
-    >>> Consistency("speculative").threshold(watermark=20, cti=5), Consistency("final").threshold(20, 5)
-    (20, 5)
-    >>> Consistency("speculative", hold=10).threshold(watermark=20, cti=5)
-    10
-    """
-
-    mode: str = "speculative"
-    hold: int = 0
-
-    def __post_init__(self) -> None:
-        if self.mode not in _MODES:
-            raise PlanError(f"consistency must be one of {', '.join(_MODES)}; got {self.mode!r}.")
-        if self.hold < 0 or (self.hold and self.mode != "speculative"):
-            raise PlanError(
-                "hold is a duration of 0 or more and goes with consistency='speculative'."
-            )
-
-    @property
-    def is_final(self) -> bool:
-        return self.mode == "final"
-
-    def threshold(self, watermark: int, cti: int) -> int:
-        """The latest end of an answer that may leave."""
-        if self.mode == "eager":
-            return INFINITY
-        if self.mode == "final":
-            return cti
-        return max(
-            cti, watermark if watermark == INFINITY else max(watermark - self.hold, MIN_TIME)
-        )
 
 
 class Gate:
@@ -198,6 +162,20 @@ class Gate:
             {s: t for s, t in scoped.items() if t > cti},
             progress.boxes,
         )
+
+    def pass_on(self, promise: Progress) -> None:
+        """A promise was passed on without the gate."""
+        self._passed = self._passed.merge(promise)
+
+    def scopes(self, columns: Sequence[str]) -> set[Scope]:
+        """The groups of which rows are held."""
+        held = self._held.between(self._threshold, INFINITY)
+        return set(scopes_of_rows(held.payload(), columns)[1]) if len(held) else set()
+
+    def forget(self, scopes: set[Scope]) -> None:
+        """Groups of which nothing is held need no promise."""
+        kept = {scope: time for scope, time in self._passed.scoped.items() if scope not in scopes}
+        self._passed = replace(self._passed, scoped=kept)
 
     def needs(self, time: int) -> int:
         """The promise after which nothing that starts before a time is held any more."""

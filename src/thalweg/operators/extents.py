@@ -17,13 +17,13 @@ from thalweg.model.rows import Bools, Codes
 from thalweg.model.time import Times
 from thalweg.operators.groups import ranges
 
-__all__ = ["Frames", "Occupied", "occupied"]
+__all__ = ["NO_FRAMES", "Frames", "Occupied", "occupied"]
 
 
 @dataclass(frozen=True, slots=True)
 class Frames:
     """Windows by partition and in order: the interval each covers, the lifetime of its answer, and
-    its id."""
+    its id. An answer is complete at `over`, or at its end."""
 
     partition: Codes
     lo: Codes
@@ -31,9 +31,15 @@ class Frames:
     start: Times
     end: Times
     wid: Codes
+    over: Times | None = None
 
     def __len__(self) -> int:
         return len(self.wid)
+
+    @property
+    def leaves(self) -> Times:
+        """When each answer is complete."""
+        return self.end if self.over is None else self.over
 
     def filter(self, mask: Bools) -> Frames:
         if mask.all():
@@ -45,11 +51,15 @@ class Frames:
             self.start[mask],
             self.end[mask],
             self.wid[mask],
+            None if self.over is None else self.over[mask],
         )
 
     def between(self, low: int, high: int) -> Frames:
         """The windows that end after `low` and not after `high`."""
         return self.filter((self.end > low) & (self.end <= high))
+
+
+NO_FRAMES = Frames(*(np.empty(0, np.int64) for _ in range(6)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.cells import Cells, Numbers, sum_by
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import ranges
-from thalweg.operators.hopping_grid import FOREVER, Grid, GridOperator, Release
+from thalweg.operators.hopping_grid import FOREVER, NEVER, Grid, GridOperator, Release
 from thalweg.operators.hopping_rows import restore_release, slice_of_release
 from thalweg.operators.key_book import KeyBook
 from thalweg.operators.partials import Partials
@@ -254,6 +254,32 @@ class HoppingAggregateKernel(GridOperator):
         self._entries.clear()
         self._book.clear()
         self._written = {}
+
+    def groups(self) -> list[pa.Array]:
+        return self._book.columns(np.arange(len(self._book)))
+
+    def held_groups(self) -> Codes:
+        return np.unique(np.concatenate([cells.group for cells in self._tables().values()]))
+
+    def close_groups(self, closed: Codes) -> None:
+        self._open = self._open.where(self._open.window > closed[self._open.group])
+        ended, some = closed == FOREVER, closed != NEVER
+        following = self._release.released + 1
+        leaving = [self._running]
+        for number, cells in list(self._entries.slices().items()):
+            # What leaves at the next window may leave the running totals at once.
+            next_ = some[cells.group] & (cells.window == following)
+            gone = next_ | ended[cells.group]
+            if gone.any():
+                leaving.append(cells.where(next_))
+                self._entries.put(number, cells.where(~gone))
+        running = Cells.concat(leaving, self._width)
+        if len(running):
+            running = running.at_window(0).summed()
+            over = ended[running.group] | ~running.sums.any(axis=0)
+            self._running = running.where(~over)
+        if self._book.is_untidy:
+            self._tidy()
 
     def _tables(self) -> dict[str, Cells]:
         return {

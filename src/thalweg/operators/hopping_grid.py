@@ -10,9 +10,11 @@ out (see `consistency`).
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from thalweg.model.rows import Codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
@@ -124,3 +126,17 @@ class GridOperator(Operator):
         """How far it has come; whoever knows better than the common promise may move its
         watermark."""
         return self._release
+
+    @abstractmethod
+    def groups(self) -> list[pa.Array]:
+        """The keys of all groups that it has numbers for, in the order of the numbers."""
+
+    @abstractmethod
+    def held_groups(self) -> Codes:
+        """The numbers of groups of which something is held."""
+
+    @abstractmethod
+    def close_groups(self, closed: Codes) -> None:
+        """Forget what windows need that are closed for a group: for the number of each group the last
+        such window, `FOREVER` where the group has ended, `NEVER` where only the common promise
+        holds."""

@@ -26,7 +26,7 @@ from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import append_column, ranges, units
-from thalweg.operators.hopping_grid import Grid, GridOperator, Release
+from thalweg.operators.hopping_grid import FOREVER, NEVER, Grid, GridOperator, Release
 from thalweg.operators.top_k import ORDER, rank_members, ranked_projection
 from thalweg.operators.window_rows import WindowRows
 from thalweg.plan.nodes import TopK, WindowAggregate
@@ -126,6 +126,19 @@ class HoppingRowsKernel(GridOperator):
         elif release.cti != MIN_TIME:
             # An end before the next window may still move into it, unless the CTI has passed it.
             self._held.purge(min(self._span(release.closed + 1, 0)[0], release.cti - 1))
+
+    def groups(self) -> list[pa.Array]:
+        return self._held.keys()
+
+    def held_groups(self) -> Codes:
+        return self._held.groups()
+
+    def close_groups(self, closed: Codes) -> None:
+        some = np.flatnonzero(closed != NEVER)
+        until = np.full(len(closed), INFINITY)
+        open_ = some[closed[some] != FOREVER]
+        until[open_] = self._grid.start(closed[open_] + 1)
+        self._held.purge_groups(some, until[some])
 
     def _stamped(self, payload: Rows, window: Codes) -> Delta:
         start = self._grid.start(window)

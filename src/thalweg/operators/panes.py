@@ -57,7 +57,9 @@ class PanesKernel(Operator):
         )
 
     def process(self, port: int, batch: Batch) -> Batch:
-        progress = map_progress(batch.progress, self._floor).without_scopes()
+        progress = map_progress(batch.progress, self._floor)
+        if progress.boxes or not set(progress.scope_columns) <= set(self._keys):
+            progress = progress.without_scopes()
         if not len(batch):
             return Batch.empty(self.schema, progress)
         delta = Delta.of_batch(batch)

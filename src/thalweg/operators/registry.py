@@ -27,20 +27,17 @@ from thalweg.operators.hopping_lifetime import HoppingLifetimeKernel
 from thalweg.operators.hopping_rows import HoppingRowsAggregateKernel, HoppingTopKKernel
 from thalweg.operators.ingress import IngressKernel
 from thalweg.operators.join import JoinKernel
-from thalweg.operators.kind_aggregate import KindAggregateKernel
-from thalweg.operators.landmark_aggregate import LandmarkAggregateKernel
 from thalweg.operators.match_join import MatchJoinKernel
 from thalweg.operators.merging.kernel import MergeKernel
 from thalweg.operators.number_rows import NumberRowsKernel
 from thalweg.operators.paned_apply import PanedApplyKernel
 from thalweg.operators.panes import CombinePanesKernel, PanesKernel
 from thalweg.operators.point_at_end import PointAtEndKernel
-from thalweg.operators.promised_groups import PromisedGroupsKernel, inner_consistency
+from thalweg.operators.promised_groups import PromisedGroupsKernel
 from thalweg.operators.quantize import QuantizeKernel
 from thalweg.operators.retime import RetimeKernel
 from thalweg.operators.select import SelectKernel
 from thalweg.operators.select_many import SelectManyKernel
-from thalweg.operators.session_aggregate import SessionAggregateKernel
 from thalweg.operators.session_lifetime import SessionLifetimeKernel
 from thalweg.operators.set_duration import SetDurationKernel
 from thalweg.operators.shift import ShiftKernel
@@ -51,19 +48,11 @@ from thalweg.operators.table_panes import TablePanesKernel
 from thalweg.operators.top_k import TopKKernel
 from thalweg.operators.union import UnionKernel
 from thalweg.operators.where import WhereKernel
-from thalweg.operators.wid_aggregate import WidAggregateKernel
+from thalweg.operators.window.build import session_engine, wid_engine
 from thalweg.operators.window_apply import WindowApplyKernel
 from thalweg.plan import nodes
 from thalweg.plan.nodes import Join, Node, TopK, WindowAggregate
-from thalweg.windows import (
-    HoppingWindow,
-    LandmarkTime,
-    SessionWindow,
-    SlideByTuple,
-    SlidingRows,
-    SlidingTime,
-    SnapshotWindow,
-)
+from thalweg.windows import HoppingWindow, SessionWindow, SnapshotWindow
 
 __all__ = ["kernel_for"]
 
@@ -104,7 +93,7 @@ def kernel_for(node: Node, consistency: Consistency) -> Operator:
     if isinstance(node, nodes.Panes):
         return PanesKernel(node) if node.table is None else TablePanesKernel(node)
     if isinstance(node, nodes.CombinePanes):
-        return CombinePanesKernel(node, consistency)
+        return _by_groups(CombinePanesKernel(node, consistency), node.keys, consistency)
     if isinstance(node, nodes.WindowApply):
         if node.in_panes:
             return PanedApplyKernel(node, consistency)
@@ -150,29 +139,24 @@ def _merge(node: nodes.Merge, consistency: Consistency) -> Operator:
 
 
 def _wid_aggregate(node: nodes.WidAggregate, consistency: Consistency) -> Operator:
-    if isinstance(node.kind, LandmarkTime):
-        return LandmarkAggregateKernel(node, consistency)
     if node.strategy == "bins":
         return BinsAggregateKernel(node, consistency)
-    if isinstance(node.kind, SlideByTuple | SlidingRows) or (
-        isinstance(node.kind, SlidingTime) and node.kind.origin is None
-    ):
-        return WidAggregateKernel(node, consistency)
-    return KindAggregateKernel(node, consistency)
+    return wid_engine(node, consistency)
 
 
 def _aggregate(node: WindowAggregate, consistency: Consistency) -> Operator:
     if isinstance(node.window, SnapshotWindow):
         return SnapshotAggregateKernel(node, consistency)
     if isinstance(node.window, SessionWindow):
-        return SessionAggregateKernel(node, consistency)
+        return session_engine(node, consistency)
     if not isinstance(node.window, HoppingWindow):
         raise PlanError(f"{node.label}: no kernel evaluates {node.window} windows.")
-    if node.properties.group_ctis or node.input.progressing & set(node.keys):
-        return PromisedGroupsKernel(
-            _on_a_grid(node, inner_consistency(consistency)), node.keys, consistency
-        )
-    return _on_a_grid(node, consistency)
+    return _by_groups(_on_a_grid(node, consistency), node.keys, consistency)
+
+
+def _by_groups(inner: GridOperator, keys: tuple[str, ...], consistency: Consistency) -> Operator:
+    """Groups may have promises of their own."""
+    return PromisedGroupsKernel(inner, keys, consistency) if keys else inner
 
 
 def _on_a_grid(node: WindowAggregate, consistency: Consistency) -> GridOperator:
@@ -189,8 +173,4 @@ def _on_a_grid(node: WindowAggregate, consistency: Consistency) -> GridOperator:
 def _top_k(node: TopK, consistency: Consistency) -> Operator:
     if not isinstance(node.window, HoppingWindow):
         return TopKKernel(node, consistency)
-    if node.properties.group_ctis:
-        return PromisedGroupsKernel(
-            HoppingTopKKernel(node, inner_consistency(consistency)), node.keys, consistency
-        )
-    return HoppingTopKKernel(node, consistency)
+    return _by_groups(HoppingTopKKernel(node, consistency), node.keys, consistency)

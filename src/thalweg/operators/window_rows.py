@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes, Rows
+from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Slices, StateSize
 from thalweg.state import Arrangement, KeyIndex
 
@@ -75,6 +76,23 @@ class WindowRows:
         self._held.purge(until)
         if self._index.is_untidy:
             self._held.renumber(self._index.keep(self._held.groups()))
+
+    def keys(self) -> list[pa.Array]:
+        """The keys of all groups, by number."""
+        return self._index.columns(np.arange(len(self._index)))
+
+    def groups(self) -> Codes:
+        """The groups that have rows."""
+        return self._held.groups()
+
+    def purge_groups(self, group: Codes, until: Times) -> None:
+        """Forget rows of some groups that have ended by a time of the group."""
+        size = len(group)
+        hits = self._held.find(group, np.full(size, MIN_TIME), np.full(size, INFINITY))
+        over = hits.filter(hits.end <= until[hits.owner])
+        if len(over):
+            over.set_weight(np.zeros(len(over), np.int64))
+            self._held.drop(MIN_TIME)
 
     def clear(self) -> None:
         self._held.clear()

@@ -72,7 +72,10 @@ class WindowSlices:
 
     def put(self, number: int, cells: Cells) -> None:
         """Back from `slices`."""
-        self._slices[number] = [cells]
+        if len(cells):
+            self._slices[number] = [cells]
+        else:
+            self._slices.pop(number, None)
 
     def clear(self) -> None:
         self._slices = {}

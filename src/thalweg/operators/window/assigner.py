@@ -1,0 +1,341 @@
+"""An assigner is a kind of window at run time: the window engine asks it
+
+    stretch     over which positions a row is needed: times, or row numbers
+    fetch       which rows the windows need that a change reaches
+    affected    which windows those are
+    leaving     which rows the windows need that may answer now
+    frames      which windows some rows make
+    close       what a CTI closes, and the promise it allows; `close_partitions` for promises that
+                hold for single partitions
+    needs       the least CTI with which a time can be promised
+
+Everything else is the same for all kinds. Windows are intervals over the coordinate of the rows of a
+partition (see `extents`), or sets of rows (`occupied` overridden).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.batch import Batch
+from thalweg.model.delta import Delta
+from thalweg.model.rows import Bools, Codes, Rows
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.base import Slices, StateSize
+from thalweg.operators.extents import Frames, Occupied, occupied
+from thalweg.operators.window.held_rows import Found, HeldRows
+from thalweg.operators.window.totals import Totals
+from thalweg.progress.frontier import Frontier, Line
+
+__all__ = ["Assigner", "Change", "Ordered", "WholePartitions"]
+
+
+class Ordered:
+    """Rows of weight one, sorted by partition, then by what orders them: time, or their number.
+
+    `which` has the place of each in `found`. `number` is the position in the partition, from 1, where
+    the kind counts rows. A row counts `at` its start, or, by arrival, at the largest start so far.
+    """
+
+    __slots__ = ("_payload", "at", "found", "number", "partition", "start", "which")
+
+    def __init__(
+        self,
+        found: Found,
+        which: Codes,
+        start: Times,
+        number: Codes | None = None,
+        at: Times | None = None,
+    ) -> None:
+        self.found, self.which, self.start = found, which, start
+        self.partition = found.partition[which]
+        self.number = which if number is None else number
+        self.at = start if at is None else at
+        self._payload: Rows | None = None
+
+    @classmethod
+    def of(cls, payload: Rows, found: Found, representative: Codes, start: Times) -> Ordered:
+        """Rows that stand for several."""
+        rows = cls(found, representative, start)
+        rows._payload = payload
+        return rows
+
+    @property
+    def payload(self) -> Rows:
+        if self._payload is None:
+            self._payload = self.found.payload.take(pa.array(self.which))
+        return self._payload
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The partitions that a batch touches, and of each the first and the last start that changed."""
+
+    partition: Codes
+    first: Times
+    last: Times
+
+    @classmethod
+    def of(cls, start: Times, partition: Codes) -> Change:
+        touched, which = np.unique(partition, return_inverse=True)
+        first, last = np.full(len(touched), INFINITY), np.full(len(touched), MIN_TIME)
+        np.minimum.at(first, which, start)
+        np.maximum.at(last, which, start)
+        return cls(touched, first, last)
+
+    def filter(self, mask: Bools) -> Change:
+        return Change(self.partition[mask], self.first[mask], self.last[mask])
+
+    def everywhere(self) -> Change:
+        """The same partitions, at all times."""
+        size = len(self.partition)
+        return Change(self.partition, np.full(size, MIN_TIME), np.full(size, INFINITY))
+
+
+class Assigner(ABC):
+    disjoint: bool = False
+    """Whether each row is in one window."""
+    chained: bool = False
+    """Whether the lifetime of an answer ends where the next one begins."""
+    columns: tuple[str, ...] = ()
+    """Columns of the input that it reads, beside the start."""
+    cumulative: bool = False
+    """Whether windows hold everything so far, so that totals stand for rows that are gone."""
+    restless: bool = False
+    """Whether the promise may change without a CTI."""
+    keeps_start: bool = False
+    """Whether positions are not times, so that starts must be kept beside them."""
+
+    held: HeldRows
+    totals: Totals | None = None
+
+    def attach(self, held: HeldRows, totals: Totals | None) -> None:
+        self.held, self.totals = held, totals
+
+    # ----------------------------------------------------------------------------------------------
+    # rows
+
+    @abstractmethod
+    def stretch(self, delta: Delta) -> tuple[Times, Times]:
+        """The positions [since, until) for which each row is needed at least."""
+
+    def starts(self, found: Found) -> Times:
+        """The starts of rows of the store."""
+        return found.start
+
+    def order(self, found: Found) -> Ordered:
+        start = self.starts(found)
+        which = as_often(np.lexsort((start, found.partition)), found.weight)
+        return Ordered(found, which, start[which])
+
+    # ----------------------------------------------------------------------------------------------
+    # windows
+
+    def mark(self) -> int:
+        """What decides about windows besides the rows of a partition."""
+        return 0
+
+    def observe(self, batch: Batch) -> bool:
+        """Take the progress of a batch in; whether it changes windows by itself."""
+        return False
+
+    @abstractmethod
+    def frames(self, rows: Ordered, more: tuple[Codes, Codes], mark: int) -> Frames:
+        """The windows of rows, and of totals (partition, position)."""
+
+    def linked(self, frames: Frames) -> Frames:
+        """The windows that answer, where the end of one is the start of the next."""
+        return frames
+
+    def coordinate(self, rows: Ordered) -> Codes:
+        return rows.start
+
+    def totals_coordinate(self, position: Codes) -> Codes:
+        return position
+
+    def occupied(
+        self, frames: Frames, rows: Ordered, partition: Codes, group: Codes, coordinate: Codes
+    ) -> Occupied:
+        return occupied(frames, partition, group, coordinate)
+
+    def out(self, frames: Frames, line: Line, mark: int) -> Bools:
+        """Which windows have answered."""
+        has: Bools = frames.leaves <= line.of(frames.partition)
+        return has
+
+    def change(self, delta: Delta, partition: Codes) -> Change:
+        return Change.of(delta.start, partition)
+
+    def seen(self, delta: Delta, partition: Codes, out: Line) -> None:
+        """Rows have come that may answer later."""
+        return
+
+    @abstractmethod
+    def fetch(self, change: Change) -> Found:
+        """The rows that windows which a change reaches need."""
+
+    @abstractmethod
+    def affected(self, frames: Frames, first: Times, last: Times) -> Bools:
+        """Which windows a change between `first` and `last` of their partition reaches."""
+
+    @abstractmethod
+    def leaving(self, out: Line, due: Line) -> Found:
+        """The rows that windows need which may answer now."""
+
+    def waiting(self, due: Line) -> Codes:
+        """The partitions that may have a window which answers now."""
+        raise NotImplementedError
+
+    def left(self, frames: Frames, due: Line) -> None:
+        """Windows have answered up to a line; those after it wait."""
+        return
+
+    # ----------------------------------------------------------------------------------------------
+    # promises
+
+    @abstractmethod
+    def close(self, frontier: Frontier) -> int:
+        """Forget what the common promise settles; the promise it allows."""
+
+    def close_partitions(self, partition: Codes, settled: Line) -> Times:
+        """Forget what promises for single partitions settle; the promises they allow."""
+        found = self.held.of(partition)
+        self.forget(found.filter(found.end <= settled.of(found.partition)))
+        times = np.broadcast_to(settled.of(partition), partition.shape)
+        return np.array([self.promise(int(time)) for time in times], np.int64)
+
+    def forget(self, found: Found) -> None:
+        """Forget rows."""
+        self.held.remove(found.hits)
+
+    def finish(self, partition: Codes) -> None:
+        """Some partitions have ended: nothing of them is needed any more."""
+        self.held.remove(self.held.of(partition).hits)
+        if self.totals is not None:
+            self.totals.remove(self.totals.of(partition))
+
+    @abstractmethod
+    def promise(self, time: int) -> int:
+        """The promise that a CTI allows, as far as it follows from the CTI alone."""
+
+    @abstractmethod
+    def needs(self, time: int) -> int:
+        """The least CTI with which a time can be promised."""
+
+    def lacks(self) -> tuple[str, ...]:
+        return ()
+
+    # ----------------------------------------------------------------------------------------------
+    # state
+
+    def used(self) -> Codes:
+        """Partitions of which something is known besides rows."""
+        return np.empty(0, np.int64)
+
+    def renumber(self, moved: Codes) -> None:
+        """Partitions have new numbers."""
+        return
+
+    def clear(self) -> None:
+        """Forget everything."""
+        return
+
+    def snapshot(self) -> Slices:
+        return {}
+
+    def restore(self, slices: Mapping[str, Rows], frontier: Frontier) -> None:
+        """After the rows were read back."""
+        return
+
+    def size(self) -> StateSize:
+        return StateSize()
+
+
+class WholePartitions(Assigner):
+    """Windows for which all rows of a partition are looked at.
+
+    `_pending` has, for each partition, a time before which none of its windows can answer; infinity
+    where nothing waits.
+    """
+
+    def __init__(self) -> None:
+        self._pending = np.empty(0, np.int64)
+
+    def leaves_from(self, delta: Delta) -> Times:
+        """For each row the earliest time at which a window that it is in may be complete."""
+        return delta.start + 1
+
+    def fetch(self, change: Change) -> Found:
+        return self.held.of(change.partition)
+
+    def affected(self, frames: Frames, first: Times, last: Times) -> Bools:
+        reached: Bools = frames.leaves > first
+        return reached
+
+    def seen(self, delta: Delta, partition: Codes, out: Line) -> None:
+        self._pending = grown(self._pending, partition, INFINITY)
+        leaves = self.leaves_from(delta)
+        waiting = leaves > out.of(partition)
+        np.minimum.at(self._pending, partition[waiting], leaves[waiting])
+        # Without a row that is taken back a window may be complete earlier.
+        self._pending[partition[delta.weight < 0]] = MIN_TIME
+
+    def waiting(self, due: Line) -> Codes:
+        pending = self._pending
+        waits = (pending <= due.of(np.arange(len(pending)))) & (pending != INFINITY)
+        found = np.flatnonzero(waits)
+        pending[found] = INFINITY
+        return found
+
+    def leaving(self, out: Line, due: Line) -> Found:
+        return self.held.of(self.waiting(due))
+
+    def left(self, frames: Frames, due: Line) -> None:
+        self._pending = grown(self._pending, frames.partition, INFINITY)
+        later = frames.leaves > due.of(frames.partition)
+        np.minimum.at(self._pending, frames.partition[later], frames.leaves[later])
+
+    def finish(self, partition: Codes) -> None:
+        super().finish(partition)
+        self._pending = grown(self._pending, partition, INFINITY)
+        self._pending[partition] = INFINITY
+
+    def renumber(self, moved: Codes) -> None:
+        self._pending = moved_to(self._pending, moved, INFINITY)
+
+    def clear(self) -> None:
+        self._pending = np.empty(0, np.int64)
+
+    def restore(self, slices: Mapping[str, Rows], frontier: Frontier) -> None:
+        self._pending = np.full(len(self.held.partitions.index), MIN_TIME)
+
+
+def as_often(which: Codes, weight: Codes) -> Codes:
+    """Places of rows, each as often as its weight says."""
+    return which if (weight == 1).all() else np.repeat(which, weight[which])
+
+
+def grown(values: Codes, partition: Codes, empty: int) -> Codes:
+    """Room for a value of each of these partitions."""
+    size = int(partition.max(initial=-1)) + 1
+    if size <= len(values):
+        return values
+    more = np.full(max(size, 2 * len(values)) - len(values), empty)
+    return np.concatenate([values, more])
+
+
+def moved_to(values: Codes, moved: Codes, empty: int) -> Codes:
+    """The values of partitions that have new numbers (-1: forgotten)."""
+    values = grown(values, np.array([len(moved) - 1]), empty)[: len(moved)]
+    kept = moved >= 0
+    result = np.full(int(moved.max(initial=-1)) + 1, empty)
+    result[moved[kept]] = values[kept]
+    return result

@@ -1,0 +1,107 @@
+"""Which assigner and which values a node asks for."""
+
+from __future__ import annotations
+
+from thalweg.errors import PlanError
+from thalweg.operators.arguments import ArgumentProjection
+from thalweg.operators.window.assigner import Assigner
+from thalweg.operators.window.by_count import RankAssigner, RowsAssigner
+from thalweg.operators.window.by_time import (
+    FirstOriginAssigner,
+    MembershipAssigner,
+    TupleAssigner,
+)
+from thalweg.operators.window.engine import WindowEngine
+from thalweg.operators.window.landmark import LandmarkAssigner
+from thalweg.operators.window.sessions import SessionAssigner
+from thalweg.operators.window.values import PartialValues, RowValues, Values
+from thalweg.plan.nodes import NumberRows, WidAggregate, WindowAggregate
+from thalweg.plan.nodes.wid import ARRIVED_AT, ROW_NUMBER
+from thalweg.progress.frontier import Consistency
+from thalweg.windows import LandmarkTime, SessionWindow, SlideByTuple, SlidingRows, SlidingTime
+
+__all__ = ["session_engine", "wid_engine"]
+
+
+def session_engine(node: WindowAggregate, consistency: Consistency) -> WindowEngine:
+    """
+    >>> import thalweg as tw
+    >>> query = tw.source("s", {"v": "int64"}).session(5).aggregate(n=tw.count())
+    >>> tw.table(query, {"s": [tw.point({"v": 1}, 1), tw.point({"v": 1}, 4), tw.point({"v": 1}, 20)]})
+    [(1, 9, {'n': 2}), (20, 25, {'n': 1})]
+    """
+    assert isinstance(node.window, SessionWindow)
+    assigner = SessionAssigner(node.window)
+    values = _values(node, node.keys, assigner)
+    return WindowEngine(
+        node.schema, node.input.schema, assigner, values, node.keys, node.keys, consistency
+    )
+
+
+def wid_engine(node: WidAggregate, consistency: Consistency) -> WindowEngine:
+    """
+    >>> import thalweg as tw
+    >>> query = tw.source("s", {"v": "int64"}).slide_by_tuple(5).aggregate(n=tw.count(), most=tw.max_("v"))
+    >>> tw.table(query, {"s": [tw.point({"v": 7}, 2), tw.point({"v": 3}, 4), tw.point({"v": 1}, 8)]})
+    [(-2, 3, {'n': 1, 'most': 7}), (0, 5, {'n': 2, 'most': 7}), (4, 9, {'n': 2, 'most': 3})]
+    >>> query = tw.source("s", {"v": "int64"}).landmark(10).aggregate(n=tw.count())
+    >>> [row[:2] + (row[2]["n"],) for row in tw.table(query, {"s": [tw.point({"v": 7}, t) for t in (2, 14, 15)]})]
+    [(0, 10, 1), (10, 9223372036854775807, 3)]
+    """
+    assigner = assigner_for(node)
+    partition = node.partition if _by_partition(node) else node.columns
+    return WindowEngine(
+        node.schema,
+        node.input.schema,
+        assigner,
+        _values(node, node.columns, assigner),
+        node.columns,
+        partition,
+        consistency,
+        wid=node.wid,
+        what="WidAggregate",
+    )
+
+
+def assigner_for(node: WidAggregate) -> Assigner:
+    """The run time of a node's kind of window; a kind that nobody knows is refused."""
+    kind = node.kind
+    if isinstance(kind, LandmarkTime):
+        return LandmarkAssigner(kind)
+    if isinstance(kind, SlideByTuple):
+        if kind.every > 1 and kind.ranked:
+            return RankAssigner(kind)
+        return TupleAssigner(kind, ROW_NUMBER if node.by_number else None)
+    if isinstance(kind, SlidingRows):
+        counted = not (kind.ranked or kind.partitioned)
+        return RowsAssigner(
+            kind,
+            (ROW_NUMBER, ARRIVED_AT) if node.by_number else None,
+            tuple(node.input.schema.names) if kind.ranked else (),
+            sparse=counted and not isinstance(node.input, NumberRows),
+        )
+    if isinstance(kind, SlidingTime) and kind.origin is None:
+        return FirstOriginAssigner(kind)
+    if kind.context:
+        raise PlanError(
+            f"{node.label}: no assigner evaluates {kind}: its windows depend on other tuples."
+        )
+    return MembershipAssigner(kind)
+
+
+def _by_partition(node: WidAggregate) -> bool:
+    """Whether rows of other groups of a partition decide where windows lie."""
+    kind = node.kind
+    if isinstance(kind, SlidingTime):
+        return kind.origin is None
+    return isinstance(kind, SlideByTuple | SlidingRows)
+
+
+def _values(
+    node: WindowAggregate | WidAggregate, columns: tuple[str, ...], assigner: Assigner
+) -> Values:
+    arguments = ArgumentProjection(node.aggregates, columns, node.input.schema)
+    bounded = all(call.bounded for _, call in node.aggregates)
+    if bounded and not assigner.disjoint:
+        return PartialValues(arguments, node.schema)
+    return RowValues(arguments, node.schema)

@@ -1,0 +1,394 @@
+"""Windows that count rows: every n-th tuple by rank, and sliding windows over rows.
+
+A row is settled when the CTI has passed its start: it cannot be taken back, and no earlier one can
+come. Of rows that are gone only their number is kept, for each partition.
+
+    slide by rank        as by tuple (see `by_time`); a change moves the ranks of all later rows
+    sliding over rows    a window is settled when its last row is, and all rows in front of it. A change
+                         among unsettled rows, which start at or after the CTI, moves only windows that are
+                         complete after them: their answers start there too
+                         Where rows were filtered after they got their numbers, a window is complete when the
+                         promise on numbers passes its last one, and its answer stands where the last row that
+                         it has was there: at a settled row, perhaps, which the promise must not pass
+
+Settled rows that no window needs are looked for when as many rows have come as were needed the last
+time, so that the work is proportional to the rows that come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.batch import Batch
+from thalweg.model.delta import Delta
+from thalweg.model.names import internal
+from thalweg.model.order import dense_ranks
+from thalweg.model.rows import Bools, Codes, Rows
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.base import Slices, StateSize
+from thalweg.operators.extents import NO_FRAMES, Frames
+from thalweg.operators.groups import ranges
+from thalweg.operators.window.assigner import (
+    Change,
+    Ordered,
+    WholePartitions,
+    as_often,
+    grown,
+    moved_to,
+)
+from thalweg.operators.window.by_time import frames_by_tuple
+from thalweg.operators.window.held_rows import Found
+from thalweg.progress.frontier import Frontier, Line
+from thalweg.windows import SlideByTuple, SlidingRows
+
+__all__ = ["RankAssigner", "RowsAssigner"]
+
+_COUNT = pa.field(internal("count"), pa.int64())
+_FEW = 256
+"""So many rows are held without a look at which of them are needed."""
+
+
+class _Counting(WholePartitions):
+    """Rows are ranked in their partition; those that are gone are counted."""
+
+    ranked: bool
+    ties: int = 0
+    """Columns at the end of a row that order rows of equal position."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._gone = np.empty(0, np.int64)
+        self._written: Rows | None = None
+
+    def order(self, found: Found) -> Ordered:
+        names = self.held.schema.names[len(self.held.schema) - self.ties :]
+        ties = [dense_ranks(found.payload.column(name)) for name in reversed(names)]
+        which = as_often(np.lexsort((*ties, found.start, found.partition)), found.weight)
+        number = found.start[which]
+        if self.ranked:
+            partition = found.partition[which]
+            begins = np.searchsorted(partition, partition, side="left")
+            gone = grown(self._gone, partition, 0)[partition]
+            number = np.arange(len(partition)) - begins + 1 + gone
+        start = self.starts(found)[which]
+        rows = Ordered(found, which, start, number)
+        rows.at = self.times(rows)
+        return rows
+
+    def times(self, rows: Ordered) -> Times:
+        """When rows count."""
+        return rows.start
+
+    def count(self, partition: Codes, weight: Codes) -> None:
+        """Rows are gone."""
+        if not self.ranked or not len(partition):
+            return
+        self._gone = grown(self._gone, partition, 0)
+        np.add.at(self._gone, partition, weight)
+        self._written = None
+
+    def finish(self, partition: Codes) -> None:
+        super().finish(partition)
+        self._gone = grown(self._gone, partition, 0)
+        self._gone[partition] = 0
+        self._written = None
+
+    def used(self) -> Codes:
+        return np.flatnonzero(self._gone)
+
+    def renumber(self, moved: Codes) -> None:
+        super().renumber(moved)
+        self._gone = moved_to(self._gone, moved, 0)
+
+    def clear(self) -> None:
+        super().clear()
+        self._gone, self._written = np.empty(0, np.int64), None
+
+    def snapshot(self) -> Slices:
+        if not self.ranked:
+            return {}
+        if self._written is None:
+            some = np.flatnonzero(self._gone)
+            keys = self.held.partitions.named(some)
+            self._written = pa.RecordBatch.from_arrays(
+                [*keys, pa.array(self._gone[some])],
+                schema=pa.schema([*self.held.partitions.fields, _COUNT]),
+            )
+        return {"gone": self._written}
+
+    def restore(self, slices: Mapping[str, Rows], frontier: Frontier) -> None:
+        self._gone = np.empty(0, np.int64)
+        if self.ranked:
+            rows = slices["gone"]
+            self.count(self.held.partitions.of_rows(rows), rows.column(_COUNT.name).to_numpy())
+            self._written = rows
+        super().restore(slices, frontier)
+
+    def size(self) -> StateSize:
+        gone = int(np.count_nonzero(self._gone))
+        return StateSize(gone, 8 * gone)
+
+
+class RankAssigner(_Counting):
+    """Slide by every n-th tuple in the order of time."""
+
+    ranked = True
+
+    def __init__(self, kind: SlideByTuple) -> None:
+        super().__init__()
+        self._range, self._every = kind.range, kind.every
+
+    def stretch(self, delta: Delta) -> tuple[Times, Times]:
+        return delta.start, delta.start + self._range
+
+    def frames(self, rows: Ordered, more: tuple[Codes, Codes], mark: int) -> Frames:
+        return frames_by_tuple(rows, self._range, self._every)
+
+    def close(self, frontier: Frontier) -> int:
+        for _, partition, _, weight in self.held.drop(frontier.cti):
+            self.count(partition, weight)
+        return self.promise(frontier.cti)
+
+    def forget(self, found: Found) -> None:
+        self.count(found.partition, found.weight)
+        super().forget(found)
+
+    def promise(self, time: int) -> int:
+        return max(time - self._range + 1, MIN_TIME)
+
+    def needs(self, time: int) -> int:
+        return time + self._range - 1
+
+
+class RowsAssigner(_Counting):
+    """Sliding over rows, by arrival (`numbered`: the columns of the number and of its time) or by
+    rank. `sparse`: not every number that was given arrives here."""
+
+    def __init__(
+        self,
+        kind: SlidingRows,
+        numbered: tuple[str, str] | None,
+        ties: Sequence[str],
+        *,
+        sparse: bool,
+    ) -> None:
+        super().__init__()
+        self._range, self._slide = kind.range, kind.slide
+        self._numbered, self._sparse = numbered, sparse
+        self.ranked = kind.ranked or kind.partitioned
+        self._counted = not self.ranked
+        self.cumulative, self.restless = kind.range is None, sparse
+        self.ties = len(ties)
+        self.columns = (*(numbered or ()), *ties)
+        self.keeps_start = numbered is not None
+        self._kept = 0
+        self.reached = 0
+        """All numbers up to it have been given and are settled."""
+
+    # ----------------------------------------------------------------------------------------------
+    # rows
+
+    def stretch(self, delta: Delta) -> tuple[Times, Times]:
+        if self._numbered is None:
+            return delta.start, delta.start + 1
+        number = delta.payload.column(self._numbered[0]).to_numpy()
+        return number, number + 1
+
+    def starts(self, found: Found) -> Times:
+        if self._numbered is None:
+            return found.start
+        starts: Times = found.hits.column(internal("time")).to_numpy()
+        return starts
+
+    def times(self, rows: Ordered) -> Times:
+        return rows.start if self._numbered is None else self._arrived(rows.found)[rows.which]
+
+    def _arrived(self, found: Found) -> Times:
+        arrived: Times = found.hits.column(internal("read1")).to_numpy()
+        return arrived
+
+    def coordinate(self, rows: Ordered) -> Codes:
+        return rows.number
+
+    def leaves_from(self, delta: Delta) -> Times:
+        if self._numbered is None:
+            return delta.start + 1
+        at: Times = delta.payload.column(self._numbered[1]).to_numpy() + 1
+        return at
+
+    # ----------------------------------------------------------------------------------------------
+    # windows
+
+    def mark(self) -> int:
+        return self.reached
+
+    def observe(self, batch: Batch) -> bool:
+        if not self._counted or self._numbered is None:
+            return False
+        (bound,) = batch.progress.boxes.get((self._numbered[0],), (0,))
+        before, self.reached = self.reached, max(self.reached, bound - 1)
+        return self._sparse and self.reached > before
+
+    def change(self, delta: Delta, partition: Codes) -> Change:
+        if not self._sparse:
+            return super().change(delta, partition)
+        first = int(delta.start.min(initial=INFINITY))
+        if (delta.weight < 0).any():
+            first = MIN_TIME
+        elif len(self.held):  # a window that is complete now may have been over for long
+            newest = self._arrived(self.held.everything())
+            first = min(first, int(newest.max(initial=MIN_TIME)))
+        return Change(np.zeros(1, np.int64), np.array([first]), np.array([INFINITY]))
+
+    def out(self, frames: Frames, line: Line, mark: int) -> Bools:
+        out = super().out(frames, line, mark)
+        return out | (frames.hi <= mark + 1) if self._counted and mark else out
+
+    def leaving(self, out: Line, due: Line) -> Found:
+        return self.held.everything() if self._counted else super().leaving(out, due)
+
+    def frames(self, rows: Ordered, more: tuple[Codes, Codes], mark: int) -> Frames:
+        begins, ends = _partitions(rows.partition)
+        if not len(begins):
+            return NO_FRAMES
+        first, top = (rows.number[begins] - 1) // self._slide, rows.number[ends - 1]
+        if self._sparse:  # a window beyond the range of the last row has none
+            behind = -(-top // self._slide) * self._slide if self._range is None else top
+            top = np.maximum(top, np.minimum(mark, behind + (self._range or 0)))
+        which, window = ranges(first, np.maximum(top // self._slide - first, 0))
+        last = (window + 1) * self._slide
+        span = int(top.max()) + 1
+        complete = np.searchsorted(
+            rows.partition * span + rows.number,
+            rows.partition[begins][which] * span + last,
+            side="right" if self._sparse else "left",
+        )
+        if self._sparse:
+            complete = complete - 1
+            if self._range is None:  # everything so far answers where something new came
+                new = rows.number[complete] > last - self._slide
+                which, window, last, complete = which[new], window[new], last[new], complete[new]
+        at = rows.at[complete]
+        lo = np.zeros(len(last), np.int64) if self._range is None else last + 1 - self._range
+        return Frames(rows.partition[begins][which], lo, last + 1, at, at + 1, window)
+
+    # ----------------------------------------------------------------------------------------------
+    # promises
+
+    def close(self, frontier: Frontier) -> int:
+        if not self._sparse and len(self.held) <= 2 * self._kept + _FEW:
+            return frontier.cti
+        promise = self._settle(self.held.everything(), frontier)
+        self._kept = len(self.held)
+        return promise
+
+    def close_partitions(self, partition: Codes, settled: Line) -> Times:
+        rows = self.order(self.held.of(partition))
+        self._forget(rows, self._needed(rows, settled)[0])
+        return np.array(np.broadcast_to(settled.of(partition), partition.shape))
+
+    def _settle(self, found: Found, frontier: Frontier) -> int:
+        rows = self.order(found)
+        keep, promise = self._needed(rows, frontier.settled())
+        promise = min(promise, frontier.cti)
+        if self._sparse:
+            frames = self.frames(rows, (rows.partition[:0], rows.partition[:0]), self.reached)
+            waiting = frames.filter(~self.out(frames, frontier.line(), self.reached))
+            if len(waiting):
+                first = int(waiting.lo.min())
+                if self._range is None:
+                    first = int(waiting.hi.min()) - self._slide  # earlier rows are in the totals
+                keep |= rows.number >= first
+                promise = min(promise, int(waiting.start.min()))
+        self._forget(rows, keep)
+        return promise
+
+    def _needed(self, rows: Ordered, settled: Line) -> tuple[Bools, int]:
+        """Which rows later windows need, and the promise, as far as it follows from them."""
+        upto = np.maximum(self._settled_numbers(rows, settled), self.reached)
+        next_last = (upto // self._slide + 1) * self._slide
+        needed = next_last + 1 - (self._slide if self._range is None else self._range)
+        promise = INFINITY
+        if self._sparse:
+            waiting = (rows.number <= upto) & (rows.number >= needed)
+            waiting[:-1] &= ~waiting[1:] | (rows.partition[1:] != rows.partition[:-1])
+            promise = int(rows.at[waiting].min(initial=INFINITY))
+        if self._range is None and not self._sparse:
+            return rows.number > upto, promise
+        return (rows.number >= needed) | (rows.number > upto), promise
+
+    def _settled_numbers(self, rows: Ordered, settled: Line) -> Codes:
+        """For each row the number up to which all rows of its partition are settled."""
+        begins, ends = _partitions(rows.partition)
+        if not len(begins):
+            return np.empty(0, np.int64)
+        size = len(rows)
+        unsettled = np.where(rows.start >= settled.of(rows.partition), np.arange(size), size)
+        first = np.minimum(np.minimum.reduceat(unsettled, begins), ends)
+        upto = np.where(
+            first > begins, rows.number[np.maximum(first - 1, 0)], rows.number[begins] - 1
+        )
+        return np.repeat(upto, ends - begins)
+
+    def _forget(self, rows: Ordered, keep: Bools) -> None:
+        """Forget rows."""
+        if keep.all():
+            return
+        found = rows.found
+        weight = np.zeros(len(found), np.int64)
+        np.add.at(weight, rows.which[keep], 1)
+        lost = found.weight - weight
+        self.count(found.partition, lost)
+        if self.totals is not None:
+            some = np.repeat(np.arange(len(found)), lost)
+            none = np.zeros(len(found), np.int64)
+            closed = np.ones(int(found.partition.max()) + 1, np.int64)
+            self.totals.add(found.payload, some, found.partition, none, closed)
+        found.hits.set_weight(weight)
+        self.held.drop(MIN_TIME)
+
+    def promise(self, time: int) -> int:
+        return time
+
+    def needs(self, time: int) -> int:
+        return time
+
+    def lacks(self) -> tuple[str, ...]:
+        """How many rows the next window of the fullest partition still misses."""
+        if not len(self.held):
+            return ()
+        rows = self.order(self.held.everything())
+        last = np.zeros(int(rows.partition.max()) + 1, np.int64)
+        np.maximum.at(last, rows.partition, rows.number)
+        missing = int((self._slide - last % self._slide).min())
+        if not (last % self._slide).any():
+            return ()
+        each = " of a partition" if self.held.partitions.columns else ""
+        count = "1 row is" if missing == 1 else f"{missing} rows are"
+        return (f"its next window{each} is not complete: {count} missing",)
+
+    # ----------------------------------------------------------------------------------------------
+    # state
+
+    def clear(self) -> None:
+        super().clear()
+        self._kept = 0
+
+    def snapshot(self) -> Slices:
+        reached = pa.RecordBatch.from_arrays([pa.array([self.reached])], names=["reached"])
+        return {**super().snapshot(), "reached": reached}
+
+    def restore(self, slices: Mapping[str, Rows], frontier: Frontier) -> None:
+        super().restore(slices, frontier)
+        self.reached = slices["reached"].column(0)[0].as_py()
+
+
+def _partitions(partition: Codes) -> tuple[Codes, Codes]:
+    """Where the rows of each partition begin and end."""
+    if not len(partition):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    begins = np.flatnonzero(np.concatenate([np.ones(1, np.bool_), partition[1:] != partition[:-1]]))
+    return begins, np.append(begins[1:], len(partition))

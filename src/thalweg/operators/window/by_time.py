@@ -1,0 +1,202 @@
+"""Windows that follow from times: a change at t reaches only windows that last from before t until
+after it, and their rows lie within their range around it.
+
+    slide by tuple   [w - range + 1, w + 1) for the start w of every tuple, or of every n-th
+    first origin     a grid that begins with the smallest start of all rows
+    membership       what a kind's own `wids` and `time_range` say
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.errors import EvaluationError
+from thalweg.model.delta import Delta
+from thalweg.model.rows import Bools, Codes, Rows
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.base import Slices
+from thalweg.operators.extents import Frames, Occupied
+from thalweg.operators.groups import ranges
+from thalweg.operators.window.assigner import Assigner, Change, Ordered
+from thalweg.operators.window.held_rows import Found
+from thalweg.progress.frontier import Frontier, Line
+from thalweg.windows import SlideByTuple, SlidingTime, Tuples, WindowKind
+
+__all__ = ["FirstOriginAssigner", "MembershipAssigner", "TimeAssigner", "TupleAssigner"]
+
+
+class TimeAssigner(Assigner):
+    """A row is needed for as long as a window that has it may be open."""
+
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
+
+    def stretch(self, delta: Delta) -> tuple[Times, Times]:
+        return delta.start, delta.start + self._longest
+
+    def fetch(self, change: Change) -> Found:
+        return self.held.find(change.partition, change.first, change.last + self._longest)
+
+    def affected(self, frames: Frames, first: Times, last: Times) -> Bools:
+        return (frames.end > first) & (frames.start <= last)
+
+    def leaving(self, out: Line, due: Line) -> Found:
+        found = self.held.between(out.common, due.common)
+        partition, times = due.columns()
+        moved = times > out.of(partition)
+        if not moved.any():
+            return found
+        partition, times = partition[moved], times[moved]
+        since = np.broadcast_to(out.of(partition), partition.shape)
+        more = self.held.find(partition, since, np.maximum(times, due.common))
+        return found.filter(~np.isin(found.partition, partition)).joined(more)
+
+    def close(self, frontier: Frontier) -> int:
+        self.held.drop(frontier.cti)
+        return self.promise(frontier.cti)
+
+    def promise(self, time: int) -> int:
+        return max(time - self._longest + 1, MIN_TIME)
+
+    def needs(self, time: int) -> int:
+        return time + self._longest - 1
+
+
+class TupleAssigner(TimeAssigner):
+    """Slide by tuple: every tuple, or every n-th by its number of arrival."""
+
+    def __init__(self, kind: SlideByTuple, number: str | None) -> None:
+        super().__init__(kind.range)
+        self._every, self._number = kind.every, number
+        self.columns = () if number is None else (number,)
+
+    def order(self, found: Found) -> Ordered:
+        rows = super().order(found)
+        if self._number is not None:
+            rows.number = rows.payload.column(self.held.schema.names[-1]).to_numpy()
+        return rows
+
+    def frames(self, rows: Ordered, more: tuple[Codes, Codes], mark: int) -> Frames:
+        return frames_by_tuple(rows, self._longest, self._every)
+
+
+def frames_by_tuple(rows: Ordered, length: int, every: int) -> Frames:
+    """A window for the start of every n-th tuple."""
+    partition, window = rows.partition, rows.start
+    if every > 1:
+        chosen = np.flatnonzero(rows.number % every == 0)
+        partition, window = partition[chosen], window[chosen]
+    new = np.ones(len(window), np.bool_)
+    new[1:] = (partition[1:] != partition[:-1]) | (window[1:] != window[:-1])
+    partition, window = partition[new], window[new]
+    start, end = window - length + 1, window + 1
+    return Frames(partition, start, end, start, end, window)
+
+
+class FirstOriginAssigner(TimeAssigner):
+    """Sliding over time from the first row of all. Until a CTI has passed that row, another may come
+    before it and move all windows."""
+
+    def __init__(self, kind: SlidingTime) -> None:
+        super().__init__(kind.range)
+        self._slide = kind.slide
+        self.anchor = INFINITY
+        """The start of the first row, once that is settled."""
+
+    def mark(self) -> int:
+        return self.anchor if self.anchor != INFINITY else self.held.first()
+
+    def change(self, delta: Delta, partition: Codes) -> Change:
+        change = super().change(delta, partition)
+        return change if self.anchor != INFINITY else change.everywhere()
+
+    def fetch(self, change: Change) -> Found:
+        if self.anchor == INFINITY:
+            return self.held.of(change.partition)
+        return super().fetch(change)
+
+    def frames(self, rows: Ordered, more: tuple[Codes, Codes], mark: int) -> Frames:
+        since = np.sort(rows.start) - mark
+        first, beyond = np.maximum(since // self._slide, 0), (since + self._longest) // self._slide
+        new = np.ones(len(since), np.bool_)
+        new[1:] = first[1:] > beyond[:-1]
+        begins = np.flatnonzero(new)
+        ends = np.append(begins[1:], len(since)) - 1
+        _, window = ranges(first[begins], np.maximum(beyond[ends] - first[begins], 0))
+        end = mark + (window + 1) * self._slide
+        start = end - self._longest
+        return Frames(np.zeros(len(window), np.int64), start, end, start, end, window)
+
+    def close(self, frontier: Frontier) -> int:
+        cti = frontier.cti
+        first = self.mark()
+        if first >= cti:
+            return max(min(cti + self._slide - self._longest, cti), MIN_TIME)
+        self.anchor = first
+        needed = first + ((cti - first) // self._slide + 1) * self._slide - self._longest
+        self.held.drop(needed + self._longest - 1)
+        return min(needed, cti)
+
+    def needs(self, time: int) -> int:
+        unsettled = max(time + self._longest - self._slide, time)
+        first = self.mark()
+        if first >= unsettled:
+            return unsettled
+        slides = -((first - time - self._longest) // self._slide)
+        return max(first + (slides - 1) * self._slide, first + 1, time)
+
+    def snapshot(self) -> Slices:
+        rows = pa.RecordBatch.from_arrays([pa.array([self.anchor], pa.int64())], names=["anchor"])
+        return {"anchor": rows}
+
+    def restore(self, slices: Mapping[str, Rows], frontier: Frontier) -> None:
+        self.anchor = slices["anchor"].column(0)[0].as_py()
+
+
+class MembershipAssigner(TimeAssigner):
+    """A kind of a user's own that looks at one tuple at a time: `wids` and `time_range`."""
+
+    def __init__(self, kind: WindowKind) -> None:
+        super().__init__(kind.longest)
+        self._kind = kind
+        self.columns = kind.reads
+
+    def _membership(self, rows: Ordered) -> tuple[Codes, Codes, Times, Times]:
+        """Row and window, and the lifetime of the window, for every membership."""
+        names = self.held.schema.names[-len(self.columns) :] if self.columns else []
+        columns = {
+            name: rows.payload.column(held) for name, held in zip(self.columns, names, strict=True)
+        }
+        none = np.zeros(len(rows), np.int64)
+        found = self._kind.wids(Tuples(rows.start, none, none, columns))
+        start, end = self._kind.time_range(found.window)
+        at = rows.start[found.member]
+        wrong = np.flatnonzero((at < start) | (at >= end) | (end - start > self._longest))
+        if len(wrong):
+            one = int(wrong[0])
+            raise EvaluationError(
+                f"{self._kind}: window {found.window[one]} lasts from {start[one]} to {end[one]}, but must contain the time "
+                f"{at[one]} of its tuple and be no longer than longest = {self._longest}."
+            )
+        return found.member, found.window, start, end
+
+    def frames(self, rows: Ordered, more: tuple[Codes, Codes], mark: int) -> Frames:
+        """One for each membership: `lo` is the row."""
+        member, window, start, end = self._membership(rows)
+        return Frames(rows.partition[member], member, member + 1, start, end, window)
+
+    def occupied(
+        self, frames: Frames, rows: Ordered, partition: Codes, group: Codes, coordinate: Codes
+    ) -> Occupied:
+        owner = group[frames.lo]
+        order = np.lexsort((frames.wid, owner))
+        new = np.ones(len(order), np.bool_)
+        owner, window = owner[order], frames.wid[order]
+        new[1:] = (owner[1:] != owner[:-1]) | (window[1:] != window[:-1])
+        begins = np.flatnonzero(new)
+        ends = np.append(begins[1:], len(order))
+        member = frames.lo[order]
+        return Occupied(member, member[begins], order[begins], begins, ends)

@@ -1,0 +1,361 @@
+"""The window engine: take in, compare before and after, release, forget, snapshot.
+
+Meaning: see the kind of window and `plan.nodes`. Each batch touches some partitions; the windows of
+theirs that have answered and that the change can reach are evaluated before and after it, and the
+difference is the answer. Then the windows answer that may (see `progress.frontier`).
+
+Nulls are a partition or group of their own. A late row is a row like any other. Duplicates count. An
+empty window has no row.
+
+State: the rows that windows which are not closed need, by partition and position; partial results of
+rows that are gone, for windows over everything so far. A CTI drops what no later window needs; a CTI
+for one group drops what windows of its partitions no longer need, and all of it at the end of the
+group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.batch import Batch
+from thalweg.model.delta import Delta
+from thalweg.model.names import internal
+from thalweg.model.progress import Progress, Scope
+from thalweg.model.rows import Bools, Codes, Rows, concat_rows, encode
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.base import Operator, Slices, StateSize
+from thalweg.operators.extents import NO_FRAMES, Frames
+from thalweg.operators.regroup import only_starts
+from thalweg.operators.window.assigner import Assigner, Ordered
+from thalweg.operators.window.held_rows import Found, HeldRows, Partitions
+from thalweg.operators.window.totals import Totals
+from thalweg.operators.window.values import Values
+from thalweg.progress.frontier import Consistency, Frontier, Line
+
+__all__ = ["WindowEngine"]
+
+_AHEAD = pa.field(internal("ahead"), pa.int64())
+
+Wanted = Callable[[Frames], Bools]
+
+
+class WindowEngine(Operator):
+    """`columns` are those of a group, `partition` those by which windows are apart; `wid` names a
+    column for the id of a window."""
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        given: pa.Schema,
+        assigner: Assigner,
+        values: Values,
+        columns: tuple[str, ...],
+        partition: tuple[str, ...],
+        consistency: Consistency,
+        *,
+        wid: str | None = None,
+        what: str = "WindowAggregate",
+    ) -> None:
+        self.schema = schema
+        self._assigner, self._values, self._columns, self._wid = assigner, values, columns, wid
+        fields = [*(given.field(name) for name in columns), *values.fields]
+        self._parts = pa.schema(fields)
+        if assigner.keeps_start:
+            fields.append(pa.field(internal("time"), pa.int64()))
+        fields += [
+            pa.field(internal(f"read{at}"), given.field(name).type)
+            for at, name in enumerate(assigner.columns)
+        ]
+        self._partitions = Partitions(given, partition)
+        self._held = HeldRows(pa.schema(fields), self._partitions, what)
+        self._totals = (
+            Totals(self._parts, columns, values.sums, self._partitions, what)
+            if values.sums is not None and assigner.cumulative
+            else None
+        )
+        assigner.attach(self._held, self._totals)
+        self._apart = set(columns) != set(partition)
+        self._frontier = Frontier(consistency)
+        self._seen: Mapping[Scope, int] = {}
+        self._promise: int | None = None
+        self._ahead_schema = pa.schema([*self._partitions.fields, _AHEAD])
+
+    # ----------------------------------------------------------------------------------------------
+    # the loop
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        frontier, assigner = self._frontier, self._assigner
+        before, cti = _Reached(frontier.line(), assigner.mark()), frontier.cti
+        moved = assigner.observe(batch)
+        taken = self._take_in(batch) if len(batch) or moved else None
+        groups = self._promised(batch.progress)
+        frontier.out = frontier.after(batch)
+        frontier.promise(groups.partition, groups.time)
+        due = frontier.line()
+        if assigner.chained:
+            changes = [self._compare(taken, before.line, due)]
+        else:
+            changes = [] if taken is None else [self._revise(taken, before)]
+            if due != before.line or assigner.mark() != before.mark:
+                changes.append(self._release(before, due))
+        progress = self._close(groups, moved=frontier.cti > cti)
+        return Delta.concat(changes, self.schema).to_batch(progress)
+
+    def _take_in(self, batch: Batch) -> _Taken:
+        given = only_starts(Delta.of_batch(batch))
+        payload = given.payload
+        columns = [payload.column(name) for name in self._columns]
+        columns += self._values.columns(given)
+        if self._assigner.keeps_start:
+            columns.append(pa.array(given.start))
+        columns += [payload.column(name) for name in self._assigner.columns]
+        rows = pa.RecordBatch.from_arrays(columns, schema=self._held.schema)
+        stretch = self._assigner.stretch(given)
+        partition = self._partitions.of_rows(payload)
+        return _Taken(given, Delta(rows, *stretch, given.weight), partition)
+
+    def _revise(self, taken: _Taken, before: _Reached) -> Delta:
+        """Take the changes in; revise the answers that have left."""
+        assigner, out = self._assigner, before.line
+        change = assigner.change(taken.given, taken.partition)
+        assigner.seen(taken.given, taken.partition, out)
+        change = change.filter(out.of(change.partition) > change.first)
+        if not len(change.partition):
+            self._held.apply(taken.rows, taken.partition)
+            return Delta.empty(self.schema)
+        old = assigner.fetch(change)
+        self._held.apply(taken.rows, taken.partition)
+        new = assigner.fetch(change)
+
+        def wanted(frames: Frames) -> Bools:
+            at = np.searchsorted(change.partition, frames.partition)
+            near = assigner.affected(frames, change.first[at], change.last[at])
+            return near & assigner.out(frames, out, before.mark)
+
+        return Delta.concat(
+            [
+                self._evaluate(new, wanted, assigner.mark())[0],
+                self._evaluate(old, wanted, before.mark)[0].negate(),
+            ],
+            self.schema,
+        )
+
+    def _release(self, before: _Reached, due: Line) -> Delta:
+        """The answers of windows that may leave now."""
+        assigner, mark = self._assigner, self._assigner.mark()
+
+        def wanted(frames: Frames) -> Bools:
+            out = assigner.out(frames, before.line, before.mark)
+            return assigner.out(frames, due, mark) & ~out
+
+        found = assigner.leaving(before.line, due)
+        answers, frames = self._evaluate(found, wanted, mark)
+        assigner.left(frames, due)
+        return answers
+
+    def _compare(self, taken: _Taken | None, out: Line, due: Line) -> Delta:
+        """Both at once, where an answer that leaves changes the one before it."""
+        assigner = self._assigner
+        touched = np.empty(0, np.int64)
+        if taken is not None:
+            assigner.seen(taken.given, taken.partition, out)
+            change = assigner.change(taken.given, taken.partition)
+            touched = change.partition[out.of(change.partition) > change.first]
+        if due != out:
+            touched = np.union1d(touched, assigner.waiting(due))
+        old = self._held.of(touched)
+        if taken is not None:
+            self._held.apply(taken.rows, taken.partition)
+        new, frames = self._evaluate(
+            self._held.of(touched), lambda frames: assigner.out(frames, due, 0), 0, touched
+        )
+        assigner.left(frames, due)
+        gone, _ = self._evaluate(old, lambda frames: assigner.out(frames, out, 0), 0, touched)
+        return Delta.concat([new, gone.negate()], self.schema)
+
+    # ----------------------------------------------------------------------------------------------
+    # answering
+
+    def _evaluate(
+        self, found: Found, wanted: Wanted, mark: int, partitions: Codes | None = None
+    ) -> tuple[Delta, Frames]:
+        """The answers of some windows; and all windows of the rows."""
+        assigner = self._assigner
+        rows = assigner.order(found)
+        more, totals = (_NONE, _NONE), None
+        if self._totals is not None:
+            if partitions is None:
+                partitions = np.unique(found.partition)
+            totals = self._totals.of(partitions)
+            more = partitions[totals.owner], totals.start
+        if not len(rows) and not len(more[0]):
+            return Delta.empty(self.schema), NO_FRAMES
+        frames = assigner.frames(rows, more, mark)
+        chosen = frames.filter(wanted(frames))
+        if not len(chosen):
+            return Delta.empty(self.schema), frames
+        chosen = assigner.linked(chosen)
+        parts, partition, coordinate = self._parted(rows), rows.partition, assigner.coordinate(rows)
+        if totals is not None and len(totals):
+            parts = concat_rows([parts, totals.payload()], self._parts)
+            partition = np.concatenate([partition, more[0]])
+            coordinate = np.concatenate([coordinate, assigner.totals_coordinate(more[1])])
+        group = partition
+        if self._apart:
+            group, _ = encode([parts.column(name) for name in self._columns], len(partition))
+        cells = assigner.occupied(chosen, rows, partition, group, coordinate)
+        keys = [parts.column(name).take(pa.array(cells.someone)) for name in self._columns]
+        keys += [] if self._wid is None else [pa.array(chosen.wid[cells.frame])]
+        return self._values.answer(keys, parts, rows.start, chosen, cells), frames
+
+    def _parted(self, rows: Ordered) -> Rows:
+        if len(self._parts) == len(self._held.schema):
+            return rows.payload
+        return pa.RecordBatch.from_arrays(
+            rows.payload.columns[: len(self._parts)], schema=self._parts
+        )
+
+    # ----------------------------------------------------------------------------------------------
+    # promises
+
+    def _promised(self, progress: Progress) -> _Groups:
+        """Promises for groups that are new, where windows of one group need no other."""
+        named, columns = progress.scoped, progress.scope_columns
+        if not named or named is self._seen or not set(columns) <= set(self._partitions.columns):
+            return _NO_GROUPS
+        seen, self._seen = self._seen, named
+        scopes = [scope for scope, time in named.items() if seen.get(scope) != time]
+        if not scopes:
+            return _NO_GROUPS
+        times = np.array([named[scope] for scope in scopes], np.int64)
+        which, partition = self._partitions.of_scopes(columns, scopes)
+        return _Groups(columns, scopes, times, which, partition)
+
+    def _close(self, groups: _Groups, *, moved: bool) -> Progress:
+        frontier, assigner = self._frontier, self._assigner
+        if frontier.cti == INFINITY:
+            self._clear()
+            return Progress(INFINITY)
+        if frontier.cti != MIN_TIME and (moved or assigner.restless or self._promise is None):
+            self._promise = assigner.close(frontier)
+        promise = MIN_TIME if self._promise is None else self._promise
+        progress = Progress(promise)
+        if groups.scopes:
+            progress = Progress(promise, groups.columns, self._close_groups(groups, promise))
+        self._tidy()
+        return progress
+
+    def _close_groups(self, groups: _Groups, promise: int) -> dict[Scope, int]:
+        """Forget what the promises for groups settle; the promises that follow."""
+        frontier, assigner = self._frontier, self._assigner
+        ended = groups.time == INFINITY
+        assigner.finish(groups.partition[ended])
+        open_, which = groups.partition[~ended], groups.which[~ended]
+        frontier.withdraw(groups.partition[ended])
+        times = groups.times.copy()
+        if len(open_):
+            np.minimum.at(times, which, assigner.close_partitions(open_, frontier.settled()))
+            held = [self._held.of(open_).partition, assigner.used()]
+            if self._totals is not None:
+                held.append(open_[self._totals.of(open_).owner])
+            frontier.withdraw(np.setdiff1d(open_, np.concatenate(held)))
+        found = zip(groups.scopes, times.tolist(), strict=True)
+        return {scope: time for scope, time in found if time > promise}
+
+    def _tidy(self) -> None:
+        index = self._partitions.index
+        if not index.is_untidy:
+            return
+        used = [self._held.groups(), self._assigner.used(), self._frontier.line().columns()[0]]
+        if self._totals is not None:
+            used.append(self._totals.groups())
+        moved = index.keep(np.unique(np.concatenate(used)))
+        self._held.renumber(moved)
+        if self._totals is not None:
+            self._totals.renumber(moved)
+        self._assigner.renumber(moved)
+        self._frontier.renumber(moved)
+
+    def _clear(self) -> None:
+        self._held.clear()
+        if self._totals is not None:
+            self._totals.clear()
+        self._assigner.clear()
+        self._partitions.index.clear()
+        self._frontier.promised = {}
+
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (time if time <= MIN_TIME or time == INFINITY else self._assigner.needs(time),)
+
+    def lacks(self) -> tuple[str, ...]:
+        return self._assigner.lacks()
+
+    # ----------------------------------------------------------------------------------------------
+    # state
+
+    def snapshot(self) -> Slices:
+        slices = {**self._held.snapshot(), **self._assigner.snapshot()}
+        if self._totals is not None:
+            slices |= self._totals.snapshot()
+        partition, time = self._frontier.line().columns()
+        keys = self._partitions.named(partition)
+        ahead = pa.RecordBatch.from_arrays([*keys, pa.array(time)], schema=self._ahead_schema)
+        return {**slices, "marks": self._frontier.to_rows(), "ahead": ahead}
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        self._partitions.index.clear()
+        self._held.restore(slices)
+        if self._totals is not None:
+            self._totals.restore(slices)
+        self._frontier.restore(slices["marks"])
+        ahead = slices["ahead"]
+        times = ahead.column(_AHEAD.name).to_numpy()
+        self._frontier.promised = {}
+        self._frontier.promise(self._partitions.of_rows(ahead), times)
+        self._assigner.restore(slices, self._frontier)
+        self._promise, self._seen = None, {}
+
+    def state_size(self) -> StateSize:
+        size = self._held.size() + self._assigner.size()
+        return size if self._totals is None else size + self._totals.size()
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """The changes of a batch: as they came, as they are held, and the partition of each."""
+
+    given: Delta
+    rows: Delta
+    partition: Codes
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """Up to where answers had left before a batch."""
+
+    line: Line
+    mark: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """New promises for groups, and the partitions that each of them speaks of."""
+
+    columns: tuple[str, ...]
+    scopes: list[Scope]
+    times: Times
+    which: Codes
+    partition: Codes
+
+    @property
+    def time(self) -> Times:
+        """Of each partition."""
+        return self.times[self.which]
+
+
+_NONE = np.empty(0, np.int64)
+_NO_GROUPS = _Groups((), [], _NONE, _NONE, _NONE)

@@ -1,0 +1,175 @@
+"""The rows that windows still need, by partition and position: a batch costs what it touches.
+
+Rows lie in an arrangement (see `state.arrangement`) under the number of their partition, over the
+stretch [since, until) of positions in which they are needed. A position is a time or a row number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.batch import column_of
+from thalweg.model.delta import Delta
+from thalweg.model.rows import Bools, Codes, Rows, encode_together
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.base import Slices, StateSize
+from thalweg.state import Arrangement, Hits, KeyIndex
+
+__all__ = ["Found", "HeldRows", "Partitions"]
+
+_NAME = "rows"
+
+
+class Partitions:
+    """Partitions of the state by number.
+
+    >>> partitions = Partitions(pa.schema([("k", pa.string()), ("v", pa.int64())]), ("k",))
+    >>> partitions.of_rows(pa.RecordBatch.from_pydict({"k": ["a", "b", "a"], "v": [1, 2, 3]}))
+    array([0, 1, 0])
+    >>> [found.tolist() for found in partitions.of_scopes(("k",), [("b",), ("c",)])]
+    [[0, 1], [1, 2]]
+    """
+
+    def __init__(self, schema: pa.Schema, columns: tuple[str, ...]) -> None:
+        self.columns = columns
+        self.fields = [schema.field(name) for name in columns]
+        self.index = KeyIndex(self.fields)
+
+    def of_rows(self, rows: Rows) -> Codes:
+        return self.index.numbers([rows.column(name) for name in self.columns], rows.num_rows)
+
+    def of_scopes(
+        self, columns: tuple[str, ...], scopes: Sequence[tuple[Any, ...]]
+    ) -> tuple[Codes, Codes]:
+        """Pairs (which scope, partition) of the partitions that some promises speak of."""
+        named = dict(zip(columns, zip(*scopes, strict=True), strict=True))
+        types = {field.name: field.type for field in self.fields}
+        keys = {name: column_of(values, types[name]) for name, values in named.items()}
+        if set(columns) == set(self.columns):
+            found = self.index.numbers([keys[name] for name in self.columns], len(scopes))
+            return np.arange(len(scopes)), found
+        every = self.index.columns(np.arange(len(self.index)))
+        held = [every[self.columns.index(name)] for name in columns]
+        own, asked, size = encode_together(
+            held, [keys[name] for name in columns], (len(self.index), len(scopes))
+        )
+        which = np.full(size, -1)
+        which[asked] = np.arange(len(scopes))
+        partition = np.flatnonzero(which[own] >= 0)
+        return which[own][partition], partition
+
+    def named(self, numbers: Codes) -> list[pa.Array]:
+        """The columns of some partitions."""
+        return self.index.columns(numbers)
+
+
+class Found:
+    """Rows of the store over their stretches [start, end) of positions. Their payload is gathered
+    when it is asked for."""
+
+    __slots__ = ("_payload", "end", "hits", "partition", "start", "weight")
+
+    def __init__(self, hits: Hits, partition: Codes) -> None:
+        self.hits, self.partition = hits, partition
+        self.start, self.end, self.weight = hits.start, hits.end, hits.weight
+        self._payload: Rows | None = None
+
+    @property
+    def payload(self) -> Rows:
+        if self._payload is None:
+            self._payload = self.hits.payload()
+        return self._payload
+
+    def __len__(self) -> int:
+        return len(self.partition)
+
+    def joined(self, other: Found) -> Found:
+        """Rows of both."""
+        owner = np.concatenate([self.hits.owner, other.hits.owner])
+        hits = Hits(self.hits.schema, owner, [*self.hits.parts, *other.hits.parts])
+        return Found(hits, np.concatenate([self.partition, other.partition]))
+
+    def filter(self, mask: Bools) -> Found:
+        return self if mask.all() else Found(self.hits.filter(mask), self.partition[mask])
+
+
+class HeldRows:
+    """
+    >>> schema = pa.schema([("k", pa.string())])
+    >>> held = HeldRows(schema, Partitions(schema, ("k",)), "example")
+    >>> rows = pa.RecordBatch.from_pydict({"k": ["a", "b", "a"]})
+    >>> delta = Delta(rows, np.array([0, 0, 5]), np.array([4, 9, 9]), np.ones(3, np.int64))
+    >>> held.apply(delta, np.array([0, 1, 0]))
+    >>> held.between(4, 6).partition.tolist(), held.of(np.array([0])).start.tolist()
+    ([1, 0], [0, 5])
+    """
+
+    def __init__(self, schema: pa.Schema, partitions: Partitions, what: str) -> None:
+        self.schema = schema
+        self.partitions = partitions
+        self._held = Arrangement(schema, partitions.of_rows, what=what)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def apply(self, delta: Delta, partition: Codes) -> None:
+        """Add rows and take rows away."""
+        self._held.apply(delta, partition)
+
+    def find(self, partition: Codes, since: Times, until: Times) -> Found:
+        """For each of some partitions the rows needed after `since` that begin before `until`."""
+        hits = self._held.find(partition, since, until)
+        return Found(hits, partition[hits.owner])
+
+    def of(self, partition: Codes) -> Found:
+        """All rows of some partitions, those that have ended but are still there too."""
+        size = len(partition)
+        return self.find(partition, np.full(size, MIN_TIME), np.full(size, INFINITY))
+
+    def between(self, since: int, until: int) -> Found:
+        """The rows of all partitions that are needed after `since` and begin before `until`."""
+        hits = self._held.between(since, until)
+        return Found(hits, hits.group)
+
+    def everything(self) -> Found:
+        hits = self._held.all()
+        return Found(hits, hits.group)
+
+    def first(self) -> int:
+        """The earliest position of a row."""
+        return self._held.first()
+
+    def drop(self, until: int) -> list[tuple[Rows, Codes, Times, Codes]]:
+        """Forget rows that are not needed after a position: payload, partition, position and
+        weight of those that went now. Rows may go later than they could."""
+        return [
+            (rows.payload, rows.group, rows.start, rows.weight) for rows in self._held.drop(until)
+        ]
+
+    def remove(self, hits: Hits) -> None:
+        """Forget rows that were found."""
+        if len(hits):
+            hits.set_weight(np.zeros(len(hits), np.int64))
+            self._held.drop(MIN_TIME)
+
+    def groups(self) -> Codes:
+        return self._held.groups()
+
+    def renumber(self, moved: Codes) -> None:
+        self._held.renumber(moved)
+
+    def clear(self) -> None:
+        self._held.clear()
+
+    def snapshot(self) -> Slices:
+        return self._held.snapshot(_NAME)
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        self._held.restore(_NAME, slices)
+
+    def size(self) -> StateSize:
+        return self._held.size()

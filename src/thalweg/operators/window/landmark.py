@@ -1,0 +1,111 @@
+"""Landmark windows over time: everything so far, answered where something new came, until the next
+time something does.
+
+A row that starts at t enters with window w(t) = max(floor((t - o) / s), 0) and never leaves. Rows that
+the CTI has passed become partial results of their group (see `totals`): one for all closed windows, one
+for the window that the CTI lies in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.delta import Delta
+from thalweg.model.rows import Codes, Rows
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.extents import Frames
+from thalweg.operators.window.assigner import Ordered, WholePartitions, as_often
+from thalweg.operators.window.held_rows import Found
+from thalweg.progress.frontier import Frontier, Line
+from thalweg.windows import LandmarkTime
+
+__all__ = ["LandmarkAssigner"]
+
+
+class LandmarkAssigner(WholePartitions):
+    chained = True
+    cumulative = True
+
+    def __init__(self, kind: LandmarkTime) -> None:
+        super().__init__()
+        self._slide, self._origin = kind.slide, kind.origin
+
+    def _window(self, start: Times) -> Codes:
+        return np.maximum((start - self._origin) // self._slide, 0)
+
+    def stretch(self, delta: Delta) -> tuple[Times, Times]:
+        return delta.start, delta.start + 1
+
+    def order(self, found: Found) -> Ordered:
+        """Rows of one window become one."""
+        if not len(found):
+            return super().order(found)
+        assert self.totals is not None
+        which = as_often(np.arange(len(found)), found.weight)
+        window = self._window(found.start)[which]
+        parts = found.payload if len(which) == len(found) else found.payload.take(pa.array(which))
+        merged, representative = self.totals.merged(parts, found.partition[which], window)
+        start = self._origin + window[representative] * self._slide
+        return Ordered.of(merged, found, which[representative], start)
+
+    def leaves_from(self, delta: Delta) -> Times:
+        return self._origin + (self._window(delta.start) + 1) * self._slide
+
+    def frames(self, rows: Ordered, more: tuple[Codes, Codes], mark: int) -> Frames:
+        partition = np.concatenate([rows.partition, more[0]])
+        window = np.concatenate([self._window(rows.start), more[1]])
+        order = np.lexsort((window, partition))
+        partition, window = partition[order], window[order]
+        new = np.ones(len(order), np.bool_)
+        new[1:] = (partition[1:] != partition[:-1]) | (window[1:] != window[:-1])
+        partition, window = partition[new], window[new]
+        start = self._origin + window * self._slide
+        over = start + self._slide
+        low = np.full(len(start), MIN_TIME)
+        return Frames(partition, low, over, start, np.full(len(start), INFINITY), window, over)
+
+    def linked(self, frames: Frames) -> Frames:
+        end = np.full(len(frames), INFINITY)
+        same = frames.partition[1:] == frames.partition[:-1]
+        end[:-1] = np.where(same, frames.start[1:], INFINITY)
+        return replace(frames, end=end)
+
+    def totals_coordinate(self, position: Codes) -> Codes:
+        return self._origin + position * self._slide
+
+    # ----------------------------------------------------------------------------------------------
+    # promises
+
+    def close(self, frontier: Frontier) -> int:
+        assert self.totals is not None
+        for payload, partition, start, weight in self.held.drop(frontier.cti):
+            self._absorb(payload, partition, start, weight, Line(frontier.cti))
+        return self.promise(frontier.cti)
+
+    def close_partitions(self, partition: Codes, settled: Line) -> Times:
+        found = self.held.of(partition)
+        over = found.filter(found.end <= settled.of(found.partition))
+        if len(over):
+            self._absorb(over.payload, over.partition, over.start, over.weight, settled)
+            self.forget(over)
+        times = np.broadcast_to(settled.of(partition), partition.shape)
+        return np.array([self.promise(int(time)) for time in times], np.int64)
+
+    def _absorb(
+        self, payload: Rows, partition: Codes, start: Times, weight: Codes, settled: Line
+    ) -> None:
+        assert self.totals is not None
+        which = np.repeat(np.arange(len(start)), weight)
+        touched = np.unique(partition)
+        current = np.full(int(touched.max()) + 1, MIN_TIME)
+        current[touched] = (settled.of(touched) - self._origin) // self._slide
+        self.totals.add(payload, which, partition, self._window(start), current)
+
+    def promise(self, time: int) -> int:
+        return (time - self._origin) // self._slide * self._slide + self._origin
+
+    def needs(self, time: int) -> int:
+        return -((self._origin - time) // self._slide) * self._slide + self._origin

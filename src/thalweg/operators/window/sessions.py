@@ -1,0 +1,152 @@
+"""Session windows: maximal chains of starts less than `gap` apart, over [first, last + gap).
+
+What a CTI has passed of a chain cannot change any more: of each partition the first and the last
+start of the settled part of its open chain are known. They close chains and give the promise, which
+is the first start of the earliest open one; they follow from the rows and are not state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from thalweg.model.delta import Delta
+from thalweg.model.rows import Bools, Codes, Rows
+from thalweg.model.time import MIN_TIME, Times
+from thalweg.operators.extents import Frames
+from thalweg.operators.sessions import chains_of
+from thalweg.operators.window.assigner import Ordered, WholePartitions, grown, moved_to
+from thalweg.operators.window.held_rows import Found
+from thalweg.progress.frontier import Frontier, Line
+from thalweg.windows import SessionWindow
+
+__all__ = ["SessionAssigner"]
+
+
+class SessionAssigner(WholePartitions):
+    disjoint = True
+
+    def __init__(self, kind: SessionWindow) -> None:
+        super().__init__()
+        self._gap = kind.gap
+        self.clear()
+
+    def clear(self) -> None:
+        super().clear()
+        self._settled = MIN_TIME
+        self._first = self._last = np.empty(0, np.int64)
+
+    def stretch(self, delta: Delta) -> tuple[Times, Times]:
+        return delta.start, delta.start + self._gap
+
+    def leaves_from(self, delta: Delta) -> Times:
+        return delta.start + self._gap
+
+    def affected(self, frames: Frames, first: Times, last: Times) -> Bools:
+        return (frames.end > first) & (frames.start < last + self._gap)
+
+    def frames(self, rows: Ordered, more: tuple[Codes, Codes], mark: int) -> Frames:
+        partition, start = rows.partition, rows.start
+        new = np.ones(len(start), np.bool_)
+        new[1:] = (partition[1:] != partition[:-1]) | (start[1:] - start[:-1] >= self._gap)
+        begins = np.flatnonzero(new)
+        ends = np.append(begins[1:], len(start)) - 1
+        first, last = start[begins], start[ends]
+        return Frames(partition[begins], first, last + 1, first, last + self._gap, first)
+
+    # ----------------------------------------------------------------------------------------------
+    # promises
+
+    def close(self, frontier: Frontier) -> int:
+        cti = frontier.cti
+        if cti > self._settled:
+            found = self.held.between(self._settled, cti)
+            self._settled, before = cti, self._settled
+            self._settle(found, found.start >= before, Line(cti))
+        return self.promise(cti)
+
+    def promise(self, time: int) -> int:
+        open_ = self._last != MIN_TIME
+        return min(time, int(self._first[open_].min())) if open_.any() else time
+
+    def close_partitions(self, partition: Codes, settled: Line) -> Times:
+        found = self.held.of(partition)
+        within = found.start < settled.of(found.partition)
+        self._first = grown(self._first, partition, MIN_TIME)
+        self._last = grown(self._last, partition, MIN_TIME)
+        self._settle(found, within, settled, partition)
+        times = np.broadcast_to(settled.of(partition), partition.shape)
+        open_ = self._last[partition] != MIN_TIME
+        return np.where(open_, np.minimum(times, self._first[partition]), times)
+
+    def _settle(
+        self, found: Found, mask: Bools, settled: Line, partitions: Codes | None = None
+    ) -> None:
+        """Extend the settled parts of chains by rows that are settled now; forget closed chains."""
+        partition, start = found.partition[mask], found.start[mask]
+        self._first = grown(self._first, partition, MIN_TIME)
+        self._last = grown(self._last, partition, MIN_TIME)
+        touched = np.unique(partition)
+        touched = touched[self._last[touched] != MIN_TIME]
+        chains = chains_of(
+            np.concatenate([touched, partition]),
+            np.concatenate([self._last[touched], start]),
+            np.concatenate([self._first[touched], start]),
+            self._gap,
+        )
+        newest = np.ones(len(chains.group), np.bool_)
+        newest[:-1] = chains.group[1:] != chains.group[:-1]
+        now = chains.group[newest]
+        self._first[now], self._last[now] = chains.first[newest], chains.last[newest]
+        every = np.arange(len(self._last)) if partitions is None else partitions
+        some = every[self._last[every] != MIN_TIME]
+        over = some[self._last[some] + self._gap <= settled.of(some)]
+        closed = (
+            np.concatenate([chains.group[~newest], over]),
+            np.concatenate([chains.first[~newest], self._first[over]]),
+            np.concatenate([chains.last[~newest], self._last[over]]),
+        )
+        self._last[over] = MIN_TIME
+        self._forget(*closed)
+
+    def _forget(self, partition: Codes, first: Times, last: Times) -> None:
+        """Rows of closed chains: those before every open chain go with their slots."""
+        passed = self.promise(self._settled)
+        self.held.drop(passed)
+        left = last + self._gap > passed
+        partition, first, last = partition[left], first[left], last[left]
+        if len(partition):
+            since = np.maximum(first + self._gap - 1, passed)
+            self.held.remove(self.held.find(partition, since, last + 1).hits)
+
+    def needs(self, time: int) -> int:
+        rows = self.held.everything()
+        if not len(rows):
+            return time
+        chains = chains_of(rows.partition, rows.start, rows.start, self._gap)
+        begun = (chains.first < time) & (chains.last + self._gap > self._settled)
+        return max(time, int(chains.last[begun].max()) + self._gap) if begun.any() else time
+
+    def finish(self, partition: Codes) -> None:
+        super().finish(partition)
+        self._last = grown(self._last, partition, MIN_TIME)
+        self._first = grown(self._first, partition, MIN_TIME)
+        self._last[partition] = MIN_TIME
+
+    # ----------------------------------------------------------------------------------------------
+    # state
+
+    def renumber(self, moved: Codes) -> None:
+        super().renumber(moved)
+        self._first = moved_to(self._first, moved, MIN_TIME)
+        self._last = moved_to(self._last, moved, MIN_TIME)
+
+    def restore(self, slices: Mapping[str, Rows], frontier: Frontier) -> None:
+        super().restore(slices, frontier)
+        self._settled = frontier.cti
+        self._first = self._last = np.empty(0, np.int64)
+        if frontier.cti != MIN_TIME or frontier.promised:
+            found = self.held.everything()
+            settled = frontier.settled()
+            self._settle(found, found.start < settled.of(found.partition), settled)

@@ -1,0 +1,101 @@
+"""Totals: partial results of rows that are no longer held, for windows over everything so far.
+
+Each is the partial result of a group up to a position (a window, or 0). They lie in an arrangement,
+so that a batch writes only those of the partitions it touches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.delta import Delta
+from thalweg.model.rows import Codes, Rows, concat_rows, encode
+from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.operators.accumulators import Accumulators
+from thalweg.operators.base import Slices, StateSize
+from thalweg.operators.window.held_rows import Partitions
+from thalweg.state import Arrangement, Hits
+
+__all__ = ["Totals"]
+
+_NAME = "totals"
+
+
+class Totals:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        columns: tuple[str, ...],
+        sums: Accumulators,
+        partitions: Partitions,
+        what: str,
+    ) -> None:
+        self._schema, self._columns, self._sums = schema, columns, sums
+        self._held = Arrangement(schema, partitions.of_rows, what=what)
+
+    def of(self, partition: Codes) -> Hits:
+        """The totals of some partitions; the start of each is its position."""
+        size = len(partition)
+        return self._held.find(partition, np.full(size, MIN_TIME), np.full(size, INFINITY))
+
+    def add(
+        self, rows: Rows, which: Codes, partition: Codes, position: Codes, closed: Codes
+    ) -> None:
+        """Merge the partial results of some rows into the totals of their groups. What lies at
+        positions before the `closed` one of its partition becomes one, at the last of them."""
+        touched = np.unique(partition)
+        known = self.of(touched)
+        names = self._schema.names
+        more = pa.RecordBatch.from_arrays(rows.columns[: len(names)], schema=self._schema)
+        parts = concat_rows([known.payload(), more.take(pa.array(which))], self._schema)
+        partition, position = partition[which], position[which]
+        partition = np.concatenate([touched[known.owner], partition])
+        position = np.concatenate([known.start, position])
+        group, size = encode([parts.column(name) for name in self._columns], len(partition))
+        last = np.full(max(size, 1), MIN_TIME)
+        done = position < closed[partition]
+        np.maximum.at(last, group[done], position[done])
+        position = np.where(done, last[group], position)
+        payload, representative = self.merged(parts, group, position)
+        size = len(representative)
+        self.remove(known)
+        ends, ones = np.full(size, INFINITY), np.ones(size, np.int64)
+        self._held.add(
+            Delta(payload, position[representative], ends, ones), partition[representative]
+        )
+
+    def merged(self, parts: Rows, group: Codes, position: Codes) -> tuple[Rows, Codes]:
+        """Partial results of equal group and position as one; and one of each."""
+        code, size = encode([group, position], len(group))
+        representative = np.empty(size, np.int64)
+        representative[code] = np.arange(len(group))
+        named = parts.select(list(self._columns)).take(pa.array(representative))
+        sums = self._sums.merge(parts, code, size)
+        columns = [*named.columns, *sums.columns]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema), representative
+
+    def remove(self, hits: Hits) -> None:
+        if len(hits):
+            hits.set_weight(np.zeros(len(hits), np.int64))
+            self._held.drop(MIN_TIME)
+
+    def groups(self) -> Codes:
+        return self._held.groups()
+
+    def renumber(self, moved: Codes) -> None:
+        self._held.renumber(moved)
+
+    def clear(self) -> None:
+        self._held.clear()
+
+    def snapshot(self) -> Slices:
+        return self._held.snapshot(_NAME)
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        self._held.restore(_NAME, slices)
+
+    def size(self) -> StateSize:
+        return self._held.size()
