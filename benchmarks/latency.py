@@ -96,7 +96,7 @@ def _ours(
     )
     return ts.start(
         query, to=sink, consistency="eager", checkpoint=checkpoint, progress=False, spark=spark
-    ).query
+    )
 
 
 def _spark(
@@ -151,17 +151,18 @@ def _latencies(begin: Callable[..., Any], rate: int, seconds: float, warm_up: fl
 
     producer = threading.Thread(target=produce, daemon=True)
     producer.start()
-    query = begin(folder, str(place / "checkpoint"), sink)
+    running = begin(folder, str(place / "checkpoint"), sink)
+    query = running.query if isinstance(running, ts.RunningQuery) else running
     try:
         counts: dict[int, int] = {}
         limit = time.monotonic() + seconds + 30
         while time.monotonic() < limit and query.isActive:
             time.sleep(0.5)
-            for entry in query.recentProgress:
-                figures = entry.observedMetrics.get("thalweg")
-                counts[entry.batchId] = (
-                    entry.numInputRows if figures is None else figures["read"] or 0
-                )
+            if running is query:
+                counts |= {entry.batchId: entry.numInputRows for entry in query.recentProgress}
+            else:
+                told = running.figures()
+                counts |= {batch: figures["read"] or 0 for batch, figures in told.items()}
             if done and there and max(done.values()) - there[0] > seconds:
                 break
     finally:

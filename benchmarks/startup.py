@@ -3,14 +3,19 @@ kind.
 
 Both read the same Parquet file and count rows per key and minute in a streaming query. Each run is
 a new process; the clock runs from before it starts until the first rows of its answer reach the
-sink. They take turns.
+sink. They take turns. `cpu_seconds` is the work of all processes that a run started, which a busy
+machine changes less than the time. `quickened` is a run with the archive of classes that `thalweg
+quicken` writes.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from statistics import median
@@ -20,6 +25,8 @@ import pyarrow.parquet as pq
 
 from benchmarks._data import make_events
 from thalweg.cli.bench import Emit
+
+TICKS = os.sysconf("SC_CLK_TCK")
 
 OURS = """
 import sys
@@ -51,41 +58,85 @@ query.awaitTermination()
 """
 
 
-def run(emit: Emit, *, rounds: int = 5, rows: int = 100_000) -> None:
+def run(emit: Emit, *, rounds: int = 5, rows: int = 100_000, quickened: bool = True) -> None:
     """Take turns, `rounds` times each."""
-    took: dict[str, list[float]] = {"thalweg": [], "spark": []}
-    with tempfile.TemporaryDirectory(prefix="thalweg-bench-") as folder:
+    cases = {"thalweg": OURS, "spark": PLAIN, **({"thalweg, quickened": OURS} if quickened else {})}
+    took: dict[str, list[float]] = {name: [] for name in cases}
+    work: dict[str, list[float]] = {name: [] for name in cases}
+    with tempfile.TemporaryDirectory(prefix="thalweg-bench-") as place:
+        folder = Path(place) / "events"
+        folder.mkdir()
         table = make_events(rows, keys=100).table
         times = table.column("_start").cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
         pq.write_table(
             pa.table({"ts": times, "key": table.column("key"), "value": table.column("value")}),
-            Path(folder) / "0.parquet",
+            folder / "0.parquet",
         )
+        caches = {name: {"XDG_CACHE_HOME": str(Path(place) / "none")} for name in cases}
+        if quickened:
+            caches["thalweg, quickened"] = {"XDG_CACHE_HOME": str(Path(place) / "archive")}
+            command = [sys.executable, "-m", "thalweg", "quicken"]
+            subprocess.run(
+                command,
+                check=True,
+                capture_output=True,
+                env=os.environ | caches["thalweg, quickened"],
+            )
         for _ in range(rounds):
-            for name, script in (("thalweg", OURS), ("spark", PLAIN)):
-                took[name].append(_seconds(script, folder))
-    for name, seconds in took.items():
-        emit("seconds_to_first_answer", median(seconds), "s", engine=name, rounds=rounds)
-    emit(
-        "ratio_to_spark",
-        median(a / b for a, b in zip(took["thalweg"], took["spark"], strict=True)),
-        "x",
-        rounds=rounds,
-    )
+            for name, script in cases.items():
+                seconds, cpu = _run(script, str(folder), caches[name])
+                took[name].append(seconds)
+                work[name].append(cpu)
+    for name in cases:
+        emit("seconds_to_first_answer", median(took[name]), "s", engine=name, rounds=rounds)
+        emit("cpu_seconds", median(work[name]), "s", engine=name, rounds=rounds)
+        if name != "spark":
+            for unit, found in (("ratio_to_spark", took), ("cpu_ratio_to_spark", work)):
+                ratios = (a / b for a, b in zip(found[name], found["spark"], strict=True))
+                emit(unit, median(ratios), "x", engine=name, rounds=rounds)
 
 
-def _seconds(script: str, folder: str) -> float:
+def _run(script: str, folder: str, cache: dict[str, str]) -> tuple[float, float]:
+    """Seconds to the first answer, and of work until then."""
     began = time.monotonic()
+    answered = threading.Event()
     with subprocess.Popen(
         [sys.executable, "-c", script, folder],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
+        env=os.environ | cache,
     ) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if line.startswith("first answer"):
-                took = time.monotonic() - began
-                process.wait()
-                return took
-    raise RuntimeError(f"the query ended with code {process.returncode} and no answer")
+
+        def listen() -> None:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line.startswith("first answer"):
+                    answered.set()
+
+        threading.Thread(target=listen, daemon=True).start()
+        work: dict[int, float] = {}
+        while not answered.wait(0.05) and process.poll() is None:
+            work |= _work_below(process.pid)
+        took = time.monotonic() - began
+        process.wait()
+    if not answered.is_set():
+        raise RuntimeError(f"the query ended with code {process.returncode} and no answer")
+    return took, sum(work.values())
+
+
+def _work_below(root: int) -> dict[int, float]:
+    """Processor seconds so far of a process and all that it started, by id."""
+    children: dict[int, list[int]] = {}
+    work: dict[int, float] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
+            work[int(stat.parent.name)] = (int(fields[11]) + int(fields[12])) / TICKS
+    found, todo = {}, [root]
+    while todo:
+        process = todo.pop()
+        found[process] = work.get(process, 0.0)
+        todo += children.get(process, [])
+    return found

@@ -4,12 +4,20 @@ Every micro-batch brings the same number of rows, each for a (key, pane) pair of
 window that is long enough to keep them all. The time should follow what a micro-batch touches, not
 what there is: `growth` is the time at the largest state over the time at the smallest.
 `written_bytes` is what a micro-batch wrote to the state store.
+
+Before that, in-process, every stateful kernel by itself (the cases of `thalweg.testing.held_state`):
+
+    kernel_batch     ten rows through the query and a snapshot of the kernel, with so many rows held; processor time,
+                     the least median of three rounds
+    kernel_growth    the time with the most rows held / with the fewest
+    kernel_written   the share of the kernel's bytes that the ten rows write, with the most rows held
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from statistics import median
 
@@ -21,8 +29,10 @@ import thalweg as tw
 from thalweg import spark as ts
 from thalweg.cli.bench import Emit
 from thalweg.spark.query import FIGURES
+from thalweg.testing.held_state import CASES, HeldState
 
 SECOND = 1_000_000
+HELD = (10_000, 100_000, 1_000_000)
 CHECKPOINTS = (10_000, 100_000, 500_000, 1_000_000, 2_000_000, 5_000_000)
 
 
@@ -33,9 +43,58 @@ def run(
     keys: int = 1_000,
     largest: int = 5_000_000,
     around: int = 5,
+    most_held: int = 1_000_000,
+    on_spark: bool = True,
 ) -> None:
     """Grow the state in big steps without looking, and measure a few small micro-batches at each
-    size."""
+    size. `most_held` limits the rows that each kernel holds in-process; 0: none is measured."""
+    sizes = [size for size in HELD if size <= most_held]
+    if sizes:
+        for kernel, case in CASES.items():
+            if case.holds_rows:
+                _measure_kernel(emit, kernel, sizes)
+    if on_spark:
+        _measure_on_spark(emit, rows_per_batch, keys, largest, around)
+
+
+def _measure_kernel(emit: Emit, kernel: str, sizes: list[int]) -> None:
+    took = []
+    for size in sizes:
+        held = HeldState(kernel, size)
+        took.append(_batch_seconds(held))
+        emit("kernel_batch", 1e6 * took[-1], "us", kernel=kernel, held=held.rows())
+        if size == sizes[-1]:
+            held.written_share()
+            held.push("a", 99)
+            share = held.written_share()
+            emit("kernel_written", share, "of bytes", kernel=kernel, held=held.rows())
+    emit(
+        "kernel_growth",
+        took[-1] / took[0],
+        "x",
+        kernel=kernel,
+        smallest=sizes[0],
+        largest=sizes[-1],
+    )
+
+
+def _batch_seconds(held: HeldState, pushes: int = 11, rounds: int = 3) -> float:
+    """Seconds of the processor for ten rows of the first source and a snapshot."""
+    medians = []
+    for turn in range(rounds):
+        costs = []
+        for push in range(pushes):
+            begin = time.thread_time()
+            held.push("a", turn * pushes + push)
+            held.snapshot()
+            costs.append(time.thread_time() - begin)
+        medians.append(median(costs))
+    return min(medians)
+
+
+def _measure_on_spark(
+    emit: Emit, rows_per_batch: int, keys: int, largest: int, around: int
+) -> None:
     spark = ts.session(spark__driver__memory="4g")
     folder = Path(tempfile.mkdtemp(prefix="thalweg-bench-"))
     try:

@@ -1,4 +1,9 @@
-"""Key schedules against in-place where some keys are slow (update queues, figure 9)."""
+"""Key schedules against in-place where some keys are slow (update queues, figure 9).
+
+At load 2 `gain` reaches 1.19 with nine slow keys of ten (a hundredth as fast), and no more can be
+had: it then serves as `linecutting` does, every slow key before the fast one, and a slow key waits
+for nothing but the service that has begun. At loads 5 and 10 it is 1.3 to 1.4.
+"""
 
 from __future__ import annotations
 

@@ -316,6 +316,8 @@ class Stream:
         schedule: str = "gain",
         freshness: Duration | None = None,
         targets: Mapping[Any, Duration] | None = None,
+        inputs: Sequence[str] = (),
+        truth: str | None = None,
         capacity: int = 256 * 2**20,
     ) -> Stream:
         """Only the newest row of each key matters: a row replaces the one before it that has the
@@ -326,6 +328,10 @@ class Stream:
         how old an answer may be, `targets` says it for single keys (a value, or a tuple of them; an
         application that looks at a key r times a second sets 1/r), and `schedule="deadline"` serves
         the key that is due first. `capacity` is the bytes that waiting rows and keys may take.
+
+        With `inputs` the source is a union of several: of a key it passes on the youngest row at
+        hand and drops what is older, one row for each time; where two inputs have one time, that of
+        `truth` counts, else the first that came.
 
         >>> quotes = source("quotes", {"symbol": "string", "price": "int64"}, insert_only=True)
         >>> quotes.update_key("symbol").where("price > 10")
@@ -340,6 +346,8 @@ class Stream:
                 if freshness is None
                 else positive_ticks(freshness, "update_key, freshness"),
                 capacity=capacity,
+                inputs=tuple(inputs),
+                truth=truth,
                 targets=tuple(
                     (
                         key if isinstance(key, tuple) else (key,),
@@ -924,9 +932,11 @@ class Stream:
         its start."""
         return GroupedStream(self.node, ()).calendar(unit, zone=zone)
 
-    def windows(self, kind: WindowKind) -> WindowedStream:
-        """Windows of a kind of your own: its three functions and `time_range`."""
-        return GroupedStream(self.node, ()).windows(kind)
+    def windows(
+        self, kind: WindowKind, *, partition_by: str | Sequence[str] = ()
+    ) -> WindowedStream:
+        """Windows of a kind of your own: its three functions and `time_range`, or its assigner."""
+        return GroupedStream(self.node, ()).windows(kind, partition_by=partition_by)
 
     def detect(
         self,
@@ -1182,10 +1192,12 @@ class GroupedStream:
         own = None if clock is None else clock.tz
         return self.windows(calendar(unit, zone or own or "UTC"))
 
-    def windows(self, kind: WindowKind) -> WindowedStream:
+    def windows(
+        self, kind: WindowKind, *, partition_by: str | Sequence[str] = ()
+    ) -> WindowedStream:
         """Windows of a kind of your own, in each of them the groups."""
         node, window = kind_windows(self.node, kind)
-        return self._windowed(node, window, ())
+        return self._windowed(node, window, _names(partition_by))
 
     def _windowed(
         self, node: Node, window: Window | WindowKind, partition: tuple[str, ...]

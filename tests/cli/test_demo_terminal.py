@@ -21,7 +21,7 @@ def _of_today(text: str) -> bool:
 
 def _check(shown: Shown, transcript: Path) -> None:
     assert shown.code == 0, shown.text[-3000:]
-    written = transcript.read_text(encoding="utf-8")
+    written = transcript.read_bytes().decode()
     assert shown.text.replace("\r\n", "\n") == written.replace("\r\n", "\n"), (
         "another program wrote to the terminal"
     )

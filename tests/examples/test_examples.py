@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from bisect import bisect_right
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -103,11 +104,14 @@ def test_levels_that_rest() -> None:
     rows = tw.table(orders.depth(orders.resting(orders.changes())))
     expected = {(at, side): count for at, side, count in asked(_RESTING)}
     ours: dict[tuple[Any, str], int] = {}
-    spans = [(s, e, r["side"], r["levels"]) for s, e, r in rows]
-    for at, side in expected:
-        ours[at, side] = sum(
-            n for s, e, which, n in spans if which == side and s <= at and (e is None or at < e)
+    for side in ("ask", "bid"):  # spans of one side do not overlap
+        spans = sorted(
+            (start, end, row["levels"]) for start, end, row in rows if row["side"] == side
         )
+        starts = [start for start, _, _ in spans]
+        for at in [at for at, which in expected if which == side]:
+            _, end, levels = spans[bisect_right(starts, at) - 1]
+            ours[at, side] = levels if end is None or at < end else 0
     assert ours == expected
 
 

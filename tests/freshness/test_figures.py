@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.repro.fig_upstream_5 import by_definition
+from benchmarks.repro.updates import arrivals, average_staleness, slow_and_fast
 from thalweg.freshness.key_queue import KeyQueue
 from thalweg.freshness.pages import PagedMemory, PagePool
 from thalweg.freshness.schedules import make_schedule
@@ -142,3 +144,23 @@ def test_both_stalenesses_are_those_of_the_definition() -> None:
             assert waiting == [
                 queue_staleness(by_key[k][0], by_key[k][1], now, before=True) for k in range(keys)
             ]
+
+
+@pytest.mark.parametrize("keys", [1, 10])
+@pytest.mark.parametrize("load", [2, 5, 10])
+def test_figure_5_is_what_the_definitions_say(keys: int, load: float) -> None:
+    """Regular arrivals: staleness in the queue and the difference follow from the load, to within
+    what the beginning of a run takes."""
+    services = 1_500
+    rows = arrivals([1 / keys] * keys, load, services, regular=True, seed=keys)
+    application, waiting = average_staleness("in-place", rows, services)
+    queue, difference = by_definition(keys, load)
+    assert waiting == pytest.approx(queue, rel=0.07)
+    assert application - waiting == pytest.approx(difference, rel=0.04)
+
+
+def test_at_load_2_nothing_is_fresher_than_serving_slow_keys_first() -> None:
+    """Nine slow keys and a fast one: `gain` does what the guarded line cutting does."""
+    rows = arrivals(slow_and_fast(9, 100), 2, 3_000, regular=False, seed=1)
+    stale = {name: average_staleness(name, rows, 3_000)[1] for name in ("gain", "linecutting")}
+    assert stale["gain"] == pytest.approx(stale["linecutting"], rel=0.02)

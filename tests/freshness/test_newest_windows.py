@@ -72,7 +72,7 @@ def streams(draw: st.DrawFn) -> list[Row]:
     st.sampled_from(sorted(SCHEDULES)),
     st.data(),
 )
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 def test_an_answer_is_that_of_all_rows(
     rows: list[Row], size: int, hop: int, rule: str, schedule: str, data: st.DataObject
 ) -> None:

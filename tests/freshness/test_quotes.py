@@ -85,8 +85,9 @@ def test_schedules_on_recorded_quotes(load: int) -> None:
         run(queue, Workload(times, keys, number), lambda _: cost, until=until)
         areas[name] = float(queue.application_area(until).sum())
         assert (queue.application_staleness(until) >= 0).all()
-    # Half a minute holds five updates of a key on average: fifo and in-place are close to each
-    # other there, and neither order of the two is a law.
+    # In-place is the freshest for equal rates only. Where rates differ and the load is little above
+    # what can be served, fifo is up to a tenth fresher (Zipf 0.9 at load 1.2): an update sends its
+    # key back to the tail, so that slow keys go before fast ones. At higher loads fast keys starve.
     assert areas["gain"] <= 1.02 * areas["in-place"]
     assert areas["in-place"] <= 1.05 * areas["fifo"]
     append = AppendQueue(number)

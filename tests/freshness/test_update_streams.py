@@ -326,3 +326,73 @@ def test_several_queries_share_a_queue() -> None:
         SharedRunner(
             {"one": (fast, tw.Engine(fast)), "two": (other, tw.Engine(other))}, now=lambda: 0
         )
+
+
+class NaiveUnion:
+    """One row for each key and time, the youngest at hand, by definition."""
+
+    def __init__(self, truth: str | None) -> None:
+        self.truth = truth
+        self.held: dict[str, tuple[int, int, str]] = {}
+        self.seen: dict[str, int] = {}
+
+    def offer(self, key: str, time: int, value: int, input_name: str) -> None:
+        newest = self.seen.get(key)
+        held = self.held.get(key)
+        replaces = (
+            held is not None
+            and held[0] == time
+            and input_name == self.truth
+            and held[2] != self.truth
+        )
+        if newest is None or time > newest or replaces:
+            self.held[key] = (time, value, input_name)
+            self.seen[key] = time
+
+    def serve(self) -> set[tuple[str, int, int]]:
+        served = {(key, time, value) for key, (time, value, _) in self.held.items()}
+        self.held = {}
+        return served
+
+
+union_rows = st.lists(
+    st.tuples(
+        st.sampled_from(["nyse", "arca"]),
+        st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 5)), min_size=1, max_size=5),
+        st.booleans(),
+    ),
+    max_size=12,
+)
+
+
+@given(offers=union_rows, truth=st.sampled_from(["nyse", "arca", None]))
+@settings(max_examples=60, deadline=None)
+def test_a_union_passes_on_the_youngest_and_the_truth_counts(
+    offers: list[tuple[str, list[tuple[str, int]], bool]], truth: str | None
+) -> None:
+    rows = tw.source("quotes", {"symbol": "string", "price": "int64"}, insert_only=True)
+    query = rows.update_key("symbol", inputs=("nyse", "arca"), truth=truth)
+    ticks, prices = count(), count()
+    runner = FreshRunner(query, tw.Engine(query), now=lambda: next(ticks))
+    naive = NaiveUnion(truth)
+    for name, updates, serves in [*offers, ("nyse", [("a", 0)], True)]:
+        valued = [(symbol, time, next(prices)) for symbol, time in updates]
+        points = [tw.point({"symbol": s, "price": p}, t) for s, t, p in valued]
+        runner.offer("quotes", points, input=name)
+        for symbol, time, price in valued:
+            naive.offer(symbol, time, price, name)
+        if serves:
+            out = [e for e in tw.elements_of(runner.serve(10)) if isinstance(e, tw.Insert)]
+            got = {(e.payload["symbol"], e.start, e.payload["price"]) for e in out}
+            assert got == naive.serve()
+
+
+def test_inputs_that_make_no_sense_are_refused() -> None:
+    rows = tw.source("q", {"k": "string"}, insert_only=True)
+    with pytest.raises(PlanError, match=r"truth='nise' is none of the inputs.*nyse"):
+        rows.update_key("k", inputs=("nyse", "arca"), truth="nise")
+    query = rows.update_key("k", inputs=("nyse", "arca"))
+    runner = FreshRunner(query, tw.Engine(query), now=lambda: 0)
+    for name in (None, "other"):
+        with pytest.raises(PlanError, match="its inputs are: nyse, arca"):
+            runner.offer("q", [tw.point({"k": "a"}, 1)], input=name)

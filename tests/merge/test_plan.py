@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import thalweg as tw
-from thalweg.errors import PlanError, TypeMismatchError
+from thalweg.errors import InputError, PlanError, TypeMismatchError
 from thalweg.model import Row
 from thalweg.plan.nodes import Merge, Source, find
 from thalweg.shards.local_engine import DividedEngine
@@ -98,3 +98,23 @@ def test_streams_of_other_columns_are_refused() -> None:
         tw.merge()
     with pytest.raises(PlanError, match="merge"):
         tw.merge(A, B, groups="nothing")
+
+
+def test_rows_of_merged_sources_are_held_once() -> None:
+    """Ten inputs of one table: the merge holds its rows, the sources none."""
+    sources = [tw.source(f"s{at}", {"v": "int64"}) for at in range(10)]
+    engine = tw.Engine(tw.merge(*sources))
+    for at in range(10):
+        engine.push(f"s{at}", [tw.insert({"v": row}, row, 500) for row in range(100)])
+    assert engine.status().state.rows <= 200
+    engine.push("s0", tw.adjust({"v": 3}, 3, 500, 400))
+    for at in range(10):
+        engine.push(f"s{at}", tw.cti(2**63 - 1))
+    assert engine.status().state.rows == 0
+
+
+def test_a_source_with_another_reader_still_checks_adjusts() -> None:
+    a, b = (tw.source(name, {"v": "int64"}) for name in "ab")
+    engine = tw.Engine(tw.merge(a, b).union(a))
+    with pytest.raises(InputError, match="adjust of a row that is not there"):
+        engine.push("a", tw.adjust({"v": 3}, 3, 500, 400))

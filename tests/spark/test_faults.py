@@ -57,6 +57,14 @@ def test_no_flipped_bit_in_a_checkpoint_gives_a_wrong_answer(tmp_path: Path) -> 
         assert (kind, "error") in flips.outcomes
 
 
+def test_no_flipped_bit_in_a_checkpoint_without_state_gives_a_wrong_answer(tmp_path: Path) -> None:
+    flips = Flips(Arrivals(tmp_path, 4, seed=1, rows=40), "large")
+    assert len(flips.files) == 8 and "other" not in flips.files
+    flips.run(8, Random(1))
+    for kind in ("offsets", "metadata", "our log of files", "our promises"):
+        assert (kind, "error") in flips.outcomes
+
+
 def test_a_checkpoint_of_another_query_is_refused(three: Path) -> None:
     run(three, finish=False)
     with pytest.raises(

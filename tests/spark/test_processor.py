@@ -33,6 +33,13 @@ class Handle:
     def getMapState(self, name: str, key: str, value: str) -> DictStore:  # noqa: N802 - Spark's name
         return self._store
 
+    @property
+    def _statefulProcessorApiClient(self) -> Handle:  # noqa: N802 - Spark's name
+        return self
+
+    def _get_batch_timestamp(self) -> int:
+        return 1_000
+
 
 class Stage:
     """One fragment of a query in a single bucket."""

@@ -21,15 +21,16 @@ pytestmark = [
 
 def test_killed_queries_go_on_with_nothing_lost_or_doubled(tmp_path: Path) -> None:
     """Driver, JVM and workers die by SIGKILL: when the first micro-batch is planned, and twice
-    while windows and a join are at work."""
+    while windows and a join are at work, and beside them a query without state."""
     hits = survive_kills(
         Arrivals(tmp_path, 8, seed=1),
         3,
         Random(1),
         "--queries",
-        "priced",
+        "priced,large",
         "--consistency",
         "speculative",
     )
     assert hits >= 1
-    assert_right(tmp_path, "priced")
+    for name in ("priced", "large"):
+        assert_right(tmp_path, name)

@@ -19,6 +19,7 @@ _COMMANDS = {
     "bench": "Run benchmarks of a source checkout.",
     "doctor": "Whether everything is there that a query needs, and what to do if not.",
     "demo": "Late packets in; early, revised and final answers out.",
+    "quicken": "Make Spark start faster: keep an archive of the classes it loads.",
     "receive": "Hold the newest row of each key on disk and take rows over TCP.",
     "repro": "Repeat experiments of the literature.",
     "sql": "A query in SQL over files, on Spark or in-process; without one, a shell.",

@@ -72,6 +72,7 @@ def play(
 
 def _tell(watch: Watch, *, shown: int = 4) -> Iterator[str]:
     answer = watch.followed
+    yield "The query: packets and bytes per source over the last 10 minutes, every minute."
     yield (
         f"One answer, as it goes: packets from {watch.src}, {clock_text(watch.start)[:5]} to "
         f"{clock_text(watch.end)[:5]}, {day_text(watch.start)}"
@@ -148,10 +149,7 @@ def demo(count: int, *, in_process: bool, picture: Path | None, transcript: Path
 
 
 def _run(count: int, shown: Screen, *, in_process: bool) -> None:
-    shown.doing(
-        "Packets and bytes per source over the last 10 minutes, every minute; packets may come a "
-        f"minute late. Making {count:,} packets"
-    )
+    shown.doing(f"Making {count:,} packets, a fifth of them up to a minute late")
     nine = datetime.now(UTC).replace(hour=_NINE, minute=0, second=0, microsecond=0)
     since = time_us(nine)
     packets = make_packets(count, span=SPAN if in_process else 24 * MINUTE, since=since)

@@ -78,9 +78,17 @@ class FreshRunner:
         if not self._feeds:
             raise PlanError("no source of this query has an update key; run it as it is.")
 
-    def offer(self, source: str, feed: Feed) -> Admission:
-        """Take rows and CTIs of a source in. Inserts only: an update replaces, it does not adjust."""
+    def offer(
+        self,
+        source: str,
+        feed: Feed,
+        *,
+        input: str | None = None,  # noqa: A002 - what it is
+    ) -> Admission:
+        """Take rows and CTIs of a source in, of one of its inputs if it is a union. Inserts only: an
+        update replaces, it does not adjust."""
         conflated = self._conflated(source)
+        trusted = conflated.trusts(source, input)
         batches = list(batches_from(feed, conflated.payload, source))
         for batch in batches:
             if batch.is_adjust is not None and bool(batch.is_adjust.any()):
@@ -90,7 +98,7 @@ class FreshRunner:
                 )
         total = Admission(0, 0, 0)
         for batch in batches:
-            total = add_admissions(total, conflated.enqueue(batch, self._now()))
+            total = add_admissions(total, conflated.enqueue(batch, self._now(), trusted=trusted))
         return total
 
     def serve(self, rows: int, sources: Iterable[str] | None = None) -> list[Batch]:
@@ -161,6 +169,8 @@ class _Conflated:
             capacity=conflation.capacity,
         )
         self.queue.set_targets(conflation.targets)
+        self._inputs = conflation.inputs
+        self._truth = conflation.truth
         self._promised = Promised(conflation.disorder)
 
     @property
@@ -170,12 +180,22 @@ class _Conflated:
     def status(self, now: int) -> QueueStatus:
         return self.queue.status(now=now)
 
-    def enqueue(self, batch: Batch, now: int) -> Admission:
+    def trusts(self, source: str, name: str | None) -> bool | None:
+        """Whether rows of an input are the truth; None for a source that is no union."""
+        if (name is None) != (not self._inputs) or (name is not None and name not in self._inputs):
+            raise PlanError(
+                f"source {source!r}: input={name!r}; its inputs are: "
+                f"{', '.join(self._inputs) or 'none, so leave input= out'}."
+            )
+        return None if name is None else name == self._truth
+
+    def enqueue(self, batch: Batch, now: int, *, trusted: bool | None) -> Admission:
         self._promised.note(batch)
         if not len(batch):
             return Admission(0, 0, 0)
         arrays = [*payload_arrays(batch, self.payload), pa.array(batch.start), pa.array(batch.end)]
-        return self.queue.enqueue(pa.record_batch(arrays, schema=self.queue.schema), now=now)
+        rows = pa.record_batch(arrays, schema=self.queue.schema)
+        return self.queue.enqueue(rows, now=now, trusted=trusted)
 
     def serve(self, rows: int, push: Push, now: Callable[[], int]) -> list[Batch]:
         taken = self.queue.dequeue(rows, now=now())
@@ -216,7 +236,12 @@ class _Windowed:
     def status(self, now: int) -> QueueStatus:
         return self.queue.status(now=now)
 
-    def enqueue(self, batch: Batch, now: int) -> Admission:
+    def trusts(self, source: str, name: str | None) -> bool | None:
+        if name is not None:
+            raise PlanError(f"source {source!r}: windows have no inputs; leave input= out.")
+        return None
+
+    def enqueue(self, batch: Batch, now: int, *, trusted: bool | None) -> Admission:
         self._promised.note(batch)
         if not len(batch):
             return Admission(0, 0, 0)

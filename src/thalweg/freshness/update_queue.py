@@ -145,6 +145,8 @@ class UpdateQueue:
         )
         self._newest = np.empty(0, np.int64)
         """Per cell, the largest time of the data that was seen."""
+        self._is_trusted = np.empty(0, np.bool_)
+        """Per cell, whether the row of that time came from a trusted input."""
         self._clock = NEVER
         self._began = NEVER
         self._outdated = self._unfit = 0
@@ -172,9 +174,18 @@ class UpdateQueue:
     # ------------------------------------------------------------------------------------- rows in
 
     def enqueue(
-        self, rows: pa.RecordBatch, *, now: int | None = None, arrived: Ints | None = None
+        self,
+        rows: pa.RecordBatch,
+        *,
+        now: int | None = None,
+        arrived: Ints | None = None,
+        trusted: bool | None = None,
     ) -> Admission:
-        """Rows in order of arrival, all at `now` or each at its time in `arrived`."""
+        """Rows in order of arrival, all at `now` or each at its time in `arrived`.
+
+        `trusted` tells the inputs of a union apart: a key has one row for each time then, the first
+        that came, unless a trusted one comes before that was served. Others are outdated.
+        """
         if rows.schema != self.schema:
             raise SchemaChangeError(
                 f"update queue: rows have the columns {_show(rows.schema)}; it was made for "
@@ -197,7 +208,7 @@ class UpdateQueue:
         self._unfit += unfit
         outdated = 0
         if self._time is not None:
-            current = self._check_time(rows, cells, kept)
+            current = self._check_time(rows, cells, kept, trusted=trusted)
             outdated = int(kept.sum() - current.sum())
             self._outdated += outdated
             kept = current
@@ -240,6 +251,7 @@ class UpdateQueue:
         self.keys.grow(1 if self._table is None else self._table.size)
         if len(self.keys.location) > len(self._newest):
             self._newest = enlarge(self._newest, len(self.keys.location), NEVER)
+            self._is_trusted = enlarge(self._is_trusted, len(self.keys.location), 0)
 
     def _forget_idle(self, arriving: Ints) -> int:
         """There are as many keys as fit: forget those that are idle and were updated longest ago, a
@@ -253,18 +265,25 @@ class UpdateQueue:
             kept = self.keys.forget(idle)
             self._table.keep(kept)
             keep(self._newest, kept, NEVER)
+            keep(self._is_trusted, kept, 0)
             moved = np.full(before, -1, np.int64)
             moved[kept] = np.arange(len(kept))
             for taken in self._in_process:
                 taken.cells[:] = moved[taken.cells]
         return len(idle)
 
-    def _check_time(self, rows: pa.RecordBatch, cells: Ints, kept: Mask) -> Mask:
-        """Which rows are not older than what came before them of their key."""
+    def _check_time(
+        self, rows: pa.RecordBatch, cells: Ints, kept: Mask, *, trusted: bool | None
+    ) -> Mask:
+        """Which rows are not older than what came before them of their key; of a union, younger."""
         assert self._time is not None
         times = rows.column(self._time).cast(pa.int64()).to_numpy(zero_copy_only=False)
         at = np.flatnonzero(kept)
-        if (np.diff(times) >= 0).all() and (times[at] >= self._newest[cells[at]]).all():
+        if (
+            trusted is None
+            and (np.diff(times) >= 0).all()
+            and (times[at] >= self._newest[cells[at]]).all()
+        ):
             self._newest[cells[at]] = times[at]
             return kept
         order = at[np.argsort(cells[at], kind="stable")]
@@ -276,10 +295,23 @@ class UpdateQueue:
         group = np.cumsum(fresh)
         height = group * (len(rank) + 1)
         highest = np.maximum.accumulate(height + rank) - height
+        newest = self._newest[sorted_cells]
         current = kept.copy()
-        current[order] = (rank == highest) & (sorted_times >= self._newest[sorted_cells])
-        newest = order[current[order]]
-        self._newest[cells[newest]] = times[newest]
+        if trusted is None:
+            current[order] = (rank == highest) & (sorted_times >= newest)
+        else:
+            before = np.where(fresh, 0, np.concatenate([[0], highest[:-1]]))
+            replaces = (
+                (sorted_times == newest)
+                & ~self._is_trusted[sorted_cells]
+                & (self.keys.location[sorted_cells] >= 0)
+            )
+            younger = (sorted_times > newest) | (replaces if trusted else False)
+            current[order] = (rank > before) & younger
+        taken = order[current[order]]
+        self._newest[cells[taken]] = times[taken]
+        if trusted is not None:
+            self._is_trusted[cells[taken]] = trusted
         return current
 
     # ------------------------------------------------------------------------------------ rows out

@@ -20,7 +20,7 @@ from thalweg.operators.final_gate import FinalGateKernel
 from thalweg.operators.ingress import IngressKernel
 from thalweg.operators.registry import kernel_for
 from thalweg.plan.explain import operator_ids
-from thalweg.plan.nodes import Node, Source, WindowAggregate, find, walk
+from thalweg.plan.nodes import Merge, Node, Source, WindowAggregate, find, walk
 from thalweg.plan.rules import optimize
 from thalweg.plan.usefulness import useful_grids
 
@@ -62,6 +62,10 @@ def build_graph(
         more = None if after is None else after(node)
         if more is not None:
             last[node] = add(f"{ids[node]}-whole", more, [last[node]])
+    for name in _read_by_merges(plan):
+        kernel = sources[name].operator
+        if isinstance(kernel, IngressKernel):
+            kernel.leave_adjusts_to_merge()
     for name, grid in useful_grids(plan).items():
         kernel = sources[name].operator
         if isinstance(kernel, IngressKernel):
@@ -89,3 +93,13 @@ def _refuse_two_meanings(plan: Node) -> None:
             raise PlanError(
                 f"the source {node.name!r} is declared in two different ways; declare it once and use that stream twice."
             )
+
+
+def _read_by_merges(plan: Node) -> set[str]:
+    """The sources that nothing but merges read."""
+    readers: dict[str, set[bool]] = {}
+    for node in walk(plan):
+        for child in node.inputs:
+            if isinstance(child, Source):
+                readers.setdefault(child.name, set()).add(isinstance(node, Merge))
+    return {name for name, merges in readers.items() if merges == {True}}

@@ -25,6 +25,7 @@ from thalweg.model.clocks import Clock, shown_time
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.ingress import IngressKernel
+from thalweg.operators.merging.named_inputs import NamedInputsKernel
 
 __all__ = ["Step", "Wait", "Why", "explain_wait", "shown_clock", "shown_time", "waits_of"]
 
@@ -160,6 +161,10 @@ def waits_of(
     if isinstance(station.operator, IngressKernel):
         yield _of_source(graph, station, station.operator, time, group, path)
         return
+    if isinstance(station.operator, NamedInputsKernel):
+        merge = station.operator
+        yield Wait(_source_name(graph, station), time, merge.settled, None, merge.waits_for(), path)
+        return
     named: set[str] = set()
     for port, needs in enumerate(station.operator.needs(time)):
         has = promise_for(station.received.get(port, NO_PROGRESS), group)
@@ -183,6 +188,10 @@ def _same_columns(station: Station, port: int, group: Mapping[str, Any] | None) 
     return group is not None and set(group) <= set(station.before[port].operator.schema.names)
 
 
+def _source_name(graph: QueryGraph, station: Station) -> str:
+    return next((name for name, other in graph.sources.items() if other is station), station.id)
+
+
 def _of_source(
     graph: QueryGraph,
     station: Station,
@@ -191,7 +200,7 @@ def _of_source(
     group: Mapping[str, Any] | None,
     path: tuple[Step, ...],
 ) -> Wait:
-    name = next((name for name, other in graph.sources.items() if other is station), station.id)
+    name = _source_name(graph, station)
     if time == INFINITY:
         release = ["the end of the source"]
     elif time < _FIRST:  # nothing was promised yet, so that any promise is a beginning

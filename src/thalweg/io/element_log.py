@@ -25,6 +25,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,12 +33,15 @@ import pyarrow.ipc
 
 from thalweg.errors import StateError
 from thalweg.model.batch import Batch, one_batch
+from thalweg.model.clocks import Clock
 from thalweg.model.digests import digest_rows
-from thalweg.model.progress import progress_of_text, progress_text
+from thalweg.model.progress import Progress, progress_of_text, progress_text
 
-__all__ = ["ElementLog", "ElementLogReader", "written_whole"]
+__all__ = ["ElementLog", "ElementLogReader", "LogForm", "form_of_log", "written_whole"]
 
 _SUFFIX = ".arrow"
+_NO_ZONE = "none"
+"""The clock of a log whose times are timestamps without a zone."""
 
 
 def _path(folder: Path, number: int) -> Path:
@@ -65,9 +69,9 @@ def written_whole(path: Path, data: bytes) -> None:
 class ElementLog:
     """The writer of a log. It goes on after the last batch that is there."""
 
-    def __init__(self, folder: Path, run: str) -> None:
+    def __init__(self, folder: Path, run: str, clock: Clock = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.folder, self.run = folder, run
+        self.folder, self.run, self.clock = folder, run, clock
         numbers = sorted(int(path.stem) for path in folder.glob(f"[0-9]*{_SUFFIX}"))
         if numbers != list(range(len(numbers))):
             raise StateError(f"{folder}: batch {_first_gap(numbers)} is missing from the log.")
@@ -81,7 +85,7 @@ class ElementLog:
 
     def write(self, number: int, batch: Batch) -> None:
         """A batch by its number; one that is there must be the same."""
-        progress = progress_text(batch.progress)
+        progress = _canonical_text(batch.progress)
         table = batch.to_table()
         digest = _digest(table, progress)
         if number < self.next:
@@ -95,12 +99,35 @@ class ElementLog:
         if number > self.next:
             raise StateError(f"{self.folder}: batch {self.next} must come before batch {number}.")
         metadata = {"batch": str(number), "run": self.run, "digest": digest, "progress": progress}
+        if self.clock is not None:
+            metadata["clock"] = self.clock.tz or _NO_ZONE
         sink = pa.BufferOutputStream()
         marked = table.replace_schema_metadata(metadata)
         with pa.ipc.new_file(sink, marked.schema) as writer:
             writer.write_table(marked)
         written_whole(_path(self.folder, number), sink.getvalue().to_pybytes())
         self.next += 1
+
+
+@dataclass(frozen=True, slots=True)
+class LogForm:
+    """What a log says of its rows."""
+
+    schema: pa.Schema
+    clock: Clock
+
+
+def form_of_log(folder: Path) -> LogForm:
+    """The columns and the clock of a log, from its first batch."""
+    if not _path(folder, 0).exists():
+        raise StateError(
+            f"{folder}: there is no batch 0 of a log of elements yet, so its columns are not known. "
+            "Give them (columns=), or start what writes the log first."
+        )
+    table, metadata = _open(folder, 0, None)
+    zone = metadata.get("clock")
+    clock = None if zone is None else pa.timestamp("us", None if zone == _NO_ZONE else zone)
+    return LogForm(Batch.from_table(table.replace_schema_metadata(None)).schema, clock)
 
 
 class ElementLogReader:
@@ -139,6 +166,12 @@ class ElementLogReader:
         return Batch.from_table(
             table.replace_schema_metadata(None), progress_of_text(progress), where=where
         )
+
+
+def _canonical_text(progress: Progress) -> str:
+    """Promises as text, those for groups in one order."""
+    scoped = dict(sorted(progress.scoped.items(), key=lambda entry: repr(entry[0])))
+    return progress_text(replace(progress, scoped=scoped))
 
 
 def _open(folder: Path, number: int, run: str | None) -> tuple[pa.Table, dict[str, str]]:

@@ -3,5 +3,14 @@
 from thalweg.merging.cutover import Cutover
 from thalweg.merging.logged import LoggedMerge
 from thalweg.merging.merger import InputStatus, Merger, MergeStatus
+from thalweg.merging.registry import MergeEntry, MergeRegistry
 
-__all__ = ["Cutover", "InputStatus", "LoggedMerge", "MergeStatus", "Merger"]
+__all__ = [
+    "Cutover",
+    "InputStatus",
+    "LoggedMerge",
+    "MergeEntry",
+    "MergeRegistry",
+    "MergeStatus",
+    "Merger",
+]

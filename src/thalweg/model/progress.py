@@ -70,9 +70,11 @@ class Progress:
         columns = later.scope_columns or self.scope_columns
         if self.scope_columns and later.scope_columns and self.scope_columns != later.scope_columns:
             return Progress(cti, later.scope_columns, _above(later.scoped, cti), boxes)
-        both = dict(self.scoped)
-        for scope, time in later.scoped.items():
-            both[scope] = max(time, both.get(scope, MIN_TIME))
+        known = self.scoped
+        news = {s: t for s, t in later.scoped.items() if t > known.get(s, MIN_TIME)}
+        if cti == self.cti and boxes is self.boxes and not any(t > cti for t in news.values()):
+            return self  # nothing is new, as after most batches
+        both = {**known, **news}
         return Progress(cti, columns, _above(both, cti), boxes)
 
     def meet(self, other: Progress) -> Progress:

@@ -128,7 +128,9 @@ class Gate:
             promised = promises_of_rows(progress, rows.payload, progress.scope_columns)
             own = np.where(promised > cti, self._own_threshold(promised), MIN_TIME)
             cti, threshold = promised, np.maximum(own, threshold)
-        passed = promises_of_rows(self._passed, rows.payload, self._passed.scope_columns)
+        passed: Times | int = self._passed.cti
+        if self._passed.scoped:
+            passed = promises_of_rows(self._passed, rows.payload, self._passed.scope_columns)
         leaves: Bools = (rows.end <= threshold) | (rows.start < passed)
         if self._by_start:
             leaves |= rows.start < cti

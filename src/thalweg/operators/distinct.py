@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Codes
+from thalweg.model.rows import Codes, Rows
 from thalweg.operators.consistency import Consistency, Gate
 from thalweg.operators.snapshots import SnapshotKernel, Snapshots
 from thalweg.plan.nodes import Distinct
@@ -34,11 +34,8 @@ class DistinctKernel(SnapshotKernel):
     def project(self, batch: Batch) -> Delta:
         return Delta.of_batch(batch)
 
-    def answer(self, rows: Delta, snapshots: Snapshots, alive: Codes) -> Delta:
-        someone = np.zeros(int(snapshots.group.max()) + 1, np.int64)
-        someone[snapshots.group[snapshots.first]] = np.arange(len(rows))
-        taken = rows.payload.take(pa.array(someone[snapshots.group[alive]]))
-        payload = pa.RecordBatch.from_arrays(taken.columns, schema=self.schema)
-        return Delta(
-            payload, snapshots.start[alive], snapshots.end[alive], np.ones(len(alive), np.int64)
-        )
+    def answer(self, rows: Delta, snapshots: Snapshots, alive: Codes) -> tuple[Rows, Codes]:
+        representative = np.zeros(int(snapshots.group[-1]) + 1, np.int64)
+        representative[snapshots.group[snapshots.first]] = np.arange(len(rows))
+        taken = rows.payload.take(pa.array(representative[snapshots.group[alive]]))
+        return pa.RecordBatch.from_arrays(taken.columns, schema=self.schema), alive

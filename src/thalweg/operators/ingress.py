@@ -65,6 +65,7 @@ from thalweg.operators.base import (
 )
 from thalweg.operators.claims import Claims, Rewritten, rewrite_late
 from thalweg.operators.element_checks import ElementChecks, shown_row
+from thalweg.operators.group_promises import newly_promised, promises_of_rows
 from thalweg.plan.nodes import Source
 from thalweg.plan.nodes.arrivals import CLOCK
 from thalweg.progress import QuarantineGate
@@ -120,6 +121,12 @@ class IngressKernel(Operator):
         source's own comes first."""
         if self._policy.period is None:
             self._grid = grid
+
+    def leave_adjusts_to_merge(self) -> None:
+        """A merge behind this source keeps the rows of all its inputs once and checks their
+        adjusts: no rows are kept here. Late rows that are moved or left out need them still."""
+        if self._policy.late == "error":
+            self._tracks = False
 
     # --------------------------------------------------------------------------------------------------------
     # flow
@@ -206,11 +213,12 @@ class IngressKernel(Operator):
         self._batches += 1
         self._promises = promises
         self._newest = newest
+        known = self._progress
         made = promises.now(given, parts, self._progress, self._grid)
         boxes = merge_boxes(given.boxes, self._boxes_by_disorder())
         self._advance(replace(made, boxes=boxes) if boxes else made, len(batch))
         self._ripen()
-        self._forget()
+        self._forget(known)
         passed = (
             self._progress
             if self.passes is None
@@ -218,14 +226,20 @@ class IngressKernel(Operator):
         )
         return admitted.with_progress(passed)
 
-    def _forget(self) -> None:
+    def _forget(self, before: Progress) -> None:
         """Drop the rows that nothing may adjust any more."""
         cti = self._progress.cti
-        if not self._live.is_empty():
-            if cti == INFINITY:
-                self._live.clear()
-            else:
-                self._live.purge(cti - 1)
+        if cti == INFINITY:
+            self._live.clear()
+        elif cti > before.cti:
+            self._live.purge(cti - 1)
+        if not self._live.is_empty() and newly_promised(before, self._progress):
+            columns = self._progress.scope_columns
+            found = self._live.between(cti - 1, INFINITY)
+            promised = promises_of_rows(self._progress, found.payload(columns), columns)
+            settled = found.filter((found.end < promised) | (promised == INFINITY))
+            settled.set_weight(np.zeros(len(settled), np.int64))
+            self._live.purge(cti - 1)
         if len(self._claims):
             self._claims.forget(cti)
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from thalweg.model.progress import Progress
+from thalweg.model.progress import Progress, Scope
 from thalweg.model.rows import Codes, Rows
 from thalweg.model.time import Times
 from thalweg.operators.group_promises import newly_promised, promised_groups, promises_of_rows
@@ -80,6 +80,16 @@ class KeyedState:
             return None
         group, time = promised_groups(self.index, self._fields, columns, promised)
         return (group, time) if len(group) else None
+
+    def groups_of_scopes(
+        self, columns: tuple[str, ...], scopes: list[Scope]
+    ) -> tuple[Codes, Codes]:
+        """The groups that scopes over columns of the left side name: group, and which scope."""
+        known = self._key_columns(0, Progress(scope_columns=columns))
+        assert known is not None
+        return promised_groups(
+            self.index, self._fields, known, dict(zip(scopes, range(len(scopes)), strict=True))
+        )
 
     def promised_to(self, port: int, progress: Progress, rows: Rows) -> Times:
         """What one input promises for the keys of rows of the other."""

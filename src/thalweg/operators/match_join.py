@@ -25,11 +25,12 @@ from thalweg.expr import Column
 from thalweg.model.batch import Batch
 from thalweg.model.boxes import Boxes, join_boxes
 from thalweg.model.delta import Delta
-from thalweg.model.progress import Progress
+from thalweg.model.progress import Progress, Scope
 from thalweg.model.rows import Bools, Codes
-from thalweg.model.time import Times
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.base import rename_scopes
 from thalweg.operators.frames import evaluate_columns, frame_of
-from thalweg.operators.join import JoinKernel
+from thalweg.operators.join import JoinKernel, scoped_by_key
 from thalweg.plan.nodes import Join, Named
 
 __all__ = ["MatchJoinKernel"]
@@ -132,7 +133,34 @@ class MatchJoinKernel(JoinKernel):
             held.first() for held, kept in zip(self._held, self._preserved, strict=True) if kept
         ]
         cti = min(self._progress[0].cti, self._progress[1].cti, *undecided)
-        return Progress(cti, boxes=self._boxes())
+        common = Progress(cti, boxes=self._boxes())
+        both = self._progress[0].meet(self._progress[1])
+        if not both.scoped or not scoped_by_key(self._node, both):
+            return common
+        groups = replace(both, cti=cti, scoped=self._decided(both), boxes={})
+        names = self._renames[0] if self._preserved[0] else self._renames[1]
+        return replace(rename_scopes(groups, names), boxes=common.boxes)
+
+    def _decided(self, both: Progress) -> dict[Scope, int]:
+        """Of each group that both sides promise, how far its rows are decided."""
+        decided = dict(both.scoped)
+        scopes = list(decided)
+        which = {scope: time for scope, time in decided.items() if time != INFINITY}
+        if not which:
+            return decided
+        for held, kept in zip(self._held, self._preserved, strict=True):
+            if not kept:
+                continue
+            group, at = self._state.groups_of_scopes(both.scope_columns, scopes)
+            size = len(group)
+            found = held.find(group, np.full(size, MIN_TIME), np.full(size, INFINITY))
+            first = np.full(len(scopes), INFINITY)
+            np.minimum.at(first, at[found.owner], found.start)
+            decided = {
+                scope: min(time, start)
+                for (scope, time), start in zip(decided.items(), first.tolist(), strict=True)
+            }
+        return decided
 
     def needs(self, time: int) -> tuple[int, ...]:
         """Each side as far as the rows of the other that start before that time may still find a

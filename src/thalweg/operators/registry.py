@@ -29,6 +29,7 @@ from thalweg.operators.ingress import IngressKernel
 from thalweg.operators.join import JoinKernel
 from thalweg.operators.match_join import MatchJoinKernel
 from thalweg.operators.merging.kernel import MergeKernel
+from thalweg.operators.merging.named_inputs import merged_source_kernel
 from thalweg.operators.number_rows import NumberRowsKernel
 from thalweg.operators.paned_apply import PanedApplyKernel
 from thalweg.operators.panes import CombinePanesKernel, PanesKernel
@@ -115,6 +116,8 @@ def kernel_for(node: Node, consistency: Consistency) -> Operator:
         return MatchJoinKernel(node) if node.whole else CoverageKernel(node)
     if isinstance(node, nodes.Merge):
         return _merge(node, consistency)
+    if isinstance(node, nodes.MergedSource):
+        return merged_source_kernel(node)
     make = _KERNELS.get(type(node))
     own = node.kernel() if make is None else None
     if isinstance(own, Operator):

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Codes
+from thalweg.model.rows import Codes, Rows
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.snapshots import SnapshotKernel, Snapshots, make_gate
@@ -44,13 +44,12 @@ class SnapshotAggregateKernel(SnapshotKernel):
             delta.weight,
         )
 
-    def answer(self, rows: Delta, snapshots: Snapshots, alive: Codes) -> Delta:
+    def answer(self, rows: Delta, snapshots: Snapshots, alive: Codes) -> tuple[Rows, Codes]:
         cells = len(snapshots.start)
-        columns = []
-        someone = np.zeros(int(snapshots.group.max()) + 1, np.int64)
-        someone[snapshots.group[snapshots.first]] = np.arange(len(rows))
-        keys = rows.payload.take(pa.array(someone[snapshots.group[alive]]))
-        columns = [keys.column(name) for name in self._keys]
+        representative = np.zeros(int(snapshots.group[-1]) + 1, np.int64)
+        representative[snapshots.group[snapshots.first]] = np.arange(len(rows))
+        which = pa.array(representative[snapshots.group[alive]])
+        columns = [rows.payload.column(name).take(which) for name in self._keys]
         members: tuple[Codes, Codes] | None = None
         first = len(self._keys)
         for index, call in enumerate(self._arguments.calls):
@@ -64,10 +63,7 @@ class SnapshotAggregateKernel(SnapshotKernel):
             members = members or snapshots.members()
             found = call.aggregate.of_members(values, *members, cells, kind)
             columns.append(found.take(pa.array(alive)))
-        payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-        return Delta(
-            payload, snapshots.start[alive], snapshots.end[alive], np.ones(len(alive), np.int64)
-        )
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema), alive
 
 
 def _run(values: Codes, snapshots: Snapshots) -> Codes:

@@ -8,7 +8,8 @@ as often as they are there.
 
 State. Rows that end at or after the CTI, in an arrangement by group. Each has a mark: its start or, if
 later, the last endpoint of rows of its group that were dropped. That is enough, because a legal
-change touches nothing before the CTI, and the window across it starts at that boundary.
+change touches nothing before the CTI, and the window across it starts at that boundary. A promise
+for groups that the keys name drops the rows of these groups alike.
 
 A batch re-evaluates only the groups it touches, and of those only the time from the earliest change
 on.
@@ -37,8 +38,10 @@ from thalweg.operators.base import (
     slice_of_progress,
 )
 from thalweg.operators.consistency import Consistency, Gate
+from thalweg.operators.group_promises import newly_promised, promised_groups, promises_of_rows
 from thalweg.operators.groups import ranges, refuse_negative, units
 from thalweg.state import Arrangement, KeyIndex
+from thalweg.state.runs import Columns
 
 __all__ = ["SnapshotKernel", "Snapshots", "snapshots_of"]
 
@@ -88,7 +91,8 @@ class SnapshotKernel(Operator):
         self.schema = schema
         self._keys = keys
         self._gate = gate
-        self._index = KeyIndex([held.field(name) for name in keys])
+        self._fields = [held.field(name) for name in keys]
+        self._index = KeyIndex(self._fields)
         what = type(self).__name__.removesuffix("Kernel")
         self._held = Arrangement(held, self._groups, marks=1, what=what)
         self._progress = NO_PROGRESS
@@ -99,21 +103,20 @@ class SnapshotKernel(Operator):
         """The changes a batch makes to the rows that are kept."""
 
     @abstractmethod
-    def answer(self, rows: Delta, snapshots: Snapshots, alive: Codes) -> Delta:
-        """What the windows (positions `alive`) give; `rows` have weight one."""
+    def answer(self, rows: Delta, snapshots: Snapshots, alive: Codes) -> tuple[Rows, Codes]:
+        """What the windows (positions `alive`) give, and the window of each answer; `rows` have
+        weight one."""
 
     def process(self, port: int, batch: Batch) -> Batch:
         changes = Delta.empty(self.schema)
         if len(batch):
             self._watermark = max(self._watermark, int(batch.start.max()))
             changes = self._apply(self.project(batch))
-        progress = self._progress.merge(batch.progress)
+        before, progress = self._progress, self._progress.merge(self._scoped(batch.progress))
         self._watermark = max(self._watermark, progress.cti)
-        advanced = progress.cti > self._progress.cti
         self._progress = progress
-        if advanced:
-            self._forget(progress.cti)
-        leaving, promise = self._gate.release(changes, self._watermark, self._scoped(progress))
+        self._forget(before)
+        leaving, promise = self._gate.release(changes, self._watermark, progress)
         return leaving.to_batch(promise)
 
     def needs(self, time: int) -> tuple[int, ...]:
@@ -122,6 +125,8 @@ class SnapshotKernel(Operator):
     def _scoped(self, progress: Progress) -> Progress:
         """What a promise says about groups: its scopes and boxes, where they are made of the
         keys."""
+        if not (progress.scoped or progress.boxes):
+            return progress
         boxes = rename_boxes(progress.boxes, {key: key for key in self._keys})
         if set(progress.scope_columns) <= set(self._keys):
             return progress if boxes == progress.boxes else replace(progress, boxes=boxes)
@@ -136,7 +141,8 @@ class SnapshotKernel(Operator):
         # A row that started before the CTI can only have changed its end; any other may be new or
         # gone as a whole.
         earliest = np.full(len(touched), INFINITY)
-        changed = np.where(delta.start >= self._progress.cti, delta.start, delta.end)
+        promised = promises_of_rows(self._progress, delta.payload, self._progress.scope_columns)
+        changed = np.where(delta.start >= promised, delta.start, delta.end)
         np.minimum.at(earliest, group, changed)
         found = self._held.find(touched, earliest - 1, np.full(len(touched), INFINITY))
         before = _Rows(found.delta(), found.owner, found.mark(0))
@@ -149,39 +155,67 @@ class SnapshotKernel(Operator):
         since = np.maximum(delta.start, base[group])
         after = _Rows.joined(before, _Rows(delta, group, since), self._held.schema)
         refuse_negative(after.rows, type(self).__name__.removesuffix("Kernel"))
-        new, old = self._evaluate(after, boundary), self._evaluate(before, boundary)
         self._held.apply(delta, number, (since,))
-        return Delta.concat([new, old.negate()], self.schema)
+        return self._difference(before, after, boundary)
 
-    def _evaluate(self, held: _Rows, boundary: Times) -> Delta:
-        since = np.maximum(held.since, boundary[held.group])
-        alive_rows = since < held.rows.end
-        rows, group, since = held.rows.filter(alive_rows), held.group[alive_rows], since[alive_rows]
+    def _difference(self, before: _Rows, after: _Rows, boundary: Times) -> Delta:
+        """What leaves and what comes: both sides are evaluated at once, the groups of the rows
+        after the change numbered behind those before it."""
+        sides = [side for side in (before, after) if len(side.rows)]
+        if not sides:
+            return Delta.empty(self.schema)
+        count = len(boundary)
+        rows = Delta.concat([side.rows for side in sides], self._held.schema)
+        group = np.concatenate([before.group, after.group + count])
+        since = np.concatenate(
+            [np.maximum(side.since, boundary[side.group]) for side in (before, after)]
+        )
+        alive_rows = since < rows.end
+        if not alive_rows.all():
+            rows, group, since = rows.filter(alive_rows), group[alive_rows], since[alive_rows]
         if not len(rows):
             return Delta.empty(self.schema)
         if not (rows.weight == 1).all():
             which = np.repeat(np.arange(len(rows)), rows.weight)
             group, since, rows = group[which], since[which], units(rows)
         snapshots = snapshots_of(group, since, rows.end)
-        alive = np.flatnonzero(snapshots.alive > 0)
-        return self.answer(rows, snapshots, alive)
+        payload, window = self.answer(rows, snapshots, np.flatnonzero(snapshots.alive > 0))
+        weight = np.where(snapshots.group[window] < count, -1, 1)
+        return Delta(payload, snapshots.start[window], snapshots.end[window], weight)
 
-    def _forget(self, cti: int) -> None:
+    def _forget(self, before: Progress) -> None:
         """Drop what no later change can touch; the last boundary stays with the rows across it."""
-        dropped = self._held.drop(cti if cti == INFINITY else cti - 1)
+        now = self._progress
+        dropped: list[Columns] = []
+        if now.cti == INFINITY:
+            self._held.clear()
+        elif now.cti > before.cti:
+            dropped = self._held.drop(now.cti - 1)
+        promised = newly_promised(before, now)
+        if promised and not self._held.is_empty():
+            group, time = promised_groups(self._index, self._fields, now.scope_columns, promised)
+            until = np.where(time == INFINITY, INFINITY, time - 1)
+            dropped += self._held.drop_groups(group, until)
         if self._held.is_empty():
             self._index.clear()
             return
         if dropped:
-            groups = np.concatenate([rows.group for rows in dropped])
-            touched, group = np.unique(groups, return_inverse=True)
-            boundary = np.full(len(touched), MIN_TIME)
-            np.maximum.at(boundary, group, np.concatenate([rows.end for rows in dropped]))
-            across = self._held.find(touched, np.full(len(touched), cti - 1), boundary)
-            if len(across):
-                across.set_mark(0, np.maximum(across.mark(0), boundary[across.owner]))
+            self._mark_boundaries(Columns.concat(dropped))
         if self._index.is_untidy:
             self._held.renumber(self._index.keep(self._held.groups()))
+
+    def _mark_boundaries(self, dropped: Columns) -> None:
+        """Note the last end of dropped rows in the rows of their group across it."""
+        touched, group = np.unique(dropped.group, return_inverse=True)
+        boundary = np.full(len(touched), MIN_TIME)
+        np.maximum.at(boundary, group, dropped.end)
+        settled = np.full(len(touched), self._progress.cti - 1)
+        if self._progress.scoped:
+            columns = self._progress.scope_columns
+            settled[group] = promises_of_rows(self._progress, dropped.payload, columns) - 1
+        across = self._held.find(touched, settled, boundary)
+        if len(across):
+            across.set_mark(0, np.maximum(across.mark(0), boundary[across.owner]))
 
     def snapshot(self) -> Slices:
         state = pa.RecordBatch.from_arrays([pa.array([self._watermark])], names=["watermark"])

@@ -13,7 +13,7 @@ import pyarrow as pa
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
-from thalweg.model.order import dense_ranks
+from thalweg.model.order import dense_ranks, whole_keys
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.frames import frame_of
@@ -36,10 +36,7 @@ def ranked_projection(node: TopK, delta: Delta) -> Delta:
 
 def rank_members(order: pa.Array, member: Codes, cell: Codes, *, descending: bool) -> Codes:
     """The rank of each member within its cell, ties sharing the best; nulls rank last."""
-    ranks = dense_ranks(order)
-    if descending:
-        ranks = np.where(order.is_null().to_numpy(zero_copy_only=False), ranks, -ranks)
-    ranks = ranks[member]
+    ranks = _order_keys(order, descending=descending)[member]
     sorted_ = np.lexsort((ranks, cell))
     cells, values = cell[sorted_], ranks[sorted_]
     position = np.arange(len(cell))
@@ -52,6 +49,17 @@ def rank_members(order: pa.Array, member: Codes, cell: Codes, *, descending: boo
     result = np.empty(len(cell), np.int64)
     result[sorted_] = tie - begin + 1
     return result
+
+
+def _order_keys(order: pa.Array, *, descending: bool) -> Codes:
+    """Numbers in the order in which values are better."""
+    keys = None if order.null_count else whole_keys(order)
+    if keys is not None:
+        return ~keys if descending else keys
+    ranks = dense_ranks(order)
+    if not descending:
+        return ranks
+    return np.where(order.is_null().to_numpy(zero_copy_only=False), ranks, -ranks)
 
 
 class TopKKernel(SnapshotKernel):
@@ -71,17 +79,13 @@ class TopKKernel(SnapshotKernel):
     def project(self, batch: Batch) -> Delta:
         return ranked_projection(self._node, Delta.of_batch(batch))
 
-    def answer(self, rows: Delta, snapshots: Snapshots, alive: Codes) -> Delta:
+    def answer(self, rows: Delta, snapshots: Snapshots, alive: Codes) -> tuple[Rows, Codes]:
         member, window = snapshots.members()
         rank = rank_members(
             rows.payload.column(ORDER), member, window, descending=self._node.descending
         )
-        best = rank <= self._node.k
-        member, window, rank = member[best], window[best], rank[best]
-        payload = self._output(rows.payload.take(pa.array(member)), rank)
-        return Delta(
-            payload, snapshots.start[window], snapshots.end[window], np.ones(len(window), np.int64)
-        )
+        best = np.flatnonzero(rank <= self._node.k)
+        return self._output(rows.payload.take(pa.array(member[best])), rank[best]), window[best]
 
     def _output(self, rows: Rows, rank: Codes) -> Rows:
         names = self._node.input.schema.names

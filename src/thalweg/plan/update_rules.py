@@ -13,7 +13,7 @@ for all rows that were:
 | join | of two streams of newest rows, on both keys: then it joins the newest with the newest |
 | aggregate of `newest_window` | by key and mark, the start of rows: the queue serves whole windows |
 | other windows and aggregates | refused: a window would be answered from the rows that are left |
-| union | refused: feed both inputs to one source, whose queue drops what is older |
+| union | as named inputs of one source, whose queue drops what is older; else refused |
 | everything else | refused |
 """
 
@@ -74,6 +74,8 @@ def conflating_source(
     freshness: int | None,
     capacity: int,
     targets: tuple[tuple[tuple[Any, ...], int], ...] = (),
+    inputs: tuple[str, ...] = (),
+    truth: str | None = None,
 ) -> Source:
     """A source behind an update queue. Promises by disorder are made where rows enter the queue."""
     if not isinstance(node, Source):
@@ -108,7 +110,14 @@ def conflating_source(
             f"{where}: rows leave a queue in another order than they came, so policies that follow "
             "the rows cannot stand behind it; give disorder=, or CTIs in the data."
         )
-    conflation = Conflation(key, schedule, freshness, capacity, entry.disorder, targets)
+    if truth is not None and truth not in inputs:
+        raise PlanError(
+            f"{where}: truth={truth!r} is none of the inputs{did_you_mean(truth, inputs)} They are: "
+            f"{', '.join(inputs) or 'none'}."
+        )
+    conflation = Conflation(
+        key, schedule, freshness, capacity, entry.disorder, targets, inputs, truth
+    )
     unordered = node.declared.but(ordered=False)
     return replace(
         node,
@@ -148,7 +157,8 @@ def _derive(node: Node) -> UpdateStream | None:
             node,
             found,
             "a union would give rows that a younger one of the other input has replaced. Feed both "
-            "inputs to one source: its queue keeps the youngest row of each key",
+            "inputs to one source, update_key(inputs=(...), truth=...): its queue keeps the youngest "
+            "row of each key",
         )
     if isinstance(node, WindowAggregate) and _goes_by_mark(node, found):
         return UpdateStream(found.keys, found.source)
@@ -179,6 +189,8 @@ def newest_window(node: Node, window: NewestWindow) -> Source:
             "newest_window: windows are served by the queue before a source; call it right behind "
             "update_key."
         )
+    if node.conflation.inputs or node.conflation.targets:
+        raise PlanError("newest_window: inputs= and targets= of update_key are for single rows.")
     if window.rule not in WINDOW_RULES:
         raise PlanError(
             f"newest_window: no rule {window.rule!r}{did_you_mean(window.rule, WINDOW_RULES)} There "

@@ -129,9 +129,10 @@ def kind_windows(node: Node, kind: WindowKind) -> Built:
         raise WindowError(
             f"windows: give a WindowKind with windows(), extent(), wids() and time_range(); got {kind!r}."
         )
-    if kind.context:
+    if kind.context and kind.assigner() is None:
         raise WindowError(
-            f"windows: {kind} is {kind.category}; a kind of your own must tell the windows of a tuple from the tuple alone (context free)."
+            f"windows: {kind} is {kind.category}; a kind of your own must tell the windows of a tuple from the tuple alone (context free), "
+            "or have an assigner()."
         )
     require_known(kind.reads, node.schema, f"windows, {kind}")
     return node, kind

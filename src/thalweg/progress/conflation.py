@@ -45,6 +45,10 @@ class Conflation:
     makes promises by it, since rows leave the queue in another order."""
     targets: tuple[tuple[tuple[Any, ...], int], ...] = ()
     """Targets of single keys: the values of its columns, and ticks."""
+    inputs: tuple[str, ...] = ()
+    """The names of the inputs, if the source is a union of several ..."""
+    truth: str | None = None
+    """... and the one whose rows count where two inputs say something else for one time."""
     window: NewestWindow | None = None
     """With one, the newest window of each key is kept instead of the newest row."""
 

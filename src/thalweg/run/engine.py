@@ -38,7 +38,7 @@ from thalweg.operators.dead_letters import DEAD_LETTERS, WritesLetters
 from thalweg.operators.ingress import IngressKernel
 from thalweg.operators.stamp_arrivals import time_told
 from thalweg.plan.explain import explain
-from thalweg.plan.nodes import Node, Source, walk
+from thalweg.plan.nodes import MergedSource, Node, Source, walk
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.progress.quarantine import Case
 from thalweg.run.snapshots import (
@@ -158,6 +158,12 @@ class Engine:
         self._counts = [0, 0, 0, 0]
         self._progress = NO_PROGRESS
         self._nodes = {node.name: node for node in walk(self._plan) if isinstance(node, Source)}
+        for node in self._nodes.values():
+            if isinstance(node, MergedSource):
+                raise PlanError(
+                    f"the source {node.name!r} merges logs, which a query on Spark reads. In-process, "
+                    "merge them with thalweg.merging.LoggedMerge and push what comes out."
+                )
         policies = [node.ingress for node in self._nodes.values()]
         self._records: dict[str, list[Records]] = {}
         self._timed = [n for n, node in self._nodes.items() if node.ingress.timer is not None]

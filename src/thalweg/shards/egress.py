@@ -115,6 +115,7 @@ def upserts_schema(payload: pa.Schema) -> pa.Schema:
 
 
 Unpack = Callable[[Iterable[Any]], Iterator[Any]]
+Convert = Callable[[Batch], pa.RecordBatch]
 
 
 def unpacker(form: str, schema: pa.Schema, keys: tuple[str, ...]) -> tuple[Unpack, pa.Schema]:
@@ -123,9 +124,7 @@ def unpacker(form: str, schema: pa.Schema, keys: tuple[str, ...]) -> tuple[Unpac
     return _each(converter(form, schema, keys)), schemas[form](schema)
 
 
-def converter(
-    form: str, schema: pa.Schema, keys: tuple[str, ...]
-) -> Callable[[Batch], pa.RecordBatch]:
+def converter(form: str, schema: pa.Schema, keys: tuple[str, ...]) -> Convert:
     """How elements become typed rows of a form."""
     if form == "final":
         return lambda batch: to_finals(batch, schema)
@@ -136,7 +135,7 @@ def converter(
     raise PlanError(f"output must be one of {', '.join(FORMS)}{did_you_mean(form, FORMS)}")
 
 
-def _each(convert: Callable[[Batch], pa.RecordBatch]) -> Unpack:
+def _each(convert: Convert) -> Unpack:
     def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for rows in batches:
             for kind, blob in zip(

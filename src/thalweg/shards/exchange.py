@@ -109,6 +109,10 @@ class Header:
     """Its last running maxima, for `late_by_rows` ..."""
     sample: list[Any] = field(default_factory=list)
     """... and a sample of its rows, for `estimated` (see `operators.punctuation.summary`)."""
+    change: str = ""
+    """Of a part that is an input of a merge: whether it joins or leaves (`InputChange`) ..."""
+    since: int | None = None
+    """... and from which time on it is right."""
     clock: int | None = None
     """The time by the clock, of a chunk that says nothing else."""
     report: str = ""

@@ -23,7 +23,7 @@ from thalweg.model.clocks import shown_by
 from thalweg.plan.clock import clock_of
 from thalweg.plan.explain import Explanation, operator_ids
 from thalweg.plan.expressions import Keys
-from thalweg.plan.nodes import Ingress, Node, Panes, Source, walk
+from thalweg.plan.nodes import Ingress, MergedSource, Node, Panes, Source, walk
 from thalweg.plan.nodes.panes import in_panes
 from thalweg.plan.rules import optimize
 
@@ -179,6 +179,10 @@ class _Cutter:
         return fragment
 
     def _place(self, node: Node) -> _Placed:
+        if isinstance(node, MergedSource):
+            return _Placed(
+                node, False, node.keys, {node.name: Exchange(node, node.keys, node, node)}
+            )
         if isinstance(node, Source):
             return self._exact(node) if _needs_order(node) else _Placed(node, free=True)
         below = [self.place(child) for child in node.inputs]

@@ -20,7 +20,7 @@ from thalweg.operators.base import Operator
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.frames import frame_of
 from thalweg.operators.registry import kernel_for
-from thalweg.plan.nodes import Node, Source
+from thalweg.plan.nodes import Node, Select, Source, Where
 from thalweg.progress import sighting_of
 from thalweg.shards.buckets import bucket_of
 from thalweg.shards.exchange import (
@@ -68,11 +68,32 @@ class Ingest:
                 blob = blob_of_batch(part) if len(part) else None
                 yield ExchangeRow(bucket, fragment, entry.leaf.name, seq, text, blob)
 
+    @property
+    def columns(self) -> frozenset[str] | None:
+        """The columns of the source that any input looks at; None: all."""
+        read = [_columns_read(entry.ingest) for _, entry, _ in self._targets]
+        known = [columns for columns in read if columns is not None]
+        return frozenset().union(*known) if len(known) == len(read) else None
+
     def dead(self, source: str, letters: Rows) -> ExchangeRow:
         """Records that could not be read, on their way past all fragments to the output."""
         fragment, _, ids = self._targets[0]
         header = Header(Message.DEAD, rows=letters.num_rows).to_json()
         return ExchangeRow(ids[0], fragment, source, 0, header, write_rows(letters))
+
+
+def _columns_read(node: Node | None) -> frozenset[str] | None:
+    """The columns of its source that a chain of row operators looks at; None: all."""
+    needed: frozenset[str] | None = None
+    while node is not None and not isinstance(node, Source):
+        if isinstance(node, Select):
+            needed = frozenset().union(*(expr.columns() for _, expr in node.columns))
+        elif isinstance(node, Where):
+            needed = None if needed is None else needed | node.predicate.columns()
+        else:
+            (needed,) = node.columns_read
+        node = node.inputs[0]
+    return needed
 
 
 def kernels_of(node: Node | None) -> list[Operator]:

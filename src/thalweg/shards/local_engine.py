@@ -22,6 +22,7 @@ from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.punctuation import Punctuation
 from thalweg.model.time import INFINITY
 from thalweg.operators.consistency import Consistency
+from thalweg.operators.merging.named_inputs import MergeStep
 from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.shards.exchange import Chunk, ExchangeRow, Header, blob_of_batch
@@ -138,6 +139,23 @@ class DividedEngine:
         header = Header(patterns=[pattern.to_text()])
         empty = Batch.empty(source.columns)
         return self._micro_batch(self._ingests[source_name].rows(empty, header, self._seq))
+
+    def push_step(self, source_name: str, *steps: tuple[MergeStep, Batch]) -> list[Batch]:
+        """One micro-batch of a source that is a merge: its inputs join, leave and say something."""
+        source = self._sources[source_name]
+        rows: list[ExchangeRow] = []
+        for step, batch in steps:
+            change = "" if step.change is None else str(step.change)
+            header = Header.of_progress(
+                batch.progress,
+                partition=step.name,
+                change=change,
+                since=step.since,
+                rows=len(batch),
+            )
+            rows += self._ingests[source.name].rows(batch, header, self._seq)
+            self._seq += 1
+        return self._micro_batch(rows)
 
     def tick(self) -> list[Batch]:
         """Tell the fragments the time, for sources whose promises follow a clock; what came out."""

@@ -21,7 +21,7 @@ from typing import Any
 from thalweg.errors import StateError
 from thalweg.shards.state import carried_over
 
-__all__ = ["ProgressRecord"]
+__all__ = ["ProgressRecord", "recorded_query"]
 
 _NONE = -1
 """The batch of the line that is written before the first batch."""
@@ -46,6 +46,8 @@ class ProgressRecord:
         self._query = query
         self._last = ""
         self._lines = 0
+        self._constant: dict[str, str] | None = None
+        self._settled = False
         self.identity = uuid.uuid4().hex
         """Tells this checkpoint from all others; known after `check`."""
         self.last = _NONE
@@ -178,9 +180,7 @@ class ProgressRecord:
                 self._rewrite(known)
             if known and known[-1]["batch"] == batch:
                 return  # it is run again after a crash
-        constant = {
-            str(path.relative_to(self._folder)): digest for path, digest in self._constants()
-        }
+        constant = self._constant_files()
         entry = {
             "batch": batch,
             "offsets": offsets,
@@ -198,6 +198,17 @@ class ProgressRecord:
         self._lines += 1
         if self._lines > 2 * _KEPT:
             self._shorten()
+
+    def _constant_files(self) -> dict[str, str]:
+        """The files that never change, with digests. They are written with the first micro-batch of
+        a run; once two in a row have found the same, the others need not look again."""
+        if not self._settled:
+            found = {
+                str(path.relative_to(self._folder)): digest for path, digest in self._constants()
+            }
+            self._settled = found == self._constant
+            self._constant = found
+        return self._constant or {}
 
     def _constants(self) -> Iterator[tuple[Path, str]]:
         for pattern in _CONSTANT:
@@ -237,6 +248,17 @@ class ProgressRecord:
         temporary.replace(self._file)
         self._lines = len(entries)
         self._last = entries[-1]["digest"] if entries else ""
+
+
+def recorded_query(checkpoint: Path) -> dict[str, Any]:
+    """What the record of a checkpoint says of its query; nothing where there is none that could be
+    read (`check` says what is wrong with it)."""
+    try:
+        lines = (checkpoint / "thalweg" / "record.jsonl").read_text(encoding="utf-8").splitlines()
+        told = (_entry(line, None) for line in reversed(lines))
+        return next((dict(entry["query"]) for entry in told if entry is not None), {})
+    except (OSError, ValueError):
+        return {}
 
 
 def _require_fitting(

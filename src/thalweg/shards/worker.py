@@ -37,11 +37,12 @@ from thalweg.operators.base import Operator, StateSize, progress_of_slice, slice
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.dead_letters import WritesLetters
 from thalweg.operators.ingress import IngressKernel
+from thalweg.operators.merging.named_inputs import InputChange, MergeStep, NamedInputsKernel
 from thalweg.operators.stamp_arrivals import time_told
 from thalweg.operators.whole_windows import WholeWindowsKernel
 from thalweg.plan.aggregates import ROWS
 from thalweg.plan.explain import operator_ids
-from thalweg.plan.nodes import Node
+from thalweg.plan.nodes import MergedSource, Node
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.usefulness import useful_grids
 from thalweg.progress.promises import roll_down
@@ -118,8 +119,12 @@ class FragmentRunner:
         arrived = {name: self._without_ticks(name, some) for name, some in by_origin.items()}
         self._tell_time(now, out)
         for name, entry in self._entries.items():
+            kernel = self._graph.sources[name].operator
+            if isinstance(kernel, NamedInputsKernel):
+                taken += self._merge(name, kernel, arrived.get(name, []), now, out)
+                continue
             for batch in self._batches(
-                entry, self._inputs[name], sorted(arrived.get(name, []), key=lambda c: c.seq), now
+                entry, self._inputs[name], sorted(arrived.get(name, []), key=_chunk_order), now
             ):
                 taken += len(batch)
                 self._offer(name, batch, now, out)
@@ -195,6 +200,33 @@ class FragmentRunner:
             kernel.passes = self._grids.get(name) if observed else None
         self._graph.offer(name, batch)
         out += self._graph.run()
+
+    def _merge(
+        self,
+        name: str,
+        kernel: NamedInputsKernel,
+        chunks: list[Chunk],
+        now: float,
+        out: list[Batch],
+    ) -> int:
+        """Give the chunks of the inputs of a merge to it, one by one; how many elements they
+        have."""
+        entry, known = self._entries[name], self._inputs[name]
+        taken = 0
+        for chunk in sorted(chunks, key=_chunk_order):
+            header = chunk.header
+            change = InputChange(header.change) if header.change else None
+            if change is not None:
+                known.position.pop(header.partition, None)
+            known.follow(entry.leaf.name, chunk)
+            known.seen_at = known.seen[header.partition] = now
+            kernel.step = MergeStep(header.partition, change, header.since)
+            batch = chunk.batch(entry.leaf.schema)
+            taken += len(batch)
+            self._graph.offer(name, batch.with_progress(header.progress))
+            out += self._graph.run()
+        known.cti = max(known.cti, kernel.settled)
+        return taken
 
     def _without_ticks(self, name: str, chunks: list[Chunk]) -> list[Chunk]:
         """The chunks of an input's source; chunks of its ticker only carry the time."""
@@ -374,6 +406,14 @@ class FragmentRunner:
             name: kernel for name, kernel in kernels.items() if isinstance(kernel, IngressKernel)
         }
 
+    def kernels(self) -> list[Operator]:
+        """The operators of the fragment."""
+        return [station.operator for station in self._graph.stations]
+
+    def positions(self) -> dict[str, dict[str, int]]:
+        """By input and part of its source: where the last chunk ended."""
+        return {name: dict(known.position) for name, known in self._inputs.items()}
+
     def _skipped(self) -> dict[str, pa.Table]:
         kernels = {station.id: station.operator for station in self._graph.stations}
         writers = {
@@ -454,7 +494,8 @@ class FragmentRunner:
                 wait["release"] = []
                 wait["upstream"] = entry.upstream
                 continue
-            wait["release"] = known.needed(wait["needs"], entry.source.ingress)
+            if not isinstance(entry.source, MergedSource):
+                wait["release"] = known.needed(wait["needs"], entry.source.ingress)
             wait["source"] = entry.source.name
         warned = [text for name, known in self._inputs.items() for text in known.warnings(name)]
         return {
@@ -463,8 +504,19 @@ class FragmentRunner:
             "waits": waits,
             "notes": [*why.notes, *warned],
             "stuck": self._stuck.warnings(),
+            "merged": {
+                name: station.operator.standing()
+                for name, station in self._graph.sources.items()
+                if isinstance(station.operator, NamedInputsKernel)
+            },
             "operators": {station: asdict(figures) for station, figures in self.figures.items()},
         }
+
+
+def _chunk_order(chunk: Chunk) -> tuple[int, str, bytes]:
+    """The order of the chunks of an input. Tasks of a micro-batch end in any order; it must not show
+    when the micro-batch runs again."""
+    return chunk.seq, chunk.header.partition, chunk.blob or b""
 
 
 def _whole(node: Node) -> Operator | None:

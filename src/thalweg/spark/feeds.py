@@ -7,7 +7,7 @@ read by our own reader with ingest fused in (`file_feed`).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from thalweg.errors import SchemaChangeError, TimeRangeError
 from thalweg.expr import Expr
@@ -53,15 +54,18 @@ class Times:
     """Of a row of punctuation: a column of the events, or their time, and the columns that say from
     which of its values on and below which one it speaks; null: without a limit."""
 
-    def columns(self, schema: pa.Schema) -> list[str]:
-        """The columns that are read from the rows."""
+    def columns(self, schema: pa.Schema, used: Container[str] | None = None) -> list[str]:
+        """The columns that are read from the rows; of the payload only those that are used, if that
+        is known."""
         needed = [
             self.start,
             *([self.end] if self.end else []),
             *(sorted(self.punctuation.columns()) if self.punctuation is not None else []),
-            *(name for _, low, high in self.ranges for name in (low, high)),
+            *self.per,
+            *(name for span in self.ranges for name in span),
         ]
-        return list(dict.fromkeys([*needed, *schema.names]))
+        payload = (name for name in schema.names if used is None or name in used)
+        return list(dict.fromkeys([*needed, *payload]))
 
     def chunk(
         self, table: pa.Table, schema: pa.Schema, where: str, letters: DeadLetters | None = None
@@ -179,6 +183,10 @@ class Frame:
     named: bool = True
     """Whether the user gave the source its name."""
 
+    @property
+    def makes_promises(self) -> bool:
+        return self.times.punctuation is not None
+
     def exchange(
         self, spark: SparkSession, ingest: AnyIngest, schema: pa.Schema, name: str, log: str
     ) -> DataFrame:
@@ -195,9 +203,8 @@ class Frame:
             if held:
                 yield _packed(pa.Table.from_batches(held), times, schema, where, ingest)
 
-        rows = self.df.select(*(f"`{name}`" for name in times.columns(schema))).mapInArrow(
-            pack, EXCHANGE_COLUMNS
-        )
+        read = times.columns(schema, None if isinstance(ingest, HostIngest) else ingest.columns)
+        rows = self.df.select(*(f"`{name}`" for name in read)).mapInArrow(pack, EXCHANGE_COLUMNS)
         if self.df.isStreaming:
             return rows
 
@@ -212,6 +219,9 @@ class Frame:
 def _packed(
     table: pa.Table, times: Times, schema: pa.Schema, where: str, ingest: AnyIngest
 ) -> pa.RecordBatch:
+    for entry in schema:  # what nobody looks at was not handed over
+        if entry.name not in table.schema.names:
+            table = table.append_column(entry, pa.nulls(len(table), entry.type))
     batch, header = times.chunk(table, schema, where)
     return exchange_rows(ingest.rows(batch, header, UNORDERED))
 
@@ -220,14 +230,45 @@ def load_reader(
     spark: SparkSession, reader: DataSourceStreamReader, ingest: AnyIngest
 ) -> DataFrame:
     """A stream of exchange rows from a reader, which travels to the workers as it is. In a host it
-    reads for one version of the queries after the other."""
+    reads for one version of the queries after the other.
+
+    Spark asks for its name, schema and way of reading in processes of their own. They get a reader
+    that is still packed, so that none of them imports what only its work needs.
+    """
     if isinstance(ingest, HostIngest):
         reader = VersionedReader(reader, ingest, ingest.registry)
     name = f"thalweg_{uuid.uuid4().hex}"
     columns = EXCHANGE_COLUMNS
-    packed = cast(Any, cloudpickle).dumps(
-        reader
-    )  # processes that only ask for name and schema need not import what the reader needs
+    packed = cast(Any, cloudpickle).dumps(reader)
+
+    class Packed(DataSourceStreamReader, SupportsTriggerAvailableNow):
+        def __init__(self) -> None:
+            self._inner: Any = None
+
+        def _unpacked(self) -> Any:
+            if self._inner is None:
+                import thalweg.spark.unpacking
+
+                self._inner = thalweg.spark.unpacking.unpacked(packed)
+            return self._inner
+
+        def initialOffset(self) -> Any:
+            return self._unpacked().initialOffset()
+
+        def getDefaultReadLimit(self) -> Any:
+            return self._unpacked().getDefaultReadLimit()
+
+        def prepareForTriggerAvailableNow(self) -> None:
+            self._unpacked().prepareForTriggerAvailableNow()
+
+        def latestOffset(self, start: Any, limit: Any) -> Any:
+            return self._unpacked().latestOffset(start, limit)
+
+        def partitions(self, start: Any, end: Any) -> Any:
+            return self._unpacked().partitions(start, end)
+
+        def read(self, partition: Any) -> Any:
+            return self._unpacked().read(partition)
 
     class Source(DataSource):
         @classmethod
@@ -238,18 +279,17 @@ def load_reader(
             return columns
 
         def streamReader(self, schema: Any) -> DataSourceStreamReader:
-            import pickle
+            return Packed()
 
-            unpacked: DataSourceStreamReader = pickle.loads(packed)  # noqa: S301 - our own, on its way to our own workers
-            return unpacked
-
-    Source.__module__ = "__main__"  # pickled by value, with the reader
+    for sent in (Packed, Source):
+        sent.__module__ = "__main__"  # pickled by value, with the reader
     spark.dataSource.register(Source)
     return spark.readStream.format(name).load()
 
 
 class Feed(Protocol):
-    """Where the rows of a source come from."""
+    """Where the rows of a source come from. One none of whose rows is a promise says so with
+    `makes_promises`."""
 
     def exchange(
         self, spark: SparkSession, ingest: AnyIngest, schema: pa.Schema, name: str, log: str

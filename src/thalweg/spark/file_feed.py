@@ -67,6 +67,10 @@ class Files:
         require_format(self.format, "files")
 
     @property
+    def makes_promises(self) -> bool:
+        return self.times is None or self.times.punctuation is not None
+
+    @property
     def form(self) -> FileForm:
         return FileForm(self.format, self.columns, self.nulls, self.partitions)
 

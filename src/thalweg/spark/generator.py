@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -56,6 +57,7 @@ class Generator:
     ticks_per_batch: int | None
     named: bool = True
     """Whether the user gave the source its name."""
+    makes_promises: ClassVar[bool] = False
 
     def exchange(
         self, spark: SparkSession, ingest: AnyIngest, schema: pa.Schema, name: str, log: str

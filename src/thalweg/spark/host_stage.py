@@ -3,7 +3,6 @@ later stage, or for the output, passes through."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -12,7 +11,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from thalweg.shards.exchange import EXCHANGE_COLUMNS, Chunk, Header
 from thalweg.shards.host_worker import HostSpec, StageRunner
-from thalweg.spark.processor import STATE
+from thalweg.spark.processor import STATE, micro_batch_time
 
 __all__ = ["HostProcessor"]
 
@@ -29,11 +28,11 @@ class HostProcessor(StatefulProcessor):
         self._stage = stage
 
     def init(self, handle: Any) -> None:
-        self.use(handle.getMapState(*STATE))
+        self.use(handle.getMapState(*STATE), handle)
 
-    def use(self, state: Any) -> None:
-        """The state variable to work with."""
-        self._state = state
+    def use(self, state: Any, handle: Any) -> None:
+        """The state variable to work with, and the handle that knows the time."""
+        self._state, self._handle = state, handle
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
         chunks: list[Chunk] = []
@@ -47,7 +46,7 @@ class HostProcessor(StatefulProcessor):
             return
         mark = (self._spec.run, self._stage, int(key[0]))
         runner = self._runner(mark)
-        for made in runner.process(chunks, time.time(), self._state):
+        for made in runner.process(chunks, micro_batch_time(self._handle), self._state):
             yield _exchange_row(*made)
         _RUNNERS[mark] = runner
         while len(_RUNNERS) > _KEPT:

@@ -14,7 +14,7 @@ from thalweg.shards.egress import FORMS
 __all__ = ["FILE_FORMATS", "require_output", "require_sink", "trigger_arguments"]
 
 FILE_FORMATS = ("parquet", "orc", "csv", "json", "text", "avro", "delta", "iceberg")
-_SINKS = ("memory", "console", "noop", *FILE_FORMATS)
+_SINKS = ("memory", "console", "noop", "elements", *FILE_FORMATS)
 _TRIGGERS = ("at once", "available now", "once", "10 seconds")
 _ARGUMENTS = ("processingTime", "availableNow", "once")
 
@@ -37,6 +37,11 @@ def require_sink(to: str | Callable[..., Any], path: str | None) -> None:
             raise PlanError(f"to={to!r} writes no files; leave path= out, or say to='parquet'.")
     elif path is None:
         raise PlanError(f"to={to!r} needs a path.")
+    elif to == "elements" and "://" in path:
+        raise PlanError(
+            f"to='elements' writes a folder of this machine, and {path!r} is elsewhere: a batch must "
+            "appear whole, by renaming."
+        )
 
 
 def require_output(output: str) -> None:

@@ -7,7 +7,6 @@ the worker between micro-batches (see `state`).
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -21,6 +20,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS
 from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
+from thalweg.shards.element_output import progress_blob
 from thalweg.shards.exchange import (
     EXCHANGE_COLUMNS,
     Chunk,
@@ -34,15 +34,31 @@ from thalweg.shards.ingest import divide
 from thalweg.shards.state import Memory, SliceStore
 from thalweg.shards.worker import Answer, FragmentRunner
 
-__all__ = ["OUTPUT_COLUMNS", "STATE", "FragmentProcessor", "FragmentSpec"]
+__all__ = [
+    "OUTPUT_COLUMNS",
+    "STATE",
+    "FragmentProcessor",
+    "FragmentSpec",
+    "changes_rows",
+    "micro_batch_time",
+    "output_batch",
+    "tables_rows",
+    "unpacked_row",
+]
 
 OUTPUT_COLUMNS = (
     "bucket int, kind string, origin string, cti long, read long, taken long, changes long, adjusts long, late long, dead long, "
     "state_rows long, state_bytes long, written long, report string, blob binary"
 )
+Fields = dict[str, Any]
+"""Some columns of a row of the output; the others are null."""
 _exchange_row = cast(Any, Row(*(column.split()[0] for column in EXCHANGE_COLUMNS.split(", "))))
 _OUTPUT_NAMES = [column.split()[0] for column in OUTPUT_COLUMNS.split(", ")]
 _output_row = cast(Any, Row(*_OUTPUT_NAMES))
+_ARROW = {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "binary": pa.binary()}
+OUTPUT_SCHEMA = pa.schema(
+    [(name, _ARROW[kind]) for name, kind in map(str.split, OUTPUT_COLUMNS.split(", "))]
+)
 
 STATE = ("state", "name string", "blob binary")
 """The one state variable of a fragment: its name, and the types of its keys and values."""
@@ -62,6 +78,13 @@ def _memory(key: tuple[str, int, int]) -> Memory:
     while len(_MEMORIES) > _KEPT:
         del _MEMORIES[next(iter(_MEMORIES))]
     return memory
+
+
+def micro_batch_time(handle: Any) -> float:
+    """When Spark planned the micro-batch, in seconds. It is in the offset log, so that a micro-batch
+    that runs again has the same time."""
+    milliseconds: int = handle._statefulProcessorApiClient._get_batch_timestamp()
+    return milliseconds / 1000
 
 
 @dataclass(frozen=True)
@@ -86,11 +109,11 @@ class FragmentProcessor(StatefulProcessor):
         self._spec = spec
 
     def init(self, handle: Any) -> None:
-        self.use(handle.getMapState(*STATE))
+        self.use(handle.getMapState(*STATE), handle)
 
-    def use(self, state: Any) -> None:
-        """The state variable to work with."""
-        self._state = state
+    def use(self, state: Any, handle: Any) -> None:
+        """The state variable to work with, and the handle that knows the time."""
+        self._state, self._handle = state, handle
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
         bucket = int(key[0])
@@ -99,7 +122,7 @@ class FragmentProcessor(StatefulProcessor):
         memory = _memory((spec.run, spec.fragment.number, bucket))
         store = SliceStore(self._state, memory, f"fragment {spec.fragment.number}, bucket {bucket}")
         runner = self._runner(memory, store)
-        answer = runner.process(chunks, time.time())
+        answer = runner.process(chunks, micro_batch_time(self._handle))
         store.save(runner.slices(), runner.signatures)
         memory.runner = runner, memory.token
         read = answer.rows_read if bucket == spec.first else 0  # every bucket sees every header
@@ -112,11 +135,10 @@ class FragmentProcessor(StatefulProcessor):
         yield from _to_output(
             bucket, answer, read, size, store.written, json.dumps(runner.report())
         )
-        for kind, tables in ((Message.LATE, answer.ledgers), (Message.SKIPPED, answer.skipped)):
-            for name, table in tables.items():  # the figures above have counted them
-                yield _output(bucket=bucket, kind=kind, origin=name, blob=_table_blob(table))
+        for fields in tables_rows(bucket, answer):  # the figures above have counted them
+            yield _output(**fields)
         for chunk in forwarded:
-            yield _output(**_unpacked(bucket, chunk))
+            yield _output(**unpacked_row(bucket, chunk))
 
     def _passed_on(self, chunk: Chunk) -> Row:
         """A chunk that is not for this fragment, on to the next one."""
@@ -188,10 +210,10 @@ def _beside(answer: Answer, report: str) -> Iterator[Chunk]:
     yield Chunk("", 0, Header(Message.REPORT, report=report), None)
 
 
-def _unpacked(bucket: int, chunk: Chunk) -> dict[str, Any]:
+def unpacked_row(bucket: int, chunk: Chunk) -> Fields:
     """A message as a row of the output."""
     kind, rows = chunk.header.kind, chunk.header.rows
-    fields: dict[str, Any] = {"bucket": bucket, "kind": kind, "origin": chunk.origin}
+    fields: Fields = {"bucket": bucket, "kind": kind, "origin": chunk.origin}
     match kind:
         case Message.REPORT:
             return fields | {"report": chunk.header.report}
@@ -202,18 +224,37 @@ def _unpacked(bucket: int, chunk: Chunk) -> dict[str, Any]:
     return fields | {"blob": chunk.blob}
 
 
-def _to_output(
-    bucket: int, answer: Answer, read: int, size: StateSize, written: int, report: str
-) -> Iterator[Row]:
-    """The answer in pieces of a few MiB, and one row with the figures of the micro-batch."""
-    batch = answer.batch
+def changes_rows(bucket: int, batch: Batch) -> Iterator[Fields]:
+    """The changes of an answer in pieces of a few MiB."""
     for begin in range(0, len(batch), _CHUNK_ROWS):
         piece = (
             batch
             if len(batch) <= _CHUNK_ROWS
             else batch.take(np.arange(begin, min(begin + _CHUNK_ROWS, len(batch))))
         )
-        yield _output(bucket=bucket, kind="changes", origin="", blob=blob_of_batch(piece))
+        yield {"bucket": bucket, "kind": "changes", "origin": "", "blob": blob_of_batch(piece)}
+
+
+def tables_rows(bucket: int, answer: Answer) -> Iterator[Fields]:
+    """Late rows and windows that modules failed on."""
+    for kind, tables in ((Message.LATE, answer.ledgers), (Message.SKIPPED, answer.skipped)):
+        for name, table in tables.items():
+            yield {"bucket": bucket, "kind": kind, "origin": name, "blob": _table_blob(table)}
+
+
+def output_batch(rows: list[Fields]) -> pa.RecordBatch:
+    """Rows of the output as Spark takes them."""
+    columns = {name: [_plain(row.get(name)) for row in rows] for name in _OUTPUT_NAMES}
+    return pa.RecordBatch.from_pydict(columns, schema=OUTPUT_SCHEMA)
+
+
+def _to_output(
+    bucket: int, answer: Answer, read: int, size: StateSize, written: int, report: str
+) -> Iterator[Row]:
+    """The answer in pieces of a few MiB, and one row with the figures of the micro-batch."""
+    batch = answer.batch
+    for fields in changes_rows(bucket, batch):
+        yield _output(**fields)
     cti = None if batch.progress.cti == NO_PROGRESS.cti else batch.progress.cti
     adjusts = 0 if batch.is_adjust is None else int(batch.is_adjust.sum())
     yield _output(
@@ -230,6 +271,7 @@ def _to_output(
         state_bytes=size.bytes,
         written=written,
         report=report,
+        blob=progress_blob(batch.progress),
     )
 
 

@@ -13,11 +13,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.shards.reports import stuck_inputs
-from thalweg.spark.query import FIGURES
 
 __all__ = ["hear_progress", "progress_line", "show_progress"]
 
 Hear = Callable[[int, float, dict[str, Any]], None]
+FiguresOf = Callable[[Any], dict[str, Any] | None]
+"""The figures of the micro-batch that a report of Spark's is about."""
 
 
 def progress_line(batch: int, seconds: float, figures: dict[str, Any]) -> str:
@@ -49,10 +50,13 @@ def _when(cti: int | None) -> str:
 
 
 def show_progress(
-    spark: SparkSession, query: StreamingQuery, write: Callable[[str], object] | None = None
+    spark: SparkSession,
+    query: StreamingQuery,
+    figures_of: FiguresOf,
+    write: Callable[[str], object] | None = None,
 ) -> None:
     """Print a line for each micro-batch of a query until it ends."""
-    spark.streams.addListener(_Printer(spark, query.id, write or _to_stderr))
+    spark.streams.addListener(_Printer(spark, query.id, figures_of, write or _to_stderr))
 
 
 def _to_stderr(line: str) -> None:
@@ -61,18 +65,23 @@ def _to_stderr(line: str) -> None:
 
 
 def hear_progress(
-    spark: SparkSession, query: StreamingQuery, hear: Hear, ended: Callable[[], None]
+    spark: SparkSession,
+    query: StreamingQuery,
+    figures_of: FiguresOf,
+    hear: Hear,
+    ended: Callable[[], None],
 ) -> None:
     """Call `hear` with the number, duration and figures of each micro-batch, and `ended` once."""
-    spark.streams.addListener(_Hearer(spark, query.id, hear, ended))
+    spark.streams.addListener(_Hearer(spark, query.id, figures_of, hear, ended))
 
 
 class _Listener(StreamingQueryListener):
     """Hears one query until it ends."""
 
-    def __init__(self, spark: SparkSession, query: str) -> None:
+    def __init__(self, spark: SparkSession, query: str, figures_of: FiguresOf) -> None:
         self._spark = spark
         self._query = query
+        self._figures_of = figures_of
 
     def hear(self, batch: int, seconds: float, figures: dict[str, Any]) -> None:
         """The figures of a micro-batch."""
@@ -82,9 +91,9 @@ class _Listener(StreamingQueryListener):
 
     def onQueryProgress(self, event: Any) -> None:
         progress = event.progress
-        figures = progress.observedMetrics.get(FIGURES)
-        if str(progress.id) == str(self._query) and figures is not None:
-            self.hear(progress.batchId, progress.batchDuration / 1000, figures.asDict())
+        figures = self._figures_of(progress) if str(progress.id) == str(self._query) else None
+        if figures is not None:
+            self.hear(progress.batchId, progress.batchDuration / 1000, figures)
 
     def onQueryIdle(self, event: Any) -> None:
         pass
@@ -96,9 +105,14 @@ class _Listener(StreamingQueryListener):
 
 class _Hearer(_Listener):
     def __init__(
-        self, spark: SparkSession, query: str, hear: Hear, ended: Callable[[], None]
+        self,
+        spark: SparkSession,
+        query: str,
+        figures_of: FiguresOf,
+        hear: Hear,
+        ended: Callable[[], None],
     ) -> None:
-        super().__init__(spark, query)
+        super().__init__(spark, query, figures_of)
         self._hear = hear
         self._ended = ended
 
@@ -112,8 +126,14 @@ class _Hearer(_Listener):
 
 
 class _Printer(_Listener):
-    def __init__(self, spark: SparkSession, query: str, write: Callable[[str], object]) -> None:
-        super().__init__(spark, query)
+    def __init__(
+        self,
+        spark: SparkSession,
+        query: str,
+        figures_of: FiguresOf,
+        write: Callable[[str], object],
+    ) -> None:
+        super().__init__(spark, query, figures_of)
         self._write = write
 
     def hear(self, batch: int, seconds: float, figures: dict[str, Any]) -> None:

@@ -30,6 +30,7 @@ from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.shards.buckets import bucket_ids
 from thalweg.shards.egress import (
     DEAD_RECORDS,
+    converter,
     ledger_schema,
     unpack_dead,
     unpack_ledger,
@@ -47,7 +48,8 @@ from thalweg.shards.fragments import (
 )
 from thalweg.shards.ingest import Ingest
 from thalweg.shards.module_digests import module_digests
-from thalweg.shards.record import ProgressRecord
+from thalweg.shards.record import ProgressRecord, recorded_query
+from thalweg.shards.stateless import ProgressKeeper, keeps_nothing
 from thalweg.shards.worker import FragmentRunner
 from thalweg.spark.feeds import Feed, Frame
 from thalweg.spark.processor import OUTPUT_COLUMNS, FragmentProcessor, FragmentSpec
@@ -58,9 +60,11 @@ from thalweg.spark.session import (
     check_session,
     current_session,
     needed_settings,
+    parallelism,
 )
 from thalweg.spark.shipping import ship
 from thalweg.spark.sources import feeds_of, log_of, name_sources, without_feeds
+from thalweg.spark.stateless import StatelessStage
 from thalweg.spark.ticker import with_ticker
 from thalweg.stream import Stream
 
@@ -94,6 +98,8 @@ class Prepared:
     """What the session must say when the query starts."""
     sources: tuple[str, ...] = ()
     """The names of the sources as the plan knows them."""
+    stage: StatelessStage | None = None
+    """Of a query that keeps no rows: its only stage. Its output are chunks as they were read."""
     receivers: Mapping[str, Received] = field(default_factory=dict)
     """By source: the receiver that it reads from."""
 
@@ -102,8 +108,15 @@ class Prepared:
         with applied(self.output.sparkSession, self.settings):
             return writer.start()
 
-    def typed(self, form: str, packed: DataFrame | None = None) -> DataFrame:
-        """The answers as typed rows: `changelog`, `final` or `upserts`."""
+    def figures_of(self, progress: Any) -> dict[str, Any] | None:
+        """The figures of the micro-batch that Spark reports of; None: it has none."""
+        if self.stage is not None:
+            return self.stage.figures.get(progress.batchId)
+        figures = progress.observedMetrics.get(FIGURES)
+        return None if figures is None else dict(figures.asDict())
+
+    def require_form(self, form: str) -> None:
+        """Refuse a form of answers that does not fit the query."""
         root = self.plan.root
         if form == "final" and not self.consistency.is_final:
             raise PlanError(
@@ -113,11 +126,27 @@ class Prepared:
             raise PlanError(
                 "output='upserts' needs rows that are known by their group and start, such as the answers of a window."
             )
+
+    def typed(self, form: str, packed: DataFrame) -> DataFrame:
+        """Packed answers as typed rows: `changelog`, `final` or `upserts`."""
+        self.require_form(form)
+        root = self.plan.root
         unpack, schema = unpacker(form, root.schema, root.properties.group_keys)
-        rows = (self.output if packed is None else packed).mapInArrow(
-            unpack, from_arrow_schema(schema)
-        )
-        return rows if clock_of(root) is None else _with_timestamps(rows)
+        return self._with_times(packed.mapInArrow(unpack, from_arrow_schema(schema)))
+
+    def typed_chunks(self, form: str, chunks: DataFrame, batch: int) -> DataFrame:
+        """The answers to chunks as they were read, of a query that keeps no rows."""
+        assert self.stage is not None
+        self.require_form(form)
+        root = self.plan.root
+        keys = root.properties.group_keys
+        convert = converter(form, root.schema, keys)
+        _, schema = unpacker(form, root.schema, keys)
+        rows = self.stage.typed(chunks, batch, convert, from_arrow_schema(schema))
+        return self._with_times(rows)
+
+    def _with_times(self, rows: DataFrame) -> DataFrame:
+        return rows if clock_of(self.plan.root) is None else _with_timestamps(rows)
 
     def ledger(self, source: str, packed: DataFrame) -> DataFrame:
         """The late rows of a source in one micro-batch."""
@@ -152,16 +181,18 @@ def prepare(
     buckets: int | None = None,
     idle: Mapping[str, float] | None = None,
     spark: SparkSession | None = None,
+    by_batch: bool = False,
 ) -> Prepared:
     """Cut the query into fragments and join them by exchanges; the feeds of its sources are taken
-    where none is given."""
+    where none is given. `by_batch`: the answers are taken micro-batch by micro-batch, so that a
+    query that keeps no rows needs no store."""
     root = name_sources(query.node if isinstance(query, Stream) else query)
     feeds = bind_queues(root, {**feeds_of(root), **(feeds or {})})
     spark = spark or current_session()
     check_session(spark)
     plan = fragments_of(without_feeds(root))
     answers = Consistency(consistency, 0 if hold is None else duration_us(hold))
-    count = buckets or spark.sparkContext.defaultParallelism
+    count = buckets or parallelism(spark)
     sums_only = _sums_only(plan, {name for name, feed in feeds.items() if isinstance(feed, Frame)})
     settings = {
         **needed_settings(spark),
@@ -175,8 +206,18 @@ def prepare(
         raise PlanError(
             f"no feed for the source {min(unknown)!r}{did_you_mean(min(unknown), feeds)} Feeds: {', '.join(feeds) or 'none'}."
         )
-    read = {}
     stamps = stamp_periods(plan.root)
+    promising = {name for name, feed in feeds.items() if getattr(feed, "makes_promises", True)}
+    known = recorded_query(Path(checkpoint))
+    stateless = (
+        by_batch
+        and (known.get("stateless", False) or not known)
+        and not stamps
+        and keeps_nothing(plan, answers, promising)
+    )
+    if stateless:
+        ids = ids[:1]
+    read = {}
     for name, source in sources.items():
         ingest = Ingest(targets_of(plan, ids, source=name))
         rows = feeds[name].exchange(
@@ -184,6 +225,32 @@ def prepare(
         )
         read[name] = with_ticker(spark, rows, ingest, source, stamps.get(name))
     run = uuid.uuid4().hex
+    identity = _identity(root, plan, count, consistency)
+    identity["operators"] = {
+        str(fragment.number): FragmentRunner(fragment, answers, parts={}).signatures
+        for fragment in plan.fragments
+    }
+    identity["words"] = {
+        str(fragment.number): _words(fragment, root) for fragment in plan.fragments
+    }
+    if stateless:
+        (only,) = plan.fragments
+        waits = _idle(only, idle or {})
+        spec = FragmentSpec(run, only, answers, {}, {}, ids[0])
+        keeper = ProgressKeeper(
+            only, answers, Path(checkpoint) / "thalweg" / "promises.json", idle=waits
+        )
+        return Prepared(
+            spark,
+            plan,
+            _union([read[name] for name in sources]),
+            count,
+            ProgressRecord(checkpoint, identity | {"stateless": True}),
+            answers,
+            settings,
+            tuple(sources),
+            stage=StatelessStage(spark, spec, keeper),
+        )
     outputs: dict[int, DataFrame] = {}
     for fragment in plan.fragments:
         rows = _union([*_read_by(fragment, read, outputs)])
@@ -203,14 +270,6 @@ def prepare(
         outputs[fragment.number] = rows.groupBy("bucket").transformWithState(
             ship(FragmentProcessor(spec)), shape, "Append", "None"
         )
-    identity = _identity(root, plan, count, consistency)
-    identity["operators"] = {
-        str(fragment.number): FragmentRunner(fragment, answers, parts={}).signatures
-        for fragment in plan.fragments
-    }
-    identity["words"] = {
-        str(fragment.number): _words(fragment, root) for fragment in plan.fragments
-    }
     record = ProgressRecord(checkpoint, identity)
     return Prepared(
         spark,
@@ -221,7 +280,7 @@ def prepare(
         answers,
         settings,
         tuple(sources),
-        {name: feed for name in sources if isinstance(feed := feeds[name], Received)},
+        receivers={name: feed for name in sources if isinstance(feed := feeds[name], Received)},
     )
 
 

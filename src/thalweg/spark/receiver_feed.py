@@ -91,9 +91,10 @@ def bind_queues(root: Node, feeds: Mapping[str, Feed]) -> dict[str, Feed]:
                 f"source {node.name!r}: newest_window is served in-process "
                 "(thalweg.freshness.FreshRunner); a receiver holds rows, not windows."
             )
-        if node.conflation is not None and node.conflation.targets:
+        if node.conflation is not None and (node.conflation.targets or node.conflation.inputs):
             raise PlanError(
-                f"source {node.name!r}: a receiver has one target for all keys; leave targets= out."
+                f"source {node.name!r}: a receiver has one target for all keys and one input; leave "
+                "targets= and inputs= out."
             )
         if isinstance(feed, Received):
             if node.conflation is None:

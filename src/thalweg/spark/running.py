@@ -9,7 +9,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from thalweg.errors import InputWarning, PlanError, StateError
 from thalweg.graph.why import Why
+from thalweg.io.element_log import ElementLog
 from thalweg.io.file_log import passed_files
 from thalweg.io.locks import lock_file, unlock_file
 from thalweg.model.answers import Answers
@@ -31,6 +32,7 @@ from thalweg.plan.nodes import Node, Source, walk
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.update_rules import check_update_rules
 from thalweg.shards.drawing import fragment_chart
+from thalweg.shards.element_output import OutputPart, elements_of_output
 from thalweg.shards.fragments import fragments_of
 from thalweg.shards.kept_table import KeptTable
 from thalweg.shards.newest_answers import WatchNote
@@ -41,16 +43,16 @@ from thalweg.spark.feeds import Feed, Frame
 from thalweg.spark.figures import Figures, QueryStatus
 from thalweg.spark.outputs import require_output, require_sink, trigger_arguments
 from thalweg.spark.progress import hear_progress, show_progress
-from thalweg.spark.query import FIGURES, Prepared, prepare
+from thalweg.spark.query import Prepared, prepare
 from thalweg.spark.receiver_feed import finish_batches, silent_receivers
-from thalweg.spark.session import current_session, needed_settings
+from thalweg.spark.session import current_session, needed_settings, refuse_remote
 from thalweg.spark.sources import feeds_of, log_of
 from thalweg.stream import Stream
 
 __all__ = ["QueryStatus", "RunningQuery", "explain", "frame", "start"]
 
 Each = Callable[[DataFrame, int], None]
-_ATTEMPTS = 3
+_ATTEMPTS = 5
 """How often a query is started when a process of Spark's is too slow to come."""
 _RUNNING: dict[str, RunningQuery] = {}
 """By checkpoint: the queries that this process started."""
@@ -90,7 +92,8 @@ class RunningQuery:
                 if self._attempts >= _ATTEMPTS or not is_slow_start(reason):
                     raise plain_failure(reason, self._checkpoint) from reason
             else:
-                hear_progress(self._ready.spark, query, self._note, self._release)
+                figures_of = self._ready.figures_of
+                hear_progress(self._ready.spark, query, figures_of, self._note, self._release)
                 return query
 
     def _begin_again(self) -> bool:
@@ -162,9 +165,9 @@ class RunningQuery:
         self._begin_again()
         progress = self.query.recentProgress
         for entry in progress:
-            figures = entry.observedMetrics.get(FIGURES)
+            figures = self._ready.figures_of(entry)
             if figures is not None:
-                self._note(entry.batchId, entry.batchDuration / 1000, figures.asDict())
+                self._note(entry.batchId, entry.batchDuration / 1000, figures)
         told = self._figures
         cti = told.newest.get("cti")
         passed, notes = self._passed()
@@ -230,6 +233,11 @@ class RunningQuery:
         if self._figures.note(batch, figures) and not self._temporary:
             write_reports(self._checkpoint, batch, self._figures.texts, run=str(self.query.runId))
 
+    def figures(self) -> dict[int, dict[str, Any]]:
+        """The figures of the micro-batches that Spark remembers, by number."""
+        told = {entry.batchId: self._ready.figures_of(entry) for entry in self.query.recentProgress}
+        return {batch: figures for batch, figures in told.items() if figures is not None}
+
     def explain(self) -> str:
         """The fragments, what is exchanged by which keys, and what runs before each exchange."""
         return self._ready.plan.describe()
@@ -270,7 +278,7 @@ def frame(
         for key, value in ready.settings.items():
             session.conf.set(key, value)
     ready.record.check()
-    answers = ready.typed(output)
+    answers = ready.typed(output, ready.output)
     ready.record.begin()
     return answers
 
@@ -299,6 +307,7 @@ def start(
 
     `to`: `"memory"` (see `RunningQuery.table`), `"console"`, `"noop"`, a file format such as `"parquet"` with
     `path`, where each micro-batch becomes a folder `batch=N` that is written again if the batch is,
+    `"elements"` with `path`, a log of elements and promises that `from_elements` and merges read,
     or a function of (DataFrame, batch number) called once per micro-batch, which should do nothing
     twice for one number. `late` is such a function for late rows, `dead` one for records that could
     not be read (see `from_files`), `skipped` one for the windows that modules failed on
@@ -308,6 +317,7 @@ def start(
     """
     require_sink(to, path)
     require_output(output)
+    refuse_remote(spark)
     when = trigger_arguments(trigger)
     _refuse_silence(query.node if isinstance(query, Stream) else query, consistency, output)
     place = Path(checkpoint).absolute() if checkpoint is not None else _temporary_folder()
@@ -323,6 +333,7 @@ def start(
             buckets=buckets,
             idle=idle,
             spark=spark,
+            by_batch=to != "elements",
         )
         if not ready.output.isStreaming:
             raise PlanError(
@@ -330,9 +341,14 @@ def start(
             )
         record = ready.record
         record.check()
+        if ready.stage is not None:
+            ready.stage.keeper.load(record.identity, record.finished)
         if output != "packed":
-            ready.typed(output)  # a form that does not fit the query is refused now
-        folder = SinkFolder(str(_absolute(path)), str(to)) if path is not None else None
+            ready.require_form(output)
+        log = _element_log(path, ready) if to == "elements" else None
+        folder = (
+            SinkFolder(str(_absolute(path)), str(to)) if path is not None and log is None else None
+        )
         if folder is not None:
             folder.check(record.identity, last=record.last, finished=record.finished)
         table = None
@@ -344,7 +360,7 @@ def start(
         if folder is not None:
             folder.claim(record.identity)
         _note_watch(ready, place, to, folder)
-        deliver = _sink(to, folder, output, ready, table)
+        deliver = _sink(to, folder, output, table) if log is None else _log_sink(log, ready)
         writer = (
             ready.output.writeStream.foreachBatch(_each(ready, deliver, late, dead, skipped))
             .option("checkpointLocation", str(place))
@@ -372,8 +388,33 @@ def start(
         raise
     _RUNNING[str(place)] = running
     if progress or (progress is None and sys.stderr.isatty()):
-        show_progress(ready.spark, running.query)
+        show_progress(ready.spark, running.query, ready.figures_of)
     return running
+
+
+@dataclass(frozen=True)
+class _MicroBatch:
+    """The answers of a micro-batch. `kept` is what several readers share."""
+
+    ready: Prepared
+    rows: DataFrame
+    number: int
+    kept: DataFrame | None = None
+
+    @property
+    def packed(self) -> DataFrame:
+        stage = self.ready.stage
+        if self.kept is not None or stage is None:
+            return self.rows if self.kept is None else self.kept
+        return stage.packed(self.rows, self.number)
+
+    def typed(self, form: str) -> DataFrame:
+        if self.kept is not None or self.ready.stage is None:
+            return self.ready.typed(form, self.packed)
+        return self.ready.typed_chunks(form, self.rows, self.number)
+
+
+Deliver = Callable[[_MicroBatch], None]
 
 
 def _note_watch(ready: Prepared, place: Path, to: str | Each, folder: SinkFolder | None) -> None:
@@ -391,29 +432,34 @@ def _note_watch(ready: Prepared, place: Path, to: str | Each, folder: SinkFolder
 
 
 def _each(
-    ready: Prepared, deliver: Each, late: Each | None, dead: Each | None, skipped: Each | None
+    ready: Prepared, deliver: Deliver, late: Each | None, dead: Each | None, skipped: Each | None
 ) -> Each:
     """What is done with each micro-batch."""
 
-    def each(packed: DataFrame, batch: int) -> None:
-        ready.record.note(batch)
-        hand_over(packed, batch)
+    def each(rows: DataFrame, number: int) -> None:
+        ready.record.note(number)
+        if ready.stage is not None:
+            ready.stage.begin()
+        batch = _MicroBatch(ready, rows, number)
+        if late is None and dead is None and skipped is None:
+            deliver(batch)
+        else:
+            share(batch)
+        if ready.stage is not None:
+            ready.stage.finish(rows, number)
         finish_batches(ready.receivers.values())
 
-    def hand_over(packed: DataFrame, batch: int) -> None:
-        if late is None and dead is None and skipped is None:
-            deliver(packed, batch)
-            return
-        packed = packed.persist()  # two readers, one run of the fragments
+    def share(batch: _MicroBatch) -> None:
+        packed = batch.packed.persist()  # several readers, one run of the fragments
         try:
-            deliver(packed, batch)
+            deliver(replace(batch, kept=packed))
             if late is not None:
                 for source in ready.sources:
-                    late(ready.ledger(source, packed), batch)
+                    late(ready.ledger(source, packed), batch.number)
             if dead is not None:
-                dead(ready.dead_letters(packed), batch)
+                dead(ready.dead_letters(packed), batch.number)
             if skipped is not None:
-                skipped(ready.skipped(packed), batch)
+                skipped(ready.skipped(packed), batch.number)
         finally:
             packed.unpersist()
 
@@ -484,27 +530,54 @@ def _sink(
     to: str | Each,
     folder: SinkFolder | None,
     output: str,
-    ready: Prepared,
     table: KeptTable | None,
-) -> Each:
+) -> Deliver:
     if table is not None:
         kept = table
-        return lambda packed, batch: kept.take(batch, _changes(packed))
-    if callable(to) and output == "packed":
-        return to
+        return lambda batch: kept.take(batch.number, _changes(batch.packed))
     if callable(to):
         function = to
-        return lambda packed, batch: function(ready.typed(output, packed), batch)
+        if output == "packed":
+            return lambda batch: function(batch.packed, batch.number)
+        return lambda batch: function(batch.typed(output), batch.number)
     if to == "noop":
-        return lambda packed, _: (
-            ready.typed(output, packed).write.format("noop").mode("append").save()
-        )
+        return lambda batch: batch.typed(output).write.format("noop").mode("append").save()
     if folder is None:
-        return lambda packed, batch: _print(ready.typed(output, packed), batch)
+        return lambda batch: _print(batch.typed(output), batch.number)
     path = folder.path
-    return lambda packed, batch: (
-        ready.typed(output, packed).write.format(to).mode("overwrite").save(f"{path}/batch={batch}")
+    return lambda batch: (
+        batch.typed(output).write.format(to).mode("overwrite").save(f"{path}/batch={batch.number}")
     )
+
+
+def _element_log(path: str | None, ready: Prepared) -> ElementLog:
+    """The log that a query writes; refused where the folder and the checkpoint do not go
+    together."""
+    root, record = ready.plan.root, ready.record
+    log = ElementLog(Path(str(_absolute(path))), record.identity, clock_of(root))
+    if log.next > record.last + 1 or log.next <= record.finished:
+        raise StateError(
+            f"{path}: the log ends before batch {log.next}, and the checkpoint has come to "
+            f"{record.last}: one of the two is an older copy. Restore the newest of both, or give "
+            "a new checkpoint and another path=."
+        )
+    return log
+
+
+def _log_sink(log: ElementLog, ready: Prepared) -> Deliver:
+    """Each micro-batch becomes the batch of the log that has its number."""
+    last = ready.plan.fragments[-1]
+    buckets = 1 if last.single else ready.buckets
+
+    def write(batch: _MicroBatch) -> None:
+        rows = batch.packed.where("kind in ('changes', 'figures')").select("kind", "cti", "blob")
+        parts = [
+            OutputPart(row["kind"], row["cti"], None if row["blob"] is None else bytes(row["blob"]))
+            for row in rows.collect()
+        ]
+        log.write(batch.number, elements_of_output(parts, ready.plan.root.schema, buckets))
+
+    return write
 
 
 def _changes(packed: DataFrame) -> list[bytes]:

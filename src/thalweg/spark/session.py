@@ -21,8 +21,10 @@ from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import spark_partition_id
 
 from thalweg.errors import PlanError
+from thalweg.spark.class_archive import OPTIONS, archive_options
 from thalweg.spark.java import require_java
 from thalweg.spark.quiet import quiet_start
 
@@ -32,7 +34,10 @@ __all__ = [
     "applied",
     "check_session",
     "current_session",
+    "is_remote",
     "needed_settings",
+    "parallelism",
+    "refuse_remote",
     "session",
 ]
 
@@ -90,7 +95,7 @@ def session(master: str | None = None, *, name: str = "thalweg", **settings: Any
     builder = builder.master(_with_retries(chosen or "local[*]"))
     for key, value in SETTINGS.items():
         builder = builder.config(key, submitted.get(key, value))
-    for key, value in settings.items():
+    for key, value in {**_archive(submitted), **settings}.items():
         builder = builder.config(key.replace("__", "."), str(value))
     existing = SparkContext._active_spark_context is not None
     with quiet_start(launches=not existing and "PYSPARK_GATEWAY_PORT" not in os.environ):
@@ -99,6 +104,12 @@ def session(master: str | None = None, *, name: str = "thalweg", **settings: Any
         spark.sparkContext.setLogLevel("ERROR")
         Thread(target=_warm_up, args=(spark,), name="thalweg-warm-up", daemon=True).start()
     return spark
+
+
+def _archive(submitted: Mapping[str, str]) -> dict[str, str]:
+    """What makes a JVM that is started here use the archive of classes, if there is one."""
+    running = SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ
+    return {} if running or OPTIONS in submitted else archive_options()
 
 
 def current_session() -> SparkSession:
@@ -173,12 +184,31 @@ def needed_settings(spark: SparkSession) -> dict[str, str]:
 
 def check_session(spark: SparkSession) -> None:
     """Refuse a session that no query could run in."""
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
+    if not is_remote(spark):
+        _check_python(str(spark.sparkContext.pythonExec))
+
+
+def is_remote(spark: SparkSession) -> bool:
+    """Whether a session is a client of a Spark server (Spark Connect)."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def refuse_remote(spark: SparkSession | None) -> None:
+    """Refuse to start in a server what has to run in this process."""
+    used = spark or SparkSession.getActiveSession()
+    if used is not None and is_remote(used):
         raise PlanError(
-            "queries do not run through Spark Connect, which knows no Python state in workers of this process's code; "
-            "give spark= a session that was made with .master(...)."
+            "start: through Spark Connect what is done with each micro-batch runs in the server, out of this process's reach; write "
+            "frame(query, checkpoint=...) with Spark's own writeStream instead, or give spark= a session that was made with .master(...)."
         )
-    _check_python(str(spark.sparkContext.pythonExec))
+
+
+def parallelism(spark: SparkSession) -> int:
+    """How many tasks run at once; a client asks the server how it divides rows."""
+    if not is_remote(spark):
+        return int(spark.sparkContext.defaultParallelism)
+    parts = spark.range(1 << 16).select(spark_partition_id().alias("part")).distinct()
+    return max(int(parts.count()), 1)
 
 
 @cache

@@ -26,14 +26,15 @@ def ship(processor: StatefulProcessor) -> StatefulProcessor:
     class Shipped(StatefulProcessor):
         def init(self, handle: Any) -> None:
             self._state = handle.getMapState(*state)
+            self._handle = handle
             self._inner: Any = None
 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:
             if self._inner is None:
-                import pickle
+                import thalweg.spark.unpacking
 
-                self._inner = pickle.loads(packed)  # noqa: S301 - our own, on its way to our own workers
-                self._inner.use(self._state)
+                self._inner = thalweg.spark.unpacking.unpacked(packed)
+                self._inner.use(self._state, self._handle)
             yield from self._inner.handleInputRows(key, rows, timerValues)
 
         def close(self) -> None:

@@ -86,7 +86,7 @@ class HeldState:
                 self._graph.send(name, Batch.empty(SCHEMA, time_told(0)))
             count = rows if name == "a" else rows // case.others
             self._play(name, self._batch(count, 0, SPAN))
-        self._before = self._slices()
+        self._before = self.snapshot()
 
     @property
     def sources(self) -> list[str]:
@@ -103,7 +103,7 @@ class HeldState:
 
     def written_share(self) -> float:
         """The bytes that were written since the last call, of all bytes of the kernel's state."""
-        after = self._slices()
+        after = self.snapshot()
         total = sum(map(_bytes, after.values()))
         written = sum(
             _bytes(rows) for name, rows in after.items() if self._before.get(name) is not rows
@@ -126,7 +126,8 @@ class HeldState:
             if type(station.operator).__name__ == self._kernel
         ]
 
-    def _slices(self) -> Slices:
+    def snapshot(self) -> Slices:
+        """The slices of the kernel."""
         return {
             f"{name}|{part}": rows
             for name, kernel in self._kernels()

@@ -144,6 +144,11 @@ class WindowKind(ABC):
             f"{self}: the times of a window follow from its tuples, not from its id; aggregate min_('_start')."
         )
 
+    def assigner(self) -> object:
+        """The run time of a kind that must know other tuples (see `operators.window.assigner`);
+        None: `wids` and `time_range` say everything about one tuple at a time."""
+        return None
+
     @property
     def category(self) -> Category:
         if "forward" in self.context:

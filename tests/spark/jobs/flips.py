@@ -26,7 +26,11 @@ _ENDINGS = {
     ".sst": "state table",
     ".files": "our log of files",
 }
-_NAMES = {"record.jsonl": "our record", "reports.json": "our reports"}
+_NAMES = {
+    "record.jsonl": "our record",
+    "reports.json": "our reports",
+    "promises.json": "our promises",
+}
 
 
 def kind_of(path: Path) -> str:

@@ -35,6 +35,7 @@ CONSISTENCY = {
     "spread": "speculative",
     "swing": "speculative",
     "visits": "final",
+    "large": "speculative",
 }
 
 cloudpickle: Any = untyped
@@ -58,7 +59,7 @@ class Swing:
 def query(folder: Path, name: str, *, finish: bool = True) -> tw.Stream:
     """`windows`: a sliding count and sum; `priced`: these joined with rates; `spread`: those by
     rate, over a second exchange; `swing`: a user's aggregate over sliding windows; `visits`: sessions
-    of the distinct keys and values."""
+    of the distinct keys and values; `large`: some of the events, which needs no state."""
     facts: dict[str, Any] = {"files_per_batch": 1, "finish": finish}
     events = ts.from_files(
         str(folder / "events"), time="ts", columns=EVENTS, disorder=DISORDER, name="events", **facts
@@ -79,12 +80,14 @@ def query(folder: Path, name: str, *, finish: bool = True) -> tw.Stream:
     spread = priced.group_by("rate").tumbling(500).aggregate(rows=tw.count(), best=tw.max_("total"))
     swing = events.group_by("key").hopping(250, 50).apply("jobs.swing", "value")
     visits = events.distinct().group_by("key").session(30)
+    large = events.where("value >= 50").select("key", twice="value * 2")
     return {
         "windows": windows,
         "priced": priced,
         "spread": spread,
         "swing": swing,
         "visits": visits.aggregate(n=tw.count(), mean=tw.avg("value"), most=tw.max_("value")),
+        "large": large,
     }[name]
 
 

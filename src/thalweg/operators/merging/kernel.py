@@ -96,6 +96,8 @@ class MergeKernel(Operator):
         self.leader: MergeInput | None = None
         self.alarms: list[Alarm] = []
         self.alarm_count = 0
+        self.cut: list[str] = []
+        """The inputs that had to leave because they were not what the level needs."""
         self.inserts_out = self.adjusts_out = self.removals_out = 0
         self.caused = dict.fromkeys(CAUSES, 0)
         """Adjusts and removals of the output, by what made them necessary."""
@@ -129,6 +131,8 @@ class MergeKernel(Operator):
         member.joined = since <= self.settled or since == MIN_TIME
         self.level.attach(member)
         self.inputs[name] = member
+        if name in self.cut:
+            self.cut.remove(name)
         return member
 
     def detach(self, name: str) -> Batch:
@@ -162,6 +166,7 @@ class MergeKernel(Operator):
                 self._climb(member, str(reason))
                 return self.push(name, batch)
             self._raise_alarm(member, str(reason))
+            self.cut.append(name)
             return self.detach(name)
         member.elements += len(batch)
         member.adjusts += 0 if batch.is_adjust is None else int(batch.is_adjust.sum())
@@ -288,6 +293,7 @@ class MergeKernel(Operator):
             "inputs": [asdict(member) for member in self.inputs.values()],
             "out": [self.inserts_out, self.adjusts_out, self.removals_out],
             "caused": self.caused,
+            "cut": self.cut,
             "alarms": [[asdict(replace(a, payload={})) for a in self.alarms], self.alarm_count],
         }
         text = pa.RecordBatch.from_arrays([pa.array([json.dumps(figures)])], names=["merge"])
@@ -302,6 +308,7 @@ class MergeKernel(Operator):
         self.leader = self.inputs.get(figures["leader"] or "")
         self.inserts_out, self.adjusts_out, self.removals_out = figures["out"]
         self.caused = figures["caused"]
+        self.cut = figures["cut"]
         alarms, self.alarm_count = figures["alarms"]
         self.alarms = [Alarm(**each) for each in alarms]
         self.level = self._level(figures["level"])

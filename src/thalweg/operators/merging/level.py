@@ -151,4 +151,5 @@ def first_row(batch: Batch, where: Bools | Codes) -> tuple[Payload, int, int]:
 
 def show_end(end: int | Times) -> str:
     """An end, as a message says it."""
-    return "infinity" if int(end) == INFINITY else "nothing" if int(end) == ABSENT else str(end)
+    nothing = (ABSENT, MIN_TIME)
+    return "infinity" if int(end) == INFINITY else "nothing" if int(end) in nothing else str(end)

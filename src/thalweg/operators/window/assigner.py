@@ -85,11 +85,17 @@ class Change:
 
     @classmethod
     def of(cls, start: Times, partition: Codes) -> Change:
-        touched, which = np.unique(partition, return_inverse=True)
-        first, last = np.full(len(touched), INFINITY), np.full(len(touched), MIN_TIME)
-        np.minimum.at(first, which, start)
-        np.maximum.at(last, which, start)
-        return cls(touched, first, last)
+        size = int(partition.max(initial=-1)) + 1
+        if size > 4 * len(partition):
+            touched, partition = np.unique(partition, return_inverse=True)
+            size = len(touched)
+        else:
+            touched = np.arange(size)
+        first, last = np.full(size, INFINITY), np.full(size, MIN_TIME)
+        np.minimum.at(first, partition, start)
+        np.maximum.at(last, partition, start)
+        some = last != MIN_TIME
+        return cls(touched[some], first[some], last[some])
 
     def filter(self, mask: Bools) -> Change:
         return Change(self.partition[mask], self.first[mask], self.last[mask])
@@ -126,6 +132,10 @@ class Assigner(ABC):
     @abstractmethod
     def stretch(self, delta: Delta) -> tuple[Times, Times]:
         """The positions [since, until) for which each row is needed at least."""
+
+    def compact(self, rows: Delta, partition: Codes) -> tuple[Delta, Codes]:
+        """Rows as they are held, fewer where some can stand for others."""
+        return rows, partition
 
     def starts(self, found: Found) -> Times:
         """The starts of rows of the store."""

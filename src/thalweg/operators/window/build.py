@@ -67,7 +67,7 @@ def assigner_for(node: WidAggregate) -> Assigner:
     """The run time of a node's kind of window; a kind that nobody knows is refused."""
     kind = node.kind
     if isinstance(kind, LandmarkTime):
-        return LandmarkAssigner(kind)
+        return LandmarkAssigner(kind, insert_only=node.input.properties.insert_only)
     if isinstance(kind, SlideByTuple):
         if kind.every > 1 and kind.ranked:
             return RankAssigner(kind)
@@ -82,9 +82,13 @@ def assigner_for(node: WidAggregate) -> Assigner:
         )
     if isinstance(kind, SlidingTime) and kind.origin is None:
         return FirstOriginAssigner(kind)
+    own = kind.assigner()
+    if isinstance(own, Assigner):
+        return own
     if kind.context:
         raise PlanError(
-            f"{node.label}: no assigner evaluates {kind}: its windows depend on other tuples."
+            f"{node.label}: the windows of {kind} depend on other tuples, which `wids` is not given; "
+            "write an assigner for it."
         )
     return MembershipAssigner(kind)
 
@@ -92,9 +96,9 @@ def assigner_for(node: WidAggregate) -> Assigner:
 def _by_partition(node: WidAggregate) -> bool:
     """Whether rows of other groups of a partition decide where windows lie."""
     kind = node.kind
-    if isinstance(kind, SlidingTime):
-        return kind.origin is None
-    return isinstance(kind, SlideByTuple | SlidingRows)
+    if isinstance(kind, SlidingTime | LandmarkTime):
+        return isinstance(kind, SlidingTime) and kind.origin is None
+    return isinstance(kind, SlideByTuple | SlidingRows) or bool(kind.context)
 
 
 def _values(

@@ -35,6 +35,7 @@ from thalweg.operators.window.held_rows import Found, HeldRows, Partitions
 from thalweg.operators.window.totals import Totals
 from thalweg.operators.window.values import Values
 from thalweg.progress.frontier import Consistency, Frontier, Line
+from thalweg.state import Hits
 
 __all__ = ["WindowEngine"]
 
@@ -114,9 +115,9 @@ class WindowEngine(Operator):
             columns.append(pa.array(given.start))
         columns += [payload.column(name) for name in self._assigner.columns]
         rows = pa.RecordBatch.from_arrays(columns, schema=self._held.schema)
-        stretch = self._assigner.stretch(given)
         partition = self._partitions.of_rows(payload)
-        return _Taken(given, Delta(rows, *stretch, given.weight), partition)
+        held = Delta(rows, *self._assigner.stretch(given), given.weight)
+        return _Taken(given, partition, *self._assigner.compact(held, partition))
 
     def _revise(self, taken: _Taken, before: _Reached) -> Delta:
         """Take the changes in; revise the answers that have left."""
@@ -125,10 +126,10 @@ class WindowEngine(Operator):
         assigner.seen(taken.given, taken.partition, out)
         change = change.filter(out.of(change.partition) > change.first)
         if not len(change.partition):
-            self._held.apply(taken.rows, taken.partition)
+            self._held.apply(taken.rows, taken.rows_partition)
             return Delta.empty(self.schema)
         old = assigner.fetch(change)
-        self._held.apply(taken.rows, taken.partition)
+        self._held.apply(taken.rows, taken.rows_partition)
         new = assigner.fetch(change)
 
         def wanted(frames: Frames) -> Bools:
@@ -165,17 +166,42 @@ class WindowEngine(Operator):
             assigner.seen(taken.given, taken.partition, out)
             change = assigner.change(taken.given, taken.partition)
             touched = change.partition[out.of(change.partition) > change.first]
-        if due != out:
-            touched = np.union1d(touched, assigner.waiting(due))
+        waiting = assigner.waiting(due) if due != out else _NONE
+        if not len(touched):
+            if taken is not None:
+                self._held.apply(taken.rows, taken.rows_partition)
+            return self._continue(waiting, out, due)
+        touched = np.union1d(touched, waiting)
         old = self._held.of(touched)
         if taken is not None:
-            self._held.apply(taken.rows, taken.partition)
+            self._held.apply(taken.rows, taken.rows_partition)
         new, frames = self._evaluate(
             self._held.of(touched), lambda frames: assigner.out(frames, due, 0), 0, touched
         )
         assigner.left(frames, due)
         gone, _ = self._evaluate(old, lambda frames: assigner.out(frames, out, 0), 0, touched)
         return Delta.concat([new, gone.negate()], self.schema)
+
+    def _continue(self, waiting: Codes, out: Line, due: Line) -> Delta:
+        """Answers that leave, and the end that they give to the last one before them."""
+        assigner = self._assigner
+
+        def last_and_new(frames: Frames) -> Bools:
+            left = assigner.out(frames, out, 0)
+            new = ~left
+            new[:-1] |= left[:-1] & (~left[1:] | (frames.partition[1:] != frames.partition[:-1]))
+            new[-1] = True
+            return new & assigner.out(frames, due, 0)
+
+        look = self._look(self._held.of(waiting), 0, waiting)
+        answers = self._answer(look, last_and_new)
+        assigner.left(look.frames, due)
+        if not len(answers):
+            return answers
+        before = self._answer(
+            look, lambda frames: last_and_new(frames) & assigner.out(frames, out, 0)
+        )
+        return Delta.concat([answers, before.negate()], self.schema)
 
     # ----------------------------------------------------------------------------------------------
     # answering
@@ -184,8 +210,12 @@ class WindowEngine(Operator):
         self, found: Found, wanted: Wanted, mark: int, partitions: Codes | None = None
     ) -> tuple[Delta, Frames]:
         """The answers of some windows; and all windows of the rows."""
-        assigner = self._assigner
-        rows = assigner.order(found)
+        look = self._look(found, mark, partitions)
+        return self._answer(look, wanted), look.frames
+
+    def _look(self, found: Found, mark: int, partitions: Codes | None) -> _Look:
+        """The windows of rows, and of totals of these partitions."""
+        rows = self._assigner.order(found)
         more, totals = (_NONE, _NONE), None
         if self._totals is not None:
             if partitions is None:
@@ -193,24 +223,29 @@ class WindowEngine(Operator):
             totals = self._totals.of(partitions)
             more = partitions[totals.owner], totals.start
         if not len(rows) and not len(more[0]):
-            return Delta.empty(self.schema), NO_FRAMES
-        frames = assigner.frames(rows, more, mark)
-        chosen = frames.filter(wanted(frames))
+            return _Look(rows, more, totals, NO_FRAMES)
+        return _Look(rows, more, totals, self._assigner.frames(rows, more, mark))
+
+    def _answer(self, look: _Look, wanted: Wanted) -> Delta:
+        assigner, rows = self._assigner, look.rows
+        if not len(look.frames):
+            return Delta.empty(self.schema)
+        chosen = look.frames.filter(wanted(look.frames))
         if not len(chosen):
-            return Delta.empty(self.schema), frames
+            return Delta.empty(self.schema)
         chosen = assigner.linked(chosen)
         parts, partition, coordinate = self._parted(rows), rows.partition, assigner.coordinate(rows)
-        if totals is not None and len(totals):
-            parts = concat_rows([parts, totals.payload()], self._parts)
-            partition = np.concatenate([partition, more[0]])
-            coordinate = np.concatenate([coordinate, assigner.totals_coordinate(more[1])])
+        if look.totals is not None and len(look.totals):
+            parts = concat_rows([parts, look.totals.payload()], self._parts)
+            partition = np.concatenate([partition, look.more[0]])
+            coordinate = np.concatenate([coordinate, assigner.totals_coordinate(look.more[1])])
         group = partition
         if self._apart:
             group, _ = encode([parts.column(name) for name in self._columns], len(partition))
         cells = assigner.occupied(chosen, rows, partition, group, coordinate)
         keys = [parts.column(name).take(pa.array(cells.someone)) for name in self._columns]
         keys += [] if self._wid is None else [pa.array(chosen.wid[cells.frame])]
-        return self._values.answer(keys, parts, rows.start, chosen, cells), frames
+        return self._values.answer(keys, parts, rows.start, chosen, cells)
 
     def _parted(self, rows: Ordered) -> Rows:
         if len(self._parts) == len(self._held.schema):
@@ -326,11 +361,22 @@ class WindowEngine(Operator):
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """The changes of a batch: as they came, as they are held, and the partition of each."""
+    """The changes of a batch, as they came and as they are held, and the partition of each."""
 
     given: Delta
-    rows: Delta
     partition: Codes
+    rows: Delta
+    rows_partition: Codes
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """Rows in order, totals (partition and position of each), and the windows that they make."""
+
+    rows: Ordered
+    more: tuple[Codes, Codes]
+    totals: Hits | None
+    frames: Frames
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ from thalweg.state import Arrangement, Hits, KeyIndex
 __all__ = ["Found", "HeldRows", "Partitions"]
 
 _NAME = "rows"
+_MANY = 1_024
+"""So many partitions are not looked up one by one."""
 
 
 class Partitions:
@@ -127,8 +129,19 @@ class HeldRows:
 
     def of(self, partition: Codes) -> Found:
         """All rows of some partitions, those that have ended but are still there too."""
-        size = len(partition)
-        return self.find(partition, np.full(size, MIN_TIME), np.full(size, INFINITY))
+        return self.upto(partition, MIN_TIME, np.full(len(partition), INFINITY))
+
+    def upto(self, partition: Codes, since: int, until: Times) -> Found:
+        """The rows of some partitions needed after `since` that begin before a time of their
+        partition. Of many partitions all rows are looked at."""
+        if len(partition) <= _MANY:
+            return self.find(partition, np.full(len(partition), since), until)
+        found = self.between(since, int(until.max()))
+        if not len(found):
+            return found
+        limit = np.full(max(int(found.partition.max()), int(partition.max())) + 1, MIN_TIME)
+        limit[partition] = until
+        return found.filter(found.start < limit[found.partition])
 
     def between(self, since: int, until: int) -> Found:
         """The rows of all partitions that are needed after `since` and begin before `until`."""

@@ -24,20 +24,32 @@ from thalweg.windows import LandmarkTime
 
 __all__ = ["LandmarkAssigner"]
 
+_FEW = 64
+"""So few rows are held as they are."""
+
 
 class LandmarkAssigner(WholePartitions):
     chained = True
     cumulative = True
 
-    def __init__(self, kind: LandmarkTime) -> None:
+    def __init__(self, kind: LandmarkTime, *, insert_only: bool) -> None:
         super().__init__()
-        self._slide, self._origin = kind.slide, kind.origin
+        self._slide, self._origin, self._insert_only = kind.slide, kind.origin, insert_only
 
     def _window(self, start: Times) -> Codes:
         return np.maximum((start - self._origin) // self._slide, 0)
 
     def stretch(self, delta: Delta) -> tuple[Times, Times]:
         return delta.start, delta.start + 1
+
+    def compact(self, rows: Delta, partition: Codes) -> tuple[Delta, Codes]:
+        """Where nothing is taken back, rows of one window that come together are held as one, at the
+        time of one of them."""
+        if not self._insert_only or len(rows) < _FEW:
+            return rows, partition
+        assert self.totals is not None
+        merged, one = self.totals.merged(rows.payload, partition, self._window(rows.start))
+        return Delta(merged, rows.start[one], rows.end[one], rows.weight[one]), partition[one]
 
     def order(self, found: Found) -> Ordered:
         """Rows of one window become one."""

@@ -1,6 +1,7 @@
 """Session windows: maximal chains of starts less than `gap` apart, over [first, last + gap).
 
-What a CTI has passed of a chain cannot change any more: of each partition the first and the last
+Of each partition the newest chain is known, so that its rows are looked at when it is over, not
+whenever one comes. What a CTI has passed of a chain cannot change any more: of each partition the first and the last
 start of the settled part of its open chain are known. They close chains and give the promise, which
 is the first start of the earliest open one; they follow from the rows and are not state.
 """
@@ -13,10 +14,10 @@ import numpy as np
 
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes, Rows
-from thalweg.model.time import MIN_TIME, Times
+from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.extents import Frames
 from thalweg.operators.sessions import chains_of
-from thalweg.operators.window.assigner import Ordered, WholePartitions, grown, moved_to
+from thalweg.operators.window.assigner import Change, Ordered, WholePartitions, grown, moved_to
 from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line
 from thalweg.windows import SessionWindow
@@ -36,12 +37,69 @@ class SessionAssigner(WholePartitions):
         super().clear()
         self._settled = MIN_TIME
         self._first = self._last = np.empty(0, np.int64)
+        self._newest = _Newest()
 
     def stretch(self, delta: Delta) -> tuple[Times, Times]:
         return delta.start, delta.start + self._gap
 
-    def leaves_from(self, delta: Delta) -> Times:
-        return delta.start + self._gap
+    # ----------------------------------------------------------------------------------------------
+    # sessions that wait
+
+    def change(self, delta: Delta, partition: Codes) -> Change:
+        """Rows from the first one of the newest chain on reach no other, and that may be to come."""
+        change = super().change(delta, partition)
+        if (delta.weight < 0).any():
+            return change
+        newest = self._newest
+        newest.grow(change.partition)
+        late = change.first < newest.first[change.partition]
+        return change.filter(late | ~newest.waits[change.partition])
+
+    def seen(self, delta: Delta, partition: Codes, out: Line) -> None:
+        self._pending = grown(self._pending, partition, INFINITY)
+        newest = self._newest
+        newest.grow(partition)
+        first, last = newest.first[partition], newest.last[partition]
+        # Rows within reach of the newest chain are as if they stood at its end.
+        inside = (delta.start > first - self._gap) & (delta.start <= last)
+        at = np.where(inside, last, delta.start)
+        known = np.unique(partition)
+        known = known[newest.last[known] != MIN_TIME]
+        chains = chains_of(
+            np.concatenate([known, partition]),
+            np.concatenate([newest.last[known], at]),
+            np.concatenate([newest.first[known], delta.start]),
+            self._gap,
+        )
+        latest = np.ones(len(chains.group), np.bool_)
+        latest[:-1] = chains.group[1:] != chains.group[:-1]
+        now, end = chains.group[latest], chains.last[latest] + self._gap
+        newest.first[now], newest.last[now] = chains.first[latest], chains.last[latest]
+        newest.waits[now] = end > out.of(now)
+        older, over = chains.group[~latest], chains.last[~latest] + self._gap
+        waiting = over > out.of(older)
+        np.minimum.at(self._pending, older[waiting], over[waiting])
+        # Without a row that is taken back a session may be over earlier.
+        gone = partition[delta.weight < 0]
+        self._pending[gone], newest.last[gone], newest.waits[gone] = MIN_TIME, MIN_TIME, False
+
+    def waiting(self, due: Line) -> Codes:
+        newest = self._newest
+        every = np.arange(len(newest.last))
+        over = newest.waits & (newest.last + self._gap <= due.of(every))
+        newest.waits[over] = False
+        return np.union1d(super().waiting(due), np.flatnonzero(over))
+
+    def left(self, frames: Frames, due: Line) -> None:
+        """All sessions of some partitions are known: the newest, and older ones that wait."""
+        newest = self._newest
+        newest.grow(frames.partition)
+        latest = np.ones(len(frames), np.bool_)
+        latest[:-1] = frames.partition[1:] != frames.partition[:-1]
+        now = frames.partition[latest]
+        newest.first[now], newest.last[now] = frames.lo[latest], frames.hi[latest] - 1
+        newest.waits[now] = frames.end[latest] > due.of(now)
+        super().left(frames.filter(~latest), due)
 
     def affected(self, frames: Frames, first: Times, last: Times) -> Bools:
         return (frames.end > first) & (frames.start < last + self._gap)
@@ -102,23 +160,20 @@ class SessionAssigner(WholePartitions):
         every = np.arange(len(self._last)) if partitions is None else partitions
         some = every[self._last[every] != MIN_TIME]
         over = some[self._last[some] + self._gap <= settled.of(some)]
-        closed = (
-            np.concatenate([chains.group[~newest], over]),
-            np.concatenate([chains.first[~newest], self._first[over]]),
-            np.concatenate([chains.last[~newest], self._last[over]]),
-        )
+        partition = np.concatenate([chains.group[~newest], over])
+        last = np.concatenate([chains.last[~newest], self._last[over]])
         self._last[over] = MIN_TIME
-        self._forget(*closed)
+        self._forget(partition, last)
 
-    def _forget(self, partition: Codes, first: Times, last: Times) -> None:
+    def _forget(self, partition: Codes, last: Times) -> None:
         """Rows of closed chains: those before every open chain go with their slots."""
         passed = self.promise(self._settled)
         self.held.drop(passed)
         left = last + self._gap > passed
-        partition, first, last = partition[left], first[left], last[left]
-        if len(partition):
-            since = np.maximum(first + self._gap - 1, passed)
-            self.held.remove(self.held.find(partition, since, last + 1).hits)
+        if left.any():
+            # Chains before one that is closed are closed too.
+            upto = Change.of(last[left], partition[left])
+            self.held.remove(self.held.upto(upto.partition, passed, upto.last + 1).hits)
 
     def needs(self, time: int) -> int:
         rows = self.held.everything()
@@ -133,6 +188,8 @@ class SessionAssigner(WholePartitions):
         self._last = grown(self._last, partition, MIN_TIME)
         self._first = grown(self._first, partition, MIN_TIME)
         self._last[partition] = MIN_TIME
+        self._newest.grow(partition)
+        self._newest.last[partition], self._newest.waits[partition] = MIN_TIME, False
 
     # ----------------------------------------------------------------------------------------------
     # state
@@ -141,12 +198,35 @@ class SessionAssigner(WholePartitions):
         super().renumber(moved)
         self._first = moved_to(self._first, moved, MIN_TIME)
         self._last = moved_to(self._last, moved, MIN_TIME)
+        self._newest.renumber(moved)
 
     def restore(self, slices: Mapping[str, Rows], frontier: Frontier) -> None:
         super().restore(slices, frontier)
         self._settled = frontier.cti
         self._first = self._last = np.empty(0, np.int64)
+        self._newest = _Newest()
         if frontier.cti != MIN_TIME or frontier.promised:
             found = self.held.everything()
             settled = frontier.settled()
             self._settle(found, found.start < settled.of(found.partition), settled)
+
+
+class _Newest:
+    """The newest chain of each partition, MIN_TIME where there is none, and whether its answer is
+    still to come."""
+
+    def __init__(self) -> None:
+        self.first = self.last = np.empty(0, np.int64)
+        self.waits = np.empty(0, np.bool_)
+
+    def grow(self, partition: Codes) -> None:
+        self.first = grown(self.first, partition, MIN_TIME)
+        self.last = grown(self.last, partition, MIN_TIME)
+        more = len(self.last) - len(self.waits)
+        self.waits = np.concatenate([self.waits, np.zeros(more, np.bool_)])
+
+    def renumber(self, moved: Codes) -> None:
+        self.first = moved_to(self.first, moved, MIN_TIME)
+        self.last = moved_to(self.last, moved, MIN_TIME)
+        waits = moved_to(self.waits.astype(np.int64), moved, 0)
+        self.waits = waits[: len(self.last)].astype(np.bool_)

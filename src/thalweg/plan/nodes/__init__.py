@@ -25,6 +25,7 @@ from thalweg.plan.nodes.lifetimes import (
     Shift,
 )
 from thalweg.plan.nodes.merge import Merge
+from thalweg.plan.nodes.merged_source import MergedSource
 from thalweg.plan.nodes.pairs import JOIN_KINDS, ClipBy, Join, Union
 from thalweg.plan.nodes.panes import CombinePanes, Panes
 from thalweg.plan.nodes.progress import Describe
@@ -54,6 +55,7 @@ __all__ = [
     "Ingress",
     "Join",
     "Merge",
+    "MergedSource",
     "Named",
     "Node",
     "NumberRows",

@@ -1,0 +1,26 @@
+"""`thalweg quicken`: an archive of the classes that Spark loads, so that it starts faster."""
+
+from __future__ import annotations
+
+import click
+
+__all__ = ["quicken"]
+
+
+@click.command
+@click.option("--undo", is_flag=True, help="Remove the archive.")
+def quicken(*, undo: bool) -> None:
+    """Make Spark start faster from now on.
+
+    Runs a small query and keeps the classes that Spark loaded for it in an archive, some 180 MB in
+    the user's cache. Sessions of this Java and this PySpark use it.
+    """
+    from thalweg.spark.class_archive import archive_file, write_archive
+
+    if undo:
+        archive_file().unlink(missing_ok=True)
+        click.echo("Spark starts without an archive of its classes.")
+        return
+    click.echo("Running a small query on Spark, to see which classes it loads ...")
+    file = write_archive()
+    click.echo(f"{file} ({file.stat().st_size / 1e6:,.0f} MB): Spark starts faster from now on.")

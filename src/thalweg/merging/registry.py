@@ -1,0 +1,120 @@
+"""Which inputs a merge has: a folder of numbered entries, each says that an input joins or leaves.
+
+An entry is written under another name and linked to its number, so that two writers cannot have the
+same one and a reader sees all of it or nothing. Entries are never changed. A merge that reads them
+writes down how many it has taken, and so takes the same ones again after a restart.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     registry = MergeRegistry(Path(folder))
+...     registry.attach("one", Path("logs/one"))
+...     registry.attach("two", Path("logs/two"), since=500)
+...     registry.detach("one")
+...     print(list(registry.inputs()))
+['two']
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from thalweg.errors import PlanError, StateError, did_you_mean
+
+__all__ = ["MergeEntry", "MergeRegistry", "inputs_after"]
+
+
+@dataclass(frozen=True, slots=True)
+class MergeEntry:
+    """An input joins, with the folder of its log, or leaves (`folder` is None)."""
+
+    name: str
+    folder: str | None
+    since: int | None = None
+
+    @property
+    def joins(self) -> bool:
+        return self.folder is not None
+
+
+class MergeRegistry:
+    """The entries in a folder, which may be added to by any process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+        self._known: list[MergeEntry] = []
+
+    def attach(self, name: str, folder: Path, since: int | None = None) -> None:
+        """An input joins: the log in a folder, which need not be there yet. It is right about every
+        row that ends at `since` or later; without that, from the beginning."""
+        self._add(MergeEntry(name, str(folder.absolute()), since))
+
+    def detach(self, name: str) -> None:
+        """An input leaves."""
+        self._add(MergeEntry(name, None))
+
+    def entries(self) -> list[MergeEntry]:
+        """All entries so far, in order."""
+        while (path := self._path(len(self._known))).exists():
+            self._known.append(_read(path))
+        return list(self._known)
+
+    def inputs(self) -> dict[str, MergeEntry]:
+        """The inputs that have joined and not left."""
+        return inputs_after(self.entries())
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{number:012d}.json"
+
+    def _add(self, entry: MergeEntry) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        while True:
+            known = self.inputs()
+            if entry.joins and entry.name in known:
+                raise PlanError(
+                    f"merge: there is an input {entry.name!r} already; detach it first."
+                )
+            if not entry.joins and entry.name not in known:
+                raise PlanError(
+                    f"merge: there is no input {entry.name!r}{did_you_mean(entry.name, known)} "
+                    f"There are: {', '.join(known) or 'none'}."
+                )
+            if self._write(len(self._known), entry):
+                return
+
+    def _write(self, number: int, entry: MergeEntry) -> bool:
+        """Whether the entry got the number."""
+        path = self._path(number)
+        draft = path.with_name(f"_{path.name}.{os.getpid()}")
+        with draft.open("w", encoding="utf-8") as file:
+            json.dump({"name": entry.name, "folder": entry.folder, "since": entry.since}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            path.hardlink_to(draft)
+        except FileExistsError:
+            return False
+        finally:
+            draft.unlink()
+        return True
+
+
+def inputs_after(entries: list[MergeEntry]) -> dict[str, MergeEntry]:
+    """The inputs that there are after entries."""
+    inputs: dict[str, MergeEntry] = {}
+    for entry in entries:
+        inputs.pop(entry.name, None)
+        if entry.joins:
+            inputs[entry.name] = entry
+    return inputs
+
+
+def _read(path: Path) -> MergeEntry:
+    try:
+        return MergeEntry(**json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as reason:
+        raise StateError(
+            f"{path}: this entry of a merge's registry is damaged: {reason}."
+        ) from reason

@@ -1,0 +1,92 @@
+"""A merge at the source of a query: its inputs join and leave while the query runs.
+
+What comes in is a sequence of steps, each about one input by name: it joins, it leaves, or here is
+a batch of it. The sequence is logged by whoever makes it, so that every bucket takes the same steps
+in the same order, and takes them again after a restart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from thalweg.errors import StateError
+from thalweg.model.batch import Batch
+from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.operators.merging.kernel import MergeKernel
+from thalweg.operators.merging.level import show_end
+from thalweg.plan.nodes import MergedSource
+
+__all__ = ["InputChange", "MergeStep", "NamedInputsKernel", "merged_source_kernel"]
+
+
+class InputChange(StrEnum):
+    """What becomes of an input of a merge."""
+
+    JOINS = "joins"
+    LEAVES = "leaves"
+
+
+@dataclass(frozen=True, slots=True)
+class MergeStep:
+    """Which input the next batch is about, and whether that input joins or leaves before it."""
+
+    name: str
+    change: InputChange | None = None
+    since: int | None = None
+    """Of an input that joins: it is right about every row that ends at this time or later."""
+
+
+class NamedInputsKernel(MergeKernel):
+    """`step` is set before each batch."""
+
+    step = MergeStep("")
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        step = self.step
+        known = step.name in self.inputs
+        if step.change is InputChange.LEAVES:
+            return self.detach(step.name) if known else self._progress([])
+        if step.change is InputChange.JOINS:
+            self.attach(step.name, MIN_TIME if step.since is None else step.since)
+            return self.push(step.name, batch)
+        if not known:
+            if step.name not in self.cut:
+                raise StateError(f"merge: a batch of the input {step.name!r}, which never joined.")
+            return self._progress([])
+        return self.push(step.name, batch)
+
+    def waits_for(self) -> tuple[str, ...]:
+        """In words: what would bring its promise on."""
+        if not self.inputs:
+            return ("an input of the merge: none has joined",)
+        promises = (f"{name} has promised {show_end(m.cti)}" for name, m in self.inputs.items())
+        return (f"a later promise of an input: {', '.join(promises)}",)
+
+    def standing(self) -> dict[str, Any]:
+        """Who leads and how far each input is, as something that JSON can write."""
+        return {
+            "cti": self.settled,
+            "leader": None if self.leader is None else self.leader.name,
+            "inputs": {name: asdict(member) for name, member in self.inputs.items()},
+            "alarms": [str(alarm) for alarm in self.alarms],
+        }
+
+    def needs(self, time: int) -> tuple[int, ...]:
+        """The one port carries the promises of all inputs."""
+        ahead = time if time in (MIN_TIME, INFINITY) else time + self.policy.lag
+        return (ahead,)
+
+
+def merged_source_kernel(node: MergedSource) -> NamedInputsKernel:
+    kernel = NamedInputsKernel(
+        node.schema,
+        level=node.level,
+        policy=node.policy,
+        groups=node.groups,
+        tolerance=node.tolerance,
+        broken=node.broken,
+    )
+    kernel.ports = 1
+    return kernel

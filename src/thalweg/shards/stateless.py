@@ -1,0 +1,204 @@
+"""A query that keeps no rows: its fragment runs where the rows are read, without exchange and
+without a state store.
+
+What remains to be remembered are promises: a row is late by the promise that stood when its
+micro-batch began, and that follows from the headers of all chunks before. `ProgressKeeper` follows
+them in one place, the driver, and keeps what it knows in the checkpoint; `RowWorker` takes what it
+knew before a micro-batch to the tasks of that micro-batch.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import time
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from thalweg.errors import StateError
+from thalweg.graph.stations import OperatorFigures
+from thalweg.model.rows import Rows
+from thalweg.operators.consistency import Consistency
+from thalweg.operators.ingress import IngressKernel
+from thalweg.operators.union import UnionKernel
+from thalweg.shards.exchange import Chunk, Header, read_rows, write_rows
+from thalweg.shards.fragments import Exchange, Fragment, FragmentPlan
+from thalweg.shards.worker import Answer, FragmentRunner
+
+__all__ = ["Known", "ProgressKeeper", "RowWorker", "added", "keeps_nothing"]
+
+Known = Mapping[str, str]
+"""What is known of progress: slices by name, as text."""
+
+
+def keeps_nothing(
+    plan: FragmentPlan, consistency: Consistency, promising: Container[str] = ()
+) -> bool:
+    """Whether every operator gives its answer row by row, and no row has to wait for others.
+    `promising` are sources some rows of which are promises."""
+    if len(plan.fragments) != 1:
+        return False
+    inputs = plan.fragments[0].inputs
+    if not all(_needs_no_order(entry, promising) for entry in inputs):
+        return False
+    runner = FragmentRunner(plan.fragments[0], consistency, parts={})
+    return all(
+        isinstance(kernel, (IngressKernel, UnionKernel)) or not kernel.snapshot()
+        for kernel in runner.kernels()
+    )
+
+
+def _needs_no_order(entry: Exchange, promising: Container[str]) -> bool:
+    """Whether the rows of an input may be judged in any order: no promise stands between them, and
+    none of them is adjusted later."""
+    source = entry.source
+    if source is None or entry.panes is not None or entry.leaf.ingress.observes:
+        return False
+    policy, facts = source.ingress, source.declared
+    return facts.insert_only and not (
+        policy.clocks
+        or policy.partition
+        or policy.quarantine
+        or facts.group_ctis
+        or facts.progressing
+        or source.name in promising
+    )
+
+
+class RowWorker:
+    """The fragment at work on the chunks of one task."""
+
+    def __init__(self, fragment: Fragment, consistency: Consistency) -> None:
+        self._runner = FragmentRunner(fragment, consistency, parts={})
+        self._begin: dict[str, dict[str, int]] = {}
+
+    def start(self, known: Known) -> None:
+        """Begin a micro-batch with what was known before it."""
+        self._runner.restore(_slices(known))
+        self._begin = self._runner.positions()
+
+    def process(self, chunk: Chunk) -> Answer:
+        """The answer to one chunk. Its promise is for the micro-batches that follow."""
+        told = chunk.header
+        begin = self._begin.get(chunk.origin, {}).get(told.partition)
+        if begin is not None and told.begin is not None and told.begin < begin:
+            raise StateError(
+                f"source {chunk.origin!r}: input that begins at {told.begin} was read already, up to {begin}. The "
+                "checkpoint's offsets were changed or restored apart. Restore the whole checkpoint, or start a new one."
+            )
+        header = Header(partition=told.partition, rows=told.rows)
+        return self._runner.process([replace(chunk, header=header)], time.time())
+
+    def operators(self) -> dict[str, Any]:
+        """What each operator did with the last chunk."""
+        told: dict[str, Any] = self._runner.report()["operators"]
+        return told
+
+
+class ProgressKeeper:
+    """Follows the promises of the sources from one micro-batch to the next.
+
+    The file says what was known before the last micro-batch and after it, so that one that runs
+    again judges its rows as the first time.
+    """
+
+    def __init__(
+        self,
+        fragment: Fragment,
+        consistency: Consistency,
+        file: Path,
+        *,
+        idle: Mapping[str, float] | None = None,
+    ) -> None:
+        self._runner = FragmentRunner(fragment, consistency, parts={}, idle=idle)
+        self._first = _texts(self._runner.slices())
+        self._file = file
+        self._known: dict[int, Known] = {}
+        """By micro-batch: what was known before it. Two are enough."""
+
+    def load(self, checkpoint: str, finished: int) -> None:
+        """Go on from the file. `finished` is the newest micro-batch that will not run again."""
+        self._checkpoint = checkpoint
+        if not self._file.exists():
+            if finished >= 0:
+                raise StateError(f"{self._named}: it is gone. Restore the whole checkpoint.")
+            self._known = {0: self._first}
+            return
+        told = self._read()
+        batch = int(told["batch"])
+        if told["checkpoint"] != checkpoint or finished + 1 not in (batch, batch + 1):
+            raise StateError(
+                f"{self._named}: it is of micro-batch {batch}, the next one is {finished + 1}. It was mixed with another "
+                "checkpoint; restore the whole checkpoint."
+            )
+        self._known = {batch: told["before"], batch + 1: told["after"]}
+
+    @property
+    def _named(self) -> str:
+        return f"{self._file.parent.parent.name}: the file {self._file.name} of the checkpoint"
+
+    def before(self, batch: int) -> Known:
+        """What is known before a micro-batch."""
+        if batch not in self._known:
+            raise StateError(
+                f"{self._named}: micro-batch {batch} runs, but promises are known for {sorted(self._known)}. It was mixed "
+                "with another checkpoint; restore the whole checkpoint."
+            )
+        return self._known[batch]
+
+    def follow(
+        self, batch: int, chunks: Iterable[Chunk], operators: Iterable[Mapping[str, Any]]
+    ) -> tuple[int, str]:
+        """Note what the chunks of a micro-batch say; the promise after it, and the report."""
+        before = self.before(batch)
+        self._runner.restore(_slices(before))
+        answer = self._runner.process([replace(chunk, blob=None) for chunk in chunks], time.time())
+        after = _texts(self._runner.slices())
+        self._write(batch, before, after)
+        self._known = {batch: before, batch + 1: after}
+        report = self._runner.report() | {"operators": added(operators)}
+        return answer.batch.progress.cti, json.dumps(report)
+
+    def _write(self, batch: int, before: Known, after: Known) -> None:
+        told = {"batch": batch, "checkpoint": self._checkpoint, "before": before, "after": after}
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self._file.with_suffix(".tmp")
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(json.dumps(told | {"digest": _digest(told)}))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self._file)
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            told: dict[str, Any] = json.loads(self._file.read_text(encoding="utf-8"))
+            if told.pop("digest") == _digest(told):
+                return told
+        except (OSError, ValueError, KeyError, AttributeError):
+            pass  # said below
+        raise StateError(f"{self._named}: it is damaged. Restore the whole checkpoint.")
+
+
+def _digest(told: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _texts(slices: Mapping[str, Rows]) -> dict[str, str]:
+    return {name: base64.b64encode(write_rows(rows)).decode() for name, rows in slices.items()}
+
+
+def _slices(known: Known) -> dict[str, Rows]:
+    return {name: read_rows(base64.b64decode(text)) for name, text in known.items()}
+
+
+def added(operators: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The figures of each operator over all tasks."""
+    total: dict[str, OperatorFigures] = {}
+    for told in operators:
+        for name, figures in told.items():
+            total[name] = total.get(name, OperatorFigures()) + OperatorFigures(**figures)
+    return {name: asdict(figures) for name, figures in total.items()}
