@@ -170,9 +170,9 @@ def _use(made: object) -> None:
         ),
         (lambda: S.count_by_start(0), PlanError, "at least 1"),
         (
-            lambda: S.count_by_start(2).aggregate(n=tw.count()),
+            lambda: S.count_by_end(2).aggregate(n=tw.count()),
             PlanError,
-            "count windows take modules",
+            "count windows by end take modules",
         ),
         (lambda: operator("x", output="double")(len), PlanError, "an operator gives payloads"),
         (lambda: aggregate("x", output="dubble")(len), PlanError, "Did you mean 'double'"),

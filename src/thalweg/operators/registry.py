@@ -49,11 +49,11 @@ from thalweg.operators.table_panes import TablePanesKernel
 from thalweg.operators.top_k import TopKKernel
 from thalweg.operators.union import UnionKernel
 from thalweg.operators.where import WhereKernel
-from thalweg.operators.window.build import session_engine, wid_engine
+from thalweg.operators.window.build import held_engine, wid_engine
 from thalweg.operators.window_apply import WindowApplyKernel
 from thalweg.plan import nodes
 from thalweg.plan.nodes import Join, Node, TopK, WindowAggregate
-from thalweg.windows import HoppingWindow, SessionWindow, SnapshotWindow
+from thalweg.windows import HoppingWindow, SnapshotWindow
 
 __all__ = ["kernel_for"]
 
@@ -150,10 +150,8 @@ def _wid_aggregate(node: nodes.WidAggregate, consistency: Consistency) -> Operat
 def _aggregate(node: WindowAggregate, consistency: Consistency) -> Operator:
     if isinstance(node.window, SnapshotWindow):
         return SnapshotAggregateKernel(node, consistency)
-    if isinstance(node.window, SessionWindow):
-        return session_engine(node, consistency)
     if not isinstance(node.window, HoppingWindow):
-        raise PlanError(f"{node.label}: no kernel evaluates {node.window} windows.")
+        return held_engine(node, consistency)
     return _by_groups(_on_a_grid(node, consistency), node.keys, consistency)
 
 

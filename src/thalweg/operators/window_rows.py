@@ -21,6 +21,8 @@ from thalweg.state import Arrangement, KeyIndex
 __all__ = ["WindowRows"]
 
 _NAME = "rows"
+_MANY = 1_024
+"""So many groups are not looked up one by one."""
 
 
 class WindowRows:
@@ -62,6 +64,12 @@ class WindowRows:
         """The rows of some groups that end after `since` and start before `until`, and the group
         of each."""
         size = len(group)
+        if size > _MANY:
+            hits = self._held.between(since, until)
+            wanted = np.zeros(len(self._index), np.bool_)
+            wanted[group] = True
+            hits = hits.filter(wanted[hits.group])
+            return hits.delta(), hits.group
         hits = self._held.find(group, np.full(size, since), np.full(size, until))
         return hits.delta(), group[hits.owner]
 

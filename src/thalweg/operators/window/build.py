@@ -11,6 +11,7 @@ from thalweg.operators.window.by_time import (
     MembershipAssigner,
     TupleAssigner,
 )
+from thalweg.operators.window.counts import CountAssigner
 from thalweg.operators.window.engine import WindowEngine
 from thalweg.operators.window.landmark import LandmarkAssigner
 from thalweg.operators.window.sessions import SessionAssigner
@@ -18,20 +19,34 @@ from thalweg.operators.window.values import PartialValues, RowValues, Values
 from thalweg.plan.nodes import NumberRows, WidAggregate, WindowAggregate
 from thalweg.plan.nodes.wid import ARRIVED_AT, ROW_NUMBER
 from thalweg.progress.frontier import Consistency
-from thalweg.windows import LandmarkTime, SessionWindow, SlideByTuple, SlidingRows, SlidingTime
+from thalweg.windows import (
+    CountWindow,
+    LandmarkTime,
+    SessionWindow,
+    SlideByTuple,
+    SlidingRows,
+    SlidingTime,
+)
 
-__all__ = ["session_engine", "wid_engine"]
+__all__ = ["held_engine", "wid_engine"]
 
 
-def session_engine(node: WindowAggregate, consistency: Consistency) -> WindowEngine:
-    """
+def held_engine(node: WindowAggregate, consistency: Consistency) -> WindowEngine:
+    """Sessions and count windows.
+
     >>> import thalweg as tw
     >>> query = tw.source("s", {"v": "int64"}).session(5).aggregate(n=tw.count())
     >>> tw.table(query, {"s": [tw.point({"v": 1}, 1), tw.point({"v": 1}, 4), tw.point({"v": 1}, 20)]})
     [(1, 9, {'n': 2}), (20, 25, {'n': 1})]
     """
-    assert isinstance(node.window, SessionWindow)
-    assigner = SessionAssigner(node.window)
+    window = node.window
+    assigner: Assigner
+    if isinstance(window, SessionWindow):
+        assigner = SessionAssigner(window)
+    elif isinstance(window, CountWindow) and window.by == "start":
+        assigner = CountAssigner(window)
+    else:
+        raise PlanError(f"{node.label}: no assigner evaluates {window} windows.")
     values = _values(node, node.keys, assigner)
     return WindowEngine(
         node.schema, node.input.schema, assigner, values, node.keys, node.keys, consistency

@@ -279,9 +279,9 @@ class WindowAggregate(GroupedOperator):
                 )
         if not self.aggregates:
             raise PlanError("aggregate: name at least one aggregate, such as n=count().")
-        if isinstance(self.window, CountWindow):
+        if isinstance(self.window, CountWindow) and self.window.by != "start":
             raise WindowError(
-                'aggregate: count windows take modules, as in .apply("average", "price").'
+                'aggregate: count windows by end take modules, as in .apply("average", "price").'
             )
         if self.fill is not None and not isinstance(self.window, HoppingWindow):
             raise WindowError("fill: only hopping and tumbling windows have empty windows to fill.")
