@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from thalweg.errors import StateError
+from thalweg.errors import ReceiverError, StateError
 from thalweg.freshness.file_transport import FileTransport
 from thalweg.freshness.http_transport import HttpTransport
 from thalweg.freshness.receiver import Receiver
+from thalweg.freshness.receiver_client import ReceiverClient
 from thalweg.freshness.receiver_settings import Address, ReceiverSettings
 from thalweg.freshness.tcp_transport import TcpTransport
 from thalweg.io.locks import lock_file, unlock_file
@@ -89,13 +90,29 @@ def run_receiver(
 def ensure_receiver(folder: Path, settings: ReceiverSettings) -> Address:
     """The receiver of this folder, which must have these settings; a new process if none runs."""
     known = ReceiverSettings.read(folder)
-    running = is_running(folder)
+    running = _answers(folder)
     if known is not None:
         settings.require_same(known, folder, running=running)
     if not running:
         settings.write(folder)
         _start(folder)
     return Address.read(folder)
+
+
+def _answers(folder: Path) -> bool:
+    """Whether a receiver holds the folder and answers: one that was killed may hold the lock a
+    moment longer, and one that starts does not listen yet."""
+    last = time.monotonic() + _START_S
+    while is_running(folder):
+        try:
+            ReceiverClient.of(folder, timeout_s=_START_S).close()
+        except ReceiverError:
+            if time.monotonic() > last:
+                raise
+            time.sleep(0.05)
+        else:
+            return True
+    return False
 
 
 def is_running(folder: Path) -> bool:

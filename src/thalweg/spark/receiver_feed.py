@@ -6,8 +6,10 @@ until Spark has committed, so a micro-batch that runs again reads the same rows,
 planned without writing it down is offered again first. While the receiver does not answer there is
 nothing new; cuts that were made are read without it.
 
+Spark 4.3 was not seen to call `commit` of a Python source. It asks what follows an offset only when
+the micro-batch that ends there is in its commit log, so asking is the commit.
+
 Staleness ends when the sink has returned for a micro-batch: the driver says so (`finish_batches`).
-Spark's own `commit` comes with the next micro-batch, so late, or never while nothing arrives.
 """
 
 from __future__ import annotations
@@ -217,11 +219,12 @@ class _CutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, job: _CutJob) -> None:
         self._job = job
         self._link: _Link | None = None
+        self._committed = 0
         self._left: int | None = None
         """With the trigger `available now`: rows that waited when the query began."""
 
     def __getstate__(self) -> dict[str, object]:
-        return {"_job": self._job, "_link": None, "_left": None}
+        return {"_job": self._job, "_link": None, "_committed": 0, "_left": None}
 
     def _receiver(self) -> ReceiverClient:
         if self._link is None:
@@ -245,6 +248,7 @@ class _CutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         queue = self._job.feed.conflation
         assert queue is not None
         try:
+            self._commit(after)
             cut = self._receiver().next_cut(after, queue.freshness)
         except ReceiverError:
             return self._offset(after)
@@ -285,7 +289,12 @@ class _CutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: Offset) -> None:
         with contextlib.suppress(ReceiverError):  # it comes again with the next one
-            self._receiver().commit(self._number(end))
+            self._commit(self._number(end))
+
+    def _commit(self, number: int) -> None:
+        if number > self._committed:
+            self._receiver().commit(number)
+            self._committed = number
 
     def stop(self) -> None:
         if self._link is not None:
