@@ -159,6 +159,7 @@ class IngressKernel(Operator):
             self._heard,
             self._since,
             self._newest,
+            self.skipped,
         )
         ledgers = [
             (ledger, ledger.count, ledger.unlisted, list(ledger.tables))
@@ -175,6 +176,7 @@ class IngressKernel(Operator):
                 self._heard,
                 self._since,
                 self._newest,
+                self.skipped,
             ) = before
             self._restore_rows(held)
             for ledger, count, unlisted, tables in ledgers:
@@ -193,17 +195,18 @@ class IngressKernel(Operator):
         promise, promises = self._promises.after(batch, parts, self._known(batch, parts))
         promise = self._guarded(batch, promise)
         promise, newest = self._by_columns(batch, promise)
-        arrived, skipped = len(batch), 0
+        arrived, place = len(batch), None
         if self.unwanted_before > MIN_TIME and not self._tracks and batch.is_adjust is None:
             wanted = batch.end >= self.unwanted_before
-            skipped = arrived - int(wanted.sum())
-            if skipped:
+            if not wanted.all():
+                place = np.flatnonzero(wanted)
                 batch, promise = batch.filter(wanted), promise[wanted]
         late = batch.sync < promise
         rewritten: Rewritten | None = None
         if late.any() or (batch.is_adjust is not None and len(self._claims)):
             if late.any() and self._policy.late == "error":
-                self._refuse_late(batch, promise, int(np.argmax(late)))
+                at = int(np.argmax(late))
+                self._refuse_late(batch, promise, at, at if place is None else int(place[at]))
             rewritten = rewrite_late(
                 batch, promise, self._policy.late, self._claims, adjustable=self._tracks
             )
@@ -224,7 +227,7 @@ class IngressKernel(Operator):
         known = self._progress
         made = promises.now(given, parts, self._progress, self._grid)
         boxes = merge_boxes(given.boxes, self._boxes_by_disorder())
-        self.skipped += skipped
+        self.skipped += arrived - len(batch)
         self._advance(replace(made, boxes=boxes) if boxes else made, arrived)
         self._forget(known)
         passed = (
@@ -261,11 +264,11 @@ class IngressKernel(Operator):
         if self._policy.observed:
             self._warn()
 
-    def _refuse_late(self, batch: Batch, promise: Times, at: int) -> None:
+    def _refuse_late(self, batch: Batch, promise: Times, at: int, place: int) -> None:
         changed = shown_time(int(batch.sync[at]), self._clock)
         promised = shown_time(int(promise[at]), self._clock)
         raise LateEventError(
-            f"{self._place(at)}: {shown_row(batch, at)} changes time {changed}, before the promise {promised} of its source. "
+            f"{self._place(place)}: {shown_row(batch, at)} changes time {changed}, before the promise {promised} of its source. "
             "Give the source more disorder=, or a policy late='drop', 'adjust' or 'side'."
         )
 
