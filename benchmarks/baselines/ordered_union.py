@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from thalweg.graph.stations import Station
 from thalweg.model.batch import Batch
-from thalweg.model.progress import Progress
+from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.time import MIN_TIME
 from thalweg.operators.base import Operator
 
-__all__ = ["OrderedUnion", "SlideAggregate", "WaitingStation"]
+__all__ = ["OrderedUnion", "SlideAggregate", "SlideByRows", "WaitingStation"]
 
 
 class OrderedUnion(Operator):
@@ -108,3 +108,20 @@ class SlideAggregate(Operator):
             return Batch.empty(self.schema, progress)
         payload = pa.RecordBatch.from_arrays([pa.array(counts, pa.int64())], schema=self.schema)
         return Batch(payload, start, start + self._slide, progress=progress)
+
+
+class SlideByRows(Operator):
+    """A result every `slide` rows, at the time of the last of them. Of time it says nothing else,
+    but for the promises that are sent through it."""
+
+    def __init__(self, schema: pa.Schema, slide: int) -> None:
+        self.schema = schema
+        self._slide = slide
+        self._rows = 0
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        if not len(batch):
+            return Batch.empty(self.schema, batch.progress)
+        ends = np.arange(self._rows + 1, self._rows + len(batch) + 1) % self._slide == 0
+        self._rows += len(batch)
+        return batch.filter(ends).with_progress(NO_PROGRESS)

@@ -10,7 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 import thalweg as tw
-from benchmarks.baselines.ordered_union import OrderedUnion, SlideAggregate, WaitingStation
+from benchmarks.baselines.ordered_union import (
+    OrderedUnion,
+    SlideAggregate,
+    SlideByRows,
+    WaitingStation,
+)
 from thalweg.expr import parse
 from thalweg.graph import QueryGraph
 from thalweg.graph.enhanced import enhance
@@ -30,6 +35,7 @@ __all__ = [
     "latencies",
     "latent_graph",
     "nested_graph",
+    "slide_graph",
     "union_graph",
 ]
 
@@ -74,6 +80,9 @@ class _Graph:
 
     def aggregate(self, above: Station, slide: int) -> Station:
         return self._costly(Station("aggregate", SlideAggregate(slide), before=[above]))
+
+    def slide(self, above: Station, rows: int) -> Station:
+        return self._costly(Station("slide", SlideByRows(SCHEMA, rows), before=[above]))
 
     def _costly(self, station: Station) -> Station:
         self.stations.append(station)
@@ -131,6 +140,16 @@ def nested_graph(plain: int, slide: int | None = None) -> tuple[QueryGraph, dict
     outer = made.union("union-2", between, ends["slow-2"][0])
     end = outer if slide is None else made.aggregate(outer, slide)
     return made.built(end), made.costs
+
+
+def slide_graph(slide: int) -> tuple[QueryGraph, dict[str, float]]:
+    """A union of a selection and of an aggregate that gives a result every `slide` rows."""
+    made = _Graph()
+    fast, node = made.source("fast")
+    other, _ = made.source("other")
+    results = made.slide(other, slide)
+    chosen = made.select(fast, node, "select-fast", PASS)
+    return made.built(made.union("union", chosen, results)), made.costs
 
 
 @dataclass

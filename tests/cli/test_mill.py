@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import pytest
 
-from benchmarks.repro import fig_mill_14, fig_mill_15
+from benchmarks.repro import fig_mill_14, fig_mill_15, fig_mill_16
 from thalweg.cli.repro import Line
 
 pytestmark = pytest.mark.slow
@@ -60,3 +60,13 @@ def test_promise_arcs_beat_promises_by_operator() -> None:
         assert calls[0] > calls[1]
         gaps.append(by_operator - bypass)
     assert gaps[1] > gaps[0]
+
+
+def test_a_slide_makes_bursts_and_promises_on_demand_none() -> None:
+    found = {
+        demand: [fig_mill_16.measure(slide, 2.0, demand=demand).value for slide in (1, 50, 200)]
+        for demand in (False, True)
+    }
+    one, fifty, many = found[False]
+    assert one < fifty / 2 and fifty < many / 2
+    assert max(found[True]) <= 1.2 * min(found[True])

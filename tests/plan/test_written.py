@@ -24,6 +24,7 @@ from thalweg.plan.aggregates import aggregate_by
 from thalweg.plan.catalogue import examples
 from thalweg.plan.nodes import Ingress, Node, walk
 from thalweg.plan.nodes.arrivals import StampArrivals
+from thalweg.plan.nodes.merged_source import MergedSource
 from thalweg.plan.nodes.panes import Table, in_panes
 from thalweg.plan.rules import optimize
 from thalweg.plan.strategies import Volume
@@ -135,6 +136,7 @@ def _kinds() -> Iterator[tuple[str, Node]]:
     yield "update key", newest.node
     yield "newest window", newest.newest_window(4, 2).aggregate(n=tw.count()).node
     yield "arrivals", StampArrivals(rows.node, 1_000)
+    yield "merged", MergedSource("m", rows.schema, groups=("k",))
     clocked = pa.schema([("at", pa.timestamp("us", "UTC")), ("v", pa.list_(pa.int8()))])
     yield "times", tw.source("t", clocked, time="at").where("_start > '2024-01-01'").node
 

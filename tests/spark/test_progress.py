@@ -3,6 +3,7 @@ operators, and what a query waits for."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -69,3 +70,48 @@ def test_a_query_says_what_it_passed_over_did_and_waits_for(tmp_path: Path) -> N
     assert running.why(5).settled
     told = CliRunner().invoke(main, ["why", str(tmp_path / "checkpoint"), "--at", "20"])
     assert "source events has promised 27" in told.output, told.output
+
+
+def test_a_silent_source_is_asked_and_then_nothing_runs(tmp_path: Path) -> None:
+    """Answers wait for a source that is silent: it is asked, and they are final. Then nobody waits,
+    and no micro-batch runs."""
+    begin = 1_700_000_000_000_000
+    for name, seconds in (("fast", [0, 1, 2, 3, 4, 5]), ("silent", [0])):
+        (tmp_path / name).mkdir()
+        lines = [json.dumps({"ts": begin + second * 1_000_000, "k": name}) for second in seconds]
+        (tmp_path / name / "1.json").write_text("\n".join(lines) + "\n")
+    policies = {"fast": tw.ordered(), "silent": tw.on_demand("2 s")}
+    fast, silent = (
+        tws.from_files(
+            str(tmp_path / name),
+            time="ts",
+            format="json",
+            columns=COLUMNS,
+            progress=policy,
+            late="drop",
+            name=name,
+        )
+        for name, policy in policies.items()
+    )
+    running = tws.start(
+        fast.union(silent).tumbling("1 s").aggregate(n=tw.count()),
+        checkpoint=str(tmp_path / "checkpoint"),
+        consistency="final",
+    )
+    try:
+        for _ in range(600):
+            if len(running.table()) == 5:
+                break
+            running.wait(0.5)
+        assert [row["n"] for _, _, row in running.table()] == [2, 1, 1, 1, 1]
+        ran = running.status().batches
+        for _ in range(60):  # those that were on their way when the answer came
+            running.wait(1)
+            before, ran = ran, running.status().batches
+            if before == ran:
+                break
+        running.wait(5)
+        assert running.status().batches == ran
+        assert ran <= 6, "what has come, the ask, and no more than a few beside"
+    finally:
+        running.stop()

@@ -113,6 +113,8 @@ class Header:
     """... and from which time on it is right."""
     clock: int | None = None
     """The time by the clock, of a chunk that says nothing else."""
+    asked: bool | None = None
+    """Of such a chunk: whether it asks for a promise."""
     report: str = ""
     """Of a report: its text."""
     version: int | None = None

@@ -76,6 +76,11 @@ class HostQueries:
         live = self._roster.fitted(made, root)
         if _takes_over(known, live):
             return self._write([], [made])
+        if old.path is not None:
+            raise PlanError(
+                f"the query {name!r} would begin anew, and its files be mixed with those of the old one. "
+                "Remove it, and add the new one with a path of its own."
+            )
         made = replace(made, id=f"{name}@{version}", version=version, partial=partial, revision=0)
         return self._write([old.id], [made])
 

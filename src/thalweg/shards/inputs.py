@@ -53,12 +53,15 @@ class InputMemory:
     """The latest time that a ticker told."""
     heard: int | None = None
     """What the ticker had told when the last rows came."""
+    asked: bool = False
+    """Whether the ticker of this micro-batch asks for a promise."""
     since: float | None = None
     """When the promise last moved."""
 
     def without_ticks(self, chunks: Iterable[Chunk]) -> list[Chunk]:
         """The chunks of the source; chunks of its ticker only carry the time."""
         some = list(chunks)
+        self.asked = any(chunk.header.asked for chunk in some)
         for chunk in some:
             if chunk.header.clock is not None:
                 self.clock = max(chunk.header.clock, self.clock or chunk.header.clock)
@@ -132,7 +135,8 @@ class InputMemory:
         return promises
 
     def by_clock(self, policy: Ingress, ahead: int) -> int:
-        """What the clock lets the input promise; `ahead` is how far the other inputs are."""
+        """What the clock lets the input promise; `ahead` is how far the other inputs are. A source
+        that is asked answers, wherever they are."""
         if self.clock is None:
             return MIN_TIME
         if self.heard is None:
@@ -141,7 +145,7 @@ class InputMemory:
         timer, asked = policy.timer, policy.on_demand
         if timer is not None and self.clock - self.heard >= timer.lull:
             promise = self.clock - timer.behind
-        if asked is not None and ahead > self.cti:
+        if asked is not None and (self.asked or ahead > self.cti):
             promise = max(promise, self.clock - asked.behind)
         return promise
 

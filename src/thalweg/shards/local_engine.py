@@ -24,6 +24,7 @@ from thalweg.operators.consistency import Consistency
 from thalweg.operators.merging.named_inputs import MergeStep
 from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.arrivals import stamp_periods
+from thalweg.shards.asks import asks_of, lags
 from thalweg.shards.exchange import Chunk, ExchangeRow, Header, blob_of_batch
 from thalweg.shards.fragments import fragments_of, parts_of, sources_of, targets_of
 from thalweg.shards.ingest import Ingest, divide
@@ -144,11 +145,16 @@ class DividedEngine:
         out = []
         for name, source in self._sources.items():
             if source.ingress.clocks or name in self._stamped:
-                header = Header(clock=int(self._clock() * 1_000_000))
+                now = int(self._clock() * 1_000_000)
+                header = Header(clock=now, asked=self.asks().get(name, INFINITY) <= now or None)
                 out += self._micro_batch(
                     self._ingests[name].rows(Batch.empty(source.columns), header, self._seq)
                 )
         return out
+
+    def asks(self) -> dict[str, int]:
+        """By source: the time of the clock from which on it is asked for a promise."""
+        return asks_of(self.reports(), lags(self._sources))
 
     def why(self) -> Why:
         """Why the answer that is not final first is not, as a query on Spark says it."""

@@ -26,7 +26,7 @@ from thalweg.graph.query_graph import QueryGraph
 from thalweg.graph.stations import OperatorFigures
 from thalweg.graph.stuck import StuckInputs
 from thalweg.graph.whole import has_windows
-from thalweg.graph.why import explain_wait
+from thalweg.graph.why import Why, explain_wait
 from thalweg.model.batch import Batch
 from thalweg.model.boxes import Boxes
 from thalweg.model.progress import NO_PROGRESS, Progress
@@ -94,6 +94,9 @@ class FragmentRunner:
         self._parts = dict(parts)
         self._idle = dict(idle or {})
         self._progress = NO_PROGRESS
+        self._oldest: int | None = None
+        """Before the first promise: the time of a row that waits for one, the same in every
+        bucket."""
         self.figures: dict[str, OperatorFigures] = {}
         """What each operator did in the last micro-batch, and keeps."""
         self._grids = useful_grids(fragment.plan)
@@ -117,6 +120,10 @@ class FragmentRunner:
         before = {name: (known.cti, known.heard) for name, known in self._inputs.items()}
         arrived = {name: self._without_ticks(name, some) for name, some in by_origin.items()}
         self._tell_time(now, out)
+        if self._progress.cti == MIN_TIME:
+            shown = [c.header.newest for some in arrived.values() for c in some]
+            times = [time for time in (*shown, self._oldest) if time is not None]
+            self._oldest = min(times, default=None)
         for name, entry in self._entries.items():
             kernel = self._graph.sources[name].operator
             if isinstance(kernel, NamedInputsKernel):
@@ -463,6 +470,35 @@ class FragmentRunner:
         """What this bucket did in the last micro-batch and what it waits for, as something that
         JSON can write."""
         why = explain_wait(self._graph, self._progress, None)
+        waits = self._waits(why)
+        first = self._oldest if self._progress.cti == MIN_TIME else None
+        missing = (
+            waits
+            if first is None
+            else self._waits(explain_wait(self._graph, self._progress, first))
+        )
+        warned = [text for name, known in self._inputs.items() for text in known.warnings(name)]
+        return {
+            "fragment": self.fragment.number,
+            "promise": why.promise,
+            "waits": waits,
+            "missing": missing,
+            "notes": [*why.notes, *warned],
+            "stuck": self._stuck.warnings(),
+            "newest": max(
+                (time for known in self._inputs.values() for time in known.newest.values()),
+                default=None,
+            ),
+            "merged": {
+                name: station.operator.standing()
+                for name, station in self._graph.sources.items()
+                if isinstance(station.operator, NamedInputsKernel)
+            },
+            "operators": {station: asdict(figures) for station, figures in self.figures.items()},
+        }
+
+    def _waits(self, why: Why) -> list[dict[str, Any]]:
+        """What is waited for, with the sources and fragments that the inputs stand for."""
         waits = [
             asdict(wait) | {"path": [asdict(step) for step in wait.path], "upstream": None}
             for wait in why.waits
@@ -477,20 +513,7 @@ class FragmentRunner:
             if not isinstance(entry.source, MergedSource):
                 wait["release"] = known.needed(wait["needs"], entry.source.ingress)
             wait["source"] = entry.source.name
-        warned = [text for name, known in self._inputs.items() for text in known.warnings(name)]
-        return {
-            "fragment": self.fragment.number,
-            "promise": why.promise,
-            "waits": waits,
-            "notes": [*why.notes, *warned],
-            "stuck": self._stuck.warnings(),
-            "merged": {
-                name: station.operator.standing()
-                for name, station in self._graph.sources.items()
-                if isinstance(station.operator, NamedInputsKernel)
-            },
-            "operators": {station: asdict(figures) for station, figures in self.figures.items()},
-        }
+        return waits
 
 
 def _chunk_order(chunk: Chunk) -> tuple[int, str, bytes]:

@@ -27,6 +27,7 @@ from thalweg.plan.clock import clock_of
 from thalweg.plan.explain import operator_ids
 from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.arrivals import stamp_periods
+from thalweg.shards.asks import lags
 from thalweg.shards.buckets import bucket_ids
 from thalweg.shards.egress import (
     DEAD_RECORDS,
@@ -98,6 +99,8 @@ class Prepared:
     """What the session must say when the query starts."""
     sources: tuple[str, ...] = ()
     """The names of the sources as the plan knows them."""
+    lags: Mapping[str, int] = field(default_factory=dict)
+    """By source that answers on demand: how far its answers lag the clock."""
     stage: StatelessStage | None = None
     """Of a query that keeps no rows: its only stage. Its output are chunks as they were read."""
     receivers: Mapping[str, Received] = field(default_factory=dict)
@@ -223,7 +226,9 @@ def prepare(
         rows = feeds[name].exchange(
             spark, ingest, source.columns, name, str(log_of(Path(checkpoint), name))
         )
-        read[name] = with_ticker(spark, rows, ingest, source, stamps.get(name))
+        # Without state nothing waits, and promises are for who reads the answers.
+        asked_in = None if stateless else Path(checkpoint)
+        read[name] = with_ticker(spark, rows, ingest, source, stamps.get(name), asked_in)
     run = uuid.uuid4().hex
     identity = _identity(root, plan, count, consistency)
     identity["operators"] = {
@@ -280,6 +285,7 @@ def prepare(
         answers,
         settings,
         tuple(sources),
+        lags=lags(sources),
         receivers={name: feed for name in sources if isinstance(feed := feeds[name], Received)},
     )
 

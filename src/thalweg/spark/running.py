@@ -31,6 +31,7 @@ from thalweg.plan.clock import clock_of
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.update_rules import check_update_rules
+from thalweg.shards.asks import ask_all_if_behind, asks_of, write_asks
 from thalweg.shards.drawing import fragment_chart
 from thalweg.shards.element_output import OutputPart, elements_of_output
 from thalweg.shards.fragments import fragments_of
@@ -230,7 +231,11 @@ class RunningQuery:
 
     def _note(self, batch: int, _seconds: float, figures: dict[str, Any]) -> None:
         """The figures of one more micro-batch; its reports are left in the checkpoint."""
-        if self._figures.note(batch, figures) and not self._temporary:
+        if not self._figures.note(batch, figures):
+            return
+        if self._ready.lags:
+            write_asks(self._checkpoint, batch, asks_of(self._figures.reports, self._ready.lags))
+        if not self._temporary:
             write_reports(self._checkpoint, batch, self._figures.texts, run=str(self.query.runId))
 
     def figures(self) -> dict[int, dict[str, Any]]:
@@ -357,6 +362,7 @@ def start(
             schema = ready.plan.root.schema
             table = KeptTable(schema, kept, last=record.last, finished=record.finished)
         record.begin()
+        ask_all_if_behind(place, record.finished, list(ready.lags))
         if folder is not None:
             folder.claim(record.identity)
         _note_watch(ready, place, to, folder)

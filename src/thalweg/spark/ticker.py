@@ -5,6 +5,9 @@ A stream of its own beside the rows of such a source: one chunk without rows for
 which the clock has passed another multiple of the timer's period. What was told is in Spark's
 offset log, so that a micro-batch that runs again reads the same clock. While every source is
 silent, these are the micro-batches in which results still become final.
+
+A source that only answers on demand has a ticker that makes a micro-batch when the last one waits for the
+source, and the clock has come so far that its answer releases something (`shards.asks`).
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -25,6 +29,7 @@ from pyspark.sql.streaming.datasource import (
 from thalweg.errors import PlanError
 from thalweg.model.batch import Batch
 from thalweg.plan.nodes import Ingress, Source
+from thalweg.shards.asks import ask_time, asks_file
 from thalweg.shards.exchange import UNORDERED, Header
 from thalweg.shards.host_ingest import AnyIngest
 from thalweg.shards.ingest import exchange_rows
@@ -33,7 +38,7 @@ from thalweg.spark.feeds import load_reader
 __all__ = ["period_of", "with_ticker"]
 
 _ASKED_US = 200_000
-"""How often the clock is told to a source that answers on demand: about once a micro-batch."""
+"""The grid of the times that are told to a source that answers on demand."""
 
 _JUDGED_US = 1_000_000
 """How often it is told to a source whose rows are held against it."""
@@ -55,9 +60,10 @@ def with_ticker(
     ingest: AnyIngest,
     source: Source,
     stamps: int | None,
+    checkpoint: Path | None = None,
 ) -> DataFrame:
     """The chunks of a source and those of its ticker, if its policies follow a clock or its rows
-    are stamped on arrival, every `stamps`."""
+    are stamped on arrival, every `stamps`. With a `checkpoint` it is asked when somebody waits."""
     periods = [period_of(source.ingress), stamps]
     period = min((one for one in periods if one is not None), default=None)
     if stamps is not None and not rows.isStreaming:
@@ -67,24 +73,32 @@ def with_ticker(
         )
     if period is None or not rows.isStreaming:
         return rows
-    return rows.union(load_reader(spark, _Ticker(ingest, source.columns, period), ingest))
+    policy = source.ingress
+    only_asked = policy.timer is None and policy.quarantine is None and stamps is None
+    asks = asks_file(checkpoint) if checkpoint is not None and only_asked else None
+    ticker = _Ticker(ingest, source, period, asks)
+    return rows.union(load_reader(spark, ticker, ingest))
 
 
 @dataclass
 class _Tick(InputPartition):
     tick: int
+    asked: bool
 
     def __post_init__(self) -> None:
         super().__init__(None)
 
 
 class _Ticker(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets are {"tick": how many periods the clock has passed}."""
+    """Offsets are {"tick": how many periods the clock has passed, "asked": whether for a promise}."""
 
-    def __init__(self, ingest: AnyIngest, schema: pa.Schema, period_us: int) -> None:
+    def __init__(
+        self, ingest: AnyIngest, source: Source, period_us: int, asks: Path | None
+    ) -> None:
         self._ingest = ingest
-        self._schema = schema
+        self._source = source
         self._period = period_us
+        self._asks = asks
         self._target: int | None = None
 
     def _now(self) -> int:
@@ -93,7 +107,7 @@ class _Ticker(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, int]:
         """Before every tick, whenever it is asked: the first micro-batch tells the time, and tells
         the same if it runs again."""
-        return {"tick": 0}
+        return {"tick": 0, "asked": 0}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadAllAvailable()
@@ -102,12 +116,19 @@ class _Ticker(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._now()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        return {"tick": max(start["tick"], self._now() if self._target is None else self._target)}
+        if self._asks is not None and self._target is None:
+            now = time.time_ns() // 1_000
+            when = ask_time(self._asks, self._source.name)
+            return start if when is None or now < when else {"tick": self._now(), "asked": 1}
+        now = self._now() if self._target is None else self._target
+        return {"tick": max(start["tick"], now), "asked": 0}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        return [_Tick(end["tick"])] if end["tick"] > start["tick"] else []
+        passed = end["tick"] > start["tick"]
+        return [_Tick(end["tick"], bool(end.get("asked")))] if passed else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Tick)
-        header = Header(clock=partition.tick * self._period)
-        yield exchange_rows(self._ingest.rows(Batch.empty(self._schema), header, UNORDERED))
+        header = Header(clock=partition.tick * self._period, asked=partition.asked or None)
+        nothing = Batch.empty(self._source.columns)
+        yield exchange_rows(self._ingest.rows(nothing, header, UNORDERED))

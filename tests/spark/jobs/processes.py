@@ -36,12 +36,13 @@ class Member:
 
 
 def driver(
-    *arguments: object, launcher: Sequence[str] = (sys.executable,), **variables: str
+    *arguments: object,
+    launcher: Sequence[str] = (sys.executable,),
+    script: str = "live.py",
+    **variables: str,
 ) -> Job:
-    """The driver script `live.py` with these arguments."""
-    return Job(
-        *launcher, str(Path(__file__).with_name("live.py")), *map(str, arguments), **variables
-    )
+    """A driver script, `live.py` or another, with these arguments."""
+    return Job(*launcher, str(Path(__file__).with_name(script)), *map(str, arguments), **variables)
 
 
 class Job:

@@ -1,0 +1,80 @@
+"""Promises on demand between micro-batches: what the last one waits for is what the next one asks.
+
+Every bucket reports what it waits for. Together they say which sources are missing, what each would
+have to promise, and so from which time of the clock on it can. A file in the checkpoint tells the
+tickers of the sources. Where nobody waits, or where a source is missing that cannot be asked, it is
+empty, and no ticker makes a micro-batch.
+
+Nothing depends on the file but when a micro-batch runs: the time that a ticker tells is in the
+offsets. If the newest micro-batch is not in it, since the process was killed before, all are asked
+once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.plan.nodes import Source
+from thalweg.shards.reports import combined_why
+
+__all__ = ["ask_all_if_behind", "ask_time", "asks_file", "asks_of", "lags", "write_asks"]
+
+
+def asks_of(reports: Sequence[Mapping[str, Any]], behind: Mapping[str, int]) -> dict[str, int]:
+    """By source: the time of the clock from which on it is asked. `behind` are the sources that can
+    be asked, with how far their answers lag the clock."""
+    if not reports:
+        return {}
+    told = combined_why([{**report, "waits": report["missing"]} for report in reports])
+    seen = [report["newest"] for report in reports if report.get("newest") is not None]
+    if told.promise > max(seen, default=MIN_TIME):
+        return {}  # all that has come is final
+    needed = {wait.source: wait.needs for wait in told.waits}
+    if any(name not in behind or time == INFINITY for name, time in needed.items()):
+        return {}
+    when = max((time + behind[name] for name, time in needed.items()), default=0)
+    return dict.fromkeys(needed, when)
+
+
+def lags(sources: Mapping[str, Source]) -> dict[str, int]:
+    """By source that answers on demand: how far its answers lag the clock."""
+    asked = {name: source.ingress.on_demand for name, source in sources.items()}
+    return {name: policy.behind for name, policy in asked.items() if policy is not None}
+
+
+def asks_file(checkpoint: Path) -> Path:
+    return checkpoint / "thalweg" / "asks.json"
+
+
+def write_asks(checkpoint: Path, batch: int, asks: Mapping[str, int]) -> None:
+    """Tell the tickers what a micro-batch waits for."""
+    file = asks_file(checkpoint)
+    temporary = file.with_suffix(".tmp")
+    with contextlib.suppress(OSError):  # a disk that is full is told of by Spark itself
+        temporary.write_text(json.dumps({"batch": batch, "ask": dict(asks)}), encoding="utf-8")
+        temporary.replace(file)
+
+
+def ask_all_if_behind(checkpoint: Path, finished: int, sources: Sequence[str]) -> None:
+    """On a start: ask everyone if what the newest micro-batch waits for was not written."""
+    if finished >= 0 and _read(asks_file(checkpoint)).get("batch", -1) < finished:
+        write_asks(checkpoint, finished, dict.fromkeys(sources, 0))
+
+
+def ask_time(file: Path, source: str) -> int | None:
+    """From when on a source is asked, None: nobody waits for it."""
+    time = _read(file).get("ask", {}).get(source)
+    return None if time is None else int(time)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        told = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return told if isinstance(told, dict) else {}
