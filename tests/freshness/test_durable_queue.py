@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thalweg.errors import StateError
-from thalweg.freshness.durable_queue import DurableQueue
+from thalweg.freshness.durable_queue import Cut, DurableQueue
 from thalweg.freshness.update_log import UpdateLog
 
 SCHEMA = pa.schema({"key": pa.string(), "number": pa.int64()})
@@ -119,7 +119,7 @@ def test_nothing_newest_is_lost(key: str | tuple[()], steps: Steps) -> None:
 WRITER = """
 import sys, pyarrow as pa
 from pathlib import Path
-from thalweg.freshness.durable_queue import DurableQueue
+from thalweg.freshness.durable_queue import Cut, DurableQueue
 schema = pa.schema({"key": pa.string(), "number": pa.int64()})
 queue = DurableQueue(Path(sys.argv[1]), schema, "key")
 number = int(sys.argv[2])
@@ -210,3 +210,59 @@ def test_the_log_is_compacted_by_key(tmp_path: Path) -> None:
     held = {row["key"]: row["number"] for row in again.queue.read(9, now=0).to_pylist()}
     assert held == {"a": 359_997, "b": 359_998, "c": 359_999}
     again.close()
+
+
+timed_steps = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("enqueue"),
+            st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 4)), min_size=1, max_size=6),
+        ),
+        st.tuples(st.just("cut"), st.integers(0, 3)),
+        st.tuples(st.sampled_from(["compact", "restart"]), st.just(0)),
+    ),
+    max_size=20,
+)
+
+
+@given(steps=timed_steps, disorder=st.integers(0, 4))
+@settings(max_examples=40, deadline=None)
+def test_no_row_of_a_later_cut_is_earlier_than_promised(
+    steps: list[tuple[str, list[tuple[str, int]] | int]], disorder: int
+) -> None:
+    """Rows are at most `disorder` earlier than the newest: whatever waits how long, and whatever
+    restarts, a cut's promise holds for all cuts after it. Totals go on."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+
+        def begin() -> DurableQueue:
+            return DurableQueue(
+                folder, SCHEMA, "key", schedule="in-place", time="number", disorder=disorder
+            )
+
+        queue, newest, promised, accepted, taken = begin(), 100, -(10**9), 0, 0
+        for kind, argument in [*steps, ("cut", 100)]:
+            if kind == "enqueue":
+                assert isinstance(argument, list)
+                newest += 1
+                times = [newest, *(newest - min(late, disorder) for _, late in argument[1:])]
+                keys = pa.array([key for key, _ in argument])
+                batch = pa.record_batch([keys, pa.array(times)], schema=SCHEMA)
+                accepted += queue.enqueue(batch, now=newest).accepted
+                queue.sync()
+            elif kind == "cut":
+                assert isinstance(argument, int)
+                cut = queue.cut(argument, now=newest)
+                read = cut.read()
+                taken += len(read)
+                assert min(read["number"].to_pylist(), default=promised) >= promised
+                promised = max(promised, Cut.promise_of(read) or promised)
+            elif kind == "compact":
+                queue._log.compact(queue._summary())
+            else:
+                queue.close()
+                queue = begin()
+        status = queue.queue.status(now=newest)
+        assert (status.arrived, status.taken) == (accepted, taken)
+        assert status.arrived == status.taken + status.conflated + status.waiting
+        queue.close()

@@ -281,3 +281,18 @@ def test_payloads_of_any_text(name: str) -> None:
     row = {"p": name}
     out = merged(merger, ("one", insert(row, 0, 5)), ("two", [insert(row, 0, 5), cti(9)]))
     assert out == [insert(row, 0, 5), cti(9)]
+
+
+def test_the_leader_says_how_many_rows_it_left_out() -> None:
+    merger = Merger(pa.schema([("user", pa.string())]))
+    for name in ("one", "two"):
+        merger.attach(name)
+    rows: list[Element] = [insert({"user": user}, 5, 9) for user in "abc"]
+    merger.push("one", rows)
+    merger.push("two", [rows[1], cti(20)])
+    assert merger.status().left_out == 2
+    again = Merger(merger.schema)
+    again.restore(merger.snapshot())
+    assert again.status() == merger.status()
+    again.push("one", cti(30))
+    assert again.status().left_out == 2  # they were left out once

@@ -24,11 +24,13 @@ def _subclasses(kind: type[Node]) -> Iterator[type[Node]]:
 
 
 def _operators() -> list[type[Node]]:
-    """Every node class of the package that can stand in a plan: one that has no subclasses."""
+    """Every node class of the package that can stand in a plan: one that has no subclasses, and
+    sources, of which a merge of logs is one."""
     found = {
         kind
         for kind in _subclasses(Node)
-        if kind.__module__.startswith("thalweg.") and not kind.__subclasses__()
+        if kind.__module__.startswith("thalweg.")
+        and (not kind.__subclasses__() or kind is nodes.Source)
     }
     return sorted(found, key=lambda kind: kind.__name__)
 

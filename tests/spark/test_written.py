@@ -47,7 +47,6 @@ def test_ten_rows_write_little_of_what_is_held(name: str, tmp_path: Path) -> Non
         time="ts",
         disorder=200_000,
         files_per_batch=1,
-        insert_only=True,
     ).set_duration(50)
     running = tws.start(
         QUERIES[name](events),

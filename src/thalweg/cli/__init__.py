@@ -17,8 +17,10 @@ __all__ = ["main"]
 _COMMANDS = {
     "advise": "How disordered a recorded stream is, and which progress policy fits.",
     "bench": "Run benchmarks of a source checkout.",
+    "cutover": "Replace a query that runs under thalweg ha by another one.",
     "doctor": "Whether everything is there that a query needs, and what to do if not.",
     "demo": "Late packets in; early, revised and final answers out.",
+    "ha": "A query as several replicas with a merge in front.",
     "quicken": "Make Spark start faster: keep an archive of the classes it loads.",
     "receive": "Hold the newest row of each key on disk and take rows over TCP.",
     "repro": "Repeat experiments of the literature.",

@@ -15,7 +15,9 @@ record; a file without a record was never offered, its rows still wait, and it i
 The order of arrival is the order of updates; where a column says when a row was made (`time`), a
 row that is older than what was seen of its key is outdated. Totals go on after a restart; staleness
 averages begin anew, and the counts of single keys with the last compaction. What waited through a
-restart, or was in a cut that is still open, is as old as it is.
+restart, or was in a cut that is still open, is as old as it is. After a compaction and a restart the
+times that were seen of keys that did not wait are forgotten: a row that is older than what was
+delivered of such a key is taken for an update.
 
 **Promises.** With `time` and `disorder`, a cut carries a promise in its file: no row of a later cut
 is earlier. It is the smaller of (largest time seen - disorder) and the earliest time that waits

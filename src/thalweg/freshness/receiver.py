@@ -146,6 +146,7 @@ class Receiver:
     def status(self) -> dict[str, Any]:
         return {
             **asdict(self.queue.queue.status(now=self._now())),
+            "queue": self.queue.identity,
             "last_cut": self.queue.last_cut,
             "committed": self.queue.committed,
             "open_cuts": len(self.queue.uncommitted),

@@ -57,6 +57,7 @@ def build_graph(
             last[node] = sources[node.name]  # the same stream, named twice
         else:
             last[node] = add(ids[node], kernel_for(node, consistency), before)
+        last[node].skips = tuple(child.properties.insert_only for child in node.inputs)
         if isinstance(node, Source):
             sources[node.name] = last[node]
         more = None if after is None else after(node)

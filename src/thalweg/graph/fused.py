@@ -37,6 +37,8 @@ class Fused:
         taken = len(batch.start)
         begin = perf_counter()
         for member in self.members:
+            if member.unwanted is not None:
+                batch = member.without_unwanted(0, batch)
             answer = member.operator.process(0, batch)
             now = perf_counter()
             member.seconds += now - begin

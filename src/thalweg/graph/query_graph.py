@@ -18,6 +18,7 @@ from time import perf_counter
 
 from thalweg.errors import PlanError, StateError, did_you_mean
 from thalweg.graph.arcs import AppendBuffer, Arc
+from thalweg.graph.feedback import tell_unwanted
 from thalweg.graph.forks import Reader, SharedBuffer
 from thalweg.graph.fused import Fused, chains
 from thalweg.graph.rules import ASK, RUN
@@ -26,8 +27,10 @@ from thalweg.graph.stations import OperatorFigures, Station
 from thalweg.graph.waiting import WAITING, restore_waiting, waiting_rows
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, progress_of_text, progress_text
+from thalweg.model.time import MIN_TIME
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.ingress import IngressKernel
+from thalweg.operators.merging.kernel import MergeKernel
 
 __all__ = ["QueryGraph"]
 
@@ -60,6 +63,7 @@ class QueryGraph:
         """Called when a rule returns control to the scheduler; it may bring promises."""
         self.bursts = (0, 0)
         """How often work began, and how many batches were there then, all in all."""
+        self._unwanted = dict.fromkeys(self._ends, MIN_TIME)
         self._join_up()
 
     # ------------------------------------------------------------------------------------------
@@ -232,6 +236,11 @@ class QueryGraph:
 
     def _changed(self) -> None:
         """Rows or their links have changed: the scheduler goes by the new ones."""
+        merges = [s.operator for s in self.stations if isinstance(s.operator, MergeKernel)]
+        for merge in merges:
+            merge.on_settled = self._tell
+        if merges or any(time > MIN_TIME for time in self._unwanted.values()):
+            self._tell()
         self._current = None
         self._reach.clear()
         # Downstream first: what is nearest to the output holds the fewest rows back.
@@ -543,6 +552,28 @@ class QueryGraph:
         if waiting:
             self.split()  # a row may wait between two operators that run as one
         restore_waiting(self.stations, waiting)
+        if any(isinstance(station.operator, MergeKernel) for station in self.stations):
+            self._tell()
+
+    def skip_before(self, time: int, end: str = "") -> None:
+        """Nobody wants answers that end before a time any more, under this name."""
+        self._unwanted[end] = max(time, self._unwanted.get(end, MIN_TIME))
+        self._tell()
+
+    @property
+    def skipped(self) -> int:
+        """How many rows were skipped because nobody wanted them."""
+        sources = (station.operator for station in self.sources.values())
+        return sum(station.skipped for station in self.stations) + sum(
+            kernel.skipped for kernel in sources if isinstance(kernel, IngressKernel)
+        )
+
+    def _tell(self) -> None:
+        ends: dict[Station, int] = {}
+        for name, station in self._ends.items():
+            bound = self._unwanted.get(name, MIN_TIME)
+            ends[station] = min(bound, ends.get(station, bound))
+        tell_unwanted(self.stations, ends)
 
     def figures(self) -> dict[str, OperatorFigures]:
         """What each operator has done and keeps, by id."""

@@ -67,6 +67,9 @@ class Station:
         "received",
         "retractions",
         "seconds",
+        "skipped",
+        "skips",
+        "unwanted",
     )
     waits_for_order = False
     """Whether rows may lie in an input that the operator cannot take yet."""
@@ -85,6 +88,11 @@ class Station:
         self.elements_out = 0
         self.retractions = 0
         self.seconds = 0.0
+        self.skips: tuple[bool, ...] = ()
+        """By port: whether the input has no adjusts, so that its rows may be skipped ..."""
+        self.unwanted: tuple[int, ...] | None = None
+        """... if they end before this (see `feedback`)."""
+        self.skipped = 0
         self.received: dict[int, Progress] = {}
         """By port: the progress that has arrived."""
         self.passed = NO_PROGRESS
@@ -114,6 +122,8 @@ class Station:
         if port < 0:
             return 0
         batch = self.inputs[port].take() if most is None else self.take(port, most)
+        if self.unwanted is not None:
+            batch = self.without_unwanted(port, batch)
         begin = perf_counter()
         answer = self.operator.process(port, batch)
         self.seconds += perf_counter() - begin
@@ -136,6 +146,16 @@ class Station:
             parts.append(arc.take())
             room -= len(parts[-1].start)
         return batch if len(parts) == 1 else Batch.concat(parts, batch.schema)
+
+    def without_unwanted(self, port: int, batch: Batch) -> Batch:
+        """A batch without the rows that nobody wants."""
+        if self.unwanted is None or port >= len(self.skips) or not self.skips[port]:
+            return batch
+        wanted = batch.end >= self.unwanted[port]
+        if batch.is_adjust is not None or wanted.all():
+            return batch
+        self.skipped += len(batch) - int(wanted.sum())
+        return batch.filter(wanted)
 
     def note(self, port: int, progress: Progress, count: int) -> None:
         """Count a batch that was taken."""

@@ -4,6 +4,7 @@ from thalweg.merging.cutover import Cutover
 from thalweg.merging.logged import LoggedMerge
 from thalweg.merging.merger import InputStatus, Merger, MergeStatus
 from thalweg.merging.registry import MergeEntry, MergeRegistry
+from thalweg.merging.switched import SwitchedMerge
 
 __all__ = [
     "Cutover",
@@ -13,4 +14,5 @@ __all__ = [
     "MergeRegistry",
     "MergeStatus",
     "Merger",
+    "SwitchedMerge",
 ]

@@ -16,14 +16,19 @@ State: the rows of both that are not final in both, and those in which they diff
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 
 from thalweg.errors import PlanError
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
-from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.progress import NO_PROGRESS, Progress, progress_of_text, progress_text
+from thalweg.model.rows import Rows
 from thalweg.model.time import MIN_TIME
+from thalweg.operators.base import Slices, delta_of_slice, slice_of_delta
 
 __all__ = ["Cutover"]
 
@@ -67,8 +72,9 @@ class Cutover:
     def new(self, batch: Batch) -> list[Batch]:
         """A batch of the query that replaces it; before the switch nothing reaches the sink."""
         self._new_progress = self._new_progress.merge(batch.progress)
-        self._new = _plus(self._new, batch)
-        self._prune()
+        if self._old_running:
+            self._new = _plus(self._new, batch)
+            self._prune()
         if self.time is None:
             return []
         return self._answer(batch.filter(batch.start >= self.time))
@@ -91,6 +97,9 @@ class Cutover:
         if self.time is None:
             raise PlanError("cutover: switch first, then stop the old query.")
         self._old_running = False
+        # What is left to be known is where the two differ before the switch.
+        early = [self._old.start < self.time, self._new.start < self.time]
+        self._old, self._new = _apart(self._old.filter(early[0]), self._new.filter(early[1]))
         return self._answer(Batch.empty(self.schema))
 
     def differences(self, before: int | None = None) -> pa.Table:
@@ -111,18 +120,34 @@ class Cutover:
             [*columns, *parts.payload.columns], names=["_start", "_end", "_in", *self.schema.names]
         )
 
+    def snapshot(self) -> Slices:
+        """All state, between two batches."""
+        progress = [progress_text(each) for each in (self._old_progress, self._new_progress)]
+        facts = [self.time, self._old_running, self._promised, progress]
+        text = pa.RecordBatch.from_arrays([pa.array([json.dumps(facts)])], names=["cutover"])
+        return {
+            "cutover": text,
+            "old": slice_of_delta(self._old),
+            "new": slice_of_delta(self._new),
+        }
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        """Back to a snapshot."""
+        facts = json.loads(slices["cutover"].column(0)[0].as_py())
+        self.time, self._old_running, self._promised, progress = facts
+        self._old_progress, self._new_progress = (progress_of_text(text) for text in progress)
+        self._old, self._new = delta_of_slice(slices["old"]), delta_of_slice(slices["new"])
+
     def _prune(self) -> None:
         """Drop the rows that are final in both and equal."""
         limit = min(self._old_progress.cti, self._new_progress.cti)
         final_old, final_new = self._old.end < limit, self._new.end < limit
         if not final_old.any() or not final_new.any():
             return
-        settled = [self._old.filter(final_old), self._new.filter(final_new).negate()]
-        differs = Delta.concat(settled, self.schema).consolidate()
-        left, right = differs.weight > 0, differs.weight < 0
+        left, right = _apart(self._old.filter(final_old), self._new.filter(final_new))
         open_old, open_new = self._old.filter(~final_old), self._new.filter(~final_new)
-        self._old = Delta.concat([open_old, differs.filter(left)], self.schema)
-        self._new = Delta.concat([open_new, differs.filter(right).negate()], self.schema)
+        self._old = Delta.concat([open_old, left], self.schema)
+        self._new = Delta.concat([open_new, right], self.schema)
 
     def _answer(self, batch: Batch) -> list[Batch]:
         promise = self._old_progress.cti
@@ -134,6 +159,12 @@ class Cutover:
         if not len(batch) and not news:
             return []
         return [batch.with_progress(Progress(self._promised))]
+
+
+def _apart(old: Delta, new: Delta) -> tuple[Delta, Delta]:
+    """The rows that only the one and only the other has."""
+    differs = Delta.concat([old, new.negate()], old.schema).consolidate()
+    return differs.filter(differs.weight > 0), differs.filter(differs.weight < 0).negate()
 
 
 def _plus(rows: Delta, batch: Batch) -> Delta:

@@ -1,7 +1,7 @@
 """A merge of element logs that survives kill -9.
 
-    plans/      one file a batch of the merge: which batches of which logs it takes, in order, and
-                which inputs join and leave before it
+    plans/      one file a batch of the merge: which inputs join and leave before it, and which
+                batches of which logs it takes, in order
     out/        the log of its own output
     snapshots/  the state after a batch
 
@@ -13,16 +13,19 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.ipc
 
-from thalweg.errors import StateError
+from thalweg.errors import PlanError, StateError
 from thalweg.io.element_log import ElementLog, ElementLogReader, written_whole
 from thalweg.merging.merger import Merger, MergeStatus
+from thalweg.merging.registry import Change, MergeEntry, MergeRegistry
+from thalweg.merging.switched import SwitchedMerge
 from thalweg.model.batch import Batch
 from thalweg.operators.base import Slices
 
@@ -34,16 +37,26 @@ _SNAPSHOTS_KEPT = 2
 class LoggedMerge:
     """A `Merger` whose inputs and output are element logs.
 
-    `inputs` maps names to folders; an input may join with a time (`since`) and leave at any step.
+    Inputs join and leave as a `registry` says, or by arguments of `step`. With a `SwitchedMerge` in
+    place of the merger, the registry may also replace the query by another one.
     """
 
-    def __init__(self, folder: Path, merger: Merger, *, snapshot_every: int = 5) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        merger: Merger | SwitchedMerge,
+        *,
+        registry: MergeRegistry | None = None,
+        snapshot_every: int = 5,
+    ) -> None:
         self._folder, self._merger, self._every = folder, merger, snapshot_every
+        self._registry = registry
         for name in ("plans", "snapshots"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         self._log = ElementLog(folder / "out", run="merge")
         self._readers: dict[str, ElementLogReader] = {}
         self._done = 0
+        self._entries = 0
         self._restore()
         while (plan := self._plan(self._done)) is not None:  # batches that were begun
             self._work(plan)
@@ -65,37 +78,80 @@ class LoggedMerge:
     ) -> int:
         """One batch of the merge: inputs leave and join, then of every log what is there, up to
         `most` batches each. Returns how many batches of the inputs were taken."""
+        entries = [MergeEntry(name) for name in detach]
         joining = {} if attach is None else attach
-        readers = {name: self._readers[name] for name in self._readers if name not in detach}
-        taken = {name: min(most, reader.available()) for name, reader in readers.items()}
-        for name, (folder, _) in joining.items():
-            taken[name] = min(most, ElementLogReader(folder).available())
-        if not any(taken.values()) and not joining and not detach:
+        entries += [MergeEntry(name, str(path), since) for name, (path, since) in joining.items()]
+        taken_entries = self._entries
+        if self._registry is not None:
+            new = self._registry.entries()[self._entries :]
+            entries += new
+            taken_entries += len(new)
+        readers = self._readers_after(entries)
+        counts = {name: min(most, reader.available()) for name, reader in readers.items()}
+        if not any(counts.values()) and not entries:
             return 0
         plan = {
-            "detach": list(detach),
-            "attach": [[name, str(path), since] for name, (path, since) in joining.items()],
-            "take": [[name, count] for name, count in taken.items() if count],
+            "entries": [asdict(entry) for entry in entries],
+            "registry": taken_entries,
+            "take": [[name, count] for name, count in counts.items() if count],
         }
         written_whole(self._plan_path(self._done), json.dumps(plan).encode())
         self._work(plan)
-        return sum(taken.values())
+        return sum(counts.values())
+
+    def _readers_after(self, entries: list[MergeEntry]) -> dict[str, ElementLogReader]:
+        """The logs that are read after inputs have joined and left."""
+        readers = dict(self._readers)
+        shown = {} if not isinstance(self._merger, SwitchedMerge) else dict(self._merger.inputs)
+        for entry in entries:
+            match entry.change:
+                case Change.JOINS:
+                    readers[entry.name] = ElementLogReader(Path(str(entry.folder)))
+                    shown[entry.name] = entry.candidate
+                case Change.LEAVES:
+                    del readers[entry.name]
+                    shown.pop(entry.name, None)
+                case Change.SWITCH:
+                    readers = {name: reader for name, reader in readers.items() if shown[name]}
+                    shown = dict.fromkeys(readers, False)
+        return readers
 
     def _work(self, plan: dict[str, Any]) -> None:
         out: list[Batch] = []
-        for name in plan["detach"]:
-            del self._readers[name]
-            out += self._merger.detach(name)
-        for name, folder, since in plan["attach"]:
-            self._readers[name] = ElementLogReader(Path(folder))
-            self._merger.attach(name, since)
+        entries = [MergeEntry(**each) for each in plan["entries"]]
+        readers = self._readers_after(entries)
+        for entry in entries:
+            out += self._change(entry, out)
+        self._readers = readers
         for name, count in plan["take"]:
             for _ in range(count):
                 out += self._merger.push(name, self._readers[name].take())
         self._log.write(self._done, Batch.concat(out, self._merger.schema))
         self._done += 1
+        self._entries = plan["registry"]
         if self._done % self._every == 0:
             self._snapshot()
+
+    def _change(self, entry: MergeEntry, shown: list[Batch]) -> list[Batch]:
+        """An input joins or leaves, or the query is replaced; `shown` is what the batch has said
+        so far."""
+        merger = self._merger
+        if entry.change is Change.LEAVES:
+            return merger.detach(entry.name)
+        if entry.change is Change.JOINS and not entry.candidate:
+            merger.attach(entry.name, entry.since)
+            return []
+        if not isinstance(merger, SwitchedMerge):
+            raise PlanError("merge: only a SwitchedMerge can replace one query by another.")
+        if entry.change is Change.SWITCH:
+            return merger.switch()
+        merger.attach(entry.name, entry.since, candidate=True, history=self._history(shown))
+        return []
+
+    def _history(self, shown: list[Batch]) -> Iterator[Batch]:
+        """What was shown before the batch that is made now, and in it."""
+        yield from ElementLogReader(self.out).read(self._done)
+        yield from shown
 
     def _plan_path(self, number: int) -> Path:
         return self._folder / "plans" / f"{number:012d}.json"
@@ -113,7 +169,8 @@ class LoggedMerge:
             for name, reader in self._readers.items()
         ]
         state = {name: _text(rows) for name, rows in self._merger.snapshot().items()}
-        text = json.dumps({"done": self._done, "readers": readers, "state": state})
+        known = {"done": self._done, "registry": self._entries, "readers": readers}
+        text = json.dumps({**known, "state": state})
         written_whole(self._folder / "snapshots" / f"{self._done:012d}.json", text.encode())
         for old in self._snapshots()[:-_SNAPSHOTS_KEPT]:
             old.unlink()
@@ -128,7 +185,7 @@ class LoggedMerge:
         saved = json.loads(found[-1].read_bytes())
         if saved["done"] > self._log.next:
             raise StateError(f"{found[-1]}: the output log ends before this snapshot.")
-        self._done = saved["done"]
+        self._done, self._entries = saved["done"], saved["registry"]
         for name, folder, position, run in saved["readers"]:
             self._readers[name] = ElementLogReader(Path(folder), position, run)
         state: Slices = {name: _rows(text) for name, text in saved["state"].items()}

@@ -56,6 +56,9 @@ class MergeStatus:
     state: StateSize
     alarms: tuple[Alarm, ...]
     alarm_count: int
+    left_out: int = 0
+    """Rows of other inputs that the inputs that led did not have, with `missing="leader"` (at R3, by
+    payload)."""
 
 
 class Merger:
@@ -172,6 +175,7 @@ class Merger:
             kernel.state_size(),
             tuple(kernel.alarms),
             kernel.alarm_count,
+            kernel.left_out,
         )
 
     def snapshot(self) -> Slices:

@@ -18,25 +18,43 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 
 from thalweg.errors import PlanError, StateError, did_you_mean
 
-__all__ = ["MergeEntry", "MergeRegistry", "inputs_after"]
+__all__ = ["Change", "MergeEntry", "MergeRegistry", "inputs_after"]
+
+
+class Change(StrEnum):
+    """What an entry says."""
+
+    JOINS = "joins"
+    LEAVES = "leaves"
+    SWITCH = "switch"
 
 
 @dataclass(frozen=True, slots=True)
 class MergeEntry:
-    """An input joins, with the folder of its log, or leaves (`folder` is None)."""
+    """An input joins, with the folder of its log, or leaves (`folder` is None); or the candidate
+    replaces the query that is shown (no name)."""
 
     name: str
-    folder: str | None
+    folder: str | None = None
     since: int | None = None
+    candidate: bool = False
+    """Whether the input belongs to a query that is to replace the one that is shown."""
+
+    @property
+    def change(self) -> Change:
+        if not self.name:
+            return Change.SWITCH
+        return Change.LEAVES if self.folder is None else Change.JOINS
 
     @property
     def joins(self) -> bool:
-        return self.folder is not None
+        return self.change is Change.JOINS
 
 
 class MergeRegistry:
@@ -46,14 +64,21 @@ class MergeRegistry:
         self.folder = folder.absolute()
         self._known: list[MergeEntry] = []
 
-    def attach(self, name: str, folder: Path, since: int | None = None) -> None:
+    def attach(
+        self, name: str, folder: Path, since: int | None = None, *, candidate: bool = False
+    ) -> None:
         """An input joins: the log in a folder, which need not be there yet. It is right about every
-        row that ends at `since` or later; without that, from the beginning."""
-        self._add(MergeEntry(name, str(folder.absolute()), since))
+        row that ends at `since` or later; without that, from the beginning. With `candidate` it
+        belongs to a query that is to replace the one that is shown (`SwitchedMerge`)."""
+        self._add(MergeEntry(name, str(folder.absolute()), since, candidate))
 
     def detach(self, name: str) -> None:
         """An input leaves."""
-        self._add(MergeEntry(name, None))
+        self._add(MergeEntry(name))
+
+    def switch(self) -> None:
+        """The candidate replaces the query that is shown, whose inputs leave."""
+        self._add(MergeEntry(""))
 
     def entries(self) -> list[MergeEntry]:
         """All entries so far, in order."""
@@ -76,7 +101,9 @@ class MergeRegistry:
                 raise PlanError(
                     f"merge: there is an input {entry.name!r} already; detach it first."
                 )
-            if not entry.joins and entry.name not in known:
+            if entry.change is Change.SWITCH and not any(e.candidate for e in known.values()):
+                raise PlanError("merge: there is no candidate to switch to; attach one first.")
+            if entry.change is Change.LEAVES and entry.name not in known:
                 raise PlanError(
                     f"merge: there is no input {entry.name!r}{did_you_mean(entry.name, known)} "
                     f"There are: {', '.join(known) or 'none'}."
@@ -89,7 +116,7 @@ class MergeRegistry:
         path = self._path(number)
         draft = path.with_name(f"_{path.name}.{os.getpid()}")
         with draft.open("w", encoding="utf-8") as file:
-            json.dump({"name": entry.name, "folder": entry.folder, "since": entry.since}, file)
+            json.dump(asdict(entry), file)
             file.flush()
             os.fsync(file.fileno())
         try:
@@ -106,6 +133,12 @@ def inputs_after(entries: list[MergeEntry]) -> dict[str, MergeEntry]:
     inputs: dict[str, MergeEntry] = {}
     for entry in entries:
         inputs.pop(entry.name, None)
+        if entry.change is Change.SWITCH:
+            inputs = {
+                name: replace(each, candidate=False)
+                for name, each in inputs.items()
+                if each.candidate
+            }
         if entry.joins:
             inputs[entry.name] = entry
     return inputs

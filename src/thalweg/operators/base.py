@@ -44,6 +44,9 @@ class Operator(ABC):
     row_by_row: bool = False
     """Whether each row is answered by itself, at once and without state."""
     schema: pa.Schema
+    reach: int | None = None
+    """A row of the input that ends at e has no part in answers that end later than this after e;
+    None: nothing is known."""
 
     @abstractmethod
     def process(self, port: int, batch: Batch) -> Batch:
@@ -58,6 +61,13 @@ class Operator(ABC):
         """For each input the least promise that would let this operator promise `time`, as things
         stand: what holds it back."""
         return (time,) * self.ports
+
+    def unwanted(self, time: int) -> tuple[int, ...]:
+        """Nobody wants answers that end before `time`: for each input, the time before which its rows
+        need not end any more. The default follows from `reach`; without it nothing is said."""
+        if self.reach is None or time <= MIN_TIME:
+            return (MIN_TIME,) * self.ports
+        return (time if time == INFINITY else time - self.reach,) * self.ports
 
     def lacks(self) -> tuple[str, ...]:
         """In words: what is missing for an answer besides a promise of its inputs."""

@@ -101,6 +101,10 @@ class IngressKernel(Operator):
             else QuarantineGate(node.ingress.quarantine, node.schema)
         )
         self.quarantined = LateLedger()
+        self.unwanted_before = MIN_TIME
+        """Rows that end before this are skipped (see `graph.feedback`); they are counted, and not
+        late."""
+        self.skipped = 0
         self._grid = None if node.ingress.period is None else (node.ingress.period, 0)
         self._guards: tuple[Punctuation, ...] = ()
         self._newest: Mapping[str, int] = {}
@@ -189,6 +193,12 @@ class IngressKernel(Operator):
         promise, promises = self._promises.after(batch, parts, self._known(batch, parts))
         promise = self._guarded(batch, promise)
         promise, newest = self._by_columns(batch, promise)
+        arrived, skipped = len(batch), 0
+        if self.unwanted_before > MIN_TIME and not self._tracks and batch.is_adjust is None:
+            wanted = batch.end >= self.unwanted_before
+            skipped = arrived - int(wanted.sum())
+            if skipped:
+                batch, promise = batch.filter(wanted), promise[wanted]
         late = batch.sync < promise
         rewritten: Rewritten | None = None
         if late.any() or (batch.is_adjust is not None and len(self._claims)):
@@ -214,7 +224,8 @@ class IngressKernel(Operator):
         known = self._progress
         made = promises.now(given, parts, self._progress, self._grid)
         boxes = merge_boxes(given.boxes, self._boxes_by_disorder())
-        self._advance(replace(made, boxes=boxes) if boxes else made, len(batch))
+        self.skipped += skipped
+        self._advance(replace(made, boxes=boxes) if boxes else made, arrived)
         self._forget(known)
         passed = (
             self._progress

@@ -57,7 +57,7 @@ class PromisedGroupsKernel(Operator):
         self, inner: GridOperator, keys: tuple[str, ...], consistency: Consistency
     ) -> None:
         self.schema = inner.schema
-        self._inner = inner
+        self.inner = inner
         self._release = inner.release
         self._keys = keys
         self._consistency = consistency
@@ -77,7 +77,7 @@ class PromisedGroupsKernel(Operator):
         promised = self._of_keys(batch.progress)
         if not self._apart:
             if not promised.scoped and not promised.boxes:
-                return self._inner.process(port, batch)
+                return self.inner.process(port, batch)
             self._set_apart()
         if len(batch):
             self._watermark = max(self._watermark, int(batch.start.max()))
@@ -90,7 +90,7 @@ class PromisedGroupsKernel(Operator):
         self._watermark = max(self._watermark, self._progress.cti)
         progress = self._bounded(batch)
         self._look_ahead(progress, batch)
-        answer = self._inner.process(port, batch.with_progress(Progress(progress.cti)))
+        answer = self.inner.process(port, batch.with_progress(Progress(progress.cti)))
         leaving, promise = self._gate.release(
             Delta.of_batch(answer), self._watermark, progress, map_progress(progress, self._promise)
         )
@@ -112,7 +112,7 @@ class PromisedGroupsKernel(Operator):
     def _matches(self, scopes: list[Scope]) -> Codes:
         """For each group of the kernel the promise that speaks of it, or -1."""
         names = self._progress.scope_columns
-        groups = self._inner.groups()
+        groups = self.inner.groups()
         held = [groups[self._keys.index(name)] for name in names]
         asked = [
             column_of(values, column.type)
@@ -130,14 +130,14 @@ class PromisedGroupsKernel(Operator):
         closed = np.array([grid.last_ending_by(time) for time in promises.values()], np.int64)
         # The kernel may not have answered so far yet where nothing has come for long.
         closed[closed != FOREVER] = np.minimum(closed[closed != FOREVER], self._release.released)
-        self._inner.close_groups(np.where(which >= 0, closed[which], NEVER))
+        self.inner.close_groups(np.where(which >= 0, closed[which], NEVER))
 
     def _forget(self) -> None:
         """Forget the promises for groups of which nothing is held."""
         progress, scopes = self._progress, list(self._progress.scoped)
         names = progress.scope_columns
-        groups = self._inner.groups()
-        held = [groups[self._keys.index(name)].take(self._inner.held_groups()) for name in names]
+        groups = self.inner.groups()
+        held = [groups[self._keys.index(name)].take(self.inner.held_groups()) for name in names]
         used = set(zip(*map(scope_values, held), strict=True)) | self._gate.scopes(names)
         kept = {scope: progress.scoped[scope] for scope in scopes if scope in used}
         self._progress = replace(progress, scoped=kept)
@@ -145,7 +145,7 @@ class PromisedGroupsKernel(Operator):
         self._kept = len(kept)
 
     def needs(self, time: int) -> tuple[int, ...]:
-        return self._inner.needs(time)
+        return self.inner.needs(time)
 
     def _of_keys(self, progress: Progress) -> Progress:
         """What a promise says about groups, where those are made of the keys."""
@@ -189,7 +189,7 @@ class PromisedGroupsKernel(Operator):
     def snapshot(self) -> Slices:
         marks = [self._watermark, int(self._endless), int(self._apart)]
         slices = {
-            **self._inner.snapshot(),
+            **self.inner.snapshot(),
             "groups_marks": pa.RecordBatch.from_arrays([pa.array(marks)], names=["marks"]),
         }
         if not self._apart:
@@ -199,7 +199,7 @@ class PromisedGroupsKernel(Operator):
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         inner = {name: rows for name, rows in slices.items() if name.split("/")[0] not in _OWN}
-        self._inner.restore(inner)
+        self.inner.restore(inner)
         watermark, endless, apart = slices["groups_marks"].column(0).to_pylist()
         self._endless = bool(endless)
         if apart:
@@ -209,4 +209,4 @@ class PromisedGroupsKernel(Operator):
             self._watermark = watermark
 
     def state_size(self) -> StateSize:
-        return self._inner.state_size() + self._gate.state_size()
+        return self.inner.state_size() + self._gate.state_size()

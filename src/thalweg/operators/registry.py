@@ -86,6 +86,13 @@ _KERNELS: dict[type[Node], Callable[[Any], Operator]] = {
 
 
 def kernel_for(node: Node, consistency: Consistency) -> Operator:
+    """The kernel that runs a node."""
+    kernel = _kernel_for(node, consistency)
+    kernel.reach = node.reach
+    return kernel
+
+
+def _kernel_for(node: Node, consistency: Consistency) -> Operator:
     """A new kernel for a node of a rewritten plan (no groups, no outer joins)."""
     if isinstance(node, WindowAggregate):
         return _aggregate(node, consistency)

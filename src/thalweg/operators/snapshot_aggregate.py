@@ -31,6 +31,7 @@ class SnapshotAggregateKernel(SnapshotKernel):
 
     def __init__(self, node: WindowAggregate, consistency: Consistency) -> None:
         self._arguments = ArgumentProjection(node.aggregates, node.keys, node.input.schema)
+        self._adds_up = [call.adds_up(self._arguments.seen) for call in self._arguments.calls]
         super().__init__(
             node.schema, self._arguments.schema, node.keys, make_gate(node.schema, consistency)
         )
@@ -55,7 +56,7 @@ class SnapshotAggregateKernel(SnapshotKernel):
         for index, call in enumerate(self._arguments.calls):
             kind = self.schema.field(first + index).type
             values = self._arguments.values(index, rows.payload, rows.start)
-            if call.adds_up(self._arguments.seen):
+            if self._adds_up[index]:
                 parts = call.aggregate.of_rows(values)
                 sums = [pa.array(_run(part.to_numpy(), snapshots)[alive]) for part in parts]
                 columns.append(call.aggregate.result(sums, kind))

@@ -317,6 +317,18 @@ class Engine:
             self._counts[3] += 0 if answer.is_adjust is None else int(answer.is_adjust.sum())
         return kept
 
+    def skip_before(self, time: TimeLike) -> None:
+        """Nobody wants answers that end before a time any more: the query may skip what only they
+        need. Answers that end then or later, and all promises, are as before. What sources and
+        operators skip is counted in `skipped`, and is not late."""
+        self._refuse_if_broken()
+        self._graph.skip_before(time_us(time))
+
+    @property
+    def skipped(self) -> int:
+        """How many rows were skipped because nobody wanted what follows from them."""
+        return self._graph.skipped
+
     def finish(self) -> list[Batch]:
         """The end of every source: nothing will change any more."""
         self._refuse_if_broken()

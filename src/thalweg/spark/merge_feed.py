@@ -28,7 +28,7 @@ from pyspark.sql.streaming.datasource import (
 
 from thalweg.errors import PlanError
 from thalweg.io.element_log import ElementLogReader, form_of_log
-from thalweg.merging.registry import MergeEntry, MergeRegistry, inputs_after
+from thalweg.merging.registry import Change, MergeEntry, MergeRegistry, inputs_after
 from thalweg.model.batch import Batch
 from thalweg.model.clocks import Clock
 from thalweg.operators.merging.named_inputs import InputChange
@@ -176,6 +176,11 @@ class _MergeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What can be read now, from an offset on."""
         target = self._target
         entries = self._registry().entries()[: None if target is None else target["entries"]]
+        if any(entry.candidate or entry.change is Change.SWITCH for entry in entries):
+            raise PlanError(
+                f"{self._where}: the registry replaces a query by one with other answers. Only a front "
+                "of its own does that (thalweg.merging.SwitchedMerge, thalweg ha)."
+            )
         fresh = _joining(entries[start["entries"] :])
         chunks = start["chunks"] + len(entries) - start["entries"]
         inputs = {}

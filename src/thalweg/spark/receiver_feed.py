@@ -16,6 +16,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -40,9 +41,17 @@ from thalweg.shards.ingest import exchange_rows
 from thalweg.spark.feeds import Feed, Times, load_reader
 from thalweg.stream import Stream
 
-__all__ = ["Received", "bind_queues", "finish_batches", "receiver_of", "silent_receivers"]
+__all__ = [
+    "Received",
+    "bind_queues",
+    "close_links",
+    "finish_batches",
+    "receiver_of",
+    "silent_receivers",
+]
 
 _TIMEOUT_S = 10.0
+Offset: TypeAlias = dict[str, int | str]
 
 
 @dataclass(frozen=True)
@@ -140,6 +149,14 @@ def finish_batches(feeds: Iterable[Received]) -> None:
             _CLIENTS.setdefault(feed.folder, _Link(feed.folder)).ask().finish()
 
 
+def close_links(feeds: Iterable[Received]) -> None:
+    """A query has ended: the driver needs its receivers no more."""
+    for feed in feeds:
+        link = _CLIENTS.pop(feed.folder, None)
+        if link is not None:
+            link.close()
+
+
 def silent_receivers(feeds: Iterable[Received]) -> list[str]:
     """Warnings about receivers that do not run: their senders are turned away."""
     return [
@@ -160,6 +177,11 @@ class _Link:
         if self._client is None or self._client.is_lost:
             self._client = ReceiverClient.of(self._folder, timeout_s=_TIMEOUT_S)
         return self._client
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
 
 
 _CLIENTS: dict[str, _Link] = {}
@@ -206,7 +228,7 @@ class _CutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._link = _Link(self._job.feed.folder)
         return self._link.ask()
 
-    def initialOffset(self) -> dict[str, int | str]:
+    def initialOffset(self) -> Offset:
         return self._offset(self._receiver().status()["committed"])
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -216,7 +238,7 @@ class _CutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         status = self._receiver().status()
         self._left = status["waiting"] + sum(cut.rows for cut in self._receiver().open_cuts())
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int | str]:
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         after = self._number(start)
         if self._left is not None and self._left <= 0:
             return self._offset(after)
@@ -232,7 +254,7 @@ class _CutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._left -= cut.rows
         return self._offset(cut.number)
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         first, last = self._number(start) + 1, self._number(end)
         with contextlib.suppress(ReceiverError):
             self._receiver().begin(last)
@@ -261,14 +283,18 @@ class _CutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
             yield exchange_rows(job.ingest.rows(batch, said, number))
 
-    def commit(self, end: dict[str, int]) -> None:
+    def commit(self, end: Offset) -> None:
         with contextlib.suppress(ReceiverError):  # it comes again with the next one
             self._receiver().commit(self._number(end))
 
-    def _offset(self, number: int) -> dict[str, int | str]:
+    def stop(self) -> None:
+        if self._link is not None:
+            self._link.close()
+
+    def _offset(self, number: int) -> Offset:
         return {"cut": number, "queue": self._job.queue}
 
-    def _number(self, offset: Mapping[str, int | str]) -> int:
+    def _number(self, offset: Offset) -> int:
         if offset["queue"] != self._job.queue:
             raise StateError(
                 f"{self._job.where}: the checkpoint was made with another queue than the one in "

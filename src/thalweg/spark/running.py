@@ -45,7 +45,7 @@ from thalweg.spark.figures import Figures, QueryStatus
 from thalweg.spark.outputs import require_output, require_sink, trigger_arguments
 from thalweg.spark.progress import hear_progress, show_progress
 from thalweg.spark.query import Prepared, prepare
-from thalweg.spark.receiver_feed import finish_batches, silent_receivers
+from thalweg.spark.receiver_feed import close_links, finish_batches, silent_receivers
 from thalweg.spark.session import current_session, needed_settings, refuse_remote
 from thalweg.spark.sources import feeds_of, log_of
 from thalweg.stream import Stream
@@ -145,7 +145,8 @@ class RunningQuery:
         return lock_file(_lock_of(self._checkpoint))
 
     def _release(self) -> None:
-        """Let go of the checkpoint."""
+        """Let go of the checkpoint and of receivers."""
+        close_links(self._ready.receivers.values())
         if _RUNNING.get(str(self._checkpoint)) is self:
             del _RUNNING[str(self._checkpoint)]
             unlock_file(_lock_of(self._checkpoint))

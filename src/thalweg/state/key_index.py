@@ -65,12 +65,31 @@ class KeyIndex:
             return np.zeros(length, np.int64)
         if self._integers is not None and not keys[0].null_count:
             return self._integer_numbers(self._integers, keys[0])
+        if length <= _LOOK_UP_ONE_BY_ONE:
+            return self._few_numbers(keys)
         distinct, local, count = _distinct(keys, length)
         found = self._find(distinct, count)
         new = np.flatnonzero(found < 0)
         if len(new):
             found[new] = self._add([column.take(pa.array(new)) for column in distinct], len(new))
         return found[local]
+
+    def _few_numbers(self, keys: Sequence[pa.Array]) -> Codes:
+        """The numbers of a few rows, looked up row by row: cheaper than to find the distinct ones
+        first."""
+        self._learn()
+        found: list[int] = []
+        new: dict[int, int] = {}
+        for at, key in enumerate(_hashable(keys)):
+            number = self._by_key.get(key)
+            if number is None:
+                number = self._by_key[key] = self._size + len(new)
+                new[number] = at
+            found.append(number)
+        if new:
+            which = pa.array(list(new.values()), pa.int64())
+            self._add([column.take(which) for column in keys], len(new))
+        return np.array(found, np.int64)
 
     def having(self, at: Sequence[int], values: Sequence[pa.Array]) -> tuple[Codes, Codes]:
         """The groups whose keys at some positions have these values: pairs of a group and the row
@@ -141,11 +160,15 @@ class KeyIndex:
             return self._one_by_one(distinct)
         return self._at_once(distinct, count)
 
-    def _one_by_one(self, keys: Sequence[pa.Array]) -> Codes:
+    def _learn(self) -> None:
+        """Bring the dictionary up to date with the keys."""
         if len(self._by_key) < self._size:
             first = len(self._by_key)
             rest = _hashable([column.slice(first) for column in self._keys])
             self._by_key.update(zip(rest, range(first, self._size), strict=True))
+
+    def _one_by_one(self, keys: Sequence[pa.Array]) -> Codes:
+        self._learn()
         return np.array([self._by_key.get(key, -1) for key in _hashable(keys)], np.int64)
 
     def _at_once(self, keys: Sequence[pa.Array], count: int) -> Codes:

@@ -17,7 +17,7 @@ State: that of the level, and a few numbers an input.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -94,11 +94,15 @@ class MergeKernel(Operator):
         self.inputs: dict[str, MergeInput] = {}
         self.settled = MIN_TIME
         self.leader: MergeInput | None = None
+        self.on_settled: Callable[[], None] | None = None
+        """Called when the output has promised more: rows that end before that are not wanted."""
         self.alarms: list[Alarm] = []
         self.alarm_count = 0
         self.cut: list[str] = []
         """The inputs that had to leave because they were not what the level needs."""
         self.inserts_out = self.adjusts_out = self.removals_out = 0
+        self.left_out = 0
+        """Rows of other inputs that the inputs that led did not have (at R3, by payload)."""
         self.caused = dict.fromkeys(CAUSES, 0)
         """Adjusts and removals of the output, by what made them necessary."""
         for name in inputs:
@@ -189,7 +193,10 @@ class MergeKernel(Operator):
             outlook = self._outlook()
             parts.append(self._due_to("promise", self.level.advance(furthest, time, outlook)))
             self._take_alarms(outlook)
+            self.left_out += outlook.left_out
             self.settled = time
+            if self.on_settled is not None:
+                self.on_settled()
             furthest.led += 1
             for waiting in self.inputs.values():
                 if not waiting.joined and waiting.since <= time:
@@ -285,6 +292,9 @@ class MergeKernel(Operator):
         furthest = self.leader or next(iter(self.inputs.values()), None)
         return tuple(ahead if member is furthest else MIN_TIME for member in self.inputs.values())
 
+    def unwanted(self, time: int) -> tuple[int, ...]:
+        return (max(time, self.settled),) * self.ports
+
     def snapshot(self) -> Slices:
         figures = {
             "level": self.level.name,
@@ -294,6 +304,7 @@ class MergeKernel(Operator):
             "out": [self.inserts_out, self.adjusts_out, self.removals_out],
             "caused": self.caused,
             "cut": self.cut,
+            "left_out": self.left_out,
             "alarms": [[asdict(replace(a, payload={})) for a in self.alarms], self.alarm_count],
         }
         text = pa.RecordBatch.from_arrays([pa.array([json.dumps(figures)])], names=["merge"])
@@ -308,7 +319,7 @@ class MergeKernel(Operator):
         self.leader = self.inputs.get(figures["leader"] or "")
         self.inserts_out, self.adjusts_out, self.removals_out = figures["out"]
         self.caused = figures["caused"]
-        self.cut = figures["cut"]
+        self.cut, self.left_out = figures["cut"], figures["left_out"]
         alarms, self.alarm_count = figures["alarms"]
         self.alarms = [Alarm(**each) for each in alarms]
         self.level = self._level(figures["level"])

@@ -183,6 +183,8 @@ class KeyedLevel(MergeLevel):
         in_end = self._wanted(leader, slots, outlook)
         free = start >= outlook.settled
         have, shown = in_end != ABSENT, out_end != ABSENT
+        if self.answers is None:  # by group, another payload is another version of the row
+            outlook.left_out += self._left_out(slots[~have & free], outlook)
         vanish, appear = shown & ~have & free, have & ~shown & free
         move = have & shown & (in_end != out_end) & ((in_end < time) | (out_end < time))
         late = move & (in_end < outlook.settled)
@@ -217,6 +219,11 @@ class KeyedLevel(MergeLevel):
         if self.kept is not None:
             wanted = np.where(wanted == ABSENT, self.kept[slots], wanted)
         return wanted
+
+    def _left_out(self, slots: Codes, outlook: Outlook) -> int:
+        """How many of these rows, which the leader lacks, some input has."""
+        columns = [member.column for member in outlook.inputs]
+        return int((self.ends[columns][:, slots] != ABSENT).any(axis=0).sum())
 
     def _forget(self, slots: Codes) -> None:
         self.out[slots] = ABSENT

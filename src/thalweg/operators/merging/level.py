@@ -94,6 +94,8 @@ class Outlook:
     """The output's CTI."""
     leader: MergeInput | None
     alarms: list[Alarm] = field(default_factory=list)
+    left_out: int = 0
+    """Rows of other inputs that the leader lacks, and that a promise has left out for good."""
 
 
 class MergeLevel(ABC):

@@ -236,6 +236,12 @@ class Node:
         }
 
     @property
+    def reach(self) -> int | None:
+        """A row of an input that ends at e has no part in answers that end later than e + reach;
+        None: nothing is known, and readers that want less cannot be told upstream."""
+        return None
+
+    @property
     def signature(self) -> str:
         """Saved state fits an operator with the same signature: every setting, and the columns of
         every input. What `explain` prints has no part in it."""

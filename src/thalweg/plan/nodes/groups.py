@@ -230,6 +230,13 @@ class TopK(GroupedOperator):
         return closing_grid(self.window)
 
     @property
+    def reach(self) -> int | None:
+        """A row belongs to windows that begin before it ends."""
+        if not isinstance(self.window, HoppingWindow):
+            return None
+        return self.window.size + self.window.hop
+
+    @property
     def promise(self) -> str:
         return closing_promise(self.window)
 
@@ -331,6 +338,13 @@ class WindowAggregate(GroupedOperator):
 
     def useful_promises(self, asked: Grid | None) -> Grid | None:
         return closing_grid(self.window)
+
+    @property
+    def reach(self) -> int | None:
+        """A row belongs to windows that begin before it ends."""
+        if not isinstance(self.window, HoppingWindow) or self.fill is not None:
+            return None
+        return self.window.size + self.window.hop
 
     @property
     def promise(self) -> str:

@@ -50,6 +50,7 @@ class Union(Node):
     row_by_row = True
     before_exchange = False
     reads_start = False
+    reach = 0
     promise = "the smallest t of its inputs"
     divided_by = None
     identity = frozenset()
@@ -265,6 +266,11 @@ class Join(KeyedPair):
         return frozenset(
             n for n, expr in self.result if isinstance(expr, Column) and expr.name in kept
         )
+
+    @property
+    def reach(self) -> int | None:
+        """A pair ends with the first of the two; what has no partner depends on all there is."""
+        return 0 if self.how == "inner" and not self.whole else None
 
     @property
     def promise(self) -> str:

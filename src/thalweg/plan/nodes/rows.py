@@ -31,6 +31,8 @@ class Where(RowOperator):
     input: Node
     predicate: Expr
 
+    reach = 0
+
     def __post_init__(self) -> None:
         require_condition(self.predicate, lifetime_schema(self.input.schema), "where")
         self._settle(self.input.schema, self.input.properties)
@@ -92,6 +94,8 @@ def show_columns(columns: Named) -> str:
 @dataclass(frozen=True, eq=False)
 class Select(Projection):
     """R' = {(s, e, f(p, s))}."""
+
+    reach = 0
 
     def __post_init__(self) -> None:
         schema = columns_schema(self.columns, lifetime_schema(self.input.schema))

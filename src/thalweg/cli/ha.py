@@ -1,0 +1,281 @@
+"""`thalweg ha`: a query as several replicas with a merge in front."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from thalweg.cli.ha_folder import HaFolder, QueryFile, Replica, Supervised
+from thalweg.errors import PlanError
+from thalweg.io.locks import lock_file
+from thalweg.model.time import INFINITY, MIN_TIME
+
+__all__ = ["ha"]
+
+_LOOK_S = 0.1
+_GIVEN_UP = 5
+"""How often in a row a process may end with an error of its own before it is not started again."""
+
+
+@click.command
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("-n", "--replicas", default=3, show_default=True, help="How many replicas.")
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where logs and checkpoints lie; FILE.ha unless told.",
+)
+@click.option(
+    "--in-process", is_flag=True, help="Replicas are Python processes, not Spark applications."
+)
+@click.option("--finish", is_flag=True, help="The input is all there: end when it is merged.")
+@click.option("--every", default=2.0, show_default=True, help="Seconds between two tables.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line instead of tables.")
+def ha(
+    file: Path,
+    *,
+    replicas: int,
+    folder: Path | None,
+    in_process: bool,
+    finish: bool,
+    every: float,
+    as_json: bool,
+) -> None:
+    """Run the query in FILE as several replicas, each a process of its own, and merge them.
+
+    FILE is Python and defines a stream `query`. The answer is the element log FOLDER/front/out. A
+    process that ends is started again; as long as one replica lives, answers go on.
+    """
+    QueryFile.load(file)  # what is wrong with it is said before anything is started
+    place = HaFolder(folder or file.with_suffix(".ha"))
+    if not lock_file(place.path / "lock"):
+        raise PlanError(f"{place.path.name}: another thalweg ha is running there.")
+    engine = "in-process" if in_process else "spark"
+    supervisor = _Supervisor(place, file, engine, finish="finish" if finish else "go on")
+    supervisor.begin(replicas)
+    try:
+        while supervisor.look_after():
+            if supervisor.is_time(every):
+                click.echo(supervisor.shown(as_json=as_json))
+            time.sleep(_LOOK_S)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        supervisor.end()
+    click.echo(supervisor.shown(as_json=as_json))
+
+
+class _Supervisor:
+    def __init__(self, folder: HaFolder, file: Path, engine: str, finish: str) -> None:
+        self._folder, self._file, self._engine, self._finish = folder, file, engine, finish
+        self._known: Supervised = folder.supervised()
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._failures: dict[str, int] = {}
+        self._shown_at = time.monotonic()
+        signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+
+    # ------------------------------------------------------------------------------------------
+    # processes
+
+    def begin(self, replicas: int) -> None:
+        self._known.pid = os.getpid()
+        if not self._known.replicas:
+            self._add(self._file, replicas, candidate=False)
+        for replica in self._known.replicas:
+            self._start(replica)
+        self._start_front()
+        self._note()
+
+    def _add(self, file: Path, count: int, *, candidate: bool) -> list[Replica]:
+        taken = {replica.name for replica in self._known.replicas} | {
+            entry.name for entry in self._folder.registry.entries()
+        }
+        names = (f"{file.stem}-{n}" for n in range(len(taken) + count))
+        free = [name for name in names if name not in taken][:count]
+        made = [Replica(name, str(file.absolute()), candidate) for name in free]
+        for replica in made:
+            self._folder.registry.attach(
+                replica.name, self._folder.log(replica.name), candidate=candidate
+            )
+        self._known.replicas += made
+        self._note()  # a supervisor that is killed here finds them again
+        return made
+
+    def _start(self, replica: Replica) -> None:
+        child = self._spawn(
+            "replica",
+            replica.name,
+            "replica",
+            replica.name,
+            replica.file,
+            self._engine,
+            self._finish,
+        )
+        replica.pid = child.pid
+
+    def _start_front(self) -> None:
+        self._known.front_pid = self._spawn("front", "front", "front", str(self._file)).pid
+
+    def _spawn(self, kind: str, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+        task, *rest = arguments
+        place = self._folder.front if kind == "front" else self._folder.replica(name)
+        place.mkdir(parents=True, exist_ok=True)
+        with (place / "errors.txt").open("ab") as errors:
+            child = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "thalweg.cli.ha_worker",
+                    task,
+                    str(self._folder.path),
+                    *rest,
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=errors,
+                stderr=errors,
+            )
+        self._children[name] = child
+        return child
+
+    def look_after(self) -> bool:
+        """Start again what has ended, do what was asked; False when the merge has ended."""
+        front = self._children["front"].poll()
+        if front == 0:
+            return False
+        if front is not None:
+            self._failed("front", front)
+            self._known.front_restarts += 1
+            self._start_front()
+        for replica in self._known.replicas:
+            code = self._children[replica.name].poll()
+            if code is None or code == 0:
+                continue
+            if self._failed(replica.name, code):
+                replica.restarts += 1
+                self._start(replica)
+        requests = self._folder.requests()
+        for request in requests[self._known.requests :]:
+            self._known.requests += 1
+            self._answer(request)
+        self._note()
+        return True
+
+    def _failed(self, name: str, code: int) -> bool:
+        """Whether a process that ended is started again: always after a kill, a few times after an
+        error of its own."""
+        self._failures[name] = 0 if code < 0 else self._failures.get(name, 0) + 1
+        if self._failures[name] < _GIVEN_UP:
+            return True
+        place = self._folder.front if name == "front" else self._folder.replica(name)
+        if name == "front" or len(self._known.replicas) == 1:
+            lines = (place / "errors.txt").read_text(encoding="utf-8").splitlines()
+            raise PlanError(f"{name} ended {_GIVEN_UP} times with an error: {lines[-1:]}.")
+        return False
+
+    def _answer(self, request: dict[str, Any]) -> None:
+        if "start" in request:
+            made = self._add(Path(request["start"]), request["n"], candidate=request["candidate"])
+            for replica in made:
+                self._start(replica)
+        elif "switch" in request:
+            self._folder.registry.switch()
+            self._stop([r for r in self._known.replicas if not r.candidate])
+            for replica in self._known.replicas:
+                replica.candidate = False
+        elif "stop" in request:
+            for name in request["stop"]:
+                self._folder.registry.detach(name)
+            self._stop([r for r in self._known.replicas if r.name in request["stop"]])
+
+    def _stop(self, replicas: list[Replica]) -> None:
+        self._known.replicas = [r for r in self._known.replicas if r not in replicas]
+        self._note()
+        for replica in replicas:
+            _end(self._children.pop(replica.name))
+
+    def end(self) -> None:
+        """Stop all processes; what is written stays."""
+        for name in [name for name in self._children if name != "front"]:
+            _end(self._children[name])
+        _end(self._children["front"])
+        self._known.pid = 0
+        self._note()
+
+    def _note(self) -> None:
+        self._folder.write_supervised(self._known)
+
+    # ------------------------------------------------------------------------------------------
+    # showing
+
+    def is_time(self, every: float) -> bool:
+        if time.monotonic() - self._shown_at < every:
+            return False
+        self._shown_at = time.monotonic()
+        return True
+
+    def shown(self, *, as_json: bool) -> str:
+        said = self._folder.status() or {"inputs": {}, "leader": None, "cti": MIN_TIME}
+        processes = {replica.name: replica for replica in self._known.replicas}
+        if as_json:
+            own = {
+                replica.name: {"pid": replica.pid, "restarts": replica.restarts}
+                for replica in processes.values()
+            }
+            front = {"pid": self._known.front_pid, "restarts": self._known.front_restarts}
+            return json.dumps({**said, "replicas": own, "front": front})
+        return _table(said, processes)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End a process that was started here."""
+    child.terminate()
+    try:
+        child.wait(20)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+def _table(said: dict[str, Any], processes: dict[str, Replica]) -> str:
+    inputs = {**said["inputs"], **said.get("candidate", {}).get("inputs", {})}
+    rows = [
+        ("replica", "process", "restarts", "promised", "ahead of the others", "led", "elements")
+    ]
+    for name, each in inputs.items():
+        others = [other["cti"] for key, other in inputs.items() if key != name]
+        replica = processes.get(name)
+        rows.append(
+            (
+                f"{name} leads" if name == said["leader"] else name,
+                "-" if replica is None else str(replica.pid),
+                "-" if replica is None else str(replica.restarts),
+                _time(each["cti"]),
+                _lead(each["cti"], max(others, default=MIN_TIME)),
+                str(each["led"]),
+                f"{each['elements']:,}",
+            )
+        )
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    ]
+    return "\n".join([*(line.rstrip() for line in lines), f"final up to {_time(said['cti'])}", ""])
+
+
+def _time(time_: int) -> str:
+    return "nothing yet" if time_ <= MIN_TIME else "the end" if time_ >= INFINITY else f"{time_:,}"
+
+
+def _lead(own: int, others: int) -> str:
+    if MIN_TIME in (own, others) or INFINITY in (own, others):
+        return "-" if own in (others, MIN_TIME) else "all"
+    return f"{own - others:+,}"

@@ -1,0 +1,153 @@
+"""The folder of a query with replicas: what its processes say to each other.
+
+replicas/NAME/     checkpoint and log of one replica
+registry/          which logs the merge in front reads
+front/             plans, snapshots and the log of the merge: front/out is the answer
+requests/          what other commands ask of the supervisor, by number
+supervisor.json    which replicas there are, and their processes
+status.json        how the merge is doing
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from thalweg.errors import InputError, PlanError
+from thalweg.io.element_log import written_whole
+from thalweg.merging import MergeRegistry
+from thalweg.plan.merging import LevelChoice
+from thalweg.plan.nodes import Merge
+from thalweg.stream import Stream
+
+__all__ = ["HaFolder", "QueryFile", "Replica", "Supervised"]
+
+
+@dataclass(frozen=True)
+class QueryFile:
+    """A Python file with a stream `query` and, if it likes, `options`: arguments of `spark.start`
+    such as `consistency`."""
+
+    path: Path
+    query: Stream
+    options: dict[str, Any]
+
+    @classmethod
+    def load(cls, path: Path) -> QueryFile:
+        names = runpy.run_path(str(path))
+        query = names.get("query")
+        if not isinstance(query, Stream):
+            raise InputError(f"{path.name}: it defines no stream called query.")
+        return cls(path, query, dict(names.get("options") or {}))
+
+    @property
+    def is_final(self) -> bool:
+        return self.options.get("consistency") == "final"
+
+    @property
+    def level(self) -> LevelChoice:
+        """How replicas of the query are merged. Levels below R3 need an order that logs of several
+        buckets do not have."""
+        found = Merge((self.query.node,)).choose(final=self.is_final)
+        groups = Merge((self.query.node,)).choose(final=False).groups
+        level = "R4" if found.level == "R4" else "R3"
+        return LevelChoice(level, groups if level == "R3" else (), reason=found.reason)  # type: ignore[arg-type]
+
+
+@dataclass
+class Replica:
+    """One replica, as the supervisor knows it."""
+
+    name: str
+    file: str
+    candidate: bool = False
+    pid: int | None = None
+    restarts: int = 0
+
+
+@dataclass
+class Supervised:
+    """What the supervisor writes down."""
+
+    pid: int = 0
+    front_pid: int | None = None
+    front_restarts: int = 0
+    requests: int = 0
+    """How many requests were taken."""
+    replicas: list[Replica] = field(default_factory=list)
+
+
+class HaFolder:
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+
+    @property
+    def registry(self) -> MergeRegistry:
+        return MergeRegistry(self.path / "registry")
+
+    @property
+    def front(self) -> Path:
+        return self.path / "front"
+
+    def replica(self, name: str) -> Path:
+        return self.path / "replicas" / name
+
+    def log(self, name: str) -> Path:
+        return self.replica(name) / "log"
+
+    # ------------------------------------------------------------------------------------------
+
+    def supervised(self) -> Supervised:
+        said = self._read("supervisor.json")
+        if said is None:
+            return Supervised()
+        replicas = [Replica(**each) for each in said.pop("replicas")]
+        return Supervised(**said, replicas=replicas)
+
+    def write_supervised(self, known: Supervised) -> None:
+        self._write("supervisor.json", asdict(known))
+
+    def status(self) -> dict[str, Any] | None:
+        """How the merge is doing; None: it has said nothing yet."""
+        return self._read("status.json")
+
+    def write_status(self, said: dict[str, Any]) -> None:
+        self._write("status.json", said)
+
+    def require_running(self) -> Supervised:
+        """The supervisor that is at work here."""
+        known = self.supervised()
+        try:
+            os.kill(known.pid or -1, 0)
+        except (OSError, OverflowError):
+            raise PlanError(
+                f"{self.path.name}: no query with replicas is running there; start it with thalweg ha."
+            ) from None
+        return known
+
+    # ------------------------------------------------------------------------------------------
+
+    def ask(self, request: dict[str, Any]) -> None:
+        """Ask something of the supervisor."""
+        folder = self.path / "requests"
+        folder.mkdir(parents=True, exist_ok=True)
+        written_whole(folder / f"{len(self.requests()):012d}.json", json.dumps(request).encode())
+
+    def requests(self) -> list[dict[str, Any]]:
+        paths = sorted((self.path / "requests").glob("[0-9]*.json"))
+        return [json.loads(path.read_bytes()) for path in paths]
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        try:
+            said: dict[str, Any] = json.loads((self.path / name).read_bytes())
+        except FileNotFoundError:
+            return None
+        return said
+
+    def _write(self, name: str, said: dict[str, Any]) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        written_whole(self.path / name, json.dumps(said, default=str).encode())

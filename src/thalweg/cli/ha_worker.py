@@ -1,0 +1,202 @@
+"""The processes of a query with replicas: `replica` runs the query and writes a log, `front` merges
+the logs. Each goes on where it was after `kill -9`, and ends when its supervisor is gone."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from thalweg.cli.ha_folder import HaFolder, QueryFile
+from thalweg.errors import PlanError, ThalwegError
+from thalweg.io.element_log import ElementLog, written_whole
+from thalweg.io.files import read_file
+from thalweg.io.listing import FilePlace
+from thalweg.io.locks import lock_file
+from thalweg.merging import LoggedMerge, Merger, SwitchedMerge
+from thalweg.model.batch import Batch
+from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.plan.nodes import Source, find
+from thalweg.run import Engine
+
+__all__ = ["main"]
+
+_LOOK_S = 0.05
+"""How often a process looks for more when there is nothing to do."""
+_SNAPSHOT_EVERY = 5
+
+
+def main() -> int:
+    """`replica FOLDER NAME FILE ENGINE FINISH` or `front FOLDER FILE`."""
+    task, folder = sys.argv[1], HaFolder(Path(sys.argv[2]))
+    supervisor = os.getppid()
+    threading.Thread(target=_end_with, args=(supervisor,), daemon=True).start()
+    try:
+        if task == "front":
+            _front(folder, QueryFile.load(Path(sys.argv[3])))
+        else:
+            name, file, engine, finish = sys.argv[3:7]
+            if not lock_file(folder.replica(name) / "lock", patience_s=30):
+                raise PlanError(f"replica {name}: another process is running it.")
+            run = _on_spark if engine == "spark" else _in_process
+            run(folder, name, QueryFile.load(Path(file)), finish=finish == "finish")
+    except ThalwegError as reason:
+        sys.stderr.write(f"{type(reason).__name__}: {reason}\n")
+        return 3
+    return 0
+
+
+def _end_with(supervisor: int) -> None:
+    while os.getppid() == supervisor:
+        time.sleep(0.2)
+    os._exit(4)
+
+
+# --------------------------------------------------------------------------------------------------
+# replicas
+
+
+def _on_spark(folder: HaFolder, name: str, file: QueryFile, *, finish: bool) -> None:
+    from thalweg import spark
+
+    trigger = "available now" if finish else "at once"
+    spark.start(
+        file.query,
+        to="elements",
+        path=str(folder.log(name)),
+        checkpoint=str(folder.replica(name) / "checkpoint"),
+        trigger=trigger,
+        progress=False,
+        **file.options,
+    ).wait()
+
+
+class _FileSource:
+    """The files of one source, read in-process as its query on Spark reads them."""
+
+    def __init__(self, node: Source, checkpoint: Path) -> None:
+        from thalweg.spark.file_feed import Files
+
+        if not isinstance(node.feed, Files) or node.feed.times is None:
+            raise PlanError(
+                f"source {node.name!r}: in-process replicas read files (spark.from_files); others run "
+                "on Spark."
+            )
+        self.feed, self.times, self.node = node.feed, node.feed.times, node
+        self.log = node.feed.log(str(checkpoint / f"{node.name}.files"))
+        self.place = FilePlace(node.feed.folder)
+
+    def batch(self, number: int) -> list[Batch]:
+        """The rows of a file by its number, with the promises in them."""
+        found = self.log.files[number]
+        where = f"source {self.node.name!r}, file {self.place.shown(found.name)}"
+        columns = self.times.columns(self.node.columns)
+        made = []
+        for piece in read_file(self.place, found.name, self.feed.form, columns, found=found):
+            batch, header = self.times.chunk(piece, self.node.columns, where)
+            made.append(batch.with_progress(header.progress))
+        return made
+
+
+def _in_process(folder: HaFolder, name: str, file: QueryFile, *, finish: bool) -> None:
+    """One batch of the log for each file, in the order in which the checkpoint noted the files."""
+    place = folder.replica(name) / "checkpoint"
+    place.mkdir(parents=True, exist_ok=True)
+    options: dict[str, Any] = file.options
+    engine, done = Engine(file.query, **options), 0
+    taken: dict[str, int] = {}
+    saved = place / "state"
+    if saved.exists():
+        raw = saved.read_bytes()
+        size = int.from_bytes(raw[:8], "big")
+        done, taken = _position(raw[8 : 8 + size].decode())
+        engine = Engine.restore(file.query, raw[8 + size :], **options)
+    sources = {n.name: _FileSource(n, place) for n in find(engine.query, Source)}
+    log = ElementLog(folder.log(name), run=name)
+    order = _Order(place / "order")
+    while True:
+        turn = order.at(done)
+        if turn is None:
+            turn = _next(sources, taken, finish=finish)
+            if turn is None:
+                time.sleep(_LOOK_S)
+                continue
+            order.add(turn)
+        if turn == "end":
+            out = engine.finish()
+            log.write(done, Batch.concat(out, file.query.node.schema))
+            return
+        number = taken.get(turn, 0)
+        if number >= len(sources[turn].log.files):
+            sources[turn].log.look()
+        out = [b for rows in sources[turn].batch(number) for b in engine.push(turn, rows)]
+        log.write(done, Batch.concat(out, file.query.node.schema))
+        taken[turn], done = number + 1, done + 1
+        if done % _SNAPSHOT_EVERY == 0:
+            text = " ".join([str(done), *(f"{key}={n}" for key, n in taken.items())]).encode()
+            written_whole(saved, len(text).to_bytes(8, "big") + text + engine.snapshot())
+
+
+def _next(sources: dict[str, _FileSource], taken: dict[str, int], *, finish: bool) -> str | None:
+    """Whose file comes next; None: there is none yet."""
+    for name, source in sources.items():
+        if source.log.look() > taken.get(name, 0):
+            return name
+    return "end" if finish else None
+
+
+def _position(text: str) -> tuple[int, dict[str, int]]:
+    done, *taken = text.split(" ")
+    parts = (each.rpartition("=") for each in taken)
+    return int(done), {name: int(number) for name, _, number in parts}
+
+
+class _Order:
+    """Whose file each batch takes, written before the batch is worked on."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        self._turns = text.split("\n")[:-1]  # a last line that was cut off does not count
+        if text and not text.endswith("\n"):
+            written_whole(path, "".join(f"{turn}\n" for turn in self._turns).encode())
+
+    def at(self, number: int) -> str | None:
+        return self._turns[number] if number < len(self._turns) else None
+
+    def add(self, turn: str) -> None:
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(f"{turn}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self._turns.append(turn)
+
+
+# --------------------------------------------------------------------------------------------------
+# the merge in front
+
+
+def _front(folder: HaFolder, file: QueryFile) -> None:
+    choice, schema = file.level, file.query.node.schema
+    merge = SwitchedMerge(lambda: Merger(schema, level=choice.level, groups=choice.groups))
+    logged = LoggedMerge(folder.front, merge, registry=folder.registry)
+    folder.write_status(_said(merge))
+    while merge.promised < INFINITY:
+        if logged.step(most=16):
+            folder.write_status(_said(merge))
+        else:
+            folder.write_status(_said(merge))
+            time.sleep(_LOOK_S)
+    folder.write_status(_said(merge))
+
+
+def _said(merge: SwitchedMerge) -> dict[str, Any]:
+    said = merge.standing()
+    return {**said, "ended": merge.promised >= INFINITY, "begun": merge.promised > MIN_TIME}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""Feedback: rows that end at t or later are the same with and without it, at any moment, and no
+promise is broken."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+import thalweg as tw
+from thalweg.model import (
+    MIN_TIME,
+    Batch,
+    Element,
+    Row,
+    batches_of,
+    elements_of,
+    first_violation_in_batches,
+    rows_of_table,
+    table_of_batches,
+)
+
+COLUMNS = {"k": "string", "v": "int64"}
+A = tw.source("a", COLUMNS, insert_only=True)
+B = tw.source("b", COLUMNS, insert_only=True)
+ADJUSTED = tw.source("a", COLUMNS)
+LATE = tw.source("a", COLUMNS, insert_only=True, disorder=6, late="drop")
+
+
+def counts(stream: tw.Stream) -> tw.Stream:
+    return stream.group_by("k").tumbling(10).aggregate(n=tw.count(), s=tw.sum_("v"))
+
+
+QUERIES = {
+    "where": A.where("v > 1"),
+    "select": A.select(k="k", w="v + 1").where("w > 2"),
+    "union": A.union(B),
+    "join": A.join(B, on="k"),
+    "tumbling": counts(A.where("v > 0")),
+    "hopping": A.group_by("k").hopping(12, 4).aggregate(n=tw.count()),
+    "top": A.hopping(8, 4).top_k(2, by="v"),
+    "fork": counts(A).union(counts(A.where("v > 1"))),
+    "semi": A.semi_join(B, on="k"),
+    "snapshot": A.group_by("k").snapshot().aggregate(n=tw.count()),
+    "adjusts": ADJUSTED.where("v > 1"),
+    "late": counts(LATE),
+}
+
+
+def elements(random: Random, *, adjusts: bool) -> list[Element]:
+    """Points and longer rows in disorder, with promises that they keep."""
+    rows: list[tuple[int, tw.Insert]] = []
+    for _ in range(40):
+        start = random.randint(0, 60)
+        row = tw.insert(
+            {"k": random.choice("xyz"), "v": random.randint(0, 4)},
+            start,
+            start + random.choice([1, 3, 15]),
+        )
+        rows.append((start + random.randint(0, 12), row))
+    rows.sort(key=lambda row: row[0])
+    said: list[Element] = []
+    for at, (_, row) in enumerate(rows):
+        said.append(row)
+        later = [other.start for _, other in rows[at + 1 :]]
+        if adjusts and random.random() < 0.3:
+            said.append(tw.adjust(row.payload, row.start, row.end, row.end + 9))
+        elif random.random() < 0.2:
+            said.append(tw.cti(min(later, default=None)))
+    return said
+
+
+def wanted(out: list[Batch], query: tw.Stream, time: int) -> list[Row]:
+    rows = rows_of_table(table_of_batches(out, query.node.schema))
+    return [row for row in rows if row[1] >= time]
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_what_is_wanted_is_the_same_at_any_moment(name: str) -> None:
+    query = QUERIES[name]
+    skipped = 0
+    for seed in range(12):
+        random = Random(f"{name}/{seed}")
+        plain, told = tw.Engine(query), tw.Engine(query)
+        feeds = {source: elements(random, adjusts=name == "adjusts") for source in plain.sources}
+        outs: tuple[list[Batch], list[Batch]] = ([], [])
+        bound = -100
+        while any(feeds.values()):
+            source = random.choice([s for s, rest in feeds.items() if rest])
+            size = random.randint(1, 6)
+            step, feeds[source] = feeds[source][:size], feeds[source][size:]
+            schema = plain.sources[source]
+            for engine, out in zip((plain, told), outs, strict=True):
+                for batch in batches_of(step, schema):
+                    out += engine.push(source, batch)
+            assert wanted(outs[0], query, bound) == wanted(outs[1], query, bound)
+            assert promised(outs[0]) == promised(outs[1]), "promises go on"
+            assert first_violation_in_batches(outs[1]) is None
+            if random.random() < 0.3:
+                bound = max(bound, random.randint(0, 80))
+                told.skip_before(bound)
+                assert wanted(outs[0], query, bound) == wanted(outs[1], query, bound)
+        skipped += told.skipped
+        assert not plain.skipped
+    says_nothing = name in ("semi", "snapshot", "adjusts")
+    assert bool(skipped) != says_nothing
+
+
+def promised(out: list[Batch]) -> int:
+    return max((batch.progress.cti for batch in out), default=MIN_TIME)
+
+
+def test_what_is_skipped_is_counted_and_not_late() -> None:
+    engine = tw.Engine(LATE)
+    engine.push("a", tw.point({"k": "x", "v": 1}, 100))
+    engine.skip_before(50)
+    engine.push("a", tw.point({"k": "x", "v": 1}, 20))
+    assert engine.skipped == 1 and engine.status().late == 0
+    engine.push("a", tw.point({"k": "x", "v": 1}, 60))
+    assert engine.skipped == 1 and engine.status().late == 1
+
+
+def test_a_merge_tells_the_plan_that_is_behind_what_it_need_not_do() -> None:
+    """The first plan has answered when the second is run: it has nothing left to do."""
+    merged = tw.merge(counts(A.where("v > 0")), counts(A.where("v >= 1")))
+    engine = tw.Engine(merged)
+    rows = [tw.point({"k": "x", "v": 2}, at) for at in range(100)]
+    out = engine.push("a", [*rows, tw.cti(95)])
+    out += engine.push("a", [rows[97], tw.cti(None)])
+    assert tw.cht(elements_of(out)) == list(tw.table(counts(A), {"a": [*rows, rows[97]]}))
