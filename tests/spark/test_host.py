@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -23,16 +22,6 @@ pytestmark = [
 ]
 
 
-def _command(folder: Path, number: int, **move: str) -> Path:
-    """Write a command; the file that acknowledges it."""
-    file = folder / "commands" / f"{number:04}.json"
-    file.parent.mkdir(exist_ok=True)
-    temporary = file.with_suffix(".tmp")
-    temporary.write_text(json.dumps(move))
-    temporary.rename(file)
-    return folder / "acks" / file.stem
-
-
 def test_queries_come_and_go_and_survive_a_kill(tmp_path: Path, spark: SparkSession) -> None:
     """Two queries are added, all processes die in the middle of a micro-batch, a third is added and
     one removed in another process: every table is that of the rows since its version, and a bit
@@ -41,10 +30,10 @@ def test_queries_come_and_go_and_survive_a_kill(tmp_path: Path, spark: SparkSess
     with driver(tmp_path, script="hosting.py") as job:
         arrivals.arrive("events")
         arrivals.arrive("rates")
-        windows = _command(tmp_path, 1, add="windows")
+        windows = hosting.command(tmp_path, 1, {"add": "windows"})
         job.until(windows.exists, "a query was added")
         job.until(lambda: commits(tmp_path) > 1, "micro-batches were done")
-        priced = _command(tmp_path, 2, add="priced")
+        priced = hosting.command(tmp_path, 2, {"add": "priced"})
         job.until(priced.exists, "another query was added")
         planned = begun(tmp_path)
         arrivals.arrive("events")

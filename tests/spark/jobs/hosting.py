@@ -25,20 +25,44 @@ from thalweg.shards.query_registry import HostedQuery, QueryRegistry, queries_at
 from thalweg.spark import SparkHost
 from thalweg.stream import Stream
 
-__all__ = ["acknowledged", "answers", "expected", "hosted", "open_host", "perform"]
+__all__ = [
+    "acknowledged",
+    "answers",
+    "command",
+    "expected",
+    "hosted",
+    "open_host",
+    "perform",
+    "source",
+    "unacknowledged",
+]
 
 STAGES = 2
 
 
 def open_host(folder: Path) -> SparkHost:
     """The host of a folder, with the sources of its queries."""
-    found = {node.name: node for node in find(query(folder, "priced").node, Source)}
-    sources = [Stream(found[name]) for name in ("events", "rates")]
+    sources = [source(folder, name) for name in ("events", "rates")]
     return ts.host(*sources, checkpoint=str(_checkpoint(folder)), stages=STAGES, buckets=2)
 
 
 def _checkpoint(folder: Path) -> Path:
     return folder / "checkpoints" / "host"
+
+
+def source(folder: Path, name: str) -> Stream:
+    """One of the two sources, as the host has it."""
+    return Stream(next(n for n in find(query(folder, "priced").node, Source) if n.name == name))
+
+
+def command(folder: Path, number: int, move: dict[str, str]) -> Path:
+    """Write a command; the file that acknowledges it."""
+    file = folder / "commands" / f"{number:04}.json"
+    file.parent.mkdir(exist_ok=True)
+    temporary = file.with_suffix(".tmp")
+    temporary.write_text(json.dumps(move))
+    temporary.rename(file)
+    return folder / "acks" / file.stem
 
 
 def perform(host: SparkHost, folder: Path, command: dict[str, str]) -> None:
@@ -68,6 +92,13 @@ def acknowledged(folder: Path) -> set[str]:
             ((move, name),) = json.loads(file.read_text()).items()
             names = names - {name} if move == "remove" else names | {name}
     return names
+
+
+def unacknowledged(folder: Path) -> list[dict[str, str]]:
+    """The commands that may have been done or not."""
+    files = sorted((folder / "commands").glob("*.json"))
+    left = [file for file in files if not (folder / "acks" / file.stem).exists()]
+    return [json.loads(file.read_text()) for file in left]
 
 
 def _first_files(folder: Path, version: int) -> dict[str, int]:
