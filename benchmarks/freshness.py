@@ -5,8 +5,6 @@ a hundredth of the keys are served one after the other, each row at a cost of on
 as many updates arrive. It is given as a share of a round, the time to serve every key once, over
 the last third of the run; p99 over keys and moments. Beside the schedules: an append queue, and an
 append queue behind random shedding.
-
-On Spark time is real: see `freshness_spark` for the contenders and what is measured.
 """
 
 from __future__ import annotations
@@ -20,8 +18,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from benchmarks._own_process import call
-from benchmarks.freshness_spark import BASELINES
 from thalweg.cli.bench import Emit, Value
 from thalweg.freshness._arrays import Floats, Ints
 from thalweg.freshness.durable_queue import DurableQueue
@@ -43,63 +39,13 @@ def run(
     keys: int = 1_000_000,
     stale_keys: int = 100_000,
     rounds: int = 3,
-    spark_seconds: float = 75.0,
 ) -> None:
-    """`spark_seconds` is how long each contender runs on Spark; 0 leaves Spark out."""
     for text in (False, True):
         for name in SCHEDULES if not text else ("gain",):
             _measure_speed(emit, name, keys, text=text)
     _measure_log(emit, min(keys, 100_000))
     for skew in (0.0, 0.9):
         _measure_staleness(emit, stale_keys, skew, rounds)
-    if spark_seconds:
-        _measure_spark(emit, stale_keys, spark_seconds)
-
-
-# ---------------------------------------------------------------------------------------- Spark
-
-
-def _measure_spark(emit: Emit, keys: int, seconds: float) -> None:
-    place = "benchmarks.freshness_spark"
-    capacity = call(f"{place}:measure_capacity")
-    emit("capacity on Spark", capacity, "rows/s")
-    calm = {"keys": keys, "skew": 0.0, "rate": capacity / 2, "seconds": seconds}
-    _emit_spark(
-        emit, "gain, half load", calm, call(f"{place}:measure_queue", schedule="gain", **calm)
-    )
-    for skew in (0.0, 0.9):
-        load = {"keys": keys, "skew": skew, "rate": LOAD * capacity, "seconds": seconds}
-        for schedule in ("gain", "in-place"):
-            told = call(f"{place}:measure_queue", schedule=schedule, **load)
-            _emit_spark(emit, schedule, load, told)
-        for name in BASELINES:
-            share = KEPT / LOAD if name == "random shedding" else 1.0
-            told = call(
-                f"{place}:measure_baseline",
-                contender=name,
-                per_batch=int(capacity),
-                share=share,
-                **load,
-            )
-            _emit_spark(emit, name, load, told)
-
-
-def _emit_spark(
-    emit: Emit, name: str, load: dict[str, float], told: dict[str, float | None]
-) -> None:
-    params: dict[str, Value] = {"contender": name, "keys": load["keys"], "zipf": load["skew"]}
-    for metric, unit in (("average", "s"), ("p99", "s"), ("p99 before", "s"), ("batch", "s")):
-        value = told[metric]
-        if value is not None:
-            emit(
-                f"Spark, {metric if metric == 'batch' else f'staleness {metric}'}",
-                value,
-                unit,
-                **params,
-            )
-    reached, arrived = told["rows"], told["arrived"]
-    assert reached is not None and arrived is not None
-    emit("Spark, rows that reached it", reached / max(arrived, 1), "share", **params)
 
 
 # ---------------------------------------------------------------------------------------- speed

@@ -154,6 +154,7 @@ def source(
     firm_ends: bool = False,
     group_ctis: str | Sequence[str] = (),
     progressing: str | Sequence[str] | Mapping[str, Duration] = (),
+    patterns: bool = False,
 ) -> Stream:
     """A stream from outside.
 
@@ -165,7 +166,8 @@ def source(
     arrives. `group_ctis` names the columns for whose values promises may come separately; a
     partition is one of them by itself. `progressing` names further columns of whole numbers that
     progress as the start does, so that windows over them close: by punctuation, or, as a mapping,
-    each by its own disorder.
+    each by its own disorder. `patterns` says that punctuation of any form may come (see
+    `thalweg.model.punctuation`); in-process it may without.
 
     >>> source("packets", {"src": "string", "len": "int64"}, disorder="1 min")
     <Stream source (src string, len int64)>
@@ -213,6 +215,7 @@ def source(
         low_watermark=lag,
         progress=observed,
         quarantine=quarantine,
+        patterns=patterns,
         columns=tuple(
             (column, _not_negative(behind, f"{where}, progressing {column!r}"))
             for column, behind in (progressing.items() if isinstance(progressing, Mapping) else ())

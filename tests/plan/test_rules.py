@@ -14,7 +14,7 @@ from thalweg.expr import col
 from thalweg.model import Row
 from thalweg.plan.aggregates import count
 from thalweg.plan.explain import plan_text
-from thalweg.plan.nodes import GroupApply, Source, Where, WindowAggregate, walk
+from thalweg.plan.nodes import GroupApply, Node, Source, Union, Where, WindowAggregate, walk
 from thalweg.plan.rules import RULES, optimize
 from thalweg.stream import Stream
 from thalweg.testing import assert_same_table, oracle
@@ -102,13 +102,37 @@ def test_every_rule_has_a_name_a_law_and_a_case() -> None:
         assert rule.__doc__ and ("=" in rule.__doc__ or "Law." in rule.__doc__), (
             f"{rule.name} states no law"
         )
-    local = {rule.name for rule in RULES} - {"ungroup", "share_panes"}
+    local = {rule.name for rule in RULES} - {"ungroup", "balance_unions", "share_panes"}
     assert local == {case.rule for case in CASES}
     assert {case.rule for case in CASES if case.after is None} >= local - {
         "where_below_union",
         "merge_clip_durations",
         "merge_set_durations",
     }
+
+
+def test_a_long_chain_of_unions_is_a_tree_and_one_that_others_read_stays() -> None:
+    chain = A
+    for least in range(40):
+        chain = chain.union(A.where(f"v > {least}"))
+    shared = chain
+    for _ in range(3):
+        chain = chain.union(A)
+    query = chain.union(shared)
+    rewritten, applied = optimize(query.node)
+    assert "balance_unions" in [step.rule for step in applied]
+    assert _levels(rewritten) < 12 < _levels(query.node)
+    tables = {"a": [(1, 5, {"k": 1, "v": v, "w": 0.5, "t": "t"}) for v in (3, 50)]}
+    assert_same_table(oracle(query.node, tables), oracle(rewritten, tables))
+
+
+def _levels(root: Node) -> int:
+    """How many unions lie on the longest way."""
+    found: dict[Node, int] = {}
+    for node in walk(root):
+        below = max((found[child] for child in node.inputs), default=0)
+        found[node] = below + isinstance(node, Union)
+    return found[root]
 
 
 def test_two_filters_are_never_made_one() -> None:

@@ -15,7 +15,7 @@ import thalweg as tw
 from thalweg.errors import InputError, PlanError, StateError, TypeMismatchError
 from thalweg.io.discovery import discover
 from thalweg.io.events import events
-from thalweg.io.file_log import FileLog
+from thalweg.io.file_log import FileLog, note_repair
 from thalweg.io.files import FileForm, read_file
 from thalweg.io.listing import FilePlace
 from thalweg.spark.sources import feeds_of, name_sources
@@ -276,3 +276,35 @@ def test_one_file_globs_and_partitions(tmp_path: Path) -> None:
     assert rows(f"{tmp_path}/*/*.csv.gz") == wanted
     assert rows(f"{tmp_path.as_uri()}/**/a.*") == wanted
     assert rows(str(tmp_path / "day=1" / "a.csv.gz")) == [{"ts": 1, "v": 5}]
+
+
+def _parquet(path: Path, *values: int) -> None:
+    pq.write_table(pa.table({"ts": list(values), "val": list(values)}), path)
+
+
+def test_a_parquet_file_that_was_replaced_is_told_of_and_one_that_was_repaired_is_not(
+    tmp_path: Path,
+) -> None:
+    folder, log_file = tmp_path / "in", tmp_path / "log" / "s.files"
+    folder.mkdir()
+    _parquet(folder / "a.parquet", 1)
+    (folder / "b.parquet").write_bytes((folder / "a.parquet").read_bytes()[40:])  # damaged
+
+    def log() -> FileLog:
+        return FileLog(FilePlace(str(folder)), "parquet", log_file, 0)
+
+    known = log()
+    assert known.look() == 2
+    _parquet(folder / "b.parquet", 1, 2, 3)
+    again = log()
+    again.look(since=0)
+    assert not again.passed  # neither was read yet
+    for number, found in enumerate(again.files):
+        note_repair(log_file, number, found, again.place)
+    assert again.look(since=2) == 2 and not again.passed  # b was read as it is now
+    _parquet(folder / "a.parquet", 7, 8)
+    _parquet(folder / "b.parquet", 9, 9, 9, 9)
+    for looking in (again, log()):
+        looking.look(since=2)
+        assert set(looking.passed) == {"a.parquet", "b.parquet"}
+        assert "replaced after it was read" in looking.passed["a.parquet"]

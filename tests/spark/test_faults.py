@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark import cloudpickle as untyped
 from pyspark.sql import DataFrame, SparkSession
 
 import thalweg as tw
@@ -23,7 +26,9 @@ from tests.spark.jobs.streams import EVENTS, Arrivals, answers, expected, query,
 from thalweg import spark as ts
 from thalweg.errors import EvaluationError, InputError, SchemaChangeError, StateError, ThalwegError
 from thalweg.spark.feeds import Times
+from thalweg.udm import function
 
+cloudpickle: Any = untyped
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("spark")]
 
 
@@ -261,3 +266,83 @@ def test_a_full_disk_ends_the_query_and_with_room_it_goes_on(tmp_path: Path, dis
     """It is full when the offsets are written, and later, in the middle of a micro-batch."""
     assert live_on_a_full_disk(Arrivals(tmp_path, 5, seed=3, rows=40), disk, [0, 24 << 10]) >= 1
     assert_right(tmp_path)
+
+
+# ----------------------------------------------------------------------------------------------------------------
+# processes
+
+
+@function("faults.deadly", inputs=["int64"], output="int64")
+def deadly(v: int) -> int:
+    """Ends the process that evaluates it, as a fault in a library would."""
+    if v == 666:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return v
+
+
+@pytest.fixture
+def _by_value() -> Iterator[None]:
+    """Spark's workers do not know the folder of the tests: what it defines travels with the
+    query."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+@pytest.mark.usefixtures("_by_value")
+def test_a_file_that_kills_a_worker_is_named_and_can_be_set_aside(tmp_path: Path) -> None:
+    folder = tmp_path / "events"
+    folder.mkdir()
+    for name, value in (("a", 1), ("b", 666), ("c", 3)):
+        pq.write_table(pa.table({"ts": [value], "v": [value]}), folder / f"{name}.parquet")
+    events = ts.from_files(str(folder), time="ts", disorder=0, finish=True, files_per_batch=1)
+    counted = events.select(v=tw.call("deadly", tw.col("v")))
+
+    def start() -> ts.RunningQuery:
+        return ts.start(
+            counted, checkpoint=str(tmp_path / "checkpoint"), trigger="available now", to="memory"
+        )
+
+    with pytest.raises(
+        InputError, match=r"died while it read b\.parquet.*rename it to _b\.parquet"
+    ):
+        start().wait()
+    (folder / "b.parquet").rename(folder / "_b.parquet")
+    running = start()
+    running.wait()
+    assert sorted(payload["v"] for _, _, payload in running.table()) == [1, 3]
+
+
+def test_a_query_whose_worker_came_too_late_is_begun_again(three: Path) -> None:
+    """The words are Spark's when a Python process was not there in ten seconds."""
+    attempts = 0
+
+    def deliver(frame: DataFrame, _: int) -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            raise OSError("Python worker failed to connect back.")
+        frame.write.format("noop").mode("append").save()
+
+    running = ts.start(
+        query(three, "windows"),
+        to=deliver,
+        checkpoint=str(three / "checkpoint"),
+        trigger="available now",
+    )
+    assert running.wait()
+    assert attempts > 1
+
+
+def test_a_worker_that_never_comes_ends_the_query(three: Path) -> None:
+    def deliver(_: DataFrame, __: int) -> None:
+        raise OSError("Python worker failed to connect back.")
+
+    running = ts.start(
+        query(three, "windows"),
+        to=deliver,
+        checkpoint=str(three / "checkpoint"),
+        trigger="available now",
+    )
+    with pytest.raises(ThalwegError, match="failed to connect back"):
+        running.wait()

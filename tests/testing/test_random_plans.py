@@ -37,7 +37,7 @@ class Emptied(Engine):
 def play(seed: int, *, every_form: bool = False) -> None:
     trial = random_trial(Random(seed))
     logicals = logical_inputs(trial.query, trial.tables)
-    plain, punctuated, wild = forms_of(logicals, 3, seed)
+    plain, punctuated, wild = forms_of(logicals, 3, seed, insert_only=trial.insert_only)
     right(trial, seed, wild, CONSISTENCIES[seed % 3], Emptied)
     right(trial, seed, wild, CONSISTENCIES[(seed + 1) % 3], DividedEngine)
     if every_form or seed % 5 == 0:

@@ -21,7 +21,8 @@ Answer = tuple[int, int, str, int, int]
 
 @dataclass(frozen=True)
 class Rows:
-    """A push of values, each a point of its group; `removed` of them are taken back at once."""
+    """A push of values, each a point of its group; `removed` rows are taken back in it, the oldest
+    first, of this push or of one before."""
 
     values: tuple[tuple[str, int], ...]
     removed: int
@@ -86,24 +87,26 @@ def play(
 
     engine = begin(None)
     out: list[Batch] = []
-    arrived: list[tuple[int, str, int]] = []
-    for at, step in enumerate(script):
+    arrived: list[tuple[int, str, int, int]] = []
+    number = 0
+    for step in script:
         if isinstance(step, Restart):
             engine = begin(engine.snapshot())
         elif isinstance(step, Later):
             clock.advance(step.by)
             out += engine.tick()
         else:
-            elements: list[tw.Element] = [
-                tw.point({"k": k, "v": v}, 1_000 - at) for k, v in step.values
-            ]
-            kept = list(step.values)
-            for _ in range(min(step.removed, len(kept)) if adjusts else 0):
-                k, v = kept.pop(0)
-                elements.append(tw.remove({"k": k, "v": v}, 1_000 - at, 1_001 - at))
+            elements: list[tw.Element] = []
+            for k, v in step.values:
+                start = 1_000 - number  # of its own, so that it is known which row is meant
+                number += 1
+                elements.append(tw.point({"k": k, "v": v}, start))
+                arrived.append((clock(), k, v, start))
+            for _ in range(min(step.removed, len(arrived)) if adjusts else 0):
+                _, k, v, start = arrived.pop(0)
+                elements.append(tw.remove({"k": k, "v": v}, start, start + 1))
             out += engine.push("s", elements)
-            arrived += [(clock(), k, v) for k, v in kept]
-    return out + engine.finish(), arrived
+    return out + engine.finish(), [(at, k, v) for at, k, v, _ in arrived]
 
 
 @pytest.mark.parametrize("divided", [False, True])

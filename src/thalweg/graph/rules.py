@@ -154,14 +154,11 @@ def _sink_exit(row: Row) -> Next:
 
 
 def _next_consumer(row: Row) -> Row | None:
-    consumers = row.succ
-    count = len(consumers)
-    for at in range(row.turn, row.turn + count):
-        consumer = consumers[at % count]
-        if consumer.more():
-            row.turn = (at + 1) % count
-            return consumer
-    return None
+    at = row.waiting_consumer()
+    if at is None:
+        return None
+    row.turn = (at + 1) % len(row.succ)
+    return row.succ[at]
 
 
 def _fork(row: Row) -> Next:

@@ -11,6 +11,7 @@ row behind it a source, and the scheduler runs each part by itself.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from thalweg.errors import PlanError, did_you_mean
 from thalweg.graph.arcs import Arc
@@ -75,7 +76,16 @@ class Row:
             return self.only.size() > 0
         if self.station is not None:
             return self.station.port() >= 0
-        return any(consumer.more() for consumer in self.succ)
+        return self.waiting_consumer() is not None
+
+    def waiting_consumer(self) -> int | None:
+        """Of a fork: the next consumer in turn that has input. Those that had their turn have
+        none, so that the search begins behind them."""
+        consumers = self.succ
+        for at in chain(range(self.turn, len(consumers)), range(self.turn)):
+            if consumers[at].more():
+                return at
+        return None
 
     def ahead(self) -> Row | None:
         """The successor, if it can use what is in the output; else an operator to which a promise

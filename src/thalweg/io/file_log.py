@@ -9,11 +9,14 @@ handed out.
 A file is read when it is whole. Parquet and Arrow files have a mark at their end. Text has none: it
 is whole when it has not changed for a while (`settle`). What is not whole yet, and what is no input
 (a link, another format), is kept in `passed` with the reason; so is a file that changed after it was
-read.
+read. A Parquet or Arrow file that was damaged and repaired is read as it is when its turn comes; whoever
+reads it leaves a note of what it read (`note_repair`), so that it is not taken for one that was
+replaced later.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -30,7 +33,7 @@ from thalweg.io.formats import END_MARKS, suffix_format
 from thalweg.io.listing import FilePlace, Found
 from thalweg.io.locks import lock_file
 
-__all__ = ["FileLog", "passed_files"]
+__all__ = ["FileLog", "note_repair", "passed_files"]
 
 _WRITING = "it is still being written"
 _COMPACTED_LINES = 1_000
@@ -56,21 +59,34 @@ class FileLog:
         self._end = 0
         self._told: dict[str, str] | None = None
         self._seen: dict[str, tuple[int, int, int]] = {}
+        self._changed: list[tuple[int, Found]] = []
+        """Files that are not as the log has them, with their numbers."""
         self._read_log()
-        self._sizes = {found.name: found.size for found in self.files}
+        self._numbers = {found.name: number for number, found in enumerate(self.files)}
 
     # ----------------------------------------------------------------------------------------------
     # looking
 
     def look(self, limit: int | None = None, *, since: int = 0) -> int:
-        """Look for new files and note them; how many are known, at most `limit` more than
-        `since`."""
-        fresh = [self._with_tail(found) for found in self._candidates() if self._is_ready(found)]
+        """Look for new files and note them; how many are known, at most `limit` more than `since`,
+        which is how many were read."""
+        found = [entry for entry in self._candidates() if self._is_ready(entry)]
+        fresh = [self._with_tail(entry) for entry in found]
         if fresh:
             fresh.sort(key=lambda found: (found.changed_ns, found.name))
             self._note(fresh)
-        self._tell()
+        self.judge(since)
         return len(self.files) if limit is None else min(len(self.files), since + limit)
+
+    def judge(self, read: int) -> None:
+        """Say which of the files that were read, the first `read` ones, are others by now."""
+        for number, found in self._changed:
+            if number < read and self._is_replaced(number, found):
+                self.passed[found.name] = (
+                    "it was replaced after it was read; what it holds now is not read. Write what "
+                    "is new under another name"
+                )
+        self._tell()
 
     def look_at_all(self) -> int:
         """Look until no file is still being written, or patience is at an end."""
@@ -88,27 +104,38 @@ class FileLog:
         return found._replace(tail=self.place.tail_of(found.name, found.size))
 
     def _candidates(self) -> Iterator[Found]:
-        """The files that are not in the log."""
+        """The files that are not in the log; of those that are, what changed is noted."""
         if self.place.is_unchanged():
             yield from self._again()
             return
         self.place.passed.clear()
         self.passed.clear()
+        self._changed.clear()
         waiting: set[str] = set()
+        files, numbers = self.files, self._numbers
+        replaceable = self.format in END_MARKS
         for found in self.place.listing():
-            size = self._sizes.get(found.name)
-            if size is None:
+            number = numbers.get(found.name)
+            if number is None:
                 waiting.add(found.name)
                 yield found
-            elif size != found.size and self.format not in END_MARKS:
-                # Only text grows in place; a Parquet or Arrow file that was repaired is read whole
-                # when its micro-batch runs again.
+                continue
+            logged = files[number]
+            if logged.size == found.size and logged.changed_ns == found.changed_ns:
+                continue
+            if replaceable:
+                self._changed.append((number, found))
+            elif logged.size != found.size:
                 self.passed[found.name] = (
-                    f"it was {size:,} bytes when it was read and is {found.size:,} now; what was "
+                    f"it was {logged.size:,} bytes when it was read and is {found.size:,} now; what was "
                     "added is not read. Write under another name and rename"
                 )
         for name in [name for name in self._seen if name not in waiting]:
             del self._seen[name]
+
+    def _is_replaced(self, number: int, found: Found) -> bool:
+        """Whether a file that is not as the log has it is not as its reader found it either."""
+        return _repair_noted(self.log, number) != (found.size, found.changed_ns)
 
     def _again(self) -> Iterator[Found]:
         """The files that were not whole the last time."""
@@ -174,7 +201,8 @@ class FileLog:
         self._end += len(line)
         self._lines += 1
         self.files += found
-        self._sizes.update((entry.name, entry.size) for entry in found)
+        begin = len(self._numbers)
+        self._numbers.update((entry.name, begin + at) for at, entry in enumerate(found))
         if self._lines > max(_COMPACTED_LINES, len(self.files) // 10):
             self._compact()
 
@@ -215,6 +243,30 @@ class FileLog:
         temporary = file.with_suffix(".passed.tmp")
         temporary.write_text(json.dumps({"count": len(passed), "files": named}), encoding="utf-8")
         temporary.replace(file)
+
+
+def note_repair(log: Path, number: int, found: Found, place: FilePlace) -> None:
+    """Leave a note beside the log where a file is not as the log has it, now that it is read."""
+    info = place.files.get_file_info(place.path_of(found.name))
+    changed = info.mtime_ns or 0
+    if info.type != pa.fs.FileType.File or (info.size, changed) == (found.size, found.changed_ns):
+        return
+    note = _repair_note(log, number)
+    with contextlib.suppress(OSError):  # a worker on another machine may not see the checkpoint
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(json.dumps([info.size, changed]), encoding="utf-8")
+
+
+def _repair_note(log: Path, number: int) -> Path:
+    return log.with_suffix(".repaired") / str(number)
+
+
+def _repair_noted(log: Path, number: int) -> tuple[int, int] | None:
+    try:
+        size, changed = json.loads(_repair_note(log, number).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return size, changed
 
 
 def passed_files(log: Path) -> tuple[int, dict[str, str]]:

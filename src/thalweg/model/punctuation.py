@@ -9,7 +9,9 @@ become CTIs:
 
 A pattern of upper bounds on columns alone is a promise over those columns (a box, see `boxes`): it
 closes windows over them. Any other pattern is kept at the input, where a tuple that matches it is
-late and goes by the source's policy; so are tuples inside a box.
+late and goes by the source's policy; so are tuples inside a box. When the promises of an insert-only
+source reach the beginning of its ranges, it becomes one of the two forms, and closes what they close
+(`Punctuation.given`).
 
 >>> punctuation(ts=before(720)).kind, punctuation(src="202.3.12.4").to_cti()
 ('linear', Cti(time=9223372036854775807, scope={'src': '202.3.12.4'}))
@@ -31,7 +33,7 @@ import pyarrow.compute as pc
 from thalweg.errors import MalformedElementError
 from thalweg.model.boxes import Boxes, box
 from thalweg.model.elements import Cti
-from thalweg.model.progress import pack_values, unpack_values
+from thalweg.model.progress import Progress, pack_values, unpack_values
 from thalweg.model.rows import Bools, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 
@@ -104,6 +106,28 @@ class Punctuation:
         whole = self.time == ANY and len(bounds) == len(self.patterns)
         return box(bounds) if whole else {}
 
+    def given(self, progress: Progress) -> Punctuation:
+        """What it says beside the promises that stand: a range that begins where a promise about
+        the same time or column ends, or before, goes on from the beginning.
+
+        >>> punctuation(ts=within(5, 20)).given(Progress(7)).to_cti()
+        Cti(time=20, scope=None)
+        >>> punctuation(flow_end=within(12, 18)).given(Progress(boxes={("flow_end",): (12,)})).to_boxes()
+        {('flow_end',): (18,)}
+        """
+        values = {n: v for n, v in self.patterns.items() if not isinstance(v, Range)}
+        promise = progress.cti
+        if values and set(values) == set(progress.scope_columns):
+            promise = progress.of(tuple(values[name] for name in progress.scope_columns))
+        time = self.time
+        if time.low is not None and int(time.low) <= promise:
+            time = Range(high=time.high)
+        patterns = {
+            name: Range(high=v.high) if isinstance(v, Range) and _reached(name, v, progress) else v
+            for name, v in self.patterns.items()
+        }
+        return Punctuation(time, patterns)
+
     def matches(self, payload: Rows, start: Times) -> Bools:
         """Which rows match. Null matches the value null, and no range that has an end."""
         found = np.ones(len(start), np.bool_)
@@ -140,6 +164,12 @@ class Punctuation:
         ]
         patterns = {name: Range(*parts) if len(parts) == 2 else parts[0] for name, parts in read}
         return cls(patterns.pop(""), patterns)
+
+
+def _reached(name: str, pattern: Range, progress: Progress) -> bool:
+    """Whether a promise about a column reaches the beginning of a range of it."""
+    bound = progress.boxes.get((name,))
+    return type(pattern.low) is int and bound is not None and pattern.low <= bound[0]
 
 
 def punctuation(*, ts: Range = ANY, **patterns: Any) -> Punctuation:

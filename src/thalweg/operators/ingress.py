@@ -159,6 +159,7 @@ class IngressKernel(Operator):
             self._heard,
             self._since,
             self._newest,
+            self._guards,
         )
         ledgers = [
             (ledger, ledger.count, ledger.unlisted, list(ledger.tables))
@@ -175,6 +176,7 @@ class IngressKernel(Operator):
                 self._heard,
                 self._since,
                 self._newest,
+                self._guards,
             ) = before
             self._restore_rows(held)
             for ledger, count, unlisted, tables in ledgers:
@@ -226,6 +228,7 @@ class IngressKernel(Operator):
         boxes = merge_boxes(given.boxes, self._boxes_by_disorder())
         self.skipped += skipped
         self._advance(replace(made, boxes=boxes) if boxes else made, arrived)
+        self._ripen()
         self._forget(known)
         passed = (
             self._progress
@@ -319,6 +322,35 @@ class IngressKernel(Operator):
                     f"{self._place(None)}: a punctuation on {column!r}, a column that the source does not have{hint}"
                 )
         self._guards = (*self._guards, pattern)
+
+    def _ripen(self) -> None:
+        """Patterns whose ranges begin where the promises of the source have come become promises
+        themselves. Only of rows that are not adjusted: a pattern speaks of new rows alone."""
+        ripe = not self._tracks and bool(self._guards)
+        while ripe:
+            ripe = False
+            for pattern in self._guards:
+                promise = self._promise_of(pattern.given(self._progress))
+                if promise is not None:
+                    self._guards = tuple(g for g in self._guards if g is not pattern)
+                    self._advance(promise, 0)
+                    ripe = True
+                    break
+
+    def _promise_of(self, pattern: Punctuation) -> Progress | None:
+        """A pattern as a promise; None: it is not one, or of other groups than those there are."""
+        boxes = pattern.to_boxes()
+        if boxes:
+            return Progress(boxes=boxes)
+        promise = pattern.to_cti()
+        if promise is None or promise.scope is None:
+            return None if promise is None else Progress(promise.time)
+        columns = tuple(promise.scope)
+        known = self._progress.scope_columns or self._declared.group_keys
+        if set(columns) != set(known):
+            return None
+        scope = tuple(promise.scope[name] for name in known)
+        return Progress(scope_columns=known, scoped={scope: promise.time})
 
     def _guarded(self, batch: Batch, promise: Times) -> Times:
         """Promises raised for the rows that a pattern says will not come; an adjust is no new

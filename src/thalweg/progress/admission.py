@@ -41,6 +41,9 @@ class Ingress:
     quarantine: Quarantine | None = None
     """Which clocks are impossible; rows that show such a one are kept away from the others."""
 
+    patterns: bool = False
+    """Whether general punctuation may come, which speaks of any columns: rows are then judged as
+    they came in, in one bucket."""
     columns: tuple[tuple[str, int], ...] = ()
     """Columns that progress as the start does, each with its disorder: no row comes whose value is
     that much smaller than the largest before it."""

@@ -374,7 +374,8 @@ class Engine:
         """No row of a source that matches a pattern will come any more; what came out.
 
         A linear or group-wise linear pattern is a CTI, upper bounds on columns are a promise over
-        those columns. Any other is kept at the input: a row that matches it is late.
+        those columns. Any other is kept at the input: a row that matches it is late; it becomes such
+        a promise when the source has promised all that lies before its ranges.
         """
         promise = pattern.to_cti()
         if promise is not None:
@@ -384,7 +385,7 @@ class Engine:
         if boxes:
             return self.push(source, Batch.empty(self._schema_of(source), Progress(boxes=boxes)))
         self._ingress(source).guard(pattern)
-        return []
+        return self.push(source, Batch.empty(self._schema_of(source)))
 
     def dead(self, source: str) -> pa.Table:
         """The records of a source, since the last call, that could not be read, each with its line

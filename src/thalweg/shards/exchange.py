@@ -98,6 +98,8 @@ class Header:
     dates and the like."""
     boxes: list[Any] = field(default_factory=list)
     """Promises over columns: [columns, bounds]."""
+    patterns: list[str] = field(default_factory=list)
+    """General punctuation that follows it, as text."""
     begin: int | None = None
     """Where in its source it begins ..."""
     end: int | None = None

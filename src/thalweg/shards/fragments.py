@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from thalweg.errors import PlanError
 from thalweg.expr import col
 from thalweg.model.clocks import shown_by
 from thalweg.plan.clock import clock_of
@@ -33,6 +34,7 @@ __all__ = [
     "Target",
     "fragments_of",
     "parts_of",
+    "require_patterns",
     "sources_of",
     "targets_of",
 ]
@@ -157,10 +159,19 @@ class _Cutter:
         self._placed: dict[Node, _Placed] = {}
         self._exchanged: dict[tuple[Node, tuple[object, ...]], Exchange] = {}
 
-    def place(self, node: Node) -> _Placed:
-        if node not in self._placed:
-            self._placed[node] = self._place(node)
-        return self._placed[node]
+    def place(self, root: Node) -> _Placed:
+        """Place a plan from its sources up, without recursion: a plan may be a long chain."""
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            below = [child for child in node.inputs if child not in self._placed]
+            if below:
+                stack += reversed(below)
+                continue
+            stack.pop()
+            if node not in self._placed:
+                self._placed[node] = self._place(node)
+        return self._placed[root]
 
     def finish(self, placed: _Placed) -> Fragment:
         fragment = Fragment(len(self.fragments), placed.plan, tuple(placed.inputs.values()))
@@ -273,6 +284,21 @@ class _Cutter:
     def _cut(self, node: Node, keys: Keys) -> tuple[Node | None, dict[str, Exchange]]:
         """Put an exchange below the lowest operator that changes lifetimes; keys are written in
         terms of what is below."""
+        chain: list[Node] = []
+        while len(node.inputs) == 1 and not _only_rows(node):
+            lowered = node.lower_keys(keys)
+            if lowered is None:
+                return None, {}
+            chain.append(node)
+            node, keys = node.inputs[0], lowered
+        plan, inputs = self._cut_below(node, keys)
+        if plan is None:
+            return None, {}
+        for above in reversed(chain):
+            plan = above.with_children(plan)
+        return plan, inputs
+
+    def _cut_below(self, node: Node, keys: Keys) -> tuple[Node | None, dict[str, Exchange]]:
         if _only_rows(node):
             if any(expr.columns() - set(node.schema.names) for expr in keys):
                 return None, {}
@@ -374,15 +400,25 @@ def _source_of(node: Node) -> Source:
 
 
 def _needs_order(source: Source) -> bool:
-    """Promises per partition, about columns, or from observed times of rows that may be adjusted, and
+    """Promises per partition, about columns, as general patterns, or from observed times of rows that may be adjusted, and
     quarantine need the rows in one order."""
     policy = source.ingress
     return (
         policy.partition is not None
         or policy.quarantine is not None
+        or policy.patterns
         or bool(source.declared.progressing)
         or (policy.observes and not source.declared.insert_only)
     )
+
+
+def require_patterns(source: Source) -> None:
+    """General punctuation speaks of columns that may be gone behind an exchange: its source says
+    beforehand that it may come."""
+    if not source.ingress.patterns:
+        raise PlanError(
+            f"source {source.name!r}: punctuation with ranges is known only where the source says that it may come, patterns=True."
+        )
 
 
 def _can_pre_aggregate(plan: Node) -> bool:

@@ -19,6 +19,7 @@ from thalweg.graph.why import Why
 from thalweg.io.events import Feed, batches_from
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.punctuation import Punctuation
 from thalweg.model.time import INFINITY
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.merging.named_inputs import MergeStep
@@ -26,7 +27,13 @@ from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.shards.asks import asks_of, lags
 from thalweg.shards.exchange import Chunk, ExchangeRow, Header, blob_of_batch
-from thalweg.shards.fragments import fragments_of, parts_of, sources_of, targets_of
+from thalweg.shards.fragments import (
+    fragments_of,
+    parts_of,
+    require_patterns,
+    sources_of,
+    targets_of,
+)
 from thalweg.shards.ingest import Ingest, divide
 from thalweg.shards.reports import combined_figures, combined_why
 from thalweg.shards.state import Memory, SliceStore
@@ -122,6 +129,17 @@ class DividedEngine:
             out += self._micro_batch(self._ingests[source_name].rows(batch, header, self._seq))
             self._seq += 1
         return out
+
+    def punctuate(self, source_name: str, pattern: Punctuation) -> list[Batch]:
+        """No row of a source that matches a pattern will come any more; what came out."""
+        source = self._sources[source_name]
+        promise = pattern.to_cti()
+        if promise is not None:
+            return self.push(source_name, promise)
+        require_patterns(source)
+        header = Header(patterns=[pattern.to_text()])
+        empty = Batch.empty(source.columns)
+        return self._micro_batch(self._ingests[source_name].rows(empty, header, self._seq))
 
     def push_step(self, source_name: str, *steps: tuple[MergeStep, Batch]) -> list[Batch]:
         """One micro-batch of a source that is a merge: its inputs join, leave and say something."""

@@ -30,6 +30,7 @@ from thalweg.graph.why import Why, explain_wait
 from thalweg.model.batch import Batch
 from thalweg.model.boxes import Boxes
 from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.punctuation import Punctuation
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import Operator, StateSize, progress_of_slice, slice_of_progress
@@ -134,6 +135,7 @@ class FragmentRunner:
             ):
                 taken += len(batch)
                 self._offer(name, batch, now, out)
+            self._take_patterns(name, arrived.get(name, []), now, out)
         for name, entry in self._entries.items():
             if (
                 entry.leaf.ingress.quarantine is not None
@@ -165,6 +167,24 @@ class FragmentRunner:
             source = self._entries[name].source
             read[name if source is None else source.name] = sum(c.header.rows for c in chunks)
         return sum(read.values())
+
+    def _take_patterns(
+        self, name: str, chunks: Iterable[Chunk], now: float, out: list[Batch]
+    ) -> None:
+        """Hand general punctuation to the input that judges rows by it, from the next micro-batch
+        on."""
+        texts = [text for chunk in chunks for text in chunk.header.patterns]
+        kernel = self._graph.sources[name].operator
+        if not texts or not isinstance(kernel, IngressKernel):
+            return
+        for pattern in map(Punctuation.from_text, texts):
+            boxes = pattern.to_boxes()
+            if boxes:
+                said = Batch.empty(self._entries[name].leaf.schema, Progress(boxes=boxes))
+                self._offer(name, said, now, out)
+            else:
+                kernel.guard(pattern)
+        self._offer(name, Batch.empty(self._entries[name].leaf.schema), now, out)
 
     def _tell_time(self, now: float, out: list[Batch]) -> None:
         """Tell the inputs whose rows are stamped when they arrive. On Spark a ticker says the time,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
 import pyarrow as pa
@@ -25,7 +25,8 @@ from thalweg.io.events import batches_from, events
 from thalweg.io.records import DeadLetters, rows_with_times
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.time import INFINITY
+from thalweg.model.punctuation import ANY, Punctuation, Range
+from thalweg.model.time import INFINITY, time_us
 from thalweg.shards.exchange import EXCHANGE_COLUMNS, UNORDERED, Header
 from thalweg.shards.host_ingest import AnyIngest, HostIngest
 from thalweg.shards.ingest import exchange_rows
@@ -49,6 +50,9 @@ class Times:
     duration: int = 1
     punctuation: Expr | None = None
     per: tuple[str, ...] = ()
+    ranges: tuple[tuple[str, str, str], ...] = ()
+    """Of a row of punctuation: a column of the events, or their time, and the columns that say from
+    which of its values on and below which one it speaks; null: without a limit."""
 
     def columns(self, schema: pa.Schema, used: Container[str] | None = None) -> list[str]:
         """The columns that are read from the rows; of the payload only those that are used, if that
@@ -58,6 +62,7 @@ class Times:
             *([self.end] if self.end else []),
             *(sorted(self.punctuation.columns()) if self.punctuation is not None else []),
             *self.per,
+            *(name for span in self.ranges for name in span),
         ]
         payload = (name for name in schema.names if used is None or name in used)
         return list(dict.fromkeys([*needed, *payload]))
@@ -69,15 +74,38 @@ class Times:
         times are no times are noted there."""
         if letters is not None:
             table = rows_with_times(table, self.start, self.end, self.duration, letters, where)
-        promise = NO_PROGRESS
+        promise, patterns = NO_PROGRESS, []
         if self.punctuation is not None and len(table):
             rows = table.combine_chunks().to_batches()[0]
             said = self.punctuation.evaluate(Frame_.of(rows)).cast(pa.bool_()).fill_null(False)
-            promise = self._promise(table.filter(said), schema)
+            marks = table.filter(said)
+            if self.ranges:
+                patterns = [pattern.to_text() for pattern in self._patterns(marks)]
+            else:
+                promise = self._promise(marks, schema)
             table = table.filter(pc.invert(said))
         batch = self.batch(table, schema, where)
         newest = int(batch.start.max()) if len(batch) else None
-        return batch, Header.of_progress(promise, newest=newest, rows=len(batch))
+        header = Header.of_progress(promise, newest=newest, rows=len(batch))
+        return batch, replace(header, patterns=patterns) if patterns else header
+
+    def _patterns(self, marks: pa.Table) -> Iterator[Punctuation]:
+        """Rows of punctuation that speak of ranges, one by one: they are few. Their own time says
+        nothing."""
+        for row in marks.to_pylist():
+            time = Range()
+            patterns: dict[str, Any] = {name: row[name] for name in self.per}
+            for name, low, high in self.ranges:
+                if row[low] is None and row[high] is None:
+                    continue
+                if name == self.start:
+                    time = Range(
+                        *(None if row[n] is None else time_us(row[n]) for n in (low, high))
+                    )
+                else:
+                    patterns[name] = Range(row[low], row[high])
+            if patterns or time != ANY:
+                yield Punctuation(time, patterns)
 
     def _promise(self, marks: pa.Table, schema: pa.Schema) -> Progress:
         """What rows of punctuation say together."""

@@ -22,9 +22,9 @@ from pyspark.sql.streaming.datasource import (
 
 from thalweg.errors import StateError
 from thalweg.io.dead_letters import DeadLetters
-from thalweg.io.file_log import FileLog
+from thalweg.io.file_log import FileLog, note_repair
 from thalweg.io.files import FileForm, read_file
-from thalweg.io.formats import require_format
+from thalweg.io.formats import END_MARKS, require_format
 from thalweg.io.listing import FilePlace, Found
 from thalweg.io.partitions import Partitions
 from thalweg.io.text import NULLS
@@ -149,6 +149,7 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._target is None:
             known = log.look(most, since=start["n"])
         else:  # what came since is for the next run
+            log.judge(start["n"])
             known = self._target if most is None else min(self._target, start["n"] + most)
         known = max(known, start["n"])
         self._vouched = max(self._vouched, known)
@@ -185,6 +186,8 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _read_file(self, number: int, found: Found) -> Iterator[pa.RecordBatch]:
         job = self._job
+        if job.files.format in END_MARKS:
+            note_repair(Path(job.log), number, found, self._place)
         letters = DeadLetters() if job.files.bad == "skip" else None
         times = job.files.times
         columns = None if times is None else times.columns(job.schema)

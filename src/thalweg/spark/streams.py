@@ -34,6 +34,7 @@ def from_spark(
     duration: Duration = 1,
     punctuation: ExprLike | None = None,
     per: str | Sequence[str] = (),
+    ranges: Mapping[str, tuple[str, str]] | None = None,
     name: str | None = None,
     late: str = "error",
     **facts: Any,
@@ -44,10 +45,12 @@ def from_spark(
     `duration`. What is late is judged by `disorder=` as for `thalweg.source`, whose other arguments
     can be given too. Rows for which `punctuation` is true are no events but promises: nothing
     before their time will come any more, with `per` nothing that has the same values as they in
-    these columns.
+    these columns. With `ranges` they are patterns: nothing will come any more that has the same values
+    in `per`, and for each name in `ranges` (a column, or the time) a value from that of the first
+    column named there on and below that of the second; null is no limit.
     """
     schema = to_arrow_schema(df.schema, timezone="UTC")
-    times = _times(schema, time, end, duration, punctuation, per, "from_spark")
+    times = _times(schema, time, end, duration, punctuation, per, ranges, "from_spark")
     feed = Frame(df, times, named=name is not None)
     return _bound(name or "events", schema, feed, late, facts)
 
@@ -60,6 +63,7 @@ def from_files(
     duration: Duration = 1,
     punctuation: ExprLike | None = None,
     per: str | Sequence[str] = (),
+    ranges: Mapping[str, tuple[str, str]] | None = None,
     format: str | None = None,  # noqa: A002 - the word that Spark's users know
     columns: pa.Schema | None = None,
     files_per_batch: int | None = None,
@@ -86,7 +90,7 @@ def from_files(
     require_bad(bad, "from_files")
     found = discover(folder, format=format, columns=columns, times=(time, end), nulls=nulls)
     schema = found.schema
-    times = _times(schema, time, end, duration, punctuation, per, "from_files")
+    times = _times(schema, time, end, duration, punctuation, per, ranges, "from_files")
     feed = Files(
         folder if "://" in folder else str(Path(folder).absolute()),
         found.form.format,
@@ -123,7 +127,7 @@ def from_receiver(
     these `columns`; the other arguments are those of `from_spark`.
     """
     schema = source("rows", columns).schema
-    times = _times(schema, time, end, duration, None, (), "from_receiver")
+    times = _times(schema, time, end, duration, None, (), None, "from_receiver")
     feed = Received(str(Path(folder).absolute()), schema, times, named=name is not None)
     return _bound(name or place_name(folder), schema, feed, late, facts)
 
@@ -135,6 +139,7 @@ def _times(
     duration: Duration,
     punctuation: ExprLike | None,
     per: str | Sequence[str],
+    ranges: Mapping[str, tuple[str, str]] | None,
     what: str,
 ) -> Times:
     for name in (time, end):
@@ -144,16 +149,21 @@ def _times(
     for name in groups:
         if name not in payload:
             raise UnknownColumnError(name, payload, "per")
-    if groups and punctuation is None:
+    for name, bounds in (ranges or {}).items():
+        for column in (name, *bounds):
+            if column not in schema.names:
+                raise UnknownColumnError(column, schema.names, "ranges")
+    if (groups or ranges) and punctuation is None:
         raise PlanError(
-            "per= says which rows a row of punctuation= speaks of; give punctuation= too."
+            f"{'per' if groups else 'ranges'}= says which rows a row of punctuation= speaks of; give punctuation= too."
         )
     condition = None if punctuation is None else as_expr(punctuation)
     if condition is not None and not pa.types.is_boolean(condition.type_in(schema)):
         raise TypeMismatchError(
             f"punctuation must be a condition; {condition} is {condition.type_in(schema)}."
         )
-    return Times(time, end, duration_us(duration), condition, groups)
+    spans = tuple((name, *bounds) for name, bounds in (ranges or {}).items())
+    return Times(time, end, duration_us(duration), condition, groups, spans)
 
 
 def _bound(
@@ -170,6 +180,8 @@ def _bound(
         late != "adjust" or times.duration == 1
     ):  # an event that is moved keeps its end
         facts = {"constant_duration": times.duration, **facts}
+    if times.ranges:
+        facts = {"patterns": True, **facts}
     if times.per:
         facts = {"group_ctis": times.per, **facts}
     made = source(name, payload, late=late, insert_only=True, **facts).node

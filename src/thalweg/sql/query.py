@@ -66,7 +66,27 @@ def _with(context: Context, node: exp.Expr) -> Context:
 
 
 def _union(context: Context, node: exp.Expr) -> Relation:
-    sides = [_query(context, side) for side in (node.this, node.expression)]
+    """All queries that UNION puts side by side; the tree leans to the left, as deep as there are
+    many."""
+    steps: list[exp.Expr] = []
+    while isinstance(node, exp.Union):
+        steps.append(node)
+        node = node.this
+    found = _query(context, node)
+    while steps:
+        step = steps.pop()
+        found = _united(context, step, found)
+        again = bool(steps) and bool(steps[-1].args.get("distinct"))
+        if (
+            step.args.get("distinct") and not again
+        ):  # what is united once more is made distinct then
+            found = replace(found, stream=found.stream.distinct())
+    return found
+
+
+def _united(context: Context, node: exp.Expr, left: Relation) -> Relation:
+    """The rows of both sides, those that are equal as often as they come."""
+    sides = [left, _query(context, node.expression)]
     marks = [[field.is_ticks for field in side.fields if field.shown] for side in sides]
     if marks[0] != marks[1]:
         sides = [side.shown() for side in sides]
@@ -90,4 +110,4 @@ def _union(context: Context, node: exp.Expr) -> Relation:
         for field in one.fields
         if not field.shown and any(field.name == other.name for other in two.fields)
     ]
-    return Relation(both.distinct() if node.args.get("distinct") else both, (*fields, *hidden))
+    return Relation(both, (*fields, *hidden))

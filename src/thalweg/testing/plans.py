@@ -36,6 +36,7 @@ from thalweg.plan.aggregates import (
 )
 from thalweg.plan.join_windows import band
 from thalweg.plan.nodes import Node, Source
+from thalweg.plan.properties import StreamProperties
 from thalweg.stream import GroupedStream, Stream
 from thalweg.testing.oracle import oracle
 
@@ -56,6 +57,10 @@ _NUMBERS = (
     *(2.0**53, 0.5, 3.0),
 )
 _WHOLE = (0, 1, 2, 3, -1, 2**63 - 1, -(2**63), 2**53 + 1)
+_ORIGINS = (0, 0, 0, 0, 0, 2**60, -(2**60))
+"""Where the times of a trial begin."""
+_INSERT_ONLY = 0.3
+"""How many trials have sources whose rows are never adjusted: other kernels run then."""
 _TEXTS = ("", "a", "b", "NaN", "\N{LATIN SMALL LETTER SHARP S}", "a\x00b")
 
 
@@ -66,6 +71,8 @@ class Trial:
     query: Node
     tables: dict[str, list[Row]]
     text: str
+    insert_only: bool = False
+    """Whether its sources are declared so."""
 
 
 def hostile_value(kind: pa.DataType, random: Random, *, null: float = 0.1) -> Any:
@@ -77,7 +84,9 @@ def hostile_value(kind: pa.DataType, random: Random, *, null: float = 0.1) -> An
     return random.choice(_TEXTS) if pa.types.is_string(kind) else random.choice(_WHOLE)
 
 
-def hostile_rows(names: Sequence[str], random: Random, *, endless: bool) -> list[Row]:
+def hostile_rows(
+    names: Sequence[str], random: Random, *, endless: bool, origin: int = 0
+) -> list[Row]:
     """A small table with many ties; some rows are there twice, some never end."""
     rows: list[Row] = []
     for _ in range(random.randint(0, 7)):
@@ -87,7 +96,7 @@ def hostile_rows(names: Sequence[str], random: Random, *, endless: bool) -> list
         }
         payload[names[0]] = random.choice([payload[names[0]], 1, 2])
         payload[names[3]] = random.choice([None, 0, 1, 2, 3])
-        start = random.choice([random.randint(0, 30), 10, 20])
+        start = origin + random.choice([random.randint(0, 30), 10, 20])
         lasts = random.choice([1, 5, 10, random.randint(1, 12)])
         end = INFINITY if endless and random.random() < 0.2 else start + lasts
         rows += [(start, end, payload)] * random.choice([1, 1, 1, 2])
@@ -101,11 +110,17 @@ def random_trial(
     the names."""
     names = random.sample(names, 4)
     schema = pa.schema(list(zip(names, KINDS, strict=True)))
-    sources = [Stream(Source(name, schema)) for name in random.choice(["s", "st"])]
+    facts = StreamProperties(insert_only=True, firm_ends=True)
+    declared = facts if random.random() < _INSERT_ONLY else StreamProperties()
+    sources = [
+        Stream(Source(name, schema, declared=declared)) for name in random.choice(["s", "st"])
+    ]
+    origin = random.choice(_ORIGINS)
     while True:
         stream, said = _grow(sources, random, random.randint(1, operators))
         tables = {
-            name: hostile_rows(names, random, endless=random.random() < 0.3) for name in ("s", "t")
+            name: hostile_rows(names, random, endless=random.random() < 0.3, origin=origin)
+            for name in ("s", "t")
         }
         used = {node.name for node in _sources(stream.node)}
         tables = {name: rows for name, rows in tables.items() if name in used}
@@ -113,7 +128,7 @@ def random_trial(
             oracle(stream.node, tables)
         except (ValueError, OverflowError):
             continue  # endlessly many windows, or a number that no column holds
-        return Trial(stream.node, tables, " > ".join(said))
+        return Trial(stream.node, tables, " > ".join(said), declared.insert_only)
 
 
 def _sources(node: Node) -> list[Source]:

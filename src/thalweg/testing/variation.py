@@ -13,6 +13,7 @@ A form is made in five moves, each more or less wild (`Manner`):
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -32,14 +33,17 @@ Data = Insert | Adjust
 _FIRST = (PLAIN, PUNCTUATED, WILD)
 
 
-def forms_of(logicals: Mapping[str, Logical], count: int, seed: int = 0) -> Iterator[Form]:
+def forms_of(
+    logicals: Mapping[str, Logical], count: int, seed: int = 0, *, insert_only: bool = False
+) -> Iterator[Form]:
     """`count` forms of the same input: a plain one, an ordered one full of CTIs, a wild one, then
-    ever new ones."""
+    ever new ones. With `insert_only` no row is adjusted."""
     for number in range(count):
         random = Random(f"{seed}/{number}")
-        yield make_form(
-            logicals, _FIRST[number] if number < len(_FIRST) else Manner.draw(random), random
-        )
+        manner = _FIRST[number] if number < len(_FIRST) else Manner.draw(random)
+        if insert_only:
+            manner = replace(manner, detours=0.0, spurious=0)
+        yield make_form(logicals, manner, random)
 
 
 def make_form(logicals: Mapping[str, Logical], manner: Manner, random: Random) -> Form:

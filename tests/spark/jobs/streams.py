@@ -3,7 +3,8 @@ end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,10 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark import cloudpickle as untyped
 
 import thalweg as tw
 from thalweg import spark as ts
 from thalweg.model.cht import Row
+from thalweg.udm import aggregate
 
 __all__ = ["CONSISTENCY", "Arrivals", "answers", "expected", "query", "run"]
 
@@ -30,13 +33,33 @@ CONSISTENCY = {
     "windows": "speculative",
     "priced": "final",
     "spread": "speculative",
+    "swing": "speculative",
+    "visits": "final",
     "large": "speculative",
 }
+
+cloudpickle: Any = untyped
+# Spark's workers do not know the folder of the tests: what it defines travels with the query.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+@aggregate(
+    "jobs.swing",
+    inputs={"value": "int64"},
+    output="int64",
+    takes="values",
+)
+class Swing:
+    """The largest value less the smallest."""
+
+    def compute(self, values: Sequence[int]) -> int:
+        return max(values) - min(values)
 
 
 def query(folder: Path, name: str, *, finish: bool = True) -> tw.Stream:
     """`windows`: a sliding count and sum; `priced`: these joined with rates; `spread`: those by
-    rate, over a second exchange; `large`: some of the events, which needs no state."""
+    rate, over a second exchange; `swing`: a user's aggregate over sliding windows; `visits`: sessions
+    of the distinct keys and values; `large`: some of the events, which needs no state."""
     facts: dict[str, Any] = {"files_per_batch": 1, "finish": finish}
     events = ts.from_files(
         str(folder / "events"), time="ts", columns=EVENTS, disorder=DISORDER, name="events", **facts
@@ -55,8 +78,17 @@ def query(folder: Path, name: str, *, finish: bool = True) -> tw.Stream:
     )
     priced = windows.join(rates, on="key")
     spread = priced.group_by("rate").tumbling(500).aggregate(rows=tw.count(), best=tw.max_("total"))
+    swing = events.group_by("key").hopping(250, 50).apply("jobs.swing", "value")
+    visits = events.distinct().group_by("key").session(30)
     large = events.where("value >= 50").select("key", twice="value * 2")
-    return {"windows": windows, "priced": priced, "spread": spread, "large": large}[name]
+    return {
+        "windows": windows,
+        "priced": priced,
+        "spread": spread,
+        "swing": swing,
+        "visits": visits.aggregate(n=tw.count(), mean=tw.avg("value"), most=tw.max_("value")),
+        "large": large,
+    }[name]
 
 
 class Arrivals:
@@ -130,7 +162,7 @@ def _rates(random: np.random.Generator, number: int) -> pa.Table:
 def expected(folder: Path, name: str) -> list[Row]:
     """The final table of a query over all the files, from an uninterrupted run in this process."""
     inputs = {"events": tw.events(pq.read_table(folder / "events"), "ts")}
-    if name not in ("windows", "large"):
+    if name in ("priced", "spread"):
         inputs["rates"] = tw.events(pq.read_table(folder / "rates"), "since", "till")
     return list(tw.table(query(folder, name), inputs))
 

@@ -28,10 +28,11 @@ pytestmark = [
     ("kills", "queries", "options"),
     [
         (20, "windows,priced", ()),
+        (25, "swing,visits", ()),
         (8, "spread", ()),
         (8, "windows,priced", ("--consistency", "final")),
     ],
-    ids=["windows and a join", "two exchanges", "final"],
+    ids=["windows and a join", "a user's aggregate and sessions", "two exchanges", "final"],
 )
 def test_many_kills(
     tmp_path: Path,

@@ -81,7 +81,7 @@ class Node:
     # ---------------------------------------------------------------------------------------------
     # structure
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[Node, ...]:
         """The streams that this node reads: its fields that are nodes, or tuples of nodes."""
         return tuple(

@@ -19,6 +19,7 @@ from typing import Protocol
 
 from thalweg.plan.nodes import Node, walk
 from thalweg.plan.rules import (
+    balance_unions,
     merge_clip_durations,
     merge_selects,
     merge_set_durations,
@@ -48,6 +49,7 @@ class Rule(Protocol):
 
 RULES: tuple[Rule, ...] = (
     ungroup,
+    balance_unions,
     share_panes,
     outer_joins,
     where_below_union,
@@ -61,11 +63,11 @@ RULES: tuple[Rule, ...] = (
     merge_shifts,
     prune_columns,
 )
-"""In the order in which they are tried; `ungroup` and `share_panes` see the whole plan, once,
-before the others."""
+"""In the order in which they are tried; `ungroup`, `balance_unions` and `share_panes` see the whole
+plan, once, before the others."""
 
 
-_WHOLE_PLAN: tuple[Rule, ...] = (ungroup, share_panes)
+_WHOLE_PLAN: tuple[Rule, ...] = (ungroup, balance_unions, share_panes)
 
 
 @dataclass(frozen=True, slots=True)
