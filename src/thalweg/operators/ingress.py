@@ -198,7 +198,9 @@ class IngressKernel(Operator):
         promise = self._guarded(batch, promise)
         promise, newest = self._by_columns(batch, promise)
         arrived, place = len(batch), None
-        if self.unwanted_before > MIN_TIME and not self._tracks and batch.is_adjust is None:
+        # A row that may be adjusted may yet come to end later than it does now.
+        never_adjusted = self._declared.insert_only and batch.is_adjust is None
+        if self.unwanted_before > MIN_TIME and never_adjusted:
             wanted = batch.end >= self.unwanted_before
             if not wanted.all():
                 place = np.flatnonzero(wanted)
@@ -329,7 +331,7 @@ class IngressKernel(Operator):
     def _ripen(self) -> None:
         """Patterns whose ranges begin where the promises of the source have come become promises
         themselves. Only of rows that are not adjusted: a pattern speaks of new rows alone."""
-        ripe = not self._tracks and bool(self._guards)
+        ripe = self._declared.insert_only and bool(self._guards)
         while ripe:
             ripe = False
             for pattern in self._guards:
