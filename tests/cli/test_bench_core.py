@@ -117,6 +117,8 @@ def test_operators_are_those_of_the_fluent_api() -> None:
         "strategy",
         "plot",
         "update_key",  # a source's own fact, before any operator
+        "newest_window",  # what its queue serves
+        "stamp_arrivals",  # by the engine, which tells the time
     }
     parts = {
         "group_by",

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 import thalweg as tw
+from thalweg.errors import LateEventError
 from thalweg.model import (
     MIN_TIME,
     Batch,
@@ -128,3 +129,16 @@ def test_a_merge_tells_the_plan_that_is_behind_what_it_need_not_do() -> None:
     out = engine.push("a", [*rows, tw.cti(95)])
     out += engine.push("a", [rows[97], tw.cti(None)])
     assert tw.cht(elements_of(out)) == list(tw.table(counts(A), {"a": [*rows, rows[97]]}))
+
+
+def test_a_refused_batch_names_its_row_and_leaves_no_trace() -> None:
+    engine = tw.Engine(tw.source("a", COLUMNS, insert_only=True))
+    engine.push("a", tw.cti(50))
+    engine.skip_before(40)
+    early, late = tw.point({"k": "x", "v": 1}, 10), tw.point({"k": "x", "v": 1}, 45)
+    with pytest.raises(LateEventError, match="row 2"):
+        engine.push("a", [early, early, late])
+    assert not engine.skipped
+    with pytest.raises(LateEventError):
+        engine.push("a", [early, tw.cti(60), late])  # two batches
+    assert not engine.skipped

@@ -9,6 +9,7 @@ import pytest
 
 import thalweg as tw
 from tests.merge.ha_process import QUERY, inputs
+from tests.spark.test_files import write
 from tests.spark.test_start import EVENTS, files, write_files
 from thalweg import spark as tws
 from thalweg.errors import PlanError, StateError
@@ -24,6 +25,7 @@ from thalweg.model import (
     rows_of_table,
     table_of_batches,
 )
+from thalweg.shards.checkpoint_copy import copy_checkpoint
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("spark")]
 
@@ -158,3 +160,28 @@ def test_promises_for_groups_are_in_the_log(tmp_path: Path) -> None:
     log = write_log(query, tmp_path / "log", tmp_path / "checkpoint")
     scoped = [batch.progress for batch in log if batch.progress.scoped]
     assert scoped and scoped[-1].scope_columns == ("k",) and set(scoped[-1].scoped) == {("a",)}
+
+
+def test_a_copy_of_a_checkpoint_goes_on_where_the_query_was(tmp_path: Path) -> None:
+    """Jumpstart: the copy has the state and the log so far, and reads only what is new."""
+    folder = write_files(tmp_path / "in", EVENTS.slice(0, 6))
+
+    def query() -> tw.Stream:
+        return counted(files(folder, finish=False))
+
+    first = write_log(query(), tmp_path / "log", tmp_path / "checkpoint")
+    last = copy_checkpoint(
+        tmp_path / "checkpoint",
+        tmp_path / "copy",
+        log=tmp_path / "log",
+        log_to=tmp_path / "copied log",
+    )
+    assert last == len(first) - 1
+    write(folder / "more", EVENTS.slice(6, 3), "parquet")
+    logs = [
+        write_log(query(), tmp_path / log, tmp_path / place)
+        for log, place in (("log", "checkpoint"), ("copied log", "copy"))
+    ]
+    assert len(logs[0]) > len(first) and table(logs[0]) == table(logs[1])
+    with pytest.raises(StateError, match="empty folder"):
+        copy_checkpoint(tmp_path / "checkpoint", tmp_path / "copy")

@@ -119,7 +119,7 @@ class Picture:
 
     def doing(self, text: str) -> None:
         self._text = text
-        self._live.update(self._drawn())
+        self._live.update(self._drawn(), refresh=True)  # however short the step is
 
     def show(self, watch: Watch) -> None:
         self._watch = watch

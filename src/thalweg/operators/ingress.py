@@ -159,6 +159,7 @@ class IngressKernel(Operator):
             self._heard,
             self._since,
             self._newest,
+            self.skipped,
             self._guards,
         )
         ledgers = [
@@ -176,6 +177,7 @@ class IngressKernel(Operator):
                 self._heard,
                 self._since,
                 self._newest,
+                self.skipped,
                 self._guards,
             ) = before
             self._restore_rows(held)
@@ -195,17 +197,20 @@ class IngressKernel(Operator):
         promise, promises = self._promises.after(batch, parts, self._known(batch, parts))
         promise = self._guarded(batch, promise)
         promise, newest = self._by_columns(batch, promise)
-        arrived, skipped = len(batch), 0
-        if self.unwanted_before > MIN_TIME and not self._tracks and batch.is_adjust is None:
+        arrived, place = len(batch), None
+        # A row that may be adjusted may yet come to end later than it does now.
+        never_adjusted = self._declared.insert_only and batch.is_adjust is None
+        if self.unwanted_before > MIN_TIME and never_adjusted:
             wanted = batch.end >= self.unwanted_before
-            skipped = arrived - int(wanted.sum())
-            if skipped:
+            if not wanted.all():
+                place = np.flatnonzero(wanted)
                 batch, promise = batch.filter(wanted), promise[wanted]
         late = batch.sync < promise
         rewritten: Rewritten | None = None
         if late.any() or (batch.is_adjust is not None and len(self._claims)):
             if late.any() and self._policy.late == "error":
-                self._refuse_late(batch, promise, int(np.argmax(late)))
+                at = int(np.argmax(late))
+                self._refuse_late(batch, promise, at, at if place is None else int(place[at]))
             rewritten = rewrite_late(
                 batch, promise, self._policy.late, self._claims, adjustable=self._tracks
             )
@@ -226,7 +231,7 @@ class IngressKernel(Operator):
         known = self._progress
         made = promises.now(given, parts, self._progress, self._grid)
         boxes = merge_boxes(given.boxes, self._boxes_by_disorder())
-        self.skipped += skipped
+        self.skipped += arrived - len(batch)
         self._advance(replace(made, boxes=boxes) if boxes else made, arrived)
         self._ripen()
         self._forget(known)
@@ -264,11 +269,11 @@ class IngressKernel(Operator):
         if self._policy.observed:
             self._warn()
 
-    def _refuse_late(self, batch: Batch, promise: Times, at: int) -> None:
+    def _refuse_late(self, batch: Batch, promise: Times, at: int, place: int) -> None:
         changed = shown_time(int(batch.sync[at]), self._clock)
         promised = shown_time(int(promise[at]), self._clock)
         raise LateEventError(
-            f"{self._place(at)}: {shown_row(batch, at)} changes time {changed}, before the promise {promised} of its source. "
+            f"{self._place(place)}: {shown_row(batch, at)} changes time {changed}, before the promise {promised} of its source. "
             "Give the source more disorder=, or a policy late='drop', 'adjust' or 'side'."
         )
 
@@ -326,7 +331,7 @@ class IngressKernel(Operator):
     def _ripen(self) -> None:
         """Patterns whose ranges begin where the promises of the source have come become promises
         themselves. Only of rows that are not adjusted: a pattern speaks of new rows alone."""
-        ripe = not self._tracks and bool(self._guards)
+        ripe = self._declared.insert_only and bool(self._guards)
         while ripe:
             ripe = False
             for pattern in self._guards:

@@ -72,6 +72,8 @@ class PromisedGroupsKernel(Operator):
     def process(self, port: int, batch: Batch) -> Batch:
         if len(batch) and not self._endless:
             self._endless = int(batch.end.max()) == INFINITY
+        if not (self._apart or batch.progress.scoped or batch.progress.boxes):
+            return self.inner.process(port, batch)
         promised = self._of_keys(batch.progress)
         if not self._apart:
             if not promised.scoped and not promised.boxes:

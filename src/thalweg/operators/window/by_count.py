@@ -64,9 +64,12 @@ class _Counting(WholePartitions):
         self._written: Rows | None = None
 
     def order(self, found: Found) -> Ordered:
-        names = self.held.schema.names[len(self.held.schema) - self.ties :]
-        ties = [dense_ranks(found.payload.column(name)) for name in reversed(names)]
-        which = as_often(np.lexsort((*ties, found.start, found.partition)), found.weight)
+        which = np.lexsort((found.start, found.partition))
+        if self.ties and _has_ties(found.start[which], found.partition[which]):
+            names = self.held.schema.names[len(self.held.schema) - self.ties :]
+            ties = [dense_ranks(found.payload.column(name)) for name in reversed(names)]
+            which = np.lexsort((*ties, found.start, found.partition))
+        which = as_often(which, found.weight)
         number = found.start[which]
         if self.ranked:
             partition = found.partition[which]
@@ -384,6 +387,11 @@ class RowsAssigner(_Counting):
     def restore(self, slices: Mapping[str, Rows], frontier: Frontier) -> None:
         super().restore(slices, frontier)
         self.reached = slices["reached"].column(0)[0].as_py()
+
+
+def _has_ties(start: Times, partition: Codes) -> bool:
+    """Whether two neighbours have one start and one partition."""
+    return bool(((start[1:] == start[:-1]) & (partition[1:] == partition[:-1])).any())
 
 
 def _partitions(partition: Codes) -> tuple[Codes, Codes]:

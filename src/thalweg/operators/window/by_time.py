@@ -20,7 +20,7 @@ from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Slices
 from thalweg.operators.extents import Frames, Occupied
 from thalweg.operators.groups import ranges
-from thalweg.operators.window.assigner import Assigner, Change, Ordered
+from thalweg.operators.window.assigner import Assigner, Change, Ordered, as_often
 from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line
 from thalweg.windows import SlideByTuple, SlidingTime, Tuples, WindowKind
@@ -163,6 +163,11 @@ class MembershipAssigner(TimeAssigner):
         super().__init__(kind.longest)
         self._kind = kind
         self.columns = kind.reads
+
+    def order(self, found: Found) -> Ordered:
+        """As they are: the windows of a tuple need no other."""
+        which = as_often(np.arange(len(found)), found.weight)
+        return Ordered(found, which, found.start[which])
 
     def _membership(self, rows: Ordered) -> tuple[Codes, Codes, Times, Times]:
         """Row and window, and the lifetime of the window, for every membership."""

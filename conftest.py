@@ -1,0 +1,14 @@
+"""What every example in a docstring may use: most of those of the fluent API begin with a source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from thalweg.stream import source
+
+
+@pytest.fixture(autouse=True)
+def _source(doctest_namespace: dict[str, Any]) -> None:
+    doctest_namespace["source"] = source
