@@ -3,11 +3,12 @@
 EAGER falls below LAZY for even skews (Zipf 0 and 0.5) from about ten rows a window on: its gaps cost
 a time that does not grow with the window, what it saves does. The document's figure ends before.
 
-The constants of AUTO were found on this figure. On other seeds at this load it is mostly within 1.1
-of the better rule, and up to 1.35 where windows are small and keys skewed. At half the load it can
-be two to three times staler than the better rule for skewed keys: there the choice depends on what
-the server does in between, which gaps do not show. Measuring both rules in turn instead was tried,
-and was no better: changing over costs more than it finds. Where it matters, name the rule.
+The constants of AUTO were found on this figure, and do not generalise. On other seeds at this load
+(2,500 rows, warm-up included) it is up to 1.65 times as stale as the better rule where windows are
+small and keys skewed (Zipf 0.9). At half the load it is two to three times staler for skewed keys,
+and three to fourteen times for windows of two rows, where both are a few hundredths of a tick: there
+the choice depends on what the server does in between, which gaps do not show. Measuring both rules
+in turn instead gave mixed results. Where it matters, name the rule.
 """
 
 from __future__ import annotations
