@@ -94,6 +94,20 @@ class Columns:
             self.duration,
         )
 
+    def slice(self, begin: int, end: int) -> Columns:
+        """Rows that stand side by side, without copying them."""
+        if begin == 0 and end == len(self):
+            return self
+        return Columns(
+            self.group[begin:end],
+            self.start[begin:end],
+            None if self._end is None else self._end[begin:end],
+            None if self._weight is None else self._weight[begin:end],
+            tuple(mark[begin:end] for mark in self.marks),
+            self.payload.slice(begin, end - begin),
+            self.duration,
+        )
+
     @classmethod
     def concat(cls, parts: list[Columns]) -> Columns:
         if len(parts) == 1:

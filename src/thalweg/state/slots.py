@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from thalweg.model.rows import Codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
@@ -64,7 +65,7 @@ class SlotTable:
     def add(self, rows: Columns) -> None:
         """Sort new rows into their slots."""
         classes = _class_of(rows.start, rows.end)
-        for number in np.unique(classes).tolist():
+        for number in _distinct(classes).tolist():
             mask = classes == number
             self._add_to_class(number, rows if mask.all() else rows.take(np.flatnonzero(mask)))
 
@@ -119,7 +120,7 @@ class SlotTable:
             span = int(rows.end.max()) - int(rows.end.min())
             self.widths[class_] = max(span // (_MOST // 2), 1).bit_length()
         width = self.widths[class_]
-        while len(np.union1d(there, rows.end >> width)) > _MOST:
+        while len(np.union1d(there, _distinct(rows.end >> width))) > _MOST:
             width, there = width + 1, there >> 1
         if width != self.widths[class_]:
             self.widths[class_] = width
@@ -127,10 +128,13 @@ class SlotTable:
             old = [run.living() for key in keys for run in self.slots.pop(key).runs]
             rows = Columns.concat([*old, rows])
         slots = rows.end >> width
-        for slot in np.unique(slots).tolist():
-            mask = slots == slot
-            part = rows if mask.all() else rows.take(np.flatnonzero(mask))
-            self._put(class_, slot, part, slot << width)
+        distinct = _distinct(slots)
+        if len(distinct) > 1:  # put the rows of a slot side by side, with one copy for all
+            order = np.argsort(_narrow(slots - distinct[0]), kind="stable")
+            rows, slots = rows.take(order), slots[order]
+        bounds = [*np.searchsorted(slots, distinct).tolist(), len(slots)]
+        for slot, begin, end in zip(distinct.tolist(), bounds, bounds[1:], strict=False):
+            self._put(class_, slot, rows.slice(begin, end), slot << width)
 
     def _put(self, class_: int, number: int, rows: Columns, begin: int) -> None:
         slot = self.slots.setdefault((class_, number), Slot())
@@ -138,6 +142,20 @@ class SlotTable:
             rows = Columns.concat([slot.runs.pop().living(), rows])
         slot.runs.append(Run.of(rows, begin, self.widths[class_], self._bits, self.next()))
         slot.last = max(run.last for run in slot.runs)
+
+
+def _distinct(values: Codes) -> Codes:
+    """The values that there are, in order. Most often they lie close together; then counting is
+    much faster than sorting."""
+    least, most = int(values.min()), int(values.max())
+    if most - least > 4 * len(values):
+        return np.unique(values)
+    return np.flatnonzero(np.bincount(values - least)) + least
+
+
+def _narrow(values: Codes) -> npt.NDArray[np.uint16] | Codes:
+    """Small numbers in 16 bits, where NumPy sorts by digits."""
+    return values.astype(np.uint16) if int(values.max()) < 2**16 else values
 
 
 def _class_of(start: Times, end: Times) -> Codes:
