@@ -40,8 +40,8 @@ from thalweg.windows import HoppingWindow, LandmarkTime, SlidingRows, SlidingTim
 from thalweg.windows.calendar import CalendarWindow
 
 
-@function("written.twice", inputs=["int64"], output="int64")
-def twice(value: int) -> int:
+@function("written.doubled", inputs=["int64"], output="int64")
+def doubled(value: int) -> int:
     return 2 * value
 
 
@@ -116,7 +116,7 @@ def _kinds() -> Iterator[tuple[str, Node]]:
             d=col("v").cast(pa.int8()),
             e=lit(b"\x00"),
             f=lit(None),
-            g=call("written.twice", col("v")),
+            g=call("written.doubled", col("v")),
             h="CAST(v AS TEXT) || 'x'",
         ).node,
     )
@@ -271,11 +271,11 @@ def test_a_pickle_is_no_plan() -> None:
 
 
 def test_a_function_that_this_process_does_not_know_is_refused_or_given() -> None:
-    plan = write_plan(tw.source("s", {"v": "int64"}).select(d=call("written.twice", col("v"))).node)
-    text = json.dumps(plan).replace("written.twice@1", "elsewhere.twice@1")
+    plan = write_plan(tw.source("s", {"v": "int64"}).select(d=call("written.doubled", col("v"))).node)
+    text = json.dumps(plan).replace("written.doubled@1", "elsewhere.twice@1")
     with pytest.raises(PlanError, match=r"nodes\[1\].*does not know 'elsewhere.twice@1'"):
         read_plan(json.loads(text))
-    known = DEFAULT.find_function("written.twice")
+    known = DEFAULT.find_function("written.doubled")
     assert known is not None
     elsewhere = UserFunction("elsewhere.twice", "1", known.run, known.inputs, known.output)
     given = read_plan(json.loads(text), given=[elsewhere])
@@ -283,7 +283,7 @@ def test_a_function_that_this_process_does_not_know_is_refused_or_given() -> Non
 
 
 def test_changed_code_under_one_version_is_refused() -> None:
-    plan = write_plan(tw.source("s", {"v": "int64"}).select(d=call("written.twice", col("v"))).node)
+    plan = write_plan(tw.source("s", {"v": "int64"}).select(d=call("written.doubled", col("v"))).node)
     text = json.dumps(plan)
     digest = next(iter(json.loads(text)["nodes"][1]["columns"]))[1]["function"]["digest"]
     with pytest.raises(PlanError, match="is not the one that the plan was written with"):

@@ -215,10 +215,7 @@ class Arrangement:
     def find_equal(self, rows: Delta, group: Codes, marks: tuple[Times, ...] = ()) -> Hits:
         """For each row the rows that are held of equal lifetime and payload, in the columns that
         `rows` has; where marks are given, of equal first marks."""
-        if len(rows) > _BULK:
-            found = self.find(group, rows.end - 1, rows.start + 1)
-        else:
-            found = self._ending_at(group, rows.end)
+        found = self._ending_at(group, rows.end)
         if not len(found):
             return found
         owner = found.owner
@@ -236,16 +233,17 @@ class Arrangement:
         """For each probe the rows of its group that may end exactly at a time."""
         owners: list[Codes] = []
         parts: list[tuple[Run, Codes]] = []
+        order: Codes | None = None
+        if len(group) > _BULK:  # many probes are found faster in the order of what they look for
+            order = np.argsort(group, kind="stable")
+            group, end = group[order], end[order]
         for run in self._runs(int(end.min()) - 1):
-            if run.number:
-                owner, at = spread(*run.span_at(group, end))
-            else:
-                owner, at = candidates(run, group, end)
+            owner, at = _ending_in(run, group, end)
             if run.dead and len(at):
                 alive = run.rows.weights(at) != 0
                 owner, at = owner[alive], at[alive]
             if len(at):
-                owners.append(owner)
+                owners.append(owner if order is None else order[owner])
                 parts.append((run, at))
         return Hits(self.schema, _joined(owners), parts)
 
@@ -399,6 +397,16 @@ def _joined(parts: list[Codes]) -> Codes:
     if len(parts) == 1:
         return parts[0]
     return np.concatenate(parts) if parts else _NONE
+
+
+def _ending_in(run: Run, group: Codes, end: Times) -> tuple[Codes, Codes]:
+    """Pairs of a probe and a position in a run at which a row of its group may end exactly at its
+    time. The runs of one slot hold a narrow range of ends: most probes are not for it."""
+    near = np.flatnonzero((end >= run.soonest) & (end <= run.last))
+    if len(near) < len(group):
+        group, end = group[near], end[near]
+    owner, at = spread(*run.span_at(group, end)) if run.number else candidates(run, group, end)
+    return near[owner], at
 
 
 def _each_once(
