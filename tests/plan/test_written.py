@@ -271,7 +271,9 @@ def test_a_pickle_is_no_plan() -> None:
 
 
 def test_a_function_that_this_process_does_not_know_is_refused_or_given() -> None:
-    plan = write_plan(tw.source("s", {"v": "int64"}).select(d=call("written.doubled", col("v"))).node)
+    plan = write_plan(
+        tw.source("s", {"v": "int64"}).select(d=call("written.doubled", col("v"))).node
+    )
     text = json.dumps(plan).replace("written.doubled@1", "elsewhere.twice@1")
     with pytest.raises(PlanError, match=r"nodes\[1\].*does not know 'elsewhere.twice@1'"):
         read_plan(json.loads(text))
@@ -283,7 +285,9 @@ def test_a_function_that_this_process_does_not_know_is_refused_or_given() -> Non
 
 
 def test_changed_code_under_one_version_is_refused() -> None:
-    plan = write_plan(tw.source("s", {"v": "int64"}).select(d=call("written.doubled", col("v"))).node)
+    plan = write_plan(
+        tw.source("s", {"v": "int64"}).select(d=call("written.doubled", col("v"))).node
+    )
     text = json.dumps(plan)
     digest = next(iter(json.loads(text)["nodes"][1]["columns"]))[1]["function"]["digest"]
     with pytest.raises(PlanError, match="is not the one that the plan was written with"):
