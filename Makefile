@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 BIN := .venv/bin
-CODE := $(wildcard src tests benchmarks examples docs/conf.py)
+CODE := $(wildcard src tests benchmarks examples docs/conf.py conftest.py)
 BENCH ?=
 
 # A Java that the set-up put into .venv comes first; one on PATH or in JAVA_HOME is used as it is.
