@@ -19,9 +19,8 @@ from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Slices, StateSize
 from thalweg.state import Arrangement, Hits, KeyIndex
 
-__all__ = ["Found", "HeldRows", "Partitions"]
+__all__ = ["Found", "HeldRows", "PartitionedState", "Partitions"]
 
-_NAME = "rows"
 _MANY = 1_024
 """So many partitions are not looked up one by one."""
 
@@ -99,7 +98,39 @@ class Found:
         return self if mask.all() else Found(self.hits.filter(mask), self.partition[mask])
 
 
-class HeldRows:
+class PartitionedState:
+    """What the engine keeps by partition: an arrangement, saved under a name of its own."""
+
+    def __init__(self, name: str, schema: pa.Schema, partitions: Partitions, what: str) -> None:
+        self._name = name
+        self._held = Arrangement(schema, partitions.of_rows, what=what)
+
+    def remove(self, hits: Hits) -> None:
+        """Forget rows that were found."""
+        if len(hits):
+            hits.set_weight(np.zeros(len(hits), np.int64))
+            self._held.drop(MIN_TIME)
+
+    def groups(self) -> Codes:
+        return self._held.groups()
+
+    def renumber(self, moved: Codes) -> None:
+        self._held.renumber(moved)
+
+    def clear(self) -> None:
+        self._held.clear()
+
+    def snapshot(self) -> Slices:
+        return self._held.snapshot(self._name)
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        self._held.restore(self._name, slices)
+
+    def size(self) -> StateSize:
+        return self._held.size()
+
+
+class HeldRows(PartitionedState):
     """
     >>> schema = pa.schema([("k", pa.string())])
     >>> held = HeldRows(schema, Partitions(schema, ("k",)), "example")
@@ -111,9 +142,9 @@ class HeldRows:
     """
 
     def __init__(self, schema: pa.Schema, partitions: Partitions, what: str) -> None:
+        super().__init__("rows", schema, partitions, what)
         self.schema = schema
         self.partitions = partitions
-        self._held = Arrangement(schema, partitions.of_rows, what=what)
 
     def __len__(self) -> int:
         return len(self._held)
@@ -162,27 +193,3 @@ class HeldRows:
         return [
             (rows.payload, rows.group, rows.start, rows.weight) for rows in self._held.drop(until)
         ]
-
-    def remove(self, hits: Hits) -> None:
-        """Forget rows that were found."""
-        if len(hits):
-            hits.set_weight(np.zeros(len(hits), np.int64))
-            self._held.drop(MIN_TIME)
-
-    def groups(self) -> Codes:
-        return self._held.groups()
-
-    def renumber(self, moved: Codes) -> None:
-        self._held.renumber(moved)
-
-    def clear(self) -> None:
-        self._held.clear()
-
-    def snapshot(self) -> Slices:
-        return self._held.snapshot(_NAME)
-
-    def restore(self, slices: Mapping[str, Rows]) -> None:
-        self._held.restore(_NAME, slices)
-
-    def size(self) -> StateSize:
-        return self._held.size()

@@ -6,8 +6,6 @@ so that a batch writes only those of the partitions it touches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import pyarrow as pa
 
@@ -15,16 +13,13 @@ from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes, Rows, concat_rows, encode
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.accumulators import Accumulators
-from thalweg.operators.base import Slices, StateSize
-from thalweg.operators.window.held_rows import Partitions
-from thalweg.state import Arrangement, Hits
+from thalweg.operators.window.held_rows import PartitionedState, Partitions
+from thalweg.state import Hits
 
 __all__ = ["Totals"]
 
-_NAME = "totals"
 
-
-class Totals:
+class Totals(PartitionedState):
     def __init__(
         self,
         schema: pa.Schema,
@@ -33,8 +28,8 @@ class Totals:
         partitions: Partitions,
         what: str,
     ) -> None:
+        super().__init__("totals", schema, partitions, what)
         self._schema, self._columns, self._sums = schema, columns, sums
-        self._held = Arrangement(schema, partitions.of_rows, what=what)
 
     def of(self, partition: Codes) -> Hits:
         """The totals of some partitions; the start of each is its position."""
@@ -76,26 +71,3 @@ class Totals:
         sums = self._sums.merge(parts, code, size)
         columns = [*named.columns, *sums.columns]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema), representative
-
-    def remove(self, hits: Hits) -> None:
-        if len(hits):
-            hits.set_weight(np.zeros(len(hits), np.int64))
-            self._held.drop(MIN_TIME)
-
-    def groups(self) -> Codes:
-        return self._held.groups()
-
-    def renumber(self, moved: Codes) -> None:
-        self._held.renumber(moved)
-
-    def clear(self) -> None:
-        self._held.clear()
-
-    def snapshot(self) -> Slices:
-        return self._held.snapshot(_NAME)
-
-    def restore(self, slices: Mapping[str, Rows]) -> None:
-        self._held.restore(_NAME, slices)
-
-    def size(self) -> StateSize:
-        return self._held.size()
