@@ -423,7 +423,7 @@ def test_runs_of_equal_names(data: st.DataObject) -> None:
     for name in data.draw(st.lists(st.text("cd", min_size=1, max_size=2), max_size=4)):
         names.insert(data.draw(st.integers(0, len(names))), name)
     names = names[data.draw(st.integers(0, 2)) :]
-    covered = []
+    covered: list[int] = []
     for here, there, run in equal_runs(names, known):
         assert names[here : here + run] == known[there : there + run] and run
         covered += range(here, here + run)
