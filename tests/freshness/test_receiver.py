@@ -181,7 +181,7 @@ def test_a_slow_reader_holds_up_itself_alone(
     monkeypatch.setattr(Receiver, "answer", counting)
 
     def client(host: str, port: int) -> list[int]:
-        seen = []
+        seen: list[int] = []
         with ReceiverClient(host, port) as other, socket.create_connection((host, port)) as slow:
             other.offer(rows([f"key {number}" for number in range(3_000)]))
             slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
