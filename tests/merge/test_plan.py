@@ -6,7 +6,7 @@ import pytest
 
 import thalweg as tw
 from thalweg.errors import InputError, PlanError, TypeMismatchError
-from thalweg.model import Row
+from thalweg.model import Element, Row
 from thalweg.plan.nodes import Merge, Source, find
 from thalweg.shards.local_engine import DividedEngine
 from thalweg.testing import assert_physically_independent
@@ -61,6 +61,36 @@ def test_a_merge_means_what_its_inputs_mean(query: tw.Stream) -> None:
 def test_a_merge_runs_in_buckets(query: tw.Stream) -> None:
     inputs = {"a": ROWS, "b": ROWS}
     assert_physically_independent(query.node, inputs, forms=3, engine=DividedEngine)
+
+
+SENSORS = [tw.source(name, COLUMNS, group_ctis="k") for name in "ab"]
+BY_GROUP: list[Element] = [
+    *(tw.insert(payload, start, end) for start, end, payload in ROWS),
+    *(tw.cti(time, {"k": k}) for k, time in (("x", 15), ("y", 20), ("x", 40))),
+]
+
+
+@pytest.mark.parametrize("engine", [tw.Engine, DividedEngine])
+@pytest.mark.parametrize(
+    "query",
+    [
+        tw.merge(*SENSORS),
+        tw.merge(*map(grouped, SENSORS)),
+        grouped(tw.merge(*SENSORS, missing="keep")),
+    ],
+    ids=["rows", "groups", "below a window"],
+)
+def test_promises_for_groups_pass_a_merge(query: tw.Stream, engine: type) -> None:
+    inputs = {"a": BY_GROUP, "b": BY_GROUP}
+    assert_physically_independent(query.node, inputs, forms=2, engine=engine)
+
+
+def test_a_group_is_final_behind_a_merge_when_one_input_has_promised_it() -> None:
+    engine = tw.Engine(grouped(tw.merge(*SENSORS)), consistency="final")
+    x = {"k": "x", "v": 1}
+    engine.push("a", [tw.point(x, 3), tw.point({"k": "y", "v": 1}, 4)])
+    out = engine.push("a", tw.cti(10, {"k": "x"}))
+    assert tw.insert({"k": "x", "n": 1}, 0, 10) in list(tw.elements_of(out))
 
 
 def level(*streams: tw.Stream, final: bool = False) -> tuple[str, tuple[str, ...]]:

@@ -25,7 +25,6 @@ WRITES_ALL = dict.fromkeys(
         "FillKernel",
         "GridApplyKernel",
         "HoppingAggregateKernel",
-        "MergeKernel",
         "PanedApplyKernel",
         "PromisedGroupsKernel",
         "SessionLifetimeKernel",
@@ -47,6 +46,7 @@ ROWS = (
     "TopKKernel",
     "SnapshotAggregateKernel",
     "FinalGateKernel",
+    "MergeKernel",
 )
 """Kernels that forget rows when the promise passes their ends."""
 
