@@ -22,10 +22,11 @@ from thalweg.model.progress import NO_PROGRESS, Progress, Scope
 from thalweg.model.rows import Codes, Rows, take_rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Operator, StateSize
+from thalweg.operators.in_order import canonical_order
 from thalweg.operators.merging.chains import ABSENT, distinct_digests, left_ends
 from thalweg.operators.merging.changes import Changes
 from thalweg.operators.merging.digest_table import grown
-from thalweg.operators.merging.kernel import MergeKernel, in_canonical_order
+from thalweg.operators.merging.kernel import MergeKernel
 from thalweg.operators.merging.level import MergeInput, MergeLevel, Outlook
 from thalweg.operators.merging.top_tier import TopTier
 from thalweg.plan.merging import MergePolicy
@@ -180,7 +181,7 @@ class CleanseMerge(Operator):
         self._held[port] = held.filter(~ready)
         out = held.filter(ready)
         rows = Batch(out.payload, out.start, out.end)
-        return self._merge.process(port, in_canonical_order(rows).with_progress(Progress(limit)))
+        return self._merge.process(port, canonical_order(rows).with_progress(Progress(limit)))
 
     def state_size(self) -> StateSize:
         rows, bytes_ = sum(map(len, self._held)), sum(held.nbytes for held in self._held)

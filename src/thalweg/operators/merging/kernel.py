@@ -29,7 +29,6 @@ import pyarrow as pa
 
 from thalweg.errors import LateEventError, LifetimeError, PlanError, StateError
 from thalweg.model.batch import Batch
-from thalweg.model.digests import digest_rows
 from thalweg.model.progress import (
     Progress,
     Scope,
@@ -40,6 +39,7 @@ from thalweg.model.progress import (
 from thalweg.model.rows import Rows, encode
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Operator, Slices, StateSize
+from thalweg.operators.in_order import canonical_order
 from thalweg.operators.merging.counted import CountedLevel
 from thalweg.operators.merging.group_promises import GroupPromises
 from thalweg.operators.merging.identity import Identity
@@ -181,7 +181,7 @@ class MergeKernel(Operator):
         `broken="cut"`, an input that is not what the level needs leaves instead."""
         member = self.inputs[name]
         self._check(member, batch)
-        batch = in_canonical_order(batch) if self._sort and batch.insert_only else batch
+        batch = canonical_order(batch) if self._sort and batch.insert_only else batch
         outlook = self._outlook()
         try:
             self.level.update(member, batch, outlook)
@@ -474,10 +474,3 @@ class MergeKernel(Operator):
 
     def state_size(self) -> StateSize:
         return self.level.state_size() + StateSize(0, self.groups.nbytes if self.groups else 0)
-
-
-def in_canonical_order(batch: Batch) -> Batch:
-    """Rows by start, and of one start by digest: the same order in every input that has them."""
-    digests = digest_rows(batch.payload.columns, len(batch))
-    order = np.lexsort((digests.high, digests.low, batch.start))
-    return batch.take(order) if (order[1:] < order[:-1]).any() else batch

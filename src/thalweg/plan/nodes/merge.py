@@ -141,5 +141,5 @@ def _facts(stream: Node, *, final: bool) -> InputFacts:
         known,
         insert_only=known.insert_only or (final and stream.never_revises),
         ordered=known.ordered,
-        whole_runs=windows,
+        whole_runs=windows or stream.whole_runs,
     )
