@@ -19,9 +19,7 @@ WRITES_ALL = dict.fromkeys(
     (
         "BinsAggregateKernel",
         "BucketAggregateKernel",
-        "ChronicleKernel",
         "CombinePanesKernel",
-        "DetectKernel",
         "FillKernel",
         "GridApplyKernel",
         "HoppingAggregateKernel",
