@@ -23,7 +23,6 @@ WRITES_ALL = dict.fromkeys(
         "FillKernel",
         "GridApplyKernel",
         "HoppingAggregateKernel",
-        "MergeKernel",
         "PanedApplyKernel",
         "PromisedGroupsKernel",
         "SessionLifetimeKernel",
@@ -45,6 +44,7 @@ ROWS = (
     "TopKKernel",
     "SnapshotAggregateKernel",
     "FinalGateKernel",
+    "MergeKernel",
 )
 """Kernels that forget rows when the promise passes their ends."""
 
