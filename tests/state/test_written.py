@@ -17,19 +17,11 @@ SMALL = 4_096
 WHOLE = "writes its rows or sums as a whole"
 WRITES_ALL = dict.fromkeys(
     (
-        "BinsAggregateKernel",
-        "BucketAggregateKernel",
         "ChronicleKernel",
-        "CombinePanesKernel",
         "DetectKernel",
-        "FillKernel",
         "GridApplyKernel",
-        "HoppingAggregateKernel",
         "MergeKernel",
         "PanedApplyKernel",
-        "PromisedGroupsKernel",
-        "SessionLifetimeKernel",
-        "TablePanesKernel",
         "WindowApplyKernel",
     ),
     WHOLE,
