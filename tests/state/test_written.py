@@ -17,10 +17,7 @@ SMALL = 4_096
 WHOLE = "writes its rows or sums as a whole"
 WRITES_ALL = dict.fromkeys(
     (
-        "ChronicleKernel",
-        "DetectKernel",
         "GridApplyKernel",
-        "MergeKernel",
         "PanedApplyKernel",
         "WindowApplyKernel",
     ),
@@ -39,6 +36,7 @@ ROWS = (
     "TopKKernel",
     "SnapshotAggregateKernel",
     "FinalGateKernel",
+    "MergeKernel",
 )
 """Kernels that forget rows when the promise passes their ends."""
 

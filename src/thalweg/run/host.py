@@ -244,9 +244,9 @@ class Host:
             )
         kernel = self._ingress(source)
         batches = list(batches_from(feed, kernel.schema, source))
-        kernel.now = self._now()
+        kernel.now = now = self._now()
         if any(source in stamp_periods(node) for node in self.queries.values()):
-            batches.insert(0, Batch.empty(kernel.schema, time_told(kernel.now)))
+            batches.insert(0, Batch.empty(kernel.schema, time_told(now)))
         try:
             admitted = self._graph.admit(source, batches)
             starts = [int(batch.start.max()) for batch in admitted if len(batch)]

@@ -347,9 +347,14 @@ class Arrangement:
     def release(self, until: int) -> Hits:
         """The rows that have ended by then and were not released before; they are forgotten, and
         must not be changed."""
+        found = self.ending(until)
+        self.drop(until)
+        return found
+
+    def ending(self, until: int) -> Hits:
+        """The rows that have ended by then and are not forgotten yet."""
         parts = [(run, run.ending(self._purged, until)) for run in self._runs(self._purged)]
         parts = [(run, at) for run, at in parts if len(at)]
-        self.drop(until)
         return Hits(self.schema, np.zeros(sum(len(at) for _, at in parts), np.int64), parts)
 
     def drop_groups(self, group: Codes, until: Times) -> list[Columns]:

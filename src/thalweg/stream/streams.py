@@ -330,6 +330,12 @@ class Stream:
         """Rows of equal payload that touch become one."""
         return Stream(nodes.Stitch(self.node))
 
+    def in_order(self) -> Stream:
+        """The same rows as inserts in the order of their starts, each when nothing can change it
+        any more: for readers that need order, such as a merge at R0 or R1. A row waits for all that
+        start before it to end."""
+        return Stream(nodes.InOrder(self.node))
+
     def hopping_lifetime(
         self, size: Duration, hop: Duration | None = None, offset: Duration = 0
     ) -> Stream:

@@ -243,5 +243,6 @@ CASES: dict[str, Case] = {
     ),
     "UnionKernel": Case(lambda a, b: a.union(b), holds_rows=False),
     "ChopKernel": Case(lambda a, _: a.chop(40), holds_rows=False),
+    "InOrderKernel": Case(lambda a, _: a.in_order()),
     "DescribeKernel": Case(lambda a, _: a.describe(every=10), holds_rows=False),
 }
