@@ -16,6 +16,7 @@ from thalweg.io.element_log import ElementLog, written_whole
 from thalweg.io.files import read_file
 from thalweg.io.listing import FilePlace
 from thalweg.io.locks import lock_file
+from thalweg.io.unwanted import Unwanted
 from thalweg.merging import LoggedMerge, Merger, SwitchedMerge
 from thalweg.model.batch import Batch
 from thalweg.model.time import INFINITY, MIN_TIME
@@ -30,7 +31,7 @@ _SNAPSHOT_EVERY = 5
 
 
 def main() -> int:
-    """`replica FOLDER NAME FILE ENGINE FINISH` or `front FOLDER FILE`."""
+    """`replica FOLDER NAME FILE ENGINE FINISH FEEDBACK` or `front FOLDER FILE`."""
     task, folder = sys.argv[1], HaFolder(Path(sys.argv[2]))
     supervisor = os.getppid()
     threading.Thread(target=_end_with, args=(supervisor,), daemon=True).start()
@@ -38,11 +39,12 @@ def main() -> int:
         if task == "front":
             _front(folder, QueryFile.load(Path(sys.argv[3])))
         else:
-            name, file, engine, finish = sys.argv[3:7]
+            name, file, engine, finish, feedback = sys.argv[3:8]
             if not lock_file(folder.replica(name) / "lock", patience_s=30):
                 raise PlanError(f"replica {name}: another process is running it.")
             run = _on_spark if engine == "spark" else _in_process
-            run(folder, name, QueryFile.load(Path(file)), finish=finish == "finish")
+            settled = folder.settled if feedback == "feedback" else None
+            run(folder, name, QueryFile.load(Path(file)), settled, finish=finish == "finish")
     except ThalwegError as reason:
         sys.stderr.write(f"{type(reason).__name__}: {reason}\n")
         return 3
@@ -59,12 +61,15 @@ def _end_with(supervisor: int) -> None:
 # replicas
 
 
-def _on_spark(folder: HaFolder, name: str, file: QueryFile, *, finish: bool) -> None:
+def _on_spark(
+    folder: HaFolder, name: str, file: QueryFile, settled: Path | None, *, finish: bool
+) -> None:
     from thalweg import spark
+    from thalweg.spark.file_feed import skips_unwanted
 
     trigger = "available now" if finish else "at once"
     spark.start(
-        file.query,
+        file.query if settled is None else skips_unwanted(file.query, settled),
         to="elements",
         path=str(folder.log(name)),
         checkpoint=str(folder.replica(name) / "checkpoint"),
@@ -101,7 +106,9 @@ class _FileSource:
         return made
 
 
-def _in_process(folder: HaFolder, name: str, file: QueryFile, *, finish: bool) -> None:
+def _in_process(
+    folder: HaFolder, name: str, file: QueryFile, settled: Path | None, *, finish: bool
+) -> None:
     """One batch of the log for each file, in the order in which the checkpoint noted the files."""
     place = folder.replica(name) / "checkpoint"
     place.mkdir(parents=True, exist_ok=True)
@@ -117,6 +124,8 @@ def _in_process(folder: HaFolder, name: str, file: QueryFile, *, finish: bool) -
     sources = {n.name: _FileSource(n, place) for n in find(engine.query, Source)}
     log = ElementLog(folder.log(name), run=name)
     order = _Order(place / "order")
+    unwanted = None if settled is None else Unwanted(str(settled), 0)
+    engine.skip_before(order.unwanted(done))
     while True:
         turn = order.at(done)
         if turn is None:
@@ -124,7 +133,9 @@ def _in_process(folder: HaFolder, name: str, file: QueryFile, *, finish: bool) -
             if turn is None:
                 time.sleep(_LOOK_S)
                 continue
-            order.add(turn)
+            known = order.unwanted(done)
+            order.add(turn, known if unwanted is None else unwanted.before(known))
+        engine.skip_before(order.unwanted(done + 1))
         if turn == "end":
             out = engine.finish()
             log.write(done, Batch.concat(out, file.query.node.schema))
@@ -155,7 +166,8 @@ def _position(text: str) -> tuple[int, dict[str, int]]:
 
 
 class _Order:
-    """Whose file each batch takes, written before the batch is worked on."""
+    """Whose file each batch takes and which answers are not wanted any more, written before the
+    batch is worked on: `NAME TIME`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -165,14 +177,19 @@ class _Order:
             written_whole(path, "".join(f"{turn}\n" for turn in self._turns).encode())
 
     def at(self, number: int) -> str | None:
-        return self._turns[number] if number < len(self._turns) else None
+        return self._turns[number].rpartition(" ")[0] if number < len(self._turns) else None
 
-    def add(self, turn: str) -> None:
+    def unwanted(self, number: int) -> int:
+        """What was not wanted any more in the batch before this one."""
+        return int(self._turns[number - 1].rpartition(" ")[2]) if number else MIN_TIME
+
+    def add(self, turn: str, unwanted: int) -> None:
+        line = f"{turn} {unwanted}"
         with self._path.open("a", encoding="utf-8") as file:
-            file.write(f"{turn}\n")
+            file.write(f"{line}\n")
             file.flush()
             os.fsync(file.fileno())
-        self._turns.append(turn)
+        self._turns.append(line)
 
 
 # --------------------------------------------------------------------------------------------------
