@@ -17,16 +17,8 @@ SMALL = 4_096
 WHOLE = "writes its rows or sums as a whole"
 WRITES_ALL = dict.fromkeys(
     (
-        "BinsAggregateKernel",
-        "BucketAggregateKernel",
-        "CombinePanesKernel",
-        "FillKernel",
         "GridApplyKernel",
-        "HoppingAggregateKernel",
         "PanedApplyKernel",
-        "PromisedGroupsKernel",
-        "SessionLifetimeKernel",
-        "TablePanesKernel",
         "WindowApplyKernel",
     ),
     WHOLE,

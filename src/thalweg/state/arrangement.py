@@ -153,9 +153,7 @@ class Arrangement:
     def renumber(self, moved: Codes) -> None:
         """Groups have got new numbers, in the same order: `moved` has the new one of each."""
         for run in self._runs():
-            run.rows.group = moved[run.rows.group]
-            high = run.place & ((1 << run.bits) - 1)
-            run.place = (run.rows.group << run.bits) + high
+            run.renumber(moved)
 
     # ----------------------------------------------------------------------------------------------
     # find
@@ -410,8 +408,11 @@ def _ending_in(run: Run, group: Codes, end: Times) -> tuple[Codes, Codes]:
     near = np.flatnonzero((end >= run.soonest) & (end <= run.last))
     if len(near) < len(group):
         group, end = group[near], end[near]
-    owner, at = spread(*run.span_at(group, end)) if run.number else candidates(run, group, end)
-    return near[owner], at
+    if not run.number:
+        owner, at = candidates(run, group, end)
+        return near[owner], at
+    owner, at = spread(*run.span_at(group, end))
+    return near[owner], run.order[at]
 
 
 def _each_once(
