@@ -84,6 +84,22 @@ def test_files_are_left_out_by_their_statistics_and_rows_by_their_ends(tmp_path:
     assert reader.latestOffset(offset, reader.getDefaultReadLimit())["unwanted"] == 15
 
 
+def test_files_that_nobody_wants_do_not_count_towards_a_micro_batch(tmp_path: Path) -> None:
+    times = [[10 * number, 10 * number + 9] for number in range(8)]
+    query = files(tmp_path, *times)
+    [source] = find(query.node, Source)
+    feed = replace(source.feed, files_per_batch=2, unwanted=Unwanted(str(say(tmp_path, 41)), 0))
+    job = _FileJob(feed, Sent(), COLUMNS, "s", str(tmp_path / "s.files"))  # type: ignore[arg-type]
+    reader = _FileReader(job)
+    limit = reader.getDefaultReadLimit()
+    first = reader.latestOffset(reader.initialOffset(), limit)
+    assert first == {"n": 6, "ended": 0, "unwanted": 41}  # four that are left out, and two
+    second = reader.latestOffset(first, limit)
+    assert second["n"] == 8
+    say(tmp_path, 500)
+    assert reader.latestOffset(reader.initialOffset(), limit)["n"] == 8
+
+
 def test_the_reach_of_a_query_is_taken_off(tmp_path: Path) -> None:
     events = files(tmp_path, [1])
     path = say(tmp_path, 100)

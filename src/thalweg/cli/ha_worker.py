@@ -10,12 +10,16 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from thalweg.cli.ha_folder import HaFolder, QueryFile
 from thalweg.errors import PlanError, ThalwegError
 from thalweg.io.element_log import ElementLog, written_whole
 from thalweg.io.files import read_file
 from thalweg.io.listing import FilePlace
 from thalweg.io.locks import lock_file
+from thalweg.io.statistics import newest_time
 from thalweg.io.unwanted import Unwanted
 from thalweg.merging import LoggedMerge, Merger, SwitchedMerge
 from thalweg.model.batch import Batch
@@ -23,7 +27,7 @@ from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.plan.nodes import Source, find
 from thalweg.run import Engine
 
-__all__ = ["main"]
+__all__ = ["FileSource", "main"]
 
 _LOOK_S = 0.05
 """How often a process looks for more when there is nothing to do."""
@@ -79,11 +83,11 @@ def _on_spark(
     ).wait()
 
 
-class _FileSource:
+class FileSource:
     """The files of one source, read in-process as its query on Spark reads them."""
 
     def __init__(self, node: Source, checkpoint: Path) -> None:
-        from thalweg.spark.file_feed import Files
+        from thalweg.spark.file_feed import Files, can_skip
 
         if not isinstance(node.feed, Files) or node.feed.times is None:
             raise PlanError(
@@ -93,10 +97,17 @@ class _FileSource:
         self.feed, self.times, self.node = node.feed, node.feed.times, node
         self.log = node.feed.log(str(checkpoint / f"{node.name}.files"))
         self.place = FilePlace(node.feed.folder)
+        self.skips = node.feed.format == "parquet" and can_skip(node)
 
-    def batch(self, number: int) -> list[Batch]:
-        """The rows of a file by its number, with the promises in them."""
+    def batch(self, number: int, unwanted: int) -> list[Batch]:
+        """The rows of a file by its number, with the promises in them. Of a file whose rows all end
+        before `unwanted` there is only its newest time, as often as it has rows: the engine leaves
+        them out."""
         found = self.log.files[number]
+        if unwanted > MIN_TIME and self.skips:
+            newest = newest_time(self.place, found.name, self.times.start)
+            if newest is not None and newest[0] + self.times.duration < unwanted:
+                return [self._unread(*newest)]
         where = f"source {self.node.name!r}, file {self.place.shown(found.name)}"
         columns = self.times.columns(self.node.columns)
         made = []
@@ -104,6 +115,12 @@ class _FileSource:
             batch, header = self.times.chunk(piece, self.node.columns, where)
             made.append(batch.with_progress(header.progress))
         return made
+
+    def _unread(self, newest: int, rows: int) -> Batch:
+        columns = [pa.nulls(rows, field.type) for field in self.node.columns]
+        start = np.full(rows, newest)
+        payload = pa.RecordBatch.from_arrays(columns, schema=self.node.columns)
+        return Batch(payload, start, start + self.times.duration)
 
 
 def _in_process(
@@ -121,7 +138,7 @@ def _in_process(
         size = int.from_bytes(raw[:8], "big")
         done, taken = _position(raw[8 : 8 + size].decode())
         engine = Engine.restore(file.query, raw[8 + size :], **options)
-    sources = {n.name: _FileSource(n, place) for n in find(engine.query, Source)}
+    sources = {n.name: FileSource(n, place) for n in find(engine.query, Source)}
     log = ElementLog(folder.log(name), run=name)
     order = _Order(place / "order")
     unwanted = None if settled is None else Unwanted(str(settled), 0)
@@ -143,7 +160,8 @@ def _in_process(
         number = taken.get(turn, 0)
         if number >= len(sources[turn].log.files):
             sources[turn].log.look()
-        out = [b for rows in sources[turn].batch(number) for b in engine.push(turn, rows)]
+        unread = engine.unwanted_before(turn)
+        out = [b for rows in sources[turn].batch(number, unread) for b in engine.push(turn, rows)]
         log.write(done, Batch.concat(out, file.query.node.schema))
         taken[turn], done = number + 1, done + 1
         if done % _SNAPSHOT_EVERY == 0:
@@ -151,7 +169,7 @@ def _in_process(
             written_whole(saved, len(text).to_bytes(8, "big") + text + engine.snapshot())
 
 
-def _next(sources: dict[str, _FileSource], taken: dict[str, int], *, finish: bool) -> str | None:
+def _next(sources: dict[str, FileSource], taken: dict[str, int], *, finish: bool) -> str | None:
     """Whose file comes next; None: there is none yet."""
     for name, source in sources.items():
         if source.log.look() > taken.get(name, 0):

@@ -171,7 +171,7 @@ class FragmentRunner:
             headers = [chunk.header for chunk in chunks]
             read[name if source is None else source.name] = (
                 sum(header.rows for header in headers),
-                sum(header.unwanted for header in headers),
+                sum(header.unwanted or 0 for header in headers),
             )
         return sum(rows for rows, _ in read.values()), sum(left for _, left in read.values())
 

@@ -32,7 +32,7 @@ from thalweg.io.text import NULLS
 from thalweg.io.unwanted import Unwanted
 from thalweg.model.batch import Batch
 from thalweg.model.time import INFINITY, MIN_TIME
-from thalweg.plan.nodes import Node
+from thalweg.plan.nodes import Node, Source
 from thalweg.plan.nodes.traversal import replace as replace_nodes
 from thalweg.plan.reach import reach_of_sources
 from thalweg.shards.exchange import Header
@@ -41,7 +41,7 @@ from thalweg.shards.ingest import exchange_rows
 from thalweg.spark.feeds import Times, load_reader
 from thalweg.stream import Stream
 
-__all__ = ["Files", "files_being_read", "skips_unwanted"]
+__all__ = ["Files", "can_skip", "files_being_read", "skips_unwanted"]
 
 _FILE = 1_000_000
 """Positions are file number times this plus the chunk's number in its file."""
@@ -163,15 +163,31 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.judge(start["n"])
             known = self._target if most is None else min(self._target, start["n"] + most)
         known = max(known, start["n"])
+        unwanted = MIN_TIME
+        if self._job.files.unwanted is not None and known > start["n"]:
+            unwanted = self._job.files.unwanted.before(start.get("unwanted", MIN_TIME))
+            known = self._beyond_unwanted(start["n"], known, unwanted)
         self._vouched = max(self._vouched, known)
         ends = self._job.files.finish and self._target is not None and known >= self._target
         offset = {"n": known, "ended": 1 if ends or start["ended"] else 0}
-        unwanted = self._job.files.unwanted
-        if unwanted is not None and known > start["n"]:
-            offset["unwanted"] = unwanted.before(start.get("unwanted", MIN_TIME))
-        elif "unwanted" in start:
-            offset["unwanted"] = start["unwanted"]
+        if unwanted > MIN_TIME or "unwanted" in start:
+            offset["unwanted"] = max(unwanted, start.get("unwanted", MIN_TIME))
         return offset
+
+    def _beyond_unwanted(self, first: int, known: int, unwanted: int) -> int:
+        """Files that nobody wants cost next to nothing: they do not count towards the limit of a
+        micro-batch."""
+        if unwanted <= MIN_TIME or self._job.files.files_per_batch is None:
+            return known
+        files, left = self._files().files, self._job.files.files_per_batch
+        last = len(files) if self._target is None else self._target
+        for at in range(first, last):
+            if self._newest(files[at], unwanted) is not None:
+                continue
+            if not left:
+                return max(known, at)
+            left -= 1
+        return last
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         log = self._files()
@@ -280,21 +296,24 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def skips_unwanted(query: Stream, path: Path) -> Stream:
-    """The query with sources that leave out rows that nobody wants any more, as the file says.
-
-    That is possible of files of events of one length, whose promises follow from their newest times
-    alone: a row that is left out then cannot change what is late."""
+    """The query with sources that leave out rows that nobody wants any more, as the file says."""
     changes: dict[Node, Node] = {}
     for source, reach in reach_of_sources(query.node).items():
-        feed, rules = source.feed, source.ingress
-        if not isinstance(feed, Files) or feed.times is None or feed.times.end is not None:
-            continue
-        by_rows = rules.partition or rules.quarantine or rules.observed or rules.patterns
-        if by_rows or rules.columns or source.conflation or feed.times.punctuation is not None:
-            continue
-        told = replace(feed, unwanted=Unwanted(str(path), reach))
-        changes[source] = replace(source, feed=told)
+        if can_skip(source):
+            told = replace(source.feed, unwanted=Unwanted(str(path), reach))
+            changes[source] = replace(source, feed=told)
     return Stream(replace_nodes(query.node, changes)) if changes else query
+
+
+def can_skip(source: Source) -> bool:
+    """Whether rows of a source may be left out: files of events of one length, whose promises follow
+    from their newest times alone. Then no row changes what is late of rows that end later."""
+    feed, rules = source.feed, source.ingress
+    if not isinstance(feed, Files) or feed.times is None or feed.times.end is not None:
+        return False
+    by_rows = rules.partition or rules.quarantine or rules.observed or rules.patterns
+    by_other_columns = rules.columns or source.conflation or feed.times.punctuation is not None
+    return not by_rows and not by_other_columns
 
 
 def _reading(log: str) -> Path:

@@ -167,7 +167,7 @@ class FragmentProcessor(StatefulProcessor):
                 batch.progress.without_groups(),
                 partition=str(bucket),
                 rows=read,
-                unwanted=unwanted,
+                unwanted=unwanted or None,
             ).to_json()
             for target, part in divide(batch, entry.keys, ids):
                 yield _exchange_row(
