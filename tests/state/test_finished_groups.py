@@ -41,6 +41,10 @@ QUERIES: dict[str, Query] = {
     "module, session": lambda a, _: a.group_by("k").session(5).apply("median", "v"),
     "module, count": lambda a, _: a.group_by("k").count_by_start(2).apply("median", "v"),
     "module, count by end": lambda a, _: a.group_by("k").count_by_end(2).apply("median", "v"),
+    "session lifetime": lambda a, _: a.group_by("k").session_lifetime(12),
+    "session lifetime, limited": lambda a, _: a.group_by("k").session_lifetime(12, max_duration=15),
+    "sessions": lambda a, _: a.group_by("k").session(12).aggregate(n=tw.count()),
+    "hopping": lambda a, _: a.points().group_by("k").hopping(20, 10).aggregate(n=tw.count()),
 }
 
 

@@ -14,23 +14,7 @@ HELD = 200_000
 SMALL = 4_096
 """Bytes of a kernel that keeps no rows: how far its inputs have come."""
 
-WHOLE = "writes its rows or sums as a whole"
-WRITES_ALL = dict.fromkeys(
-    (
-        "BinsAggregateKernel",
-        "BucketAggregateKernel",
-        "ChronicleKernel",
-        "CombinePanesKernel",
-        "DetectKernel",
-        "FillKernel",
-        "HoppingAggregateKernel",
-        "MergeKernel",
-        "PromisedGroupsKernel",
-        "SessionLifetimeKernel",
-        "TablePanesKernel",
-    ),
-    WHOLE,
-)
+WRITES_ALL: dict[str, str] = {}
 """Kernels that still write more than they touch, and why. One that is mended is taken off."""
 
 ROWS = (
@@ -44,6 +28,7 @@ ROWS = (
     "TopKKernel",
     "SnapshotAggregateKernel",
     "FinalGateKernel",
+    "MergeKernel",
 )
 """Kernels that forget rows when the promise passes their ends."""
 

@@ -101,7 +101,7 @@ class ModuleKernel(Operator, WritesLetters):
     def _clear(self) -> None:
         self._events.clear()
         self._windows.clear()
-        self._partitions.index.clear()
+        self._partitions.clear()
 
     def snapshot(self) -> Slices:
         return {
@@ -111,7 +111,7 @@ class ModuleKernel(Operator, WritesLetters):
         }
 
     def _restore(self, slices: Mapping[str, Rows], due: int, closed: int) -> None:
-        self._partitions.index.clear()
+        self._partitions.clear()
         self._events.restore(slices)
         self._windows.restore(slices, due, closed)
         self._module.letters.restore(slices)

@@ -276,7 +276,7 @@ class PanedApplyKernel(GridOperator):
         if release.cti == INFINITY:
             self._cells, self._merged_size = None, 0
             self._out.clear()
-            self._partitions.index.clear()
+            self._partitions.clear()
             return
         if self._cells is not None:
             self._cells.drop(release.closed + 1)
@@ -322,7 +322,7 @@ class PanedApplyKernel(GridOperator):
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         restore_release(self._release, slices["release"])
-        self._partitions.index.clear()
+        self._partitions.clear()
         self._out.restore("out", slices)
         self._out.drop(self._release.cti)
         self._cells, self._merged_size = None, 0

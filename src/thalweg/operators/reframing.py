@@ -18,9 +18,9 @@ from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes, encode
 from thalweg.model.time import INFINITY, Times
 from thalweg.operators.event_index import EventIndex, Events
+from thalweg.operators.groups import only_starts
 from thalweg.operators.module_kernel import matches
 from thalweg.operators.module_windows import ModuleWindows
-from thalweg.operators.regroup import only_starts
 from thalweg.operators.taking_back import TakingBack
 from thalweg.operators.window.held_rows import Partitions
 from thalweg.operators.window_frames import Frame, Reach, Regions, Spans

@@ -47,7 +47,7 @@ from thalweg.operators.hopping_grid import Release
 from thalweg.operators.module_kernel import ModuleKernel
 from thalweg.operators.reframing import Reframing
 from thalweg.operators.window.assigner import grown, moved_to
-from thalweg.operators.window.scoped import Groups, ScopedPromises
+from thalweg.operators.window.held_rows import GroupPromises
 from thalweg.operators.window_frames import CountFrame, GridFrame, Reach, Regions
 from thalweg.operators.window_index import Answered, Entries
 from thalweg.plan.nodes import WindowApply
@@ -70,7 +70,6 @@ class WindowApplyKernel(ModuleKernel):
     def __init__(self, node: WindowApply, consistency: Consistency) -> None:
         super().__init__(node, consistency)
         self._frontier = Frontier(consistency)
-        self._scoped = ScopedPromises(self._partitions)
         self._reframing = Reframing(
             self._module,
             self._frame,
@@ -96,7 +95,7 @@ class WindowApplyKernel(ModuleKernel):
     def process(self, port: int, batch: Batch) -> Batch:
         frontier = self._frontier
         settled, watermark = frontier.settled(), frontier.watermark
-        groups = self._scoped.take(batch.progress)
+        groups = self._partitions.promised(batch.progress)
         frontier.out = frontier.after(batch)
         self._see(batch)
         frontier.promise(groups.partition, self._bounded(groups.time))
@@ -136,7 +135,7 @@ class WindowApplyKernel(ModuleKernel):
         return Reach(INFINITY if watermark == INFINITY else watermark + 1, self._horizon)
 
     def _extend(
-        self, frame: GridFrame, watermark: int, settled: Line, groups: Groups
+        self, frame: GridFrame, watermark: int, settled: Line, groups: GroupPromises
     ) -> list[Entries]:
         """Time has moved on: rows that go on beyond the old limit are in new windows of the
         grid. A promise for a group moves its time alone."""
@@ -168,7 +167,7 @@ class WindowApplyKernel(ModuleKernel):
         """When windows may answer, by the line of the frontier."""
         return entries.closes if self._waits_to_close else entries.end
 
-    def _due(self, arriving: list[Entries], groups: Groups) -> list[Entries]:
+    def _due(self, arriving: list[Entries], groups: GroupPromises) -> list[Entries]:
         """The windows that answer now; the others wait."""
         frontier, windows = self._frontier, self._windows
         line, settled = frontier.line(), frontier.settled()
@@ -251,7 +250,7 @@ class WindowApplyKernel(ModuleKernel):
     # ----------------------------------------------------------------------------------------------
     # closing
 
-    def _close(self, groups: Groups, closed: list[Entries], before: int) -> Progress:
+    def _close(self, groups: GroupPromises, closed: list[Entries], before: int) -> Progress:
         """Forget what is closed; the promise that follows. `closed` are windows that were closed
         when they answered."""
         frontier = self._frontier
@@ -385,7 +384,7 @@ class WindowApplyKernel(ModuleKernel):
             return min(promise, int(self._line(cti)), int(self._begins.min(initial=INFINITY)))
         return promise
 
-    def _promises(self, groups: Groups) -> dict[Scope, int]:
+    def _promises(self, groups: GroupPromises) -> dict[Scope, int]:
         """The promises for groups that follow from theirs."""
         frontier = self._frontier
         partition, which = groups.partition, groups.which
@@ -510,7 +509,6 @@ class WindowApplyKernel(ModuleKernel):
         frontier.promise(partition[ahead > MIN_TIME], ahead[ahead > MIN_TIME])
         found = zip(partition.tolist(), passed.tolist(), strict=True)
         self._passed = {at: time for at, time in found if time > MIN_TIME}
-        self._scoped.forget()
         if frontier.cti != MIN_TIME:
             self._count_settled(Line(), None)
         if frontier.promised:

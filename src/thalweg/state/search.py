@@ -21,8 +21,8 @@ def candidates(run: Run, group: Codes, since: Times) -> tuple[Codes, Codes]:
     """Pairs of a probe and a position at which a row of its group may be that ends after a
     time."""
     if run.number:
-        low, high = run.span(group, since)
-        return spread(low, high)
+        owner, at = spread(*run.span(group, since))
+        return owner, run.order[at]
     if len(group) * len(run) <= _SQUARE:
         probe, at = (group[:, None] == run.rows.group).nonzero()
         return probe, at
@@ -49,12 +49,13 @@ def latest_end_before(run: Run, group: Codes, times: Times) -> Times:
         hit = (ends < times[owner]) & (run.rows.weights(at) != 0)
         np.maximum.at(latest, owner[hit], ends[hit])
         return latest
-    at = _first_reaching(run, group, times) - 1
+    at, order = _first_reaching(run, group, times) - 1, run.order
     while True:
-        inside = (at >= 0) & (run.rows.group[at] == group)
-        dead = inside & (run.rows.weights(at) == 0)
+        here = order[at]
+        inside = (at >= 0) & (run.rows.group[here] == group)
+        dead = inside & (run.rows.weights(here) == 0)
         if not dead.any():
-            return np.where(inside, run.rows.ends(at), MIN_TIME)
+            return np.where(inside, run.rows.ends(here), MIN_TIME)
         at = np.where(dead, at - 1, at)
 
 
@@ -68,9 +69,10 @@ def soonest_end_after(run: Run, group: Codes, times: Times) -> Times:
         hit = (ends > times[owner]) & (run.rows.weights(at) != 0)
         np.minimum.at(soonest, owner[hit], ends[hit])
         return soonest
-    at, last = _first_reaching(run, group, times, passing=True), len(run) - 1
+    at, order = _first_reaching(run, group, times, passing=True), run.order
+    last = len(run) - 1
     while True:
-        here = np.minimum(at, last)
+        here = order[np.minimum(at, last)]
         inside = (at <= last) & (run.rows.group[here] == group)
         dead = inside & (run.rows.weights(here) == 0)
         if not dead.any():
@@ -79,18 +81,17 @@ def soonest_end_after(run: Run, group: Codes, times: Times) -> Times:
 
 
 def _first_reaching(run: Run, group: Codes, times: Times, *, passing: bool = False) -> Codes:
-    """For each probe the position of the first row of its group that ends at a time or later, or,
-    with `passing`, later; behind its last row, where none does. Rows whose ends have the same
+    """For each probe where in `order` the first row of its group is that ends at a time or later,
+    or, with `passing`, later; behind its last row, where none does. Rows whose ends have the same
     leading bits are sorted by end."""
-    near = (np.clip(times, run.begin, run.last) - run.begin) >> run.drop
-    place = (group << run.bits) + near
-    low, high = np.searchsorted(run.place, place), np.searchsorted(run.place, place, "right")
+    low, high = run.span_at(group, times)
+    order = run.order
     while True:
         open_ = low < high
         if not open_.any():
             return low
         middle = np.where(open_, (low + high) // 2, 0)
-        ends = run.rows.ends(middle)
+        ends = run.rows.ends(order[middle])
         early = open_ & (ends <= times if passing else ends < times)
         low = np.where(early, middle + 1, low)
         high = np.where(open_ & ~early, middle, high)

@@ -29,10 +29,9 @@ from thalweg.model.rows import Bools, Codes, Rows, concat_rows, encode
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.extents import NO_FRAMES, Frames
-from thalweg.operators.regroup import only_starts
+from thalweg.operators.groups import only_starts
 from thalweg.operators.window.assigner import Assigner, Ordered
-from thalweg.operators.window.held_rows import Found, HeldRows, Partitions
-from thalweg.operators.window.scoped import Groups, ScopedPromises
+from thalweg.operators.window.held_rows import Found, GroupPromises, HeldRows, Partitions
 from thalweg.operators.window.totals import Totals
 from thalweg.operators.window.values import Values
 from thalweg.progress.frontier import Consistency, Frontier, Line
@@ -82,7 +81,6 @@ class WindowEngine(Operator):
         assigner.attach(self._held, self._totals)
         self._apart = set(columns) != set(partition)
         self._frontier = Frontier(consistency)
-        self._scoped = ScopedPromises(self._partitions)
         self._promise: int | None = None
         self._ahead_schema = pa.schema([*self._partitions.fields, _AHEAD])
 
@@ -94,7 +92,7 @@ class WindowEngine(Operator):
         before, cti = _Reached(frontier.line(), assigner.mark()), frontier.cti
         moved = assigner.observe(batch)
         taken = self._take_in(batch) if len(batch) or moved else None
-        groups = self._scoped.take(batch.progress)
+        groups = self._partitions.promised(batch.progress)
         frontier.out = frontier.after(batch)
         frontier.promise(groups.partition, groups.time)
         due = frontier.line()
@@ -258,7 +256,7 @@ class WindowEngine(Operator):
     # ----------------------------------------------------------------------------------------------
     # promises
 
-    def _close(self, groups: Groups, *, moved: bool) -> Progress:
+    def _close(self, groups: GroupPromises, *, moved: bool) -> Progress:
         frontier, assigner = self._frontier, self._assigner
         if frontier.cti == INFINITY:
             self._clear()
@@ -272,7 +270,7 @@ class WindowEngine(Operator):
         self._tidy()
         return progress
 
-    def _close_groups(self, groups: Groups, promise: int) -> dict[Scope, int]:
+    def _close_groups(self, groups: GroupPromises, promise: int) -> dict[Scope, int]:
         """Forget what the promises for groups settle; the promises that follow."""
         frontier, assigner = self._frontier, self._assigner
         ended = groups.time == INFINITY
@@ -308,7 +306,7 @@ class WindowEngine(Operator):
         if self._totals is not None:
             self._totals.clear()
         self._assigner.clear()
-        self._partitions.index.clear()
+        self._partitions.clear()
         self._frontier.promised = {}
 
     def needs(self, time: int) -> tuple[int, ...]:
@@ -330,7 +328,7 @@ class WindowEngine(Operator):
         return {**slices, "marks": self._frontier.to_rows(), "ahead": ahead}
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        self._partitions.index.clear()
+        self._partitions.clear()
         self._held.restore(slices)
         if self._totals is not None:
             self._totals.restore(slices)
@@ -341,7 +339,6 @@ class WindowEngine(Operator):
         self._frontier.promise(self._partitions.of_rows(ahead), times)
         self._assigner.restore(slices, self._frontier)
         self._promise = None
-        self._scoped.forget()
 
     def state_size(self) -> StateSize:
         size = self._held.size() + self._assigner.size()
