@@ -7,6 +7,7 @@ stretch [since, until) of positions in which they are needed. A position is a ti
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,32 @@ import pyarrow as pa
 
 from thalweg.model.batch import column_of
 from thalweg.model.delta import Delta
+from thalweg.model.progress import Progress, Scope
 from thalweg.model.rows import Bools, Codes, Rows, encode_together
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Slices, StateSize
 from thalweg.state import Arrangement, Hits, KeyIndex
 
-__all__ = ["Found", "HeldRows", "PartitionedState", "Partitions"]
+__all__ = ["Found", "GroupPromises", "HeldRows", "PartitionedState", "Partitions"]
 
 _MANY = 1_024
 """So many partitions are not looked up one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPromises:
+    """New promises for groups, and the partitions that each of them speaks of."""
+
+    columns: tuple[str, ...]
+    scopes: list[Scope]
+    times: Times
+    which: Codes
+    partition: Codes
+
+    @property
+    def time(self) -> Times:
+        """Of each partition."""
+        return self.times[self.which]
 
 
 class Partitions:
@@ -39,6 +57,23 @@ class Partitions:
         self.columns = columns
         self.fields = [schema.field(name) for name in columns]
         self.index = KeyIndex(self.fields)
+        self._seen: Mapping[Scope, int] = {}
+
+    def clear(self) -> None:
+        self.index.clear()
+        self._seen = {}
+
+    def promised(self, progress: Progress) -> GroupPromises:
+        """Promises for groups that are new, where what is held of one group needs no other."""
+        named, columns = progress.scoped, progress.scope_columns
+        if not named or named is self._seen or not set(columns) <= set(self.columns):
+            return _NO_PROMISES
+        seen, self._seen = self._seen, named
+        scopes = [scope for scope, time in named.items() if seen.get(scope) != time]
+        if not scopes:
+            return _NO_PROMISES
+        times = np.array([named[scope] for scope in scopes], np.int64)
+        return GroupPromises(columns, scopes, times, *self.of_scopes(columns, scopes))
 
     def of_rows(self, rows: Rows) -> Codes:
         return self.index.numbers([rows.column(name) for name in self.columns], rows.num_rows)
@@ -66,6 +101,10 @@ class Partitions:
     def named(self, numbers: Codes) -> list[pa.Array]:
         """The columns of some partitions."""
         return self.index.columns(numbers)
+
+
+_NONE = np.empty(0, np.int64)
+_NO_PROMISES = GroupPromises((), [], _NONE, _NONE, _NONE)
 
 
 class Found:
@@ -182,6 +221,27 @@ class HeldRows(PartitionedState):
     def everything(self) -> Found:
         hits = self._held.all()
         return Found(hits, hits.group)
+
+    def equal(self, rows: Delta, partition: Codes) -> Codes:
+        """Which of some rows are held, by position in `rows`."""
+        return np.unique(self._held.find_equal(rows, partition).owner)
+
+    def latest_before(self, partition: Codes, instant: Times) -> Times:
+        """For each probe the latest instant before another at which a row of its partition is held;
+        MIN_TIME: none. Rows are held at instants: over one tick."""
+        found = self._held.last_end_before(partition, instant + 1)
+        return np.where(found == MIN_TIME, found, found - 1)
+
+    def first_after(self, partition: Codes, instant: Times) -> Times:
+        """For each probe the position behind the first instant, from another on, at which a row of
+        its partition is held; INFINITY: none. Rows are held at instants."""
+        return self._held.first_end_after(partition, instant)
+
+    @property
+    def forgotten(self) -> int:
+        """Rows that are not needed after this position are forgotten, though they may still be
+        there."""
+        return self._held.purged
 
     def first(self) -> int:
         """The earliest position of a row."""
