@@ -29,6 +29,7 @@ from thalweg.spark.java import require_java
 from thalweg.spark.quiet import quiet_start
 
 __all__ = [
+    "CHECKPOINT_FILES",
     "SETTINGS",
     "UNWEIGHED",
     "applied",
@@ -71,6 +72,16 @@ UNWEIGHED = {"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}
 """Spark ends a batch of rows for Python by its bytes too, unless the limit is this. It then
 computes the size of the whole batch anew for every row, which takes half of the time of handing
 rows over. Rows that are packed must be weighed: few of them are many bytes."""
+
+CHECKPOINT_FILES = {
+    # Without side files of checksums, which Spark removes again: each of the two files would cost a
+    # process of its own that sets its permissions.
+    "fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+    # Another file of checksums for each file of state. The blocks of the store, the entries of its
+    # change logs and our slices have their own.
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+}
+"""How a query writes its checkpoint: several small files for every micro-batch."""
 
 _NEEDED = {
     "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
