@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from thalweg.errors import MissingPackageError, ThalwegError
-from thalweg.model.printing import printable
 
 __all__ = ["main"]
 
@@ -87,6 +86,8 @@ class _Commands(click.Group):
                 str(MissingPackageError(str(error.name), extra, _called(ctx)))
             ) from error
         except ThalwegError as error:
+            from thalweg.model.printing import printable
+
             raise click.ClickException(
                 printable(str(getattr(error, "reason", error)))
             ) from error  # no line of ours for a user to look at
