@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +93,6 @@ class _Commands(click.Group):
 
 
 @click.group(cls=_Commands)
-@click.version_option(version("thalweg"), prog_name="thalweg")
+@click.version_option(package_name="thalweg", prog_name="thalweg")
 def main() -> None:
     """Continuous queries over events that have lifetimes."""

@@ -13,16 +13,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxFiles,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from thalweg.errors import StateError
 from thalweg.io.dead_letters import DeadLetters
-from thalweg.io.file_log import FileLog, note_repair
+from thalweg.io.file_log import note_repair
 from thalweg.io.files import FileForm, read_file
 from thalweg.io.formats import END_MARKS, require_format
 from thalweg.io.listing import FilePlace, Found
@@ -34,6 +28,7 @@ from thalweg.shards.exchange import Header
 from thalweg.shards.host_ingest import AnyIngest
 from thalweg.shards.ingest import exchange_rows
 from thalweg.spark.feeds import Times, load_reader
+from thalweg.spark.file_offsets import FileOffsets, FilePart
 
 __all__ = ["Files", "files_being_read"]
 
@@ -74,15 +69,23 @@ class Files:
     def form(self) -> FileForm:
         return FileForm(self.format, self.columns, self.nulls, self.partitions)
 
-    def log(self, file: str) -> FileLog:
-        return FileLog(FilePlace(self.folder), self.format, Path(file), self.settle_us)
-
     def exchange(
         self, spark: SparkSession, ingest: AnyIngest, schema: pa.Schema, name: str, log: str
     ) -> DataFrame:
-        self.log(log)  # one that is damaged is refused before a process is started for it
+        job = _FileJob(self, ingest, schema, name, log)
+        offsets = FileOffsets(
+            job.where,
+            self.folder,
+            self.format,
+            log,
+            self.settle_us,
+            self.files_per_batch,
+            self.tasks,
+            self.finish,
+        )
+        offsets.open()  # a log that is damaged is refused before a process is started for it
         shutil.rmtree(_reading(log), ignore_errors=True)
-        return load_reader(spark, _FileReader(_FileJob(self, ingest, schema, name, log)), ingest)
+        return load_reader(spark, _FileReader(job, offsets), ingest)
 
 
 @dataclass(frozen=True)
@@ -98,78 +101,30 @@ class _FileJob:
         return f"source {self.source!r}"
 
 
-@dataclass
-class _Part(InputPartition):
-    entries: list[tuple[int, Found]]
-    """The files, with their numbers."""
-    end: bool = False
-
-    def __post_init__(self) -> None:
-        super().__init__(None)
-
-
 class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets are {"n": files handed out, "ended": 0 or 1}."""
+    """Reads the files that `offsets` hands out."""
 
-    def __init__(self, job: _FileJob) -> None:
+    def __init__(self, job: _FileJob, offsets: FileOffsets) -> None:
         self._job = job
-        self._log: FileLog | None = None
-        self._vouched = 0
-        self._target: int | None = None
-
-    def _files(self) -> FileLog:
-        if self._log is None:
-            self._log = self._job.files.log(self._job.log)
-            self._vouched = len(self._log.files)
-        return self._log
-
-    def _refuse_unknown(self, start: int, end: int) -> None:
-        """Offsets are of files that were in the log when it was opened, or were handed out since.
-        Others found now may stand elsewhere."""
-        if not start <= end <= self._vouched:
-            raise StateError(
-                f"{self._job.where}: the checkpoint asks for files {start} to {end}, the log knew {self._vouched}. "
-                "The checkpoint's offsets were changed or do not belong to it; restore the whole checkpoint."
-            )
+        self.offsets = offsets
 
     def initialOffset(self) -> dict[str, int]:
-        return {"n": 0, "ended": 0}
+        return self.offsets.initialOffset()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        limit = self._job.files.files_per_batch
-        return ReadAllAvailable() if limit is None else ReadMaxFiles(limit)
+        return self.offsets.getDefaultReadLimit()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self._files().look_at_all()
+        self.offsets.prepareForTriggerAvailableNow()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
-        log = self._files()
-        self._refuse_unknown(start["n"], start["n"])
-        if self._target is None:
-            known = log.look(most, since=start["n"])
-        else:  # what came since is for the next run
-            log.judge(start["n"])
-            known = self._target if most is None else min(self._target, start["n"] + most)
-        known = max(known, start["n"])
-        self._vouched = max(self._vouched, known)
-        ends = self._job.files.finish and self._target is not None and known >= self._target
-        return {"n": known, "ended": 1 if ends or start["ended"] else 0}
+        return self.offsets.latestOffset(start, limit)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        log = self._files()
-        self._refuse_unknown(start["n"], end["n"])
-        entries = list(enumerate(log.files[start["n"] : end["n"]], start["n"]))
-        tasks = max(1, min(self._job.files.tasks, len(entries)))
-        parts: list[InputPartition] = [
-            _Part(entries[i::tasks]) for i in range(tasks) if entries[i::tasks]
-        ]
-        if end["ended"] > start["ended"]:
-            parts.append(_Part([(end["n"], Found("", 0, 0))], end=True))
-        return parts
+        return self.offsets.partitions(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, _Part)
+        assert isinstance(partition, FilePart)
         job = self._job
         if partition.end:
             header = Header(cti=INFINITY)

@@ -27,6 +27,7 @@ from thalweg.errors import PlanError
 from thalweg.spark.class_archive import OPTIONS, archive_options
 from thalweg.spark.java import require_java
 from thalweg.spark.quiet import quiet_start
+from thalweg.spark.spark_home import home_without_archive
 
 __all__ = [
     "CHECKPOINT_FILES",
@@ -109,7 +110,9 @@ def session(master: str | None = None, *, name: str = "thalweg", **settings: Any
     for key, value in {**_archive(submitted), **settings}.items():
         builder = builder.config(key.replace("__", "."), str(value))
     existing = SparkContext._active_spark_context is not None
-    with quiet_start(launches=not existing and "PYSPARK_GATEWAY_PORT" not in os.environ):
+    launches = not existing and "PYSPARK_GATEWAY_PORT" not in os.environ
+    local = str(chosen or "local").startswith("local")
+    with quiet_start(launches=launches), home_without_archive(launches=launches and local):
         spark = builder.getOrCreate()
     if not existing:
         spark.sparkContext.setLogLevel("ERROR")
