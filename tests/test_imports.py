@@ -30,6 +30,15 @@ def test_nothing_large_is_imported_before_it_is_needed(statement: str) -> None:
     assert imported_by(statement) == []
 
 
+@pytest.mark.parametrize(
+    "statement",
+    ["tw.col", "tw.source", "tw.count", "tw.module", "tw.event", "from thalweg.spark import start"],
+)
+def test_pandas_is_not_imported_for_arrow(statement: str) -> None:
+    """Arrow would import it at its first conversion, whichever module makes that."""
+    assert imported_by(f"import thalweg as tw; {statement}", ("pandas",)) == []
+
+
 def test_the_offsets_of_files_are_found_without_operators() -> None:
     pytest.importorskip("pyspark")
     among = ("thalweg.operators", "thalweg.shards", "thalweg.plan", "thalweg.stream")

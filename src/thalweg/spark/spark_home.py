@@ -16,21 +16,32 @@ from pathlib import Path
 
 import pyspark
 
-__all__ = ["home_without_archive", "linked_home"]
+__all__ = ["home_path", "home_without_archive"]
 
 _PARTS = ("bin", "jars", "conf", "data", "sbin")
 _HOME = "SPARK_HOME"
 
 
-def linked_home() -> Path | None:
-    """The home to start a JVM with; None where there is no need of one, or it cannot be made: Spark
-    was not installed as a package, or a home was chosen."""
-    installed = Path(pyspark.__file__).resolve().parent
+def home_path() -> Path | None:
+    """Where such a home is kept; None where there is no need of one: Spark was not installed as a
+    package, or a home was chosen."""
+    installed = _installed()
     if _HOME in os.environ or not (installed / "python" / "lib" / "pyspark.zip").exists():
         return None
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     name = hashlib.sha256(str(installed).encode()).hexdigest()[:16]
-    home = cache / "thalweg" / f"spark-{name}"
+    return cache / "thalweg" / f"spark-{name}"
+
+
+def _installed() -> Path:
+    return Path(pyspark.__file__).resolve().parent
+
+
+def _linked() -> Path | None:
+    """The home to start a JVM with; None where it cannot be made."""
+    home, installed = home_path(), _installed()
+    if home is None:
+        return None
     try:
         home.mkdir(parents=True, exist_ok=True)
         for part in _PARTS:
@@ -45,7 +56,7 @@ def linked_home() -> Path | None:
 @contextlib.contextmanager
 def home_without_archive(*, launches: bool) -> Iterator[None]:
     """Start a JVM with such a home; this process goes on without one."""
-    home = linked_home() if launches else None
+    home = _linked() if launches else None
     if home is None:
         yield
         return
