@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Literal
 
-__all__ = ["STORES", "Store", "durations", "peer_session"]
+__all__ = ["STORES", "Store", "durations", "peer_session", "peer_settings"]
 
 Store = Literal["rocksdb", "default"]
 STORES: tuple[Store, ...] = ("rocksdb", "default")
@@ -21,13 +21,11 @@ _PROVIDERS = {
 }
 
 
-def peer_session(store: Store, memory: str = "6g") -> Any:
-    """A plain Spark session without anything of ours."""
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    from pyspark.sql import SparkSession
-
+def peer_settings(store: Store, memory: str = "6g") -> dict[str, str]:
+    """What its best user would set."""
     cores = os.cpu_count() or 1
-    settings = {
+    return {
+        "spark.master": f"local[{cores}]",
         "spark.driver.memory": memory,
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
@@ -36,8 +34,15 @@ def peer_session(store: Store, memory: str = "6g") -> Any:
         "spark.sql.streaming.stateStore.providerClass": _PROVIDERS[store],
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     }
-    builder = SparkSession.builder.master(f"local[{cores}]").appName("peer")
-    for name, value in settings.items():
+
+
+def peer_session(store: Store, memory: str = "6g") -> Any:
+    """A plain Spark session without anything of ours."""
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("peer")
+    for name, value in peer_settings(store, memory).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

@@ -6,18 +6,22 @@ that throws them away; Spark's own has as many partitions as cores and the bette
 stores. Its speed is rows over the median time of a micro-batch, those of the warm-up left out.
 
 The size of a micro-batch suits engines differently. A short search finds the best for each
-(`batch_search`). `ratio_to_spark` comes twice: with `sizes="equal"` both have micro-batches of
-`batch_rows` (Spark's own fewer above RANGE/SLIDE 10, where it copies each row for every window),
-with `sizes="best"` each has its own best size.
+(`batch_search`), and the better of Spark's state stores. `ratio_to_spark` comes twice: with
+`sizes="equal"` both have micro-batches of `batch_rows` (Spark's own fewer above RANGE/SLIDE 10, where
+it copies each row for every window), with `sizes="best"` each has its own best size.
+
+It ends within `minutes`: a measurement gets its share of the time that is left. Other consistencies
+and a DataFrame of Spark's as the source are `-o variants=final,speculative,foreign`, and take longer.
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-import time
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from time import monotonic
 from typing import Any
 
 import duckdb
@@ -36,9 +40,11 @@ FILE_ROWS = 500_000
 SEARCHED = (500_000, 1_000_000, 4_000_000, 10_000_000)
 """Sizes of a micro-batch that the search tries."""
 SEARCH_RATIO = 10
-COPIES = 100_000_000
+COPIES = 40_000_000
 """Spark's own copies a row for each of its windows. It gets so few rows that it makes at most this
 many copies in a micro-batch."""
+START_UNITS, SHORTEST_S = 2, 6.0
+"""What starting a process and warming it up takes, in measurements; the least time of one."""
 DUCKDB_FILES = 40
 """DuckDB takes its rows in one batch of so many files."""
 VARIANTS = {
@@ -53,112 +59,138 @@ def run(
     emit: Emit,
     *,
     rows: int = 60_000_000,
-    batch_rows: int = 10_000_000,
+    batch_rows: int = 4_000_000,
     batches: int = 6,
     warm_up: int = 2,
     rate: int = 10_000,
-    keys: str = "100,10000",
+    keys: str = "10000",
     ratios: str = "1,10,60",
-    budget_s: float = 45.0,
-    variants: str = "final,speculative,foreign",
+    minutes: float = 14.0,
+    variants: str = "final",
 ) -> None:
-    """Every combination of keys and RANGE/SLIDE. A measurement takes `batches` micro-batches or
-    `budget_s`, whichever is less."""
-    for count in map(int, str(keys).split(",")):
+    """Every combination of keys and RANGE/SLIDE, within `minutes` of time. A measurement takes
+    `batches` micro-batches or its share of what is left, whichever is less."""
+    counts, wanted = [int(k) for k in str(keys).split(",")], variants.split(",")
+    compared = [int(ratio) for ratio in str(ratios).split(",")]
+    clock = Timetable(minutes * 60, len(counts) * _units(len(compared), len(wanted)))
+    for count in counts:
         folder = Path(tempfile.mkdtemp(prefix="thalweg-bench-"))
         try:
             _write(folder, count, rows, rate)
-            plan: dict[str, Any] = {
-                "folder": str(folder),
-                "batches": batches,
-                "warm_up": warm_up,
-                "budget_s": budget_s,
-            }
-            best = {
-                "thalweg": _search(emit, "measure_ours", plan, keys=count),
-                "spark": _search(emit, "measure_spark", plan, keys=count),
-            }
-            for ratio in map(int, str(ratios).split(",")):
-                _compare(emit, plan, count, ratio, batch_rows, best, variants.split(","))
+            plan = Plan(str(folder), batches, warm_up, clock)
+            best, store = _search_all(emit, plan, keys=count)
+            _compare(emit, plan, count, compared, batch_rows, best, store, wanted)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _search(emit: Emit, function: str, plan: dict[str, Any], *, keys: int) -> int:
-    """The size of a micro-batch that suits an engine best."""
+class Timetable:
+    """Divides the time that is left evenly over the measurements that are left; starting a process
+    counts as some of them."""
+
+    def __init__(self, seconds: float, units: int) -> None:
+        self._end, self._units = monotonic() + seconds, units
+
+    def share(self, trials: int) -> float:
+        """Seconds for each of the next trials, which one process makes."""
+        left = max(self._end - monotonic(), 0.0) / max(self._units, 1)
+        self._units -= trials + START_UNITS
+        return max(left, SHORTEST_S)
+
+
+def _units(ratios: int, variants: int) -> int:
+    """Measurements and starts of processes for one number of keys."""
+    searches, compared = 1 + len(STORES), 2 * ratios
+    return searches * (len(SEARCHED) + START_UNITS) + (1 + variants) * (compared + START_UNITS)
+
+
+@dataclass(frozen=True)
+class Plan:
+    folder: str
+    batches: int
+    warm_up: int
+    clock: Timetable
+
+    def measure(self, function: str, trials: list[list[int]], **more: str) -> list[float]:
+        """Rows a second of each trial, (rows in a micro-batch, RANGE/SLIDE), in one new process."""
+        speeds: list[float] = call(
+            f"benchmarks.sliding:{function}",
+            folder=self.folder,
+            trials=trials,
+            batches=self.batches,
+            warm_up=self.warm_up,
+            budget_s=self.clock.share(len(trials)),
+            **more,
+        )
+        return speeds
+
+
+def _search_all(emit: Emit, plan: Plan, *, keys: int) -> tuple[dict[str, int], Store]:
+    """The size of a micro-batch that suits each engine best, and the better of Spark's stores."""
     trials = [[size, SEARCH_RATIO] for size in SEARCHED]
-    short = {**plan, "batches": 4, "budget_s": 20.0}
-    speeds = call(f"benchmarks.sliding:{function}", trials=trials, **short)
-    engine = "spark" if function == "measure_spark" else "thalweg"
-    for size, speed in zip(SEARCHED, speeds, strict=True):
-        emit("batch_search", speed, "1/s", engine=engine, keys=keys, rows_per_batch=size)
-    return SEARCHED[max(range(len(speeds)), key=speeds.__getitem__)]
+    speeds: dict[str, list[float]] = {"": plan.measure("measure_ours", trials)}
+    for store in STORES:
+        speeds[store] = plan.measure("measure_spark", trials, store=store)
+    for name, found in speeds.items():
+        facts = {"engine": "spark", "store": name} if name else {"engine": "thalweg"}
+        for size, speed in zip(SEARCHED, found, strict=True):
+            emit("batch_search", speed, "1/s", keys=keys, rows_per_batch=size, **facts)
+    better = max(STORES, key=lambda store: max(speeds[store]))
+    sizes = {
+        engine: SEARCHED[max(range(len(SEARCHED)), key=speeds[name].__getitem__)]
+        for engine, name in (("thalweg", ""), ("spark", better))
+    }
+    return sizes, better
 
 
 def _compare(
     emit: Emit,
-    plan: dict[str, Any],
+    plan: Plan,
     keys: int,
-    ratio: int,
+    ratios: list[int],
     batch_rows: int,
     best: dict[str, int],
+    store: Store,
     variants: list[str],
 ) -> None:
-    shared = {"keys": keys, "range_over_slide": ratio}
-    fewer = min(batch_rows, COPIES // ratio)
+    cases = [(name, ratio) for ratio in ratios for name in ("equal", "best")]
+    fewer = {ratio: min(batch_rows, COPIES // ratio) for ratio in ratios}
     sizes = {
-        "equal": {"thalweg": batch_rows, "spark": fewer},
-        "best": {"thalweg": best["thalweg"], "spark": min(best["spark"], fewer)},
+        "spark": {"equal": batch_rows, "best": best["spark"]},
+        "thalweg": {"equal": batch_rows, "best": best["thalweg"]},
     }
-    theirs: dict[str, float] = {}
-    stores: list[Store] = list(STORES)
-    for name, size in sizes.items():
-        found: dict[str, float] = {}
-        for store in stores:
-            trials = [[size["spark"], ratio]]
-            found[store] = call(
-                "benchmarks.sliding:measure_spark", trials=trials, store=store, **plan
-            )[0]
-            emit(
-                "rows_per_s",
-                found[store],
-                "1/s",
-                engine="spark",
-                store=store,
-                sizes=name,
-                rows_per_batch=size["spark"],
-                **shared,
-            )
-        theirs[name] = max(found.values())
-        # The better store for this query is known after the first size.
-        stores = [max(stores, key=found.__getitem__)]
-    batch = _duckdb(Path(plan["folder"]), ratio)
-    emit("rows_per_s", batch, "1/s", engine="duckdb", **shared)
+    theirs_at = [[min(sizes["spark"][name], fewer[ratio]), ratio] for name, ratio in cases]
+    theirs = dict(zip(cases, plan.measure("measure_spark", theirs_at, store=store), strict=True))
+    for (name, ratio), (size, _) in zip(cases, theirs_at, strict=True):
+        emit(
+            "rows_per_s",
+            theirs[name, ratio],
+            "1/s",
+            engine="spark",
+            store=store,
+            sizes=name,
+            rows_per_batch=size,
+            keys=keys,
+            range_over_slide=ratio,
+        )
+    batch = {ratio: _duckdb(Path(plan.folder), ratio) for ratio in ratios}
+    for ratio, speed in batch.items():
+        emit("rows_per_s", speed, "1/s", engine="duckdb", keys=keys, range_over_slide=ratio)
     for variant in variants:
         source, consistency = VARIANTS[variant]
-        for name, size in sizes.items():
-            (ours,) = call(
-                "benchmarks.sliding:measure_ours",
-                trials=[[size["thalweg"], ratio]],
-                variant=variant,
-                **plan,
-            )
+        ours_at = [[sizes["thalweg"][name], ratio] for name, ratio in cases]
+        ours = plan.measure("measure_ours", ours_at, variant=variant)
+        for (name, ratio), (size, _), speed in zip(cases, ours_at, ours, strict=True):
             facts: dict[str, int | str] = {
                 "source": source,
                 "consistency": consistency,
                 "sizes": name,
-                **shared,
+                "keys": keys,
+                "range_over_slide": ratio,
             }
-            emit(
-                "rows_per_s",
-                ours,
-                "1/s",
-                engine="thalweg",
-                rows_per_batch=size["thalweg"],
-                **facts,
-            )
-            emit("ratio_to_spark", ours / theirs[name], "x", **facts)
-            emit("ratio_to_duckdb", ours / batch, "x", **facts)
+            emit("rows_per_s", speed, "1/s", engine="thalweg", rows_per_batch=size, **facts)
+            emit("ratio_to_spark", speed / theirs[name, ratio], "x", **facts)
+            emit("ratio_to_duckdb", speed / batch[ratio], "x", **facts)
 
 
 # ------------------------------------------------------------------------------------------ input
@@ -297,9 +329,9 @@ def _duckdb(folder: Path, ratio: int) -> float:
     best = float("inf")
     for second in (naive, framed) if ratio <= 60 else (framed,):
         for _ in range(2):
-            began = time.monotonic()
+            began = monotonic()
             connection.sql(panes)
             connection.sql(second)
-            best = min(best, time.monotonic() - began)
+            best = min(best, monotonic() - began)
     connection.close()
     return float(total / best)

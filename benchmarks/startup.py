@@ -45,7 +45,7 @@ import os, sys
 os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 from pyspark.sql import SparkSession, functions as f
 builder = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false")
-spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+spark = builder.config("spark.sql.shuffle.partitions", str(os.cpu_count())).getOrCreate()
 rows = spark.readStream.schema("ts timestamp, key long, value long").parquet(sys.argv[1])
 answer = rows.groupBy(f.window("ts", "1 minute"), "key").count()
 def first(rows, batch):

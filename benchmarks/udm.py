@@ -5,9 +5,10 @@ transformWithStateInPandas on Spark.
 it must widen. `ratio_to_builtin` is the time of a vectorised module over that of the built-in
 average, many groups in a hopping window. `ratio_to_transform_with_state` is our rows a second, for
 a plain Python aggregate in which every key occurs once, over those of the same aggregate written by
-hand for Spark's own Python state API; both read the same files in the same session and write to a
-sink that throws rows away. The other one may be given fewer rows (`by_hand_rows`): its time is a
-time per key.
+hand for Spark's own Python state API; both read the same files, each in a process of its own with as
+many partitions as cores, and write to a sink that throws rows away. The other one is given fewer
+rows (`by_hand_rows`), since its time is a time per key; the ratio comes at equal rows too, where fixed
+costs of a micro-batch weigh on both.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import thalweg as tw
+from benchmarks._own_process import call
+from benchmarks._spark_peer import peer_session
 from benchmarks._timing import measure
 from thalweg import udm
 from thalweg.cli.bench import Emit
@@ -173,36 +176,47 @@ def _play(query: tw.Stream, batches: list[pa.Table]) -> None:
 
 
 def _on_spark(emit: Emit, rows: int, by_hand_rows: int) -> None:
-    from thalweg import spark as ts
-
-    spark = ts.session(spark__driver__memory="4g")
+    """Each engine in a process of its own, after a short query that warms it up."""
     folder = Path(tempfile.mkdtemp(prefix="thalweg-bench-"))
     try:
-        _write(folder / "warm", 200)
-        _write(folder / "ours", rows)
-        _write(folder / "theirs", by_hand_rows)
-        _ours(folder / "warm")
-        speed = rows / _ours(folder / "ours")
-        emit("rows_per_s", speed, "1/s", engine="thalweg", rows=rows, keys=rows)
-        _by_hand(spark, folder / "warm")
-        other = by_hand_rows / _by_hand(spark, folder / "theirs")
-        emit(
-            "rows_per_s",
-            other,
-            "1/s",
-            engine="transformWithStateInPandas",
-            rows=by_hand_rows,
-            keys=by_hand_rows,
-        )
-        emit(
-            "ratio_to_transform_with_state",
-            speed / other,
-            "x",
-            rows=rows,
-            by_hand_rows=by_hand_rows,
-        )
+        sizes = sorted({rows, by_hand_rows})
+        for size in (200, *sizes):
+            _write(folder / str(size), size)
+        place = str(folder)
+        seconds = call("benchmarks.udm:measure_ours", folder=place, sizes=sizes)
+        ours = {size: size / took for size, took in zip(sizes, seconds, strict=True)}
+        for size, speed in ours.items():
+            emit("rows_per_s", speed, "1/s", engine="thalweg", rows=size, keys=size)
+        (took,) = call("benchmarks.udm:measure_by_hand", folder=place, sizes=[by_hand_rows])
+        other = by_hand_rows / took
+        facts = {"rows": by_hand_rows, "keys": by_hand_rows}
+        emit("rows_per_s", other, "1/s", engine="transformWithStateInPandas", **facts)
+        for size, speed in ours.items():
+            emit(
+                "ratio_to_transform_with_state",
+                speed / other,
+                "x",
+                rows=size,
+                by_hand_rows=by_hand_rows,
+            )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def measure_ours(folder: str, sizes: list[int]) -> list[float]:
+    """Seconds for each number of rows."""
+    from thalweg import spark as ts
+
+    ts.session(spark__driver__memory="4g")
+    _ours(Path(folder) / "200")
+    return [_ours(Path(folder) / str(size)) for size in sizes]
+
+
+def measure_by_hand(folder: str, sizes: list[int]) -> list[float]:
+    """The same for Spark's own Python state API."""
+    spark = peer_session("rocksdb", "4g")
+    _by_hand(spark, Path(folder) / "200")
+    return [_by_hand(spark, Path(folder) / str(size)) for size in sizes]
 
 
 def _write(folder: Path, rows: int) -> None:

@@ -65,6 +65,16 @@ def _buffering(batches: list[Batch], slide: int) -> int:
     return sum(len(buffer.process(part)) for part in values)
 
 
+def by_number(rows: tw.Stream, slide: int) -> tw.Stream:
+    """The line `engine`."""
+    return rows.sliding(RANGE, slide, over=tw.rows()).aggregate(most=tw.max_("value"))
+
+
+def by_window_id(rows: tw.Stream, slide: int) -> tw.Stream:
+    """The line `WID`."""
+    return rows.sliding(RANGE, slide).using("wid").aggregate(most=tw.max_("value"))
+
+
 def series(scale: float) -> Iterator[Line]:
     data = in_order(
         max(int(30_000 * scale), 2 * RANGE), rate=SECOND
@@ -72,21 +82,14 @@ def series(scale: float) -> Iterator[Line]:
     batches = batches_of(data)
     rows = tw.source("rows", {"value": "int64"}, insert_only=True)
 
-    def numbered(slide: int) -> int:
-        return _engine(
-            rows.sliding(RANGE, slide, over=tw.rows()).aggregate(most=tw.max_("value")), batches
-        )
-
-    def one_by_one(slide: int) -> int:
-        return _engine(
-            rows.sliding(RANGE, slide).using("wid").aggregate(most=tw.max_("value")), batches
-        )
-
     cases: dict[str, tuple[Callable[[int], int], list[int]]] = {
         "scan": (lambda _: _engine(rows, batches), [*SLIDES]),
         "buffering": (lambda slide: _buffering(batches, slide), [*SLIDES]),
-        "engine": (numbered, [*SLIDES]),
-        "WID": (one_by_one, [slide for slide in SLIDES if slide >= 40]),
+        "engine": (lambda slide: _engine(by_number(rows, slide), batches), [*SLIDES]),
+        "WID": (
+            lambda slide: _engine(by_window_id(rows, slide), batches),
+            [slide for slide in SLIDES if slide >= 40],
+        ),
     }
     for name, (run, slides) in cases.items():
         for slide in slides:

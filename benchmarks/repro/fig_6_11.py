@@ -5,6 +5,9 @@ The error is the distance from the true average as a percentage of it, averaged 
 The latency of an answer runs from the arrival of the punctuation that covers its extent to the
 answer: the time of the stream that passes until then, none if it came before, and the time that
 computing it took.
+
+Changed: the tuples are synthetic, with the disorder of the thesis; buffering with slack is
+vectorised (`baselines.slack`) and stands outside of the engine, as in 6-10.
 """
 
 from __future__ import annotations

@@ -6,6 +6,9 @@ times what the thesis had) and a control link that is nearly empty and behind. I
 small groups have one packet, medium ones 15 and large ones 300 on average; the small ones hold 1,
 3, 5, 7 or 9 % of the packets, the medium ones 20 %. Memory is the largest state of the operator;
 latency the processor time from a punctuation to its answers.
+
+Changed: links are synthetic and denser, as said above; latency is processor time, not time by the
+clock on the wall.
 """
 
 from __future__ import annotations

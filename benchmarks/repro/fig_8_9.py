@@ -1,4 +1,8 @@
-"""Memory of a tumbling-window join of two unions, by the skew between the links of each (Q8-3)."""
+"""Memory of a tumbling-window join of two unions, by the skew between the links of each (Q8-3).
+
+The windows are those of the thesis's text, ten seconds (its query says ten minutes). Changed: links
+are synthetic, and their packets and keys fewer.
+"""
 
 from __future__ import annotations
 

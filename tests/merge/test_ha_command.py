@@ -6,115 +6,14 @@ import json
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-import thalweg as tw
-from thalweg.cli.ha_folder import HaFolder
+from tests.merge.deployment import Deployment
 from thalweg.io.element_log import ElementLogReader
-from thalweg.model import Row, first_violation_in_batches, rows_of_table, table_of_batches
-
-QUERY = """
-import thalweg as tw
-from thalweg import spark
-
-events = spark.from_files({folder!r}, time="ts", disorder=20, late="drop", name="events")
-query = events{where}.group_by("k").tumbling(10).aggregate(n=tw.count(), s=tw.sum_("v"))
-"""
-SOURCE = tw.source("events", {"k": "string", "v": "int64"}, disorder=20, late="drop")
-
-
-class Deployment:
-    """A query under `thalweg ha`, and its input."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.place = folder, HaFolder(folder / "ha")
-        (folder / "in").mkdir()
-        self.files = 0
-        self.rows: list[tuple[int, str, int]] = []
-        self.write("old.py")
-        self.arrive(3)
-
-    def write(self, name: str, where: str = "") -> None:
-        text = QUERY.format(folder=str(self.folder / "in"), where=where)
-        (self.folder / name).write_text(text, encoding="utf-8")
-
-    def arrive(self, files: int) -> None:
-        """More files of input, each with some disorder."""
-        for _ in range(files):
-            base = self.files * 30
-            rows = [(base + (at * 7) % 40, "abc"[at % 3], at) for at in range(30)]
-            self.rows += rows
-            columns = [pa.array(column) for column in zip(*rows, strict=True)]
-            table = pa.Table.from_arrays(columns, names=["ts", "k", "v"])
-            draft = self.folder / f"_{self.files:04d}.parquet"
-            pq.write_table(table, draft)
-            draft.rename(self.folder / "in" / f"{self.files:04d}.parquet")
-            self.files += 1
-
-    def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "thalweg", *arguments]
-
-    def start(self) -> None:
-        options = [
-            "-n",
-            "2",
-            "--folder",
-            str(self.place.path),
-            "--in-process",
-            "--json",
-            "--every",
-            "0.2",
-        ]
-        with (self.folder / "tables.jsonl").open("wb") as tables:
-            self.child = subprocess.Popen(
-                self.command("ha", str(self.folder / "old.py"), *options), stdout=tables
-            )
-
-    def until(self, holds: Callable[[], Any]) -> Any:
-        """Look until something holds; the supervisor must not end meanwhile."""
-        for _ in range(1200):
-            found = holds()
-            if found:
-                return found
-            try:
-                self.child.wait(0.05)
-            except subprocess.TimeoutExpired:
-                continue
-            raise AssertionError(f"thalweg ha ended: {self.errors()}")
-        raise AssertionError(f"it never held; {self.place.status()} {self.errors()}")
-
-    def errors(self) -> str:
-        return "\n".join(p.read_text("utf-8") for p in self.place.path.rglob("errors.txt"))
-
-    def caught_up(self) -> bool:
-        """Whether the merge has promised all that the files allow."""
-        said = self.place.status()
-        newest = max(row[0] for row in self.rows)
-        return said is not None and said["cti"] >= (newest - 20) // 10 * 10
-
-    def table(self) -> list[Row]:
-        """What is final in the answer."""
-        out = list(ElementLogReader(self.place.front / "out").read())
-        assert first_violation_in_batches(out) is None
-        said = self.place.status()
-        assert said is not None
-        rows = rows_of_table(table_of_batches(out, out[0].schema))
-        return [row for row in rows if row[1] <= said["cti"]]
-
-    def expected(self, where: str = "") -> list[Row]:
-        stream = SOURCE if not where else SOURCE.where(where)
-        query = stream.group_by("k").tumbling(10).aggregate(n=tw.count(), s=tw.sum_("v"))
-        said = self.place.status()
-        assert said is not None
-        rows = [tw.point({"k": k, "v": v}, ts) for ts, k, v in self.rows]
-        return [row for row in tw.table(query, {"events": rows}) if row[1] <= said["cti"]]
+from thalweg.model import Row
 
 
 @pytest.fixture
@@ -168,3 +67,72 @@ def test_kills_and_a_cutover_to_a_query_with_a_mended_bug(running: Deployment) -
         [*command, "--folder", str(running.place.path)], capture_output=True, text=True, check=False
     )
     assert "old.py is not what runs there; new.py is" in refused.stderr
+
+
+def switched(said: dict[str, object], rows: list[Row], coming: list[Row]) -> list[Row]:
+    """Rows that start before the switch, and those of another query from there on."""
+    t = said["switched_at"]
+    assert isinstance(t, int)
+    both = [row for row in rows if row[0] < t] + [row for row in coming if row[0] >= t]
+    return sorted(both, key=lambda row: (row[0], row[1], str(row[2])))
+
+
+def test_a_ten_minute_window_is_replaced_under_load_by_another_plan_a_mended_one_and_back(
+    tmp_path: Path,
+) -> None:
+    """Ten minutes by one, in units of 20 seconds. Every answer is compared with the oracle."""
+    made = Deployment(tmp_path, unit=20_000_000, size=30, hop=3)
+    made.write("plan.py", where=".where('v >= 0')")
+    made.write("mended.py", where=".where('v > 3')")
+    made.start()
+    old, plan, mended = (str(tmp_path / f"{name}.py") for name in ("old", "plan", "mended"))
+    try:
+        made.until(made.caught_up)
+        refused = made.run("cutover", old, mended, "--equivalent", "--json")
+        assert refused.returncode and "are not equivalent. NEW was stopped" in refused.stderr
+        same = made.run("cutover", old, plan, "--equivalent", "--json")
+        assert same.returncode == 0, same.stderr
+        assert json.loads(same.stdout)["case"] == "equivalent"
+        made.until(made.caught_up)
+        assert made.table() == made.expected()
+
+        done = made.run("cutover", plan, mended, "--json")
+        assert done.returncode == 0, done.stderr
+        first = json.loads(done.stdout)
+        assert first["case"] == "different" and first["differences"] > 0
+        made.until(made.caught_up)
+        assert made.table() == switched(first, made.expected(), made.expected("v > 3"))
+
+        back = made.run("cutover", plan, mended, "--back", "--json")
+        assert back.returncode == 0, back.stderr
+        second = json.loads(back.stdout)
+        made.until(made.caught_up)
+        while made.place.status()["cti"] <= second["switched_at"] + made.size:  # type: ignore[index]
+            made.arrive(1)
+            made.until(made.caught_up)
+        before = switched(first, made.expected(), made.expected("v > 3"))
+        assert made.table() == switched(second, before, made.expected())
+        assert {Path(r.file).name for r in made.place.supervised().replicas} == {"plan.py"}
+    finally:
+        made.child.terminate()
+        made.child.wait()
+
+
+def test_a_replica_that_joins_late_leaves_out_what_is_settled(running: Deployment) -> None:
+    running.arrive(20)
+    running.until(running.caught_up)
+    running.place.ask({"start": str(running.folder / "old.py"), "n": 1, "candidate": False})
+    [fresh] = running.until(
+        lambda: [r for r in running.place.supervised().replicas if r.name == "old-2"]
+    )
+    running.until(lambda: fresh.name in (running.place.status() or {"inputs": ()})["inputs"])
+    running.arrive(2)
+    running.until(running.caught_up)
+    cti = running.place.status()["cti"]  # type: ignore[index]
+    running.until(lambda: running.place.status()["inputs"][fresh.name]["cti"] >= cti)  # type: ignore[index]
+    logs = {
+        name: sum(len(batch) for batch in ElementLogReader(running.place.log(name)).read())
+        for name in ("old-0", fresh.name)
+    }
+    assert logs[fresh.name] < logs["old-0"] / 2  # 20 of 25 files were settled when it began
+    assert running.table() == running.expected()

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pyarrow as pa
@@ -14,12 +16,15 @@ import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 
 from thalweg import spark
 from thalweg.errors import InputError, PlanError, SchemaChangeError, StateError, UnknownColumnError
 from thalweg.io.file_log import FileLog, passed_files
 from thalweg.io.files import FileForm, read_file
+from thalweg.io.listed import equal_runs
 from thalweg.io.listing import FilePlace
 from thalweg.model.time import INFINITY
 from thalweg.plan.nodes import Source
@@ -375,6 +380,54 @@ def test_a_look_that_finds_nothing_lists_nothing(
     (folder / "two").write_text('{"ts": 1}\n', encoding="utf-8")
     os.utime(folder, (1_000_000, 1_000_000))
     assert log.look() == 2, "what was not whole is looked at again"
+
+
+def calls_of_a_look(log: FileLog) -> int:
+    """Function calls of a look, those into Arrow's entries of a listing left out."""
+    calls = 0
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        nonlocal calls
+        calls += event == "call" and "io/listing.py" not in frame.f_code.co_filename
+
+    sys.setprofile(count)
+    try:
+        log.look()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_beside_the_listing_a_look_costs_what_is_new(folder: Path) -> None:
+    """A folder of known files in which something changed that is no input is listed again; its files are
+    compared in columns, not one by one."""
+    for number in range(1_000):
+        put(folder, f"{number:04}", number)
+    log = log_of(folder)
+    assert log.look() == 1_000
+    log.look()
+    for number in range(3):
+        (folder / f".{number}").write_text("not yet", encoding="utf-8")
+        assert calls_of_a_look(log) < 100
+    put(folder, "0500", 7_000, text='{"ts": 1}\n{"ts": 2}\n')
+    put(folder, "late", 7_001)
+    (folder / "0700").unlink()
+    assert log.look() == 1_001
+    assert names(log)[-1] == "late" and list(log.passed) == ["0500"]
+
+
+@given(st.data())
+def test_runs_of_equal_names(data: st.DataObject) -> None:
+    known = data.draw(st.lists(st.text("ab", max_size=3), unique=True))
+    names = data.draw(st.permutations(known)) if data.draw(st.booleans()) else list(known)
+    for name in data.draw(st.lists(st.text("cd", min_size=1, max_size=2), max_size=4)):
+        names.insert(data.draw(st.integers(0, len(names))), name)
+    names = names[data.draw(st.integers(0, 2)) :]
+    covered: list[int] = []
+    for here, there, run in equal_runs(names, known):
+        assert names[here : here + run] == known[there : there + run] and run
+        covered += range(here, here + run)
+    assert len(covered) == len(set(covered))
 
 
 # -----------------------------------------------------------------------------------------------------------

@@ -25,6 +25,10 @@ QUERIES: dict[str, Query] = {
     "distinct": lambda a, _: a.distinct(),
     "snapshot": lambda a, _: a.group_by("k").snapshot().aggregate(n=tw.count()),
     "top_k": lambda a, _: a.group_by("k").top_k(1, by="v"),
+    "session lifetime": lambda a, _: a.group_by("k").session_lifetime(12),
+    "session lifetime, limited": lambda a, _: a.group_by("k").session_lifetime(12, max_duration=15),
+    "sessions": lambda a, _: a.group_by("k").session(12).aggregate(n=tw.count()),
+    "hopping": lambda a, _: a.points().group_by("k").hopping(20, 10).aggregate(n=tw.count()),
 }
 
 

@@ -26,10 +26,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from thalweg.errors import StateError
 from thalweg.io.formats import END_MARKS, suffix_format
+from thalweg.io.listed import NO_FILES, Listing, equal_runs
 from thalweg.io.listing import FilePlace, Found
 from thalweg.io.locks import lock_file
 
@@ -61,6 +64,7 @@ class FileLog:
         self._seen: dict[str, tuple[int, int, int]] = {}
         self._changed: list[tuple[int, Found]] = []
         """Files that are not as the log has them, with their numbers."""
+        self._listed = _Numbered(NO_FILES, *(np.empty(0, np.int64) for _ in range(3)))
         self._read_log()
         self._numbers = {found.name: number for number, found in enumerate(self.files)}
 
@@ -111,27 +115,47 @@ class FileLog:
         self.place.passed.clear()
         self.passed.clear()
         self._changed.clear()
-        waiting: set[str] = set()
-        files, numbers = self.files, self._numbers
-        replaceable = self.format in END_MARKS
-        for found in self.place.listing():
-            number = numbers.get(found.name)
-            if number is None:
-                waiting.add(found.name)
-                yield found
-                continue
-            logged = files[number]
-            if logged.size == found.size and logged.changed_ns == found.changed_ns:
-                continue
-            if replaceable:
-                self._changed.append((number, found))
-            elif logged.size != found.size:
-                self.passed[found.name] = (
-                    f"it was {logged.size:,} bytes when it was read and is {found.size:,} now; what was "
-                    "added is not read. Write under another name and rename"
-                )
-        for name in [name for name in self._seen if name not in waiting]:
+        listed = self._listed = self._number(self.place.listed())
+        for at in np.flatnonzero(listed.differs).tolist():
+            self._note_change(int(listed.number[at]), listed.found(at))
+        waiting = [listed.found(at) for at in np.flatnonzero(listed.number == _UNKNOWN).tolist()]
+        yield from waiting
+        names = {found.name for found in waiting}
+        for name in [name for name in self._seen if name not in names]:
             del self._seen[name]
+
+    def _number(self, listing: Listing) -> _Numbered:
+        """A listing with the number of each file in the log. Those that stood in the last one, which
+        are nearly all, are not looked up again."""
+        last = self._listed
+        number = np.full(len(listing), _UNKNOWN)
+        size, changed = listing.size.copy(), listing.changed_ns.copy()
+        for here, there, run in equal_runs(listing.names, last.listing.names):
+            now, then = slice(here, here + run), slice(there, there + run)
+            number[now] = last.number[then]
+            size[now], changed[now] = last.size[then], last.changed_ns[then]
+        fresh = np.flatnonzero(number == _UNKNOWN)
+        size[fresh], changed[fresh] = listing.size[fresh], listing.changed_ns[fresh]
+        for place in fresh.tolist():
+            name = listing.names[place]
+            found = self._numbers.get(name)
+            if found is not None:
+                number[place] = found
+                size[place], changed[place] = self.files[found].size, self.files[found].changed_ns
+            elif not self.place.is_input(name):
+                number[place] = _NO_INPUT
+        return _Numbered(listing, number, size, changed)
+
+    def _note_change(self, number: int, found: Found) -> None:
+        """A file of the log that has another size or time now."""
+        logged = self.files[number]
+        if self.format in END_MARKS:
+            self._changed.append((number, found))
+        elif logged.size != found.size:
+            self.passed[found.name] = (
+                f"it was {logged.size:,} bytes when it was read and is {found.size:,} now; what was "
+                "added is not read. Write under another name and rename"
+            )
 
     def _is_replaced(self, number: int, found: Found) -> bool:
         """Whether a file that is not as the log has it is not as its reader found it either."""
@@ -243,6 +267,30 @@ class FileLog:
         temporary = file.with_suffix(".passed.tmp")
         temporary.write_text(json.dumps({"count": len(passed), "files": named}), encoding="utf-8")
         temporary.replace(file)
+
+
+_UNKNOWN, _NO_INPUT = -1, -2
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Numbered:
+    """A listing with the number, size and time that each of its files has in the log."""
+
+    listing: Listing
+    number: npt.NDArray[np.int64]
+    size: npt.NDArray[np.int64]
+    changed_ns: npt.NDArray[np.int64]
+
+    @property
+    def differs(self) -> npt.NDArray[np.bool_]:
+        """Which files of the log are not as it has them."""
+        size, time = self.size != self.listing.size, self.changed_ns != self.listing.changed_ns
+        differs: npt.NDArray[np.bool_] = (size | time) & (self.number >= 0)
+        return differs
+
+    def found(self, at: int) -> Found:
+        listing = self.listing
+        return Found(listing.names[at], int(listing.size[at]), int(listing.changed_ns[at]))
 
 
 def note_repair(log: Path, number: int, found: Found, place: FilePlace) -> None:

@@ -16,10 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.fs
 
 from thalweg.errors import InputError
+from thalweg.io.listed import Listing
 
 __all__ = ["FilePlace", "Found"]
 
@@ -81,24 +83,33 @@ class FilePlace:
             return False
 
     def listing(self) -> Iterator[Found]:
-        """The files that are there, in no order."""
+        """The input that is there, in no order."""
+        listed = self.listed()
+        columns = zip(listed.names, listed.size.tolist(), listed.changed_ns.tolist(), strict=True)
+        return (Found(*entry) for entry in columns if self.is_input(entry[0]))
+
+    def listed(self) -> Listing:
+        """All files that are there, input or not (see `is_input`), as columns."""
         self._folders = {}
         info = self.files.get_file_info(self.root)
         if info.type == pa.fs.FileType.NotFound:
             raise InputError(f"there is no file or folder {self.text}.")
         if info.type == pa.fs.FileType.File:
-            yield Found("", info.size, _changed(info))
-            return
-        yield from self._in_folder(self.root) if self._local else self._in_store()
-
-    def _in_store(self) -> Iterator[Found]:
+            return Listing([""], np.array([info.size]), np.array([_changed(info)]))
+        if self._local:
+            return Listing.concat(list(self._in_folder(self.root)))
         selector = pa.fs.FileSelector(self.root, recursive=True)
-        for info in self.files.get_file_info(selector):
-            name = info.path[len(self.root) :].lstrip("/")
-            if info.type == pa.fs.FileType.File and self._is_input(name):
-                yield Found(name, info.size, _changed(info))
+        entries = self.files.get_file_info(selector)
+        return self._columns([e for e in entries if e.type == pa.fs.FileType.File])
 
-    def _in_folder(self, folder: str) -> Iterator[Found]:
+    def _columns(self, entries: list[pa.fs.FileInfo]) -> Listing:
+        skip = len(self.root)
+        names = [entry.path[skip:].lstrip("/") for entry in entries]
+        sizes = np.fromiter((entry.size for entry in entries), np.int64, len(entries))
+        return Listing(names, sizes, np.array([_changed(entry) for entry in entries], np.int64))
+
+    def _in_folder(self, folder: str) -> Iterator[Listing]:
+        """The files of a folder, then those of the folders in it."""
         try:
             changed = Path(folder).stat().st_mtime_ns
             entries = self.files.get_file_info(pa.fs.FileSelector(folder))
@@ -106,23 +117,31 @@ class FilePlace:
             raise InputError(f"the folder {folder} cannot be listed: {reason}.") from reason
         quiet = time.time_ns() - changed > _QUIET_NS
         self._folders[folder] = changed if quiet else -1
-        skip = len(self.root) + 1
-        for info in entries:
-            try:
-                path = info.path
-            except UnicodeDecodeError as reason:
-                shown = bytes(reason.object).rpartition(b"/")[2].decode(errors="backslashreplace")
-                self.passed[shown] = "its name is not UTF-8; rename it"
-                continue
-            name = path[skip:]
-            if info.type == pa.fs.FileType.Directory:
+        try:
+            files = self._columns(entries)  # files alone, their names all text: nearly always
+        except (UnicodeDecodeError, TypeError):
+            entries = [entry for entry in entries if self._has_text(entry)]
+            files = self._columns([e for e in entries if e.type == pa.fs.FileType.File])
+        else:
+            entries = []
+        yield files
+        for entry in entries:
+            if entry.type == pa.fs.FileType.Directory:
+                path = entry.path
                 if not _is_hidden(path.rpartition("/")[2]):
                     if Path(path).is_symlink():
-                        self.passed[name] = "links are not followed"
+                        self.passed[path[len(self.root) + 1 :]] = "links are not followed"
                     else:
                         yield from self._in_folder(path)
-            elif info.type == pa.fs.FileType.File and self._is_input(name):
-                yield Found(name, info.size, _changed(info))
+
+    def _has_text(self, entry: pa.fs.FileInfo) -> bool:
+        """Whether the name of an entry is text."""
+        try:
+            return bool(entry.path)
+        except UnicodeDecodeError as reason:
+            shown = bytes(reason.object).rpartition(b"/")[2].decode(errors="backslashreplace")
+            self.passed[shown] = "its name is not UTF-8; rename it"
+            return False
 
     def tail_of(self, name: str, size: int) -> str:
         """A digest of the last bytes of the first `size` bytes of a file."""
@@ -133,7 +152,8 @@ class FilePlace:
     def is_link(self, name: str) -> bool:
         return self._local and bool(name) and Path(self.path_of(name)).is_symlink()
 
-    def _is_input(self, name: str) -> bool:
+    def is_input(self, name: str) -> bool:
+        """Whether a file of this name is read."""
         if any(map(_is_hidden, name.split("/"))) or name.endswith(_TEMPORARY):
             return False
         return self._pattern is None or _matches(name, self._pattern)

@@ -22,15 +22,20 @@ from thalweg.io.formats import END_MARKS, require_format
 from thalweg.io.listing import FilePlace, Found
 from thalweg.io.partitions import Partitions
 from thalweg.io.text import NULLS
+from thalweg.io.unwanted import Unwanted
 from thalweg.model.batch import Batch
-from thalweg.model.time import INFINITY
+from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.plan.nodes import Node, Source
+from thalweg.plan.nodes.traversal import replace as replace_nodes
+from thalweg.plan.reach import reach_of_sources
 from thalweg.shards.exchange import Header
 from thalweg.shards.host_ingest import AnyIngest
 from thalweg.shards.ingest import exchange_rows
 from thalweg.spark.feeds import Times, load_reader
 from thalweg.spark.file_offsets import FileOffsets, FilePart
+from thalweg.stream import Stream
 
-__all__ = ["Files", "files_being_read"]
+__all__ = ["Files", "can_skip", "files_being_read", "skips_unwanted"]
 
 _FILE = 1_000_000
 """Positions are file number times this plus the chunk's number in its file."""
@@ -57,6 +62,8 @@ class Files:
     partitions: Partitions = Partitions()
     named: bool = True
     """Whether the user gave the source its name."""
+    unwanted: Unwanted | None = None
+    """Who says which rows are not wanted any more."""
 
     def __post_init__(self) -> None:
         require_format(self.format, "files")
@@ -82,6 +89,9 @@ class Files:
             self.files_per_batch,
             self.tasks,
             self.finish,
+            self.unwanted,
+            None if self.times is None else self.times.start,
+            1 if self.times is None else self.times.duration,
         )
         offsets.open()  # a log that is damaged is refused before a process is started for it
         shutil.rmtree(_reading(log), ignore_errors=True)
@@ -133,13 +143,29 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return
         for number, found in partition.entries:
             with _noted(_reading(job.log), number, self._place.shown(found.name)):
-                yield from self._read_file(number, found)
+                newest = self.offsets.newest_unwanted(found, partition.unwanted)
+                if newest is None:
+                    yield from self._read_file(number, found, partition.unwanted)
+                else:
+                    yield self._left_out(number, newest)
 
     @cached_property
     def _place(self) -> FilePlace:
         return FilePlace(self._job.files.folder)
 
-    def _read_file(self, number: int, found: Found) -> Iterator[pa.RecordBatch]:
+    def _left_out(self, number: int, newest: tuple[int, int]) -> pa.RecordBatch:
+        """A file that is not read: its promise goes on."""
+        job = self._job
+        header = Header(
+            newest=newest[0],
+            rows=newest[1],
+            unwanted=newest[1],
+            begin=number * _FILE,
+            end=(number + 1) * _FILE,
+        )
+        return exchange_rows(job.ingest.rows(Batch.empty(job.schema), header, number * _FILE))
+
+    def _read_file(self, number: int, found: Found, unwanted: int) -> Iterator[pa.RecordBatch]:
         job = self._job
         if job.files.format in END_MARKS:
             note_repair(Path(job.log), number, found, self._place)
@@ -158,16 +184,22 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         while piece is not None:
             following = next(pieces, None)
             end = last if following is None else position + 1
-            yield exchange_rows(self._chunk(piece, found.name, position, end, letters))
+            chunk = self._chunk(piece, found.name, (position, end), letters, unwanted)
+            yield exchange_rows(chunk)
             piece, position = following, end
         if letters is not None and letters.count:
             dead = letters.take().combine_chunks().to_batches()[0]
             yield exchange_rows(iter([job.ingest.dead(job.source, dead)]))
 
     def _chunk(
-        self, piece: pa.Table, name: str, begin: int, end: int, letters: DeadLetters | None
+        self,
+        piece: pa.Table,
+        name: str,
+        position: tuple[int, int],
+        letters: DeadLetters | None,
+        unwanted: int,
     ) -> Iterator[Any]:
-        job = self._job
+        job, (begin, end) = self._job, position
         where = f"{job.where}, file {self._place.shown(name)}"
         if job.files.times is None:  # a file of elements: its promise is in its metadata
             batch = Batch.from_table(piece)
@@ -176,7 +208,33 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             header = Header.of_progress(progress, begin=begin, end=end, rows=len(batch))
             return job.ingest.rows(batch, header, begin)
         batch, header = job.files.times.chunk(piece, job.schema, where, letters)
-        return job.ingest.rows(batch, replace(header, begin=begin, end=end), begin)
+        header = replace(header, begin=begin, end=end)
+        if unwanted > MIN_TIME:
+            wanted = batch.end >= unwanted
+            header = replace(header, unwanted=len(batch) - int(wanted.sum()))
+            batch = batch if wanted.all() else batch.filter(wanted)
+        return job.ingest.rows(batch, header, begin)
+
+
+def skips_unwanted(query: Stream, path: Path) -> Stream:
+    """The query with sources that leave out rows that nobody wants any more, as the file says."""
+    changes: dict[Node, Node] = {}
+    for source, reach in reach_of_sources(query.node).items():
+        if can_skip(source):
+            told = replace(source.feed, unwanted=Unwanted(str(path), reach))
+            changes[source] = replace(source, feed=told)
+    return Stream(replace_nodes(query.node, changes)) if changes else query
+
+
+def can_skip(source: Source) -> bool:
+    """Whether rows of a source may be left out: files of events of one length, whose promises follow
+    from their newest times alone. Then no row changes what is late of rows that end later."""
+    feed, rules = source.feed, source.ingress
+    if not isinstance(feed, Files) or feed.times is None or feed.times.end is not None:
+        return False
+    by_rows = rules.partition or rules.quarantine or rules.observed or rules.patterns
+    by_other_columns = rules.columns or source.conflation or feed.times.punctuation is not None
+    return not by_rows and not by_other_columns
 
 
 def _reading(log: str) -> Path:

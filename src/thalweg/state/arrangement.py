@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from thalweg.errors import UnknownRowError
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Codes, Rows, encode, equal_pairs
+from thalweg.model.rows import Codes, Rows, encode, equal_pairs, used_codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.state.hits import Hits
 from thalweg.state.overlaps import overlapping_pairs
@@ -147,15 +147,15 @@ class Arrangement:
 
     def groups(self) -> Codes:
         """The groups that have a row."""
-        found = [np.unique(run.rows.group) for run in self._runs()]
-        return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+        groups = [run.rows.group for run in self._runs()]
+        if self._hashed:
+            return np.unique(np.concatenate(groups)) if groups else _NONE
+        return used_codes(groups)
 
     def renumber(self, moved: Codes) -> None:
         """Groups have got new numbers, in the same order: `moved` has the new one of each."""
         for run in self._runs():
-            run.rows.group = moved[run.rows.group]
-            high = run.place & ((1 << run.bits) - 1)
-            run.place = (run.rows.group << run.bits) + high
+            run.renumber(moved)
 
     # ----------------------------------------------------------------------------------------------
     # find
@@ -272,11 +272,10 @@ class Arrangement:
         """The rows of all groups that end after `since` and start before `until`."""
         parts = []
         for run in self._runs(since):
-            rows = run.rows
             if run.first < until:
-                inside = (rows.end > since) & (rows.start < until) & (rows.weight != 0)
-                if inside.any():
-                    parts.append((run, np.flatnonzero(inside)))
+                at = run.within(since, until)
+                if len(at):
+                    parts.append((run, at))
         size = sum(len(at) for _, at in parts)
         return Hits(self.schema, np.zeros(size, np.int64), parts)
 
@@ -349,9 +348,14 @@ class Arrangement:
     def release(self, until: int) -> Hits:
         """The rows that have ended by then and were not released before; they are forgotten, and
         must not be changed."""
+        found = self.ending(until)
+        self.drop(until)
+        return found
+
+    def ending(self, until: int) -> Hits:
+        """The rows that have ended by then and are not forgotten yet."""
         parts = [(run, run.ending(self._purged, until)) for run in self._runs(self._purged)]
         parts = [(run, at) for run, at in parts if len(at)]
-        self.drop(until)
         return Hits(self.schema, np.zeros(sum(len(at) for _, at in parts), np.int64), parts)
 
     def drop_groups(self, group: Codes, until: Times) -> list[Columns]:
@@ -405,8 +409,11 @@ def _ending_in(run: Run, group: Codes, end: Times) -> tuple[Codes, Codes]:
     near = np.flatnonzero((end >= run.soonest) & (end <= run.last))
     if len(near) < len(group):
         group, end = group[near], end[near]
-    owner, at = spread(*run.span_at(group, end)) if run.number else candidates(run, group, end)
-    return near[owner], at
+    if not run.number:
+        owner, at = candidates(run, group, end)
+        return near[owner], at
+    owner, at = spread(*run.span_at(group, end))
+    return near[owner], run.order[at]
 
 
 def _each_once(
