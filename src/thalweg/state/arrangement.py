@@ -289,6 +289,11 @@ class Arrangement:
     def __len__(self) -> int:
         return sum(len(run) - run.dead for run in self._runs())
 
+    @property
+    def purged(self) -> int:
+        """Rows that have ended by then are forgotten, though they may still be there."""
+        return self._purged
+
     def is_empty(self) -> bool:
         return self._tail is None and not self._slots.slots
 
