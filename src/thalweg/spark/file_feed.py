@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from thalweg.io.dead_letters import DeadLetters
-from thalweg.io.file_log import note_repair
+from thalweg.io.file_log import FileLog, note_repair
 from thalweg.io.files import FileForm, read_file
 from thalweg.io.formats import END_MARKS, require_format
 from thalweg.io.listing import FilePlace, Found
@@ -76,26 +76,15 @@ class Files:
     def form(self) -> FileForm:
         return FileForm(self.format, self.columns, self.nulls, self.partitions)
 
+    def log(self, file: str) -> FileLog:
+        return FileLog(FilePlace(self.folder), self.format, Path(file), self.settle_us)
+
     def exchange(
         self, spark: SparkSession, ingest: AnyIngest, schema: pa.Schema, name: str, log: str
     ) -> DataFrame:
-        job = _FileJob(self, ingest, schema, name, log)
-        offsets = FileOffsets(
-            job.where,
-            self.folder,
-            self.format,
-            log,
-            self.settle_us,
-            self.files_per_batch,
-            self.tasks,
-            self.finish,
-            self.unwanted,
-            None if self.times is None else self.times.start,
-            1 if self.times is None else self.times.duration,
-        )
-        offsets.open()  # a log that is damaged is refused before a process is started for it
+        self.log(log)  # one that is damaged is refused before a process is started for it
         shutil.rmtree(_reading(log), ignore_errors=True)
-        return load_reader(spark, _FileReader(job, offsets), ingest)
+        return load_reader(spark, _FileReader(_FileJob(self, ingest, schema, name, log)), ingest)
 
 
 @dataclass(frozen=True)
@@ -110,13 +99,29 @@ class _FileJob:
     def where(self) -> str:
         return f"source {self.source!r}"
 
+    def offsets(self) -> FileOffsets:
+        files, times = self.files, self.files.times
+        return FileOffsets(
+            self.where,
+            files.folder,
+            files.format,
+            self.log,
+            files.settle_us,
+            files.files_per_batch,
+            files.tasks,
+            files.finish,
+            files.unwanted,
+            None if times is None else times.start,
+            1 if times is None else times.duration,
+        )
+
 
 class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the files that `offsets` hands out."""
 
-    def __init__(self, job: _FileJob, offsets: FileOffsets) -> None:
+    def __init__(self, job: _FileJob) -> None:
         self._job = job
-        self.offsets = offsets
+        self.offsets = job.offsets()
 
     def initialOffset(self) -> dict[str, int]:
         return self.offsets.initialOffset()

@@ -61,13 +61,10 @@ class FileOffsets:
         self._vouched = 0
         self._target: int | None = None
 
-    def open(self) -> FileLog:
-        """The log as it is now."""
-        return FileLog(FilePlace(self.folder), self.format, Path(self.log), self.settle_us)
-
     def _files(self) -> FileLog:
         if self._log is None:
-            self._log = self.open()
+            place = FilePlace(self.folder)
+            self._log = FileLog(place, self.format, Path(self.log), self.settle_us)
             self._vouched = len(self._log.files)
         return self._log
 
