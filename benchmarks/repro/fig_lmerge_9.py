@@ -72,7 +72,8 @@ def _wander(value: Codes, rounds: int) -> Codes:
     hard = value + 2.0
     for _ in range(rounds):
         hard = np.power(np.power(hard, 1.1), 1 / 1.1)
-    return np.rint(hard - 2.0).astype(np.int64)
+    same: Codes = np.rint(hard - 2.0).astype(np.int64)
+    return same
 
 
 def plans() -> dict[str, tw.Stream]:
