@@ -165,7 +165,7 @@ class Station:
         if received is None:
             self.received[port] = progress
         elif progress is not received:
-            self.received[port] = received.merge(progress)
+            self.received[port] = received.advance(progress)
 
     def pass_on(self, answer: Batch) -> None:
         """Put an answer out, if it says something; a promise without rows goes past the operators
@@ -183,7 +183,7 @@ class Station:
         """Count an answer; whether it has rows, or a promise that was not made before."""
         count = len(answer.start)
         passed = self.passed
-        advanced = passed if answer.progress is passed else passed.merge(answer.progress)
+        advanced = passed if answer.progress is passed else passed.advance(answer.progress)
         if count:
             self.elements_out += count
             if answer.is_adjust is not None:

@@ -1,7 +1,9 @@
 """Progress: how far a stream's table is settled.
 
 `cti` holds for the whole stream. `scoped` maps a group (a tuple of values of `scope_columns`) to a
-later promise that holds for that group alone; a group without an entry has only the common one.
+later promise that holds for that group alone; a group without an entry has only the common one. A
+group that has ended, promised for ever, is told once: who goes on by `advance` forgets it with the
+next news, so that what is kept follows the groups that are open.
 `boxes` are promises over columns (see `boxes`). Progress never goes back.
 
 `progress_text` writes it down for snapshots. Values that JSON has no word for (dates, timestamps,
@@ -20,6 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from thalweg.model.boxes import Boxes, meet_boxes, merge_boxes
+from thalweg.model.python_rows import python_values
 from thalweg.model.time import INFINITY, MIN_TIME
 
 __all__ = [
@@ -76,6 +79,25 @@ class Progress:
             return self  # nothing is new, as after most batches
         both = {**known, **news}
         return Progress(cti, columns, _above(both, cti), boxes)
+
+    def advance(self, later: Progress) -> Progress:
+        """`merge` for who has used what stands: where something is new, groups that had ended
+        before are forgotten.
+
+        >>> Progress(0, ("k",), {("a",): INFINITY}).advance(Progress(0, ("k",), {("b",): 7})).scoped
+        {('b',): 7}
+        """
+        merged = self.merge(later)
+        if merged is self or not self.scoped:
+            return merged
+        return self.without_ended().merge(later)
+
+    def without_ended(self) -> Progress:
+        """Without the groups that have ended."""
+        kept = {scope: time for scope, time in self.scoped.items() if time != INFINITY}
+        if len(kept) == len(self.scoped):
+            return self
+        return Progress(self.cti, self.scope_columns if kept else (), kept, self.boxes)
 
     def meet(self, other: Progress) -> Progress:
         """What both promise: the earlier of the two, group by group."""
@@ -161,7 +183,7 @@ def scope_values(values: pa.Array) -> list[Any]:
     >>> (scope_values(pa.array([float("nan")]))[0],) in {(math.nan,): 5}
     True
     """
-    keys: list[Any] = values.to_pylist()
+    keys: list[Any] = python_values(values)
     if pa.types.is_floating(values.type):
         return [math.nan if key is not None and math.isnan(key) else key for key in keys]
     return keys

@@ -18,7 +18,7 @@ The input takes nothing back, and the aggregates are bounded. Nulls are a partit
 any other; duplicates count. A late tuple changes the bins behind it, and windows that are out
 answer again. State: the bins from the CTI on, one in front of it for each group, the times of
 tuples from the CTI on, and how many there were before, per partition. The promise lags behind the
-CTI by the range.
+CTI by the range. A partition that has ended gives its last windows and is forgotten.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from thalweg.model.batch import Batch
+from thalweg.model.batch import Batch, column_of
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
-from thalweg.model.progress import Progress
-from thalweg.model.rows import Codes, Rows, concat_rows, empty_rows
+from thalweg.model.progress import NO_PROGRESS, Progress, Scope
+from thalweg.model.rows import Codes, Rows, concat_rows, empty_rows, encode_together
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.accumulators import Accumulators
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.bucket_aggregate import Items
 from thalweg.operators.consistency import Consistency
+from thalweg.operators.group_promises import newly_promised
 from thalweg.operators.groups import ranges
 from thalweg.operators.key_book import KeyBook
 from thalweg.plan.aggregates import ROWS
@@ -85,6 +86,7 @@ class BinsAggregateKernel(Operator):
         self._before = nothing
         """How many tuples of each partition the CTI has passed."""
         self._frontier = Frontier(consistency)
+        self._progress = NO_PROGRESS
 
     # --------------------------------------------------------------------------------------------------------
     # flow
@@ -97,7 +99,44 @@ class BinsAggregateKernel(Operator):
         if due > self._frontier.out:
             changes.append(self._evaluate(self._frontier.out, due))
             self._frontier.out = due
-        return Delta.concat(changes, self.schema).to_batch(Progress(self._forget()))
+        before, self._progress = self._progress, self._progress.advance(batch.progress)
+        columns = self._progress.scope_columns
+        ended: list[Scope] = []
+        if set(columns) <= set(self._node.partition):
+            promised = newly_promised(before, self._progress)
+            ended = [scope for scope, time in promised.items() if time == INFINITY]
+            changes.append(self._finish(columns, ended))
+        promise = Progress(self._forget(), columns, dict.fromkeys(ended, INFINITY))
+        return Delta.concat(changes, self.schema).to_batch(
+            promise if ended else Progress(promise.cti)
+        )
+
+    def _finish(self, columns: tuple[str, ...], ended: list[Scope]) -> Delta:
+        """The last windows of partitions that have ended, of which nothing is kept."""
+        if not ended or not len(self._parts):
+            return Delta.empty(self.schema)
+        every = dict(
+            zip(self._node.partition, self._parts.columns(np.arange(len(self._parts))), strict=True)
+        )
+        held = [every[name] for name in columns]
+        asked = [
+            column_of(values, column.type)
+            for values, column in zip(zip(*ended, strict=True), held, strict=True)
+        ]
+        own, theirs, size = encode_together(held, asked, (len(self._parts), len(ended)))
+        over = np.zeros(size, np.bool_)
+        over[theirs] = True
+        gone = over[own]
+        mine = gone[self._tuples[0]]
+        others = [column[~mine] for column in self._tuples]
+        part, start, number = (column[mine] for column in self._tuples)
+        self._tuples = part, start, number
+        answers = self._evaluate(self._frontier.out, INFINITY)
+        part, start, number = others
+        self._tuples = part, start, number
+        self._bins = self._bins.where(~gone[self._part_of[self._bins.group]])
+        self._before[gone] = 0
+        return answers
 
     def _apply(self, batch: Batch) -> Delta:
         rows = self._arguments.project(batch.payload, batch.start)
@@ -266,18 +305,24 @@ class BinsAggregateKernel(Operator):
         if self._frontier.cti == INFINITY:
             self._bins = bins.where(np.zeros(len(bins), np.bool_))
             return INFINITY
-        if self._groups.is_untidy:
+        if self._groups.is_untidy or self._parts.is_untidy:
             self._tidy()
         return max(self._frontier.cti - self._range + 1, MIN_TIME)
 
     def _tidy(self) -> None:
-        """Numbers for the groups that have bins only."""
+        """Numbers for the groups that have bins only, and the partitions that have or had tuples."""
         used = np.unique(self._bins.group)
         moved = self._groups.keep(used)
         self._part_of = self._part_of[used]
         self._bins = Items(
             moved[self._bins.group], self._bins.at, self._bins.parts
         )  # new numbers are in the order of the old ones
+        if self._node.partition:
+            part, start, number = self._tuples
+            used = np.unique(np.concatenate([self._part_of, part, np.flatnonzero(self._before)]))
+            moved = self._parts.keep(used)
+            self._part_of, self._before = moved[self._part_of], self._before[used]
+            self._tuples = moved[part], start, number
 
     def snapshot(self) -> Slices:
         bins, (part, start, number) = self._bins, self._tuples

@@ -75,7 +75,7 @@ class DetectKernel(Operator):
                 answer = self._revise(delta)
                 self._held.add(delta)
         settled = self._progress.cti
-        self._progress = self._progress.merge(batch.progress)
+        self._progress = self._progress.advance(batch.progress)
         if self._progress.cti > settled:
             self._forget(self._progress.cti)
         return answer.to_batch(self._promise())

@@ -17,7 +17,8 @@ row as it is; of a row that was left out, it is left out too.
 
 State: rows that may still be adjusted, in a row set (none for a source declared insert-only), rows
 that are not as their source believes (see `claims`), what the policies remember of each partition,
-rows in quarantine, and the entries of the ledgers that nobody has taken yet.
+rows in quarantine, the entries of the ledgers that nobody has taken yet, and 16 bytes for each group
+that has ended (see `ended_groups`).
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ from thalweg.model.progress import (
     scope_values,
 )
 from thalweg.model.punctuation import Punctuation
-from thalweg.model.rows import Codes, Rows, encode
+from thalweg.model.rows import Bools, Codes, Rows, encode
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
 from thalweg.operators.base import (
     Operator,
@@ -69,6 +70,7 @@ from thalweg.operators.group_promises import newly_promised, promises_of_rows
 from thalweg.plan.nodes import Source
 from thalweg.plan.nodes.arrivals import CLOCK
 from thalweg.progress import QuarantineGate
+from thalweg.progress.ended_groups import NO_ENDED_GROUPS, EndedGroups
 from thalweg.progress.late_ledger import LateLedger
 from thalweg.progress.promises import Groups, SourcePromises, roll_down, running_before
 from thalweg.progress.quarantine import Case
@@ -94,6 +96,7 @@ class IngressKernel(Operator):
         self._live = RowSet(node.schema, what=f"source {node.name!r}")
         self._claims = Claims(node.schema)
         self._progress = NO_PROGRESS
+        self._ended = NO_ENDED_GROUPS
         self._promises = SourcePromises(node.ingress)
         self._gate = (
             None
@@ -153,6 +156,7 @@ class IngressKernel(Operator):
         held = {**self._live.snapshot("live"), **self._claims.snapshot()}
         before = (
             self._progress,
+            self._ended,
             self._batches,
             self._promises,
             self._gate,
@@ -171,6 +175,7 @@ class IngressKernel(Operator):
         except InputError:
             (
                 self._progress,
+                self._ended,
                 self._batches,
                 self._promises,
                 self._gate,
@@ -261,13 +266,49 @@ class IngressKernel(Operator):
 
     def _advance(self, made: Progress, arrived: int) -> None:
         before = self._progress
-        self._progress = before.merge(made)
+        self._progress = before.advance(made)
+        self._note_ended(before)
         if arrived:
             self._heard = self.now
         if self._progress.cti > before.cti:
             self._since = self.now
         if self._policy.observed:
             self._warn()
+
+    def _note_ended(self, before: Progress) -> None:
+        """Remember the groups that have ended now. Who is trusted needs no check."""
+        if self._progress is before or self._policy.trusted:
+            return
+        if self._progress.cti == INFINITY:
+            self._ended = NO_ENDED_GROUPS  # everything is late
+            return
+        columns = self._progress.scope_columns
+        ended = [
+            scope
+            for scope, time in self._progress.scoped.items()
+            if time == INFINITY and before.of(scope) != INFINITY
+        ]
+        if ended:
+            values = self._scope_columns(columns, ended)
+            self._ended = self._ended.add(columns, values, len(ended))
+
+    @property
+    def _group_columns(self) -> tuple[str, ...]:
+        """The columns that promises for groups speak of."""
+        progress = self._progress
+        return progress.scope_columns if progress.scoped else self._ended.columns
+
+    def _scope_columns(self, columns: Sequence[str], scopes: Sequence[Scope]) -> list[pa.Array]:
+        """The values of groups, in the types that the columns have."""
+        return [
+            column_of(values, self.schema.field(name).type)
+            for name, values in zip(columns, zip(*scopes, strict=True), strict=True)
+        ]
+
+    def _have_ended(self, columns: Sequence[str], scopes: Sequence[Scope]) -> Bools:
+        if not len(self._ended):
+            return np.zeros(len(scopes), np.bool_)
+        return self._ended.find(self._scope_columns(columns, scopes), len(scopes))
 
     def _refuse_late(self, batch: Batch, promise: Times, at: int, place: int) -> None:
         changed = shown_time(int(batch.sync[at]), self._clock)
@@ -351,7 +392,7 @@ class IngressKernel(Operator):
         if promise is None or promise.scope is None:
             return None if promise is None else Progress(promise.time)
         columns = tuple(promise.scope)
-        known = self._progress.scope_columns or self._declared.group_keys
+        known = self._group_columns or self._declared.group_keys
         if set(columns) != set(known):
             return None
         scope = tuple(promise.scope[name] for name in known)
@@ -417,14 +458,17 @@ class IngressKernel(Operator):
         if not given.scoped:
             return given if type(given.cti) is int else Progress(cti, boxes=given.boxes)
         columns, scopes = self._scopes(given)
+        ended = self._have_ended(columns, scopes).tolist()
         scoped = {
             scope: self._promised(
                 time,
-                self._progress.of(scope),
+                INFINITY if over else self._progress.of(scope),
                 f"the CTI of {dict(zip(columns, scope, strict=True))}",
             )
-            for scope, time in zip(scopes, given.scoped.values(), strict=True)
+            for scope, over, time in zip(scopes, ended, given.scoped.values(), strict=True)
         }
+        told_before = {scope for scope, over in zip(scopes, ended, strict=True) if over}
+        scoped = {scope: time for scope, time in scoped.items() if scope not in told_before}
         return Progress(cti, columns, scoped, given.boxes)
 
     def _promised(self, time: Any, known: int, what: str) -> int:
@@ -456,7 +500,7 @@ class IngressKernel(Operator):
         if self._policy.partition is not None:
             known: tuple[str, ...] = (self._policy.partition,)
         else:
-            known = self._progress.scope_columns if self._progress.scoped else columns
+            known = self._group_columns or columns
         if (
             not columns
             or columns != known
@@ -488,10 +532,13 @@ class IngressKernel(Operator):
 
     def _known(self, batch: Batch, parts: Groups | None) -> Times:
         """What was promised to each row before the batch."""
-        if not self._progress.scoped or not len(batch):
+        columns = self._group_columns
+        if not columns or not len(batch):
             return np.full(len(batch), self._progress.cti)
-        groups, code = parts if parts is not None else _groups(batch, self._progress.scope_columns)
-        return np.array([self._progress.of(group) for group in groups], np.int64)[code]
+        groups, code = parts if parts is not None else _groups(batch, columns)
+        known = np.array([self._progress.of(group) for group in groups], np.int64)
+        known[self._have_ended(columns, groups)] = INFINITY
+        return known[code]
 
     # -------------------------------------------------------------------------------------------------------
     # clock
@@ -613,9 +660,19 @@ class IngressKernel(Operator):
         slices: Slices = {
             **self._live.snapshot("live"),
             **self._claims.snapshot(),
+            **self._ended.snapshot(),
             "progress": _text(progress_text(self._progress), "progress"),
             "notes": _text(
-                json.dumps([self._promises.to_json(), counts, clocks, self._newest]), "notes"
+                json.dumps(
+                    [
+                        self._promises.to_json(),
+                        counts,
+                        clocks,
+                        self._newest,
+                        self._ended.columns,
+                    ]
+                ),
+                "notes",
             ),
         }
         if self._gate is not None:
@@ -630,7 +687,10 @@ class IngressKernel(Operator):
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._progress = progress_of_text(slices["progress"].column(0)[0].as_py())
         self._restore_rows(slices)
-        promises, counts, clocks, self._newest = json.loads(slices["notes"].column(0)[0].as_py())
+        promises, counts, clocks, self._newest, ended = json.loads(
+            slices["notes"].column(0)[0].as_py()
+        )
+        self._ended = EndedGroups.restore(tuple(ended), slices)
         self._promises = self._promises.from_json(promises)
         self._batches, self.ledger.count, self.ledger.unlisted = counts[:3]
         self.quarantined.count, self.quarantined.unlisted = counts[3:]
@@ -656,6 +716,7 @@ class IngressKernel(Operator):
             if self._gate is None or self._gate.waiting is None
             else self._gate.waiting.payload.nbytes
         )
+        held += self._ended.nbytes
         return self._live.size() + self._claims.size() + StateSize(waiting, held)
 
 

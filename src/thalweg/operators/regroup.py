@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,7 @@ from thalweg.operators.base import (
     slice_of_progress,
 )
 from thalweg.operators.consistency import Gate
+from thalweg.operators.group_promises import promises_of_rows
 from thalweg.operators.groups import append_column, keyed_in, refuse_negative, replace_column
 
 __all__ = ["RegroupKernel"]
@@ -63,24 +65,37 @@ class RegroupKernel(Operator):
         """The rows that later changes may need, with their new marks; and the promise that can be
         made."""
 
+    def keep_groups(self, rows: Delta, promised: Times) -> Delta | None:
+        """The same for groups that have promises of their own: that of each row is given. The
+        promises then pass as they are. None: groups do not forget one by one here."""
+        return None
+
     def process(self, port: int, batch: Batch) -> Batch:
         changes = Delta.empty(self.schema)
         if len(batch):
             self._watermark = max(self._watermark, int(batch.start.max()))
             changes = self._apply(self.project(batch))
-        progress = self._progress.merge(batch.progress)
+        before, progress = self._progress, self._progress.advance(batch.progress)
         self._watermark = max(self._watermark, progress.cti)
         if progress.cti == INFINITY:
             self._held, promise = Delta.empty(self._held.schema), INFINITY
         else:
             self._held, promise = self.keep(self._held, progress.cti)
         self._progress = progress
-        # Groups here do not forget one by one, so promises for one group alone do not pass.
         passing = Progress(promise)
+        if progress.scoped and set(progress.scope_columns) <= set(self._keys):
+            kept = self._kept_by_groups(progress) if progress is not before else self._held
+            if kept is not None:
+                self._held = kept
+                passing = replace(progress, cti=promise, boxes={})
         if self._gate is None:
             return changes.to_batch(passing)
         leaving, passed = self._gate.release(changes, self._watermark, passing)
         return leaving.to_batch(passed)
+
+    def _kept_by_groups(self, progress: Progress) -> Delta | None:
+        promised = promises_of_rows(progress, self._held.payload, progress.scope_columns)
+        return self.keep_groups(self._held, promised)
 
     def needs(self, time: int) -> tuple[int, ...]:
         if time <= MIN_TIME or time == INFINITY:

@@ -5,9 +5,9 @@ A row ends `timeout` after the last start of its chain (see `sessions`). With `m
 chain is also cut at L, L + m, L + 2m, ..., L being the first multiple of m after the chain's first
 start if that is itself a multiple, and the second if it is not. Ends of the input do not matter.
 
-State: rows whose session end has not been passed by the CTI, and the last settled row of each open
-chain, marked with the chain's first start. Progress passes: a later start moves only ends that lie
-after it.
+State: rows whose session end has not been passed by the CTI, or by the promise of their group, and
+the last settled row of each open chain, marked with the chain's first start. Progress passes, that of
+groups too: a later start moves only ends that lie after it.
 """
 
 from __future__ import annotations
@@ -59,13 +59,16 @@ class SessionLifetimeKernel(RegroupKernel):
         return Delta(payload, rows.start, end, rows.weight)
 
     def keep(self, rows: Delta, cti: int) -> tuple[Delta, int]:
-        if not len(rows) or int(rows.start.min()) >= cti:
-            return rows, cti
+        return self.keep_groups(rows, np.full(len(rows), cti)), cti
+
+    def keep_groups(self, rows: Delta, promised: Times) -> Delta:
+        settled = rows.start < promised
+        if not settled.any():
+            return rows
         chains, end = self._ends(rows)
-        settled = rows.start < cti
         last_settled = np.full(len(chains.first), np.iinfo(np.int64).min)
         np.maximum.at(last_settled, chains.of_row[settled], rows.start[settled])
-        open_ = chains.last + self._timeout > cti
-        needed = settled & (rows.start == last_settled[chains.of_row]) & open_[chains.of_row]
+        open_ = chains.last[chains.of_row] + self._timeout > promised
+        needed = settled & (rows.start == last_settled[chains.of_row]) & open_
         marks = np.where(settled, chains.first[chains.of_row], marks_of(rows))
-        return with_marks(rows, marks).filter((end >= cti) | needed), cti
+        return with_marks(rows, marks).filter((end >= promised) | needed)
