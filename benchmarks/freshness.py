@@ -18,15 +18,18 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.baselines.naive_memory import NaiveMemory
 from thalweg.cli.bench import Emit, Value
 from thalweg.freshness._arrays import Floats, Ints
 from thalweg.freshness.durable_queue import DurableQueue
 from thalweg.freshness.key_queue import KeyQueue
+from thalweg.freshness.newest_windows import NewestWindows
 from thalweg.freshness.pages import PagedMemory, PagePool
 from thalweg.freshness.rates import CostMonitor
 from thalweg.freshness.schedules import SCHEDULES, make_schedule
 from thalweg.freshness.simulation import zipf_shares
-from thalweg.freshness.update_queue import UpdateQueue
+from thalweg.freshness.update_queue import PAGE_LOCATIONS, UpdateQueue
+from thalweg.freshness.window_marks import UpdateWindow
 
 BATCH = 10_000
 LOAD = 10
@@ -43,6 +46,8 @@ def run(
     for text in (False, True):
         for name in SCHEDULES if not text else ("gain",):
             _measure_speed(emit, name, keys, text=text)
+    for rule in ("lazy", "eager", "auto"):
+        _measure_windows(emit, rule, min(keys, 20_000))
     _measure_log(emit, min(keys, 100_000))
     for skew in (0.0, 0.9):
         _measure_staleness(emit, stale_keys, skew, rounds)
@@ -82,14 +87,36 @@ def _measure_speed(emit: Emit, schedule: str, keys: int, *, text: bool) -> None:
     if text:
         return
     emit("waiting", queue.keys.waiting(), "keys", **params)
-    took = _dequeue_times(queue, clock)
-    emit("dequeue decision p50", float(np.percentile(took, 50)) / 1e3, "us", **params)
-    emit("dequeue decision p99", float(np.percentile(took, 99)) / 1e3, "us", **params)
-    # The naive manager keeps a location for every key it has seen: as many bytes as with all keys
-    # waiting, for ever.
-    emit("bytes a key, all waiting", queue.nbytes / keys, "B", **params)
-    queue.dequeue(keys * 9 // 10, now=clock + 10**6)
-    emit("bytes a key, a tenth waiting", queue.nbytes / keys, "B", **params)
+    for name, took in (
+        ("dequeue decision", _dequeue_times(queue, clock)),
+        ("reading the clock", _clock_times()),  # in every decision's figure
+    ):
+        emit(f"{name} p50", float(np.percentile(took, 50)) / 1e3, "us", **params)
+        emit(f"{name} p99", float(np.percentile(took, 99)) / 1e3, "us", **params)
+    _emit_bytes(emit, queue, keys, clock, params)
+
+
+def _emit_bytes(
+    emit: Emit, queue: UpdateQueue, keys: int, clock: int, params: dict[str, Value]
+) -> None:
+    """With all keys waiting and with a tenth of them. The naive manager keeps the locations of all
+    keys it has seen: beside ours, as many pages as they take when every key waits."""
+    queue.enqueue(_every_key(keys, queue.schema), now=clock + 10**6)
+    naive = NaiveMemory(keys)
+    naive.arrive(np.arange(keys))
+    value = queue.page_bytes / PAGE_LOCATIONS
+    for share, waiting in (("all", 1.0), ("a tenth", 0.1)):
+        queue.dequeue(queue.keys.waiting() - int(keys * waiting), now=clock + 10**6)
+        ours = queue.nbytes / keys
+        held = naive.held * value + queue.nbytes - queue.keys.memory.pages * queue.page_bytes
+        emit(f"bytes a key, {share} waiting", ours, "B", **params)
+        emit(f"bytes a key, {share} waiting, naive", held / keys, "B", **params)
+
+
+def _every_key(keys: int, schema: pa.Schema) -> pa.RecordBatch:
+    return pa.record_batch(
+        [pa.array(np.arange(keys) * 7_919), pa.array(np.zeros(keys))], schema=schema
+    )
 
 
 def _dequeue_times(queue: UpdateQueue, clock: int, count: int = 20_000) -> Ints:
@@ -101,6 +128,42 @@ def _dequeue_times(queue: UpdateQueue, clock: int, count: int = 20_000) -> Ints:
         keys.take_one(clock + number)
         took[number] = tick() - begin
     return took
+
+
+def _clock_times(count: int = 20_000) -> Ints:
+    tick = time.thread_time_ns
+    took = np.empty(count, np.int64)
+    for number in range(count):
+        begin = tick()
+        took[number] = tick() - begin
+    return took
+
+
+def _measure_windows(emit: Emit, rule: str, keys: int) -> None:
+    """Rows of windows: eight rows a window, half of them shared with the next."""
+    schema = pa.schema({"key": pa.int64(), "value": pa.float64()})
+    window = UpdateWindow(8, 4)
+    queue = NewestWindows(
+        schema, ("key",), window, rule, make_schedule("gain"), capacity=2**30, text_bytes=16
+    )
+    random = np.random.default_rng(0)
+    times = np.zeros(keys, np.int64)
+    took = {"windows: enqueue": 0, "windows: serve": 0}
+    rows = 60
+    for number in range(rows):
+        cells = random.permutation(keys)[:BATCH]
+        times[cells] += 1
+        batch = pa.record_batch([pa.array(cells), pa.array(random.random(BATCH))], schema=schema)
+        begin = time.process_time_ns()
+        queue.enqueue(batch, times[cells], now=number)
+        middle = time.process_time_ns()
+        queue.deliver(queue.serve(BATCH // 10, now=number), now=number)
+        if number >= rows // 2:
+            took["windows: enqueue"] += middle - begin
+            took["windows: serve"] += time.process_time_ns() - middle
+    for name, spent in took.items():
+        count = rows // 2 * (BATCH if name.endswith("enqueue") else BATCH // 10)
+        emit(name, count / spent * 1e9, "rows/s", rule=rule, keys=keys)
 
 
 def _measure_log(emit: Emit, keys: int) -> None:

@@ -12,6 +12,7 @@ from benchmarks.repro import Line, draw_series, point
 from thalweg.freshness.pages import PagedMemory, PagePool
 from thalweg.freshness.schedules import make_schedule
 from thalweg.freshness.simulation import SteppedQueue, Workload, run_windows
+from thalweg.freshness.window_choice import make_window_queue
 from thalweg.freshness.window_marks import UpdateWindow
 from thalweg.freshness.window_queue import WindowQueue
 
@@ -35,7 +36,7 @@ def series(scale: float) -> Iterator[Line]:
 def make_windows(size: int, slide: int, rule: str, keys: int) -> WindowQueue:
     blocks = keys * (2 * -(-(2 * size + slide) // 8) + 4)
     memory = PagedMemory(PagePool(-(-blocks // 4), 4))
-    queue = WindowQueue(UpdateWindow(size, slide), rule, memory, make_schedule("in-place"))
+    queue = make_window_queue(UpdateWindow(size, slide), rule, memory, make_schedule("in-place"))
     queue.grow(keys)
     return queue
 

@@ -4,9 +4,12 @@ says about them is what it would say about all rows."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,8 +17,11 @@ from hypothesis import strategies as st
 import thalweg as tw
 from thalweg import elements_of
 from thalweg.errors import PlanError, WindowError
+from thalweg.freshness.newest_windows import NewestWindows
 from thalweg.freshness.runner import FreshRunner
-from thalweg.freshness.schedules import SCHEDULES
+from thalweg.freshness.schedules import SCHEDULES, make_schedule
+from thalweg.freshness.update_queue import Admission, add_admissions
+from thalweg.freshness.window_marks import UpdateWindow
 from thalweg.model.batch import Batch
 from thalweg.model.cht import rows_of_table, table_of_batches
 from thalweg.model.soundness import assert_sound
@@ -109,19 +115,77 @@ def test_an_answer_is_that_of_all_rows(
         assert all(symbol in last for symbol, _, _ in rows), "every key has a window that closed"
 
 
-def test_a_window_that_lost_a_row_has_no_answer() -> None:
-    """A row whose text is too long for the queue: no window that contains it is answered."""
+@given(
+    st.lists(
+        st.one_of(
+            st.lists(
+                st.tuples(st.integers(0, 5), st.integers(-1, 3), st.integers(0, 20)), max_size=150
+            ),
+            st.integers(0, 60),
+        ),
+        max_size=8,
+    ),
+    st.integers(1, 40),
+    st.sampled_from(["lazy", "eager", "auto"]),
+    st.integers(0, 3),
+)
+@settings(max_examples=40, deadline=None)
+def test_a_batch_of_rows_is_its_rows_one_by_one(
+    actions: list[list[tuple[int, int, int]] | int], size: int, rule: str, overlap: int
+) -> None:
+    """With room for few rows: what is admitted, served and counted. A row is a key, a step in time, and
+    0 for a text that is too long."""
+    schema = pa.schema({"key": pa.int64(), "text": pa.string()})
+    window = UpdateWindow(size, max(1, size - overlap))
+    whole, single = (
+        NewestWindows(schema, ("key",), window, rule, make_schedule("in-place"), capacity=1)
+        for _ in range(2)
+    )
+    clocks, number = [5] * 6, 0
+    for now, action in enumerate(actions):
+        if isinstance(action, int):
+            left, right = whole.serve(action, now=now), single.serve(action, now=now)
+            assert left.rows.equals(right.rows)
+            assert left.starts.tolist() == right.starts.tolist()
+            whole.deliver(left, now=now)
+            single.deliver(right, now=now)
+        else:
+            keys, times, texts = [], [], []
+            for key, gap, fits in action:
+                clocks[key] += gap
+                number += 1
+                keys.append(key)
+                times.append(clocks[key])
+                texts.append(str(number) if fits else "x" * 99)
+            batch = pa.record_batch(
+                [pa.array(keys, pa.int64()), pa.array(texts, pa.string())], schema=schema
+            )
+            moments = np.array(times, np.int64)
+            one_by_one = Admission(0, 0, 0)
+            for row in range(len(batch)):
+                admitted = single.enqueue(batch.slice(row, 1), moments[row : row + 1], now=now)
+                one_by_one = add_admissions(one_by_one, admitted)
+            assert whole.enqueue(batch, moments, now=now) == one_by_one
+        left_status, right_status = whole.status(now=now), single.status(now=now)
+        assert replace(left_status, bytes_used=0) == replace(right_status, bytes_used=0)
+
+
+@pytest.mark.parametrize("lost", [4, 0], ids=["later", "first"])
+@pytest.mark.parametrize("rule", ["lazy", "eager"])
+def test_a_window_that_lost_a_row_has_no_answer(rule: str, lost: int) -> None:
+    """A row whose text is too long for the queue: no window that contains it is answered, not even
+    if it is the first of its key."""
     source = tw.source("notes", {"key": "int64", "text": "string"}, insert_only=True)
-    query = source.update_key("key").newest_window(2, 2, rule="lazy").aggregate(n=tw.count())
+    query = source.update_key("key").newest_window(2, 2, rule=rule).aggregate(n=tw.count())
     clock = count()
     runner = FreshRunner(query, tw.Engine(query), now=lambda: next(clock))
     found = []
     for time in range(10):
-        text = "x" * (1_000 if time == 4 else 3)
+        text = "x" * (1_000 if time == lost else 3)
         runner.offer("notes", [tw.point({"key": 1, "text": text}, time)])
         found += runner.serve(10)
     starts = [start for start, _, _ in table(query, found)]
-    assert starts == [0, 2, 6, 8]
+    assert starts == [start for start in (0, 2, 4, 6, 8) if start != lost]
     assert runner.status("notes").refused == 1
 
 

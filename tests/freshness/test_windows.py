@@ -14,6 +14,7 @@ from thalweg.freshness.pages import PagedMemory, PagePool
 from thalweg.freshness.schedules import SCHEDULES, make_schedule
 from thalweg.freshness.simulation import Answer, Workload, run_windows
 from thalweg.freshness.window_blocks import BlockBuffers
+from thalweg.freshness.window_choice import make_window_queue
 from thalweg.freshness.window_marks import DISALLOW, UPDATE, MarkedAggregate, UpdateWindow
 from thalweg.freshness.window_queue import KeyState, WindowQueue
 from thalweg.testing.oracle.freshness import Row, window_staleness, windows_of
@@ -25,7 +26,7 @@ def make_queue(
     size: int, slide: int, rule: str, *, keys: int = 1, pages: int = 64, schedule: str = "in-place"
 ) -> WindowQueue:
     memory = PagedMemory(PagePool(pages, 2))
-    queue = WindowQueue(
+    queue = make_window_queue(
         UpdateWindow(size, slide), rule, memory, make_schedule(schedule), block_rows=2
     )
     queue.grow(keys)
@@ -206,6 +207,96 @@ def test_a_delivered_window_is_whole(
             right = window_staleness(windows, delivered, t + 1, before=True)
             area += Fraction(left + right, 2)
         assert queue.application_area(until)[key] == area
+
+
+def show(queue: WindowQueue, now: int) -> object:
+    """All of a queue's state that a user could ever see, and what decides about what follows."""
+    buffers = [queue.buffers.rows(number) for number in range(2 * KEYS)]
+    return (
+        [getattr(queue, name)[:KEYS].tolist() for name in COUNTS],
+        queue.conflated()[:KEYS].tolist(),
+        [queue.states(cell) for cell in range(KEYS)],
+        [queue.is_eager(cell) for cell in range(KEYS)],
+        [queue.row_number[held].tolist() for held in buffers],
+        [queue.row_time[held].tolist() for held in buffers],
+        queue.buffers.memory.used,
+        queue.application_area(now)[:KEYS].tolist(),
+        queue.queue_area(now)[:KEYS].tolist(),
+        queue.rates.rates(np.arange(KEYS), now)[queue.updates[:KEYS] > 0].tolist(),
+    )
+
+
+KEYS = 4
+COUNTS = ("arrived", "outdated", "refused", "updates", "taken", "lost")
+actions = st.lists(
+    st.one_of(
+        st.lists(
+            st.tuples(st.integers(0, KEYS - 1), st.integers(-1, 3), st.integers(0, 40)),
+            min_size=1,
+            max_size=60,
+        ),
+        st.integers(0, 12),
+    ),
+    max_size=12,
+)
+"""Rows that arrive together (key, gap in source time to the key's newest row, 0 for one without
+room), or how many steps are taken."""
+
+
+@pytest.mark.parametrize("pages", [3, 200], ids=["full", "roomy"])
+@pytest.mark.parametrize("rule", ["lazy", "eager", "auto"])
+@given(
+    actions=actions,
+    size=st.integers(1, 6),
+    slide=st.integers(1, 6),
+    schedule=st.sampled_from(sorted(SCHEDULES)),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_batch_is_its_rows_one_by_one(
+    rule: str, pages: int, actions: list[object], size: int, slide: int, schedule: str
+) -> None:
+    """And a run of steps is its steps."""
+    slide = min(slide, size)
+    whole, single = (
+        make_queue(size, slide, rule, keys=KEYS, pages=pages, schedule=schedule) for _ in range(2)
+    )
+    newest, now, number = [90] * KEYS, 0, 0
+    for action in actions:
+        now += 3
+        if isinstance(action, list):
+            cells = np.array([key for key, _, _ in action])
+            times, numbers = np.empty(len(action), np.int64), np.empty(len(action), np.int64)
+            for at, (key, gap, has_room) in enumerate(action):
+                newest[key] += gap
+                number += 1
+                times[at], numbers[at] = newest[key], number if has_room else -1
+            together = whole.arrive(cells, times, now, numbers)
+            each = zip(cells.tolist(), times.tolist(), numbers.tolist(), strict=True)
+            assert together.tolist() == [single.arrive_one(c, t, now, n) for c, t, n in each]
+        else:
+            assert isinstance(action, int)
+            check_steps(whole, single, action, now)
+        assert show(whole, now) == show(single, now)
+
+
+def check_steps(whole: WindowQueue, single: WindowQueue, count: int, now: int) -> None:
+    """`count` steps of both queues, in runs and one by one; what is complete is delivered."""
+    left = count
+    while left:
+        run = whole.next_run(now, left)
+        steps = [single.next_step(now) for _ in range(1 if run is None else run.steps)]
+        if run is None:
+            assert steps == [None]
+            return
+        left -= run.steps
+        taken = [step for step in steps if step is not None]
+        assert {(step.cell, step.window) for step in taken} == {(run.cell, run.window)}
+        assert [step.number for step in taken if step.location >= 0] == run.numbers.tolist()
+        assert [step.completes for step in taken] == [False] * (run.steps - 1) + [run.completes]
+        assert (taken[0].mark > 0) == (run.begins and len(run.numbers) > 0)
+        if run.completes:
+            whole.deliver_one(run.cell, now + 1)
+            single.deliver_one(run.cell, now + 1)
 
 
 @pytest.mark.parametrize("rule", ["lazy", "eager", "auto"])

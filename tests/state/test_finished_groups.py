@@ -105,7 +105,9 @@ def test_what_is_left_of_a_group_is_a_digest_at_its_source(name: str) -> None:
                 one.push("a", rows_of(group))
             with pytest.raises(ProgressError):
                 one.push("a", tw.cti(1_000, {"k": group}))
-        one.push("a", [*rows_of(300), tw.cti(INFINITY, {"k": 3})])
+        one.push("a", [*rows_of(300), tw.cti(INFINITY, {"k": 3}), tw.cti(1)])
+        with pytest.raises(LateEventError):
+            one.push("a", tw.point({"k": 5, "v": 1}, 1_000))
 
 
 @pytest.mark.parametrize("name", QUERIES)

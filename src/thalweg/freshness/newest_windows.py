@@ -24,9 +24,9 @@ from thalweg.freshness.key_table import KeyTable
 from thalweg.freshness.pages import PagedMemory, PagePool
 from thalweg.freshness.row_store import RowStore
 from thalweg.freshness.schedules import Schedule
-from thalweg.freshness.update_queue import Admission, QueueStatus
+from thalweg.freshness.update_queue import Admission, QueueStatus, add_admissions
+from thalweg.freshness.window_choice import make_window_queue
 from thalweg.freshness.window_marks import UpdateWindow
-from thalweg.freshness.window_queue import WindowQueue
 
 __all__ = ["NewestWindows", "ServedWindows"]
 
@@ -83,12 +83,16 @@ class NewestWindows:
         pages = max(1, capacity // (self._row_bytes * _BLOCK_ROWS * _PAGE_BLOCKS))
         slots = self._slots = pages * _BLOCK_ROWS * _PAGE_BLOCKS
         memory = PagedMemory(PagePool(pages, _PAGE_BLOCKS))
-        self.windows = WindowQueue(window, rule, memory, schedule, block_rows=_BLOCK_ROWS)
+        self.windows = make_window_queue(window, rule, memory, schedule, block_rows=_BLOCK_ROWS)
         self._table = KeyTable([schema.field(name) for name in key]) if key else None
         self._store = RowStore(schema, slots, text_bytes)
         self._free = np.arange(slots)
-        self._partial: dict[int, list[int]] = {}
+        self._partial: dict[int, list[Ints]] = {}
         """By cell: the slots of its committed window that have been worked on."""
+        self._given = 0
+        """Slots that were given to rows."""
+        self._collected = (-1, -1)
+        """Slots that had been given, and rows that had left, when slots were last looked for."""
         self._refused = 0
         self._began: int | None = None
 
@@ -97,48 +101,54 @@ class NewestWindows:
         self._began = now if self._began is None else self._began
         fits = self._store.fits(rows)
         kept = np.arange(len(rows)) if fits is None else np.flatnonzero(fits)
-        cells = self._cells(rows, kept)
+        cells = self._cells(rows)
         kept = kept[cells[kept] >= 0]
         if len(kept) > len(self._free):
             self._collect()
+        if len(kept) > len(self._free) and len(rows) > 1:
+            # Rows of the first half may free slots for the second.
+            half = len(rows) // 2
+            first = self.enqueue(rows.slice(0, half), times[:half], now=now)
+            return add_admissions(first, self.enqueue(rows.slice(half), times[half:], now=now))
         kept = kept[: len(self._free)]
         slots = np.full(len(rows), _NO_ROOM)
         slots[kept], self._free = self._free[: len(kept)], self._free[len(kept) :]
+        self._given += len(kept)
         self._store.write(slots[kept], rows.take(pa.array(kept)))
         known = np.flatnonzero(cells >= 0)
-        outdated = 0
-        for cell, time, slot in zip(
-            cells[known].tolist(), times[known].tolist(), slots[known].tolist(), strict=True
-        ):  # the states of a key change with each of its rows
-            outdated += not self.windows.arrive_one(cell, time, now, slot) and slot != _NO_ROOM
-        refused = len(rows) - len(kept)
+        pages_missed = self.windows.without_page
+        in_order = self.windows.arrive(cells[known], times[known], now, slots[known])
+        missed = self.windows.without_page - pages_missed
+        outdated = int((~in_order & (slots[known] != _NO_ROOM)).sum())
+        refused = len(rows) - len(kept) + missed
         self._refused += refused
-        return Admission(len(kept) - outdated, outdated, refused)
+        return Admission(len(kept) - outdated - missed, outdated, refused)
 
     def serve(self, rows: int, *, now: int) -> ServedWindows:
         """Work on up to `rows` rows; the windows that are whole thereby."""
-        slots: list[int] = []
+        slots: list[Ints] = [np.empty(0, np.int64)]
         starts: list[int] = []
-        owners: list[int] = []
         cells: list[int] = []
-        steps = 0
-        while steps < rows:
-            step = self.windows.next_step(now)
-            if step is None:
+        while rows > 0:
+            run = self.windows.next_run(now, rows)
+            if run is None:
                 break
-            steps += 1
-            if step.number >= 0:
-                if step.mark > 0:
-                    self._partial[step.cell] = []
-                self._partial[step.cell].append(step.number)
-            if step.completes:
-                whole = self._partial.pop(step.cell, [])
-                slots += whole
-                starts += [step.window] * len(whole)
-                owners += [step.cell] * len(whole)
-                cells.append(step.cell)
-        taken = self._store.read(np.array(slots, np.int64))
-        return ServedWindows(taken, np.array(starts, np.int64), np.array(owners, np.int64), cells)
+            rows -= run.steps
+            if run.begins:
+                self._partial[run.cell] = []
+            self._partial[run.cell].append(run.numbers)
+            if run.completes:
+                slots.append(np.concatenate(self._partial.pop(run.cell)))
+                starts.append(run.window)
+                cells.append(run.cell)
+        sizes = [len(whole) for whole in slots[1:]]
+        taken = self._store.read(np.concatenate(slots))
+        return ServedWindows(
+            taken,
+            np.repeat(np.array(starts, np.int64), sizes),
+            np.repeat(np.array(cells, np.int64), sizes),
+            cells,
+        )
 
     def deliver(self, served: ServedWindows, *, now: int) -> None:
         """The answers have reached the application."""
@@ -181,26 +191,31 @@ class NewestWindows:
             bytes_allowed=self._row_bytes * self._slots,
         )
 
-    def _cells(self, rows: pa.RecordBatch, kept: Ints) -> Ints:
-        """The cell of each row, -1 for keys that are not known: `kept` rows may bring new ones."""
+    def _cells(self, rows: pa.RecordBatch) -> Ints:
+        """The cell of each row, -1 for keys that are too long, or too many. A row that does not fit
+        has a cell like any other: it takes windows with it, of a key that is new too."""
         if self._table is None:
             self.windows.grow(1)
             return np.zeros(len(rows), np.int64)
         columns = [rows.column(name) for name in self.key]
-        cells = np.full(len(rows), -1)
-        if len(kept):
-            chosen = pa.array(kept)
-            cells[kept] = self._table.cells([c.take(chosen) for c in columns], limit=self._slots)
-        if len(kept) < len(rows):
-            others = np.setdiff1d(np.arange(len(rows)), kept)
-            chosen = pa.array(others)
-            cells[others] = self._table.cells([c.take(chosen) for c in columns], limit=0)
+        fits = self._store.fits(rows, self.key)
+        if fits is None:
+            cells = self._table.cells(columns, limit=self._slots)
+        else:
+            known = np.flatnonzero(fits)
+            chosen = pa.array(known)
+            cells = np.full(len(rows), -1)
+            cells[known] = self._table.cells([c.take(chosen) for c in columns], limit=self._slots)
         self.windows.grow(self._table.size)
         return cells
 
     def _collect(self) -> None:
-        """Find the slots that no window needs."""
-        used = [self.windows.held_numbers(), *(np.array(held) for held in self._partial.values())]
+        """Find the slots that no window needs, if there can be any."""
+        moved = self._given, self.windows.buffers.left
+        if moved == self._collected:
+            return
+        self._collected = moved
+        worked = [part for parts in self._partial.values() for part in parts]
         taken = np.zeros(self._slots, np.bool_)
-        taken[np.concatenate(used).astype(np.int64)] = True
+        taken[np.concatenate([self.windows.held_numbers(), *worked])] = True
         self._free = np.flatnonzero(~taken)

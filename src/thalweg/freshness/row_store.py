@@ -8,6 +8,7 @@ not taken (`fits` says which).
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,11 +58,11 @@ class RowStore:
         fixed = sum(column.data.itemsize + 1 for column in columns)
         return fixed + (text_bytes if any(column.is_text for column in columns) else 0)
 
-    def fits(self, rows: pa.RecordBatch) -> Mask | None:
-        """Which rows have short enough texts; None if all have."""
+    def fits(self, rows: pa.RecordBatch, names: Container[str] | None = None) -> Mask | None:
+        """Which rows have short enough texts, in all columns or in some; None if all have."""
         total = np.zeros(len(rows), np.int64)
         for number, column in enumerate(self._columns):
-            if column.is_text:
+            if column.is_text and (names is None or column.field.name in names):
                 total += np.diff(_offsets(_as_large(rows.column(number))))
         return None if total.max(initial=0) <= self._text_bytes else total <= self._text_bytes
 

@@ -128,7 +128,7 @@ class UpdateQueue:
         self._time = time
         row_bytes = RowStore.row_bytes(schema, text_bytes) + 4  # the page's list of free offsets
         named = readers or {"": schedule}
-        self._page_bytes = row_bytes * PAGE_LOCATIONS
+        self.page_bytes = row_bytes * PAGE_LOCATIONS
         self._cell_bytes = _CELL_BYTES + len(named) * _READER_BYTES + text_bytes
         pages = capacity // ((row_bytes + self._cell_bytes) * PAGE_LOCATIONS)
         if pages < 1:
@@ -392,7 +392,7 @@ class UpdateQueue:
     @property
     def nbytes(self) -> int:
         """Pages in use and key cells."""
-        return self.keys.memory.pages * self._page_bytes + self.keys.size * self._cell_bytes
+        return self.keys.memory.pages * self.page_bytes + self.keys.size * self._cell_bytes
 
     def status(self, *, now: int, reader: str | None = None) -> QueueStatus:
         now = max(self._clock, now)

@@ -41,6 +41,8 @@ class BlockBuffers:
         self._last = np.empty(0, np.int64)
         self.count = np.empty(0, np.int64)
         """Rows held, per buffer."""
+        self.left = 0
+        """Rows that have left so far."""
 
     def grow(self, buffers: int) -> None:
         if buffers > len(self.count):
@@ -61,6 +63,45 @@ class BlockBuffers:
         self.count[buffer] += 1
         return block * self.block_rows + offset
 
+    def push_many(self, buffers: Ints, counts: Ints) -> Ints:
+        """Locations for new last rows: `counts[i]` of them for the i-th of distinct buffers, in this
+        order. There must be pages for them."""
+        size = self.block_rows
+        buffers, counts = buffers[counts > 0], counts[counts > 0]
+        last = self._last[buffers]
+        filled = np.where(last < 0, size, self._enqueue[last])
+        added = -(-(filled + counts) // size) - 1
+        blocks = self.memory.add(int(added.sum()))
+        begin, first = np.cumsum(counts) - counts, np.cumsum(added) - added
+        # A row's place, counted from the begin of what was its buffer's last block.
+        place = np.repeat(filled - begin, counts) + np.arange(int(counts.sum()))
+        turn, offset = np.divmod(place, size)
+        block = np.repeat(last, counts)
+        later = np.flatnonzero(turn)
+        block[later] = blocks[(np.repeat(first, counts) + turn - 1)[later]]
+        self._chain(buffers, blocks, first, added)
+        self._enqueue[self._last[buffers]] = filled + counts - added * size
+        self.count[buffers] += counts
+        locations: Ints = block * size + offset
+        return locations
+
+    def _chain(self, buffers: Ints, blocks: Ints, first: Ints, added: Ints) -> None:
+        """Put new blocks behind the last ones: `added[i]` for the i-th buffer, from `first[i]` on."""
+        if not len(blocks):
+            return
+        self._dequeue[blocks] = 0
+        self._enqueue[blocks] = self.block_rows
+        self._next[blocks] = np.append(blocks[1:], -1)
+        growing = np.flatnonzero(added)
+        buffers, first = buffers[growing], first[growing]
+        ends = blocks[first + added[growing] - 1]
+        last, begins = self._last[buffers], blocks[first]
+        self._enqueue[last[last >= 0]] = self.block_rows
+        self._next[last[last >= 0]] = begins[last >= 0]
+        self._first[buffers[last < 0]] = begins[last < 0]
+        self._next[ends] = -1
+        self._last[buffers] = ends
+
     def pop(self, buffer: int) -> int:
         """The location of the first row, which leaves; -1 if there is none."""
         if not self.count[buffer]:
@@ -69,6 +110,7 @@ class BlockBuffers:
         offset = int(self._dequeue[block])
         self._dequeue[block] = offset + 1
         self.count[buffer] -= 1
+        self.left += 1
         if offset + 1 == self._enqueue[block]:
             self._free_first(buffer)
         return block * self.block_rows + offset
@@ -77,6 +119,12 @@ class BlockBuffers:
         """The location of the first row, which stays; the buffer must not be empty."""
         block = int(self._first[buffer])
         return block * self.block_rows + int(self._dequeue[block])
+
+    def pop_many(self, buffer: int, most: int) -> Ints:
+        """The locations of the first rows, which leave: `most` of them, or all."""
+        rows = self.rows(buffer, most)[:most]
+        self.drop(buffer, len(rows))
+        return rows
 
     def move(self, source: int, target: int) -> None:
         """All rows of `source` become those of `target`, which must be empty."""
@@ -88,6 +136,7 @@ class BlockBuffers:
     def drop(self, buffer: int, count: int) -> None:
         """The first `count` rows leave."""
         self.count[buffer] -= count
+        self.left += count
         while count > 0:
             block = int(self._first[buffer])
             held = int(self._enqueue[block] - self._dequeue[block])
@@ -100,11 +149,41 @@ class BlockBuffers:
     def clear(self, buffer: int) -> None:
         self.drop(buffer, int(self.count[buffer]))
 
-    def rows(self, buffer: int) -> Ints:
-        """The locations of all rows, in order."""
+    def clear_many(self, buffers: Ints) -> None:
+        """All rows of distinct buffers leave."""
+        self.left += int(self.count[buffers].sum())
+        self.count[buffers] = 0
+        while len(buffers := buffers[self._first[buffers] >= 0]):
+            self._free_firsts(buffers)
+
+    def drop_before(self, buffers: Ints, times: Ints, needed: Ints) -> None:
+        """Of each of distinct buffers, the first rows leave whose time, `times[location]`, is before
+        `needed`. The loop is over the blocks of one buffer."""
+        offsets = np.arange(self.block_rows)
+        while True:
+            held = self._first[buffers] >= 0
+            buffers, needed = buffers[held], needed[held]
+            if not len(buffers):
+                return
+            blocks = self._first[buffers]
+            begin, end = self._dequeue[blocks], self._enqueue[blocks]
+            older = times[blocks[:, None] * self.block_rows + offsets] < needed[:, None]
+            older &= (offsets >= begin[:, None]) & (offsets < end[:, None])
+            dropped = older.sum(axis=1)
+            self._dequeue[blocks] = begin + dropped
+            self.count[buffers] -= dropped
+            self.left += int(dropped.sum())
+            emptied = begin + dropped == end
+            buffers, needed = buffers[emptied], needed[emptied]
+            self._free_firsts(buffers)
+
+    def rows(self, buffer: int, most: int | None = None) -> Ints:
+        """The locations of all rows, in order, or of the blocks with the first `most` rows."""
         parts: list[Ints] = []
         block = int(self._first[buffer])
-        while block >= 0:
+        missing = int(self.count[buffer]) if most is None else most
+        while block >= 0 and missing > 0:
+            missing -= int(self._enqueue[block] - self._dequeue[block])
             parts.append(
                 np.arange(self._dequeue[block], self._enqueue[block]) + block * self.block_rows
             )
@@ -140,6 +219,14 @@ class BlockBuffers:
             self._next[last] = block
         self._last[buffer] = block
         return block
+
+    def _free_firsts(self, buffers: Ints) -> None:
+        blocks = self._first[buffers]
+        following = self._next[blocks]
+        self._first[buffers] = following
+        self._last[buffers[following < 0]] = -1
+        self._dequeue[blocks] = self._enqueue[blocks] = 0
+        self.memory.remove(blocks)
 
     def _free_first(self, buffer: int) -> None:
         block = int(self._first[buffer])

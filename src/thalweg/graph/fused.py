@@ -8,20 +8,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from time import perf_counter
 
+from thalweg.expr.one_row import NeedsKernel
 from thalweg.graph.arcs import Arc
 from thalweg.graph.stations import Station
+from thalweg.model.batch import Batch
+from thalweg.operators.base import Operator
+from thalweg.operators.one_row import RowChain, row_chain
 
 __all__ = ["Fused", "chains"]
 
 
 class Fused:
-    """Runs `members`, each of which has one input and is read by the next one alone."""
+    """Runs `members`, each of which has one input and is read by the next one alone. A batch of one
+    row goes through all of them as Python values (see `operators.one_row`)."""
 
-    __slots__ = ("id", "members")
+    __slots__ = ("_operators", "_row_chain", "id", "members")
 
     def __init__(self, members: list[Station]) -> None:
         self.members = members
         self.id = "+".join(member.id for member in members)
+        self._operators: list[Operator] = []
+        self._row_chain: RowChain | None = None
 
     @property
     def inputs(self) -> list[Arc]:
@@ -35,6 +42,8 @@ class Fused:
         first = self.members[0]
         batch = first.inputs[0].take() if most is None else first.take(0, most)
         taken = len(batch.start)
+        if taken == 1 and batch.is_adjust is None and self._pass_row(batch):
+            return 1
         begin = perf_counter()
         for member in self.members:
             if member.unwanted is not None:
@@ -49,6 +58,51 @@ class Fused:
             batch = answer
         self.members[-1].output.put(batch)
         return taken
+
+    def _pass_row(self, batch: Batch) -> bool:
+        """Take one row through all members as values; whether that was possible. Nothing has
+        changed where it was not: row operators keep no state."""
+        members = self.members
+        chain = self._row_chain
+        for member, known in zip(members, self._operators, strict=False):
+            if member.operator is not known:
+                self._operators = []  # another operator has taken the place, as a trace does
+                break
+        if not self._operators:
+            self._operators = [member.operator for member in members]
+            chain = self._row_chain = row_chain(self._operators, batch.schema)
+        if chain is None or any(member.unwanted is not None for member in members):
+            return False
+        begin = perf_counter()
+        try:
+            passed, values = chain.pass_through(batch)
+        except NeedsKernel:
+            return False
+        progress = batch.progress
+        rows = 1
+        for at, member in enumerate(members):
+            member.note(0, progress, rows)
+            progress = self._operators[at].moves(progress)
+            if at == passed:
+                rows = 0
+            elif rows:
+                member.elements_out += 1
+            before = member.passed
+            after = before.merge(progress)
+            if not rows and after == before:
+                break
+            member.passed = after
+        else:
+            last = members[-1]
+            last.output.put(
+                chain.answer(batch, values, progress)
+                if rows
+                else Batch.empty(last.operator.schema, progress)
+            )
+        share = (perf_counter() - begin) / len(members)
+        for member in members:
+            member.seconds += share
+        return True
 
 
 def chains(stations: list[Station], readers: Mapping[Station, int]) -> list[list[Station]]:

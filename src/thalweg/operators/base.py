@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,9 @@ from thalweg.model.progress import NO_PROGRESS, Progress, progress_of_text, prog
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME
 from thalweg.state.slices import Slices, StateSize
+
+if TYPE_CHECKING:
+    from thalweg.operators.one_row import OneRow, Step
 
 __all__ = [
     "Operator",
@@ -56,6 +60,11 @@ class Operator(ABC):
         """The progress that progress of the input becomes, where the operator answers row by
         row."""
         return progress
+
+    def one_row(self, row: OneRow) -> Step | None:
+        """What a row operator does with one row (see `operators.one_row`); None: only `process`
+        will do."""
+        return None
 
     def needs(self, time: int) -> tuple[int, ...]:
         """For each input the least promise that would let this operator promise `time`, as things

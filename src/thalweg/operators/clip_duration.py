@@ -30,5 +30,8 @@ class ClipDurationKernel(LifetimeKernel):
     def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
         return start, np.minimum(end, start + self._limit)
 
+    def lifetime(self, start: int, end: int) -> tuple[int, int] | None:
+        return start, min(end, start + self._limit)
+
     def promise(self, cti: int) -> int:
         return cti

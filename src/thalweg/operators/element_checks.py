@@ -17,7 +17,7 @@ from thalweg.model.rows import Bools
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
 from thalweg.plan.properties import StreamProperties
 
-__all__ = ["ElementChecks", "refuse_first", "shown_row"]
+__all__ = ["ElementChecks", "is_plain_row", "refuse_first", "shown_row"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +168,17 @@ class ElementChecks:
                 f"{self.place(at)}: the {what} {times[at]} is outside the range of the clock."
             ),
         )
+
+
+def is_plain_row(batch: Batch, schema: pa.Schema) -> bool:
+    """Whether a batch is one insert of this schema, of finite times in range and in order."""
+    times: tuple[Any, Any] = (batch.start, batch.end)
+    if batch.is_adjust is not None or batch.payload.num_rows != 1 or batch.schema != schema:
+        return False
+    for values in times:
+        if type(values) is not np.ndarray or values.dtype != np.int64 or values.shape != (1,):
+            return False
+    return bool(MIN_TIME < times[0].item() < times[1].item() < MAX_TIME)
 
 
 def _named(schema: pa.Schema) -> str:

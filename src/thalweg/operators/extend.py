@@ -7,7 +7,7 @@ it. No state.
 from __future__ import annotations
 
 from thalweg.model.rows import Rows
-from thalweg.model.time import Times, add_saturating
+from thalweg.model.time import INFINITY, Times, add_saturating
 from thalweg.operators.lifetimes import LifetimeKernel
 from thalweg.plan.nodes import Extend
 
@@ -28,6 +28,9 @@ class ExtendKernel(LifetimeKernel):
 
     def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
         return start, add_saturating(end, self._by)
+
+    def lifetime(self, start: int, end: int) -> tuple[int, int] | None:
+        return start, end if end == INFINITY else end + self._by
 
     def promise(self, cti: int) -> int:
         return cti + min(self._by, 0)

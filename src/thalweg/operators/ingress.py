@@ -65,7 +65,7 @@ from thalweg.operators.base import (
     map_progress,
 )
 from thalweg.operators.claims import Claims, Rewritten, rewrite_late
-from thalweg.operators.element_checks import ElementChecks, shown_row
+from thalweg.operators.element_checks import ElementChecks, is_plain_row, shown_row
 from thalweg.operators.group_promises import newly_promised, promises_of_rows
 from thalweg.plan.nodes import Source
 from thalweg.plan.nodes.arrivals import CLOCK
@@ -103,6 +103,13 @@ class IngressKernel(Operator):
             if node.ingress.quarantine is None
             else QuarantineGate(node.ingress.quarantine, node.schema)
         )
+        self._follows_starts = (
+            self._gate is None
+            and node.ingress.partition is None
+            and not node.ingress.observed
+            and not node.ingress.columns
+        )
+        """Whether promises follow from nothing but starts and CTIs."""
         self.quarantined = LateLedger()
         self.unwanted_before = MIN_TIME
         """Rows that end before this are skipped (see `graph.feedback`); they are counted, and not
@@ -194,6 +201,8 @@ class IngressKernel(Operator):
         if self._policy.trusted:
             self._advance(batch.progress, len(batch))
             return batch.with_progress(self._progress)
+        if len(batch.start) == 1 and self._is_plain(batch):
+            return self._admit_plain(batch)
         batch = self._checks().checked(batch)
         given = self._given(batch.progress)
         gated = None if self._gate is None else self._gate.gate(batch, given.cti, self.now)
@@ -246,6 +255,39 @@ class IngressKernel(Operator):
             else map_progress(self._progress, lambda time: roll_down(time, self.passes))
         )
         return admitted.with_progress(passed)
+
+    def _is_plain(self, batch: Batch) -> bool:
+        """Whether a batch of one row is an insert that is plainly right and in time, and nothing is
+        known that only the general way takes into account."""
+        if (
+            not self._follows_starts
+            or batch.progress is not NO_PROGRESS
+            or not is_plain_row(batch, self.schema)
+            or self._guards
+            or self._progress.scoped
+            or self._ended.runs
+            or self._progress.boxes
+            or self.unwanted_before > MIN_TIME
+        ):
+            return False
+        start = batch.start.item()
+        lasts = self._declared.constant_duration
+        return start >= self.promised and (lasts is None or batch.end.item() - start == lasts)
+
+    def _admit_plain(self, batch: Batch) -> Batch:
+        """What `process` does with a plain row (see `_is_plain`), without making columns of it."""
+        if self._tracks:
+            self._track(batch)
+        self._batches += 1
+        self._promises = self._promises.after_row(batch.start.item())
+        known = self._progress
+        self._advance(self._promises.now(NO_PROGRESS, None, known, self._grid), 1)
+        if self._progress is not known:
+            self._forget(known)
+        passed = self._progress
+        if self.passes is not None:
+            passed = map_progress(passed, lambda time: roll_down(time, self.passes))
+        return batch.with_progress(passed)
 
     def _forget(self, before: Progress) -> None:
         """Drop the rows that nothing may adjust any more."""

@@ -30,6 +30,7 @@ from thalweg.model.rows import Bools, Rows
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
 from thalweg.operators.base import Operator, least_promise, map_progress
 from thalweg.operators.frames import frame_of
+from thalweg.operators.one_row import OneRow, Step, move_lifetime
 
 __all__ = ["LifetimeKernel", "refuse_beyond", "ticks_of"]
 
@@ -45,6 +46,14 @@ class LifetimeKernel(Operator):
     @abstractmethod
     def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
         """The new starts and ends."""
+
+    def lifetime(self, start: int, end: int) -> tuple[int, int] | None:
+        """The new lifetime of one row, where its payload does not matter; None: only `lifetimes`
+        will do, for every row."""
+        return None
+
+    def one_row(self, row: OneRow) -> Step | None:
+        return None if self.lifetime(0, 1) is None else move_lifetime(self.lifetime)
 
     def promise(self, cti: int) -> int:
         """The promise that a finite promise of the input becomes."""

@@ -31,5 +31,8 @@ class PointAtEndKernel(LifetimeKernel):
     def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
         return end, add_saturating(end, 1)
 
+    def lifetime(self, start: int, end: int) -> tuple[int, int] | None:
+        return end, end if end == INFINITY else end + 1
+
     def promise(self, cti: int) -> int:
         return cti + self._lasts

@@ -14,6 +14,7 @@ from thalweg.model.progress import Progress
 from thalweg.operators.attribute_promises import promise_of
 from thalweg.operators.base import Operator, rename_scopes
 from thalweg.operators.frames import evaluate_columns, frame_of, plain_renames
+from thalweg.operators.one_row import OneRow, Step, compute
 from thalweg.plan.nodes import Select
 
 __all__ = ["SelectKernel"]
@@ -47,6 +48,9 @@ class SelectKernel(Operator):
             bound = promise_of(expr, Progress(progress.cti))
             moved = moved.merge(Progress(boxes=box({name: bound})))
         return moved
+
+    def one_row(self, row: OneRow) -> Step | None:
+        return compute(row, self._columns, self.schema)
 
     def process(self, port: int, batch: Batch) -> Batch:
         progress = self.moves(batch.progress)

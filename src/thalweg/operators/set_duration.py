@@ -33,5 +33,8 @@ class SetDurationKernel(LifetimeKernel):
             len(start), INFINITY
         ) if self._ticks == INFINITY else start + self._ticks
 
+    def lifetime(self, start: int, end: int) -> tuple[int, int] | None:
+        return start, INFINITY if self._ticks == INFINITY else start + self._ticks
+
     def promise(self, cti: int) -> int:
         return cti

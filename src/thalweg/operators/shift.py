@@ -11,7 +11,7 @@ import numpy as np
 
 from thalweg.expr import Expr
 from thalweg.model.rows import Rows
-from thalweg.model.time import MIN_TIME, Times, add_saturating
+from thalweg.model.time import INFINITY, MIN_TIME, Times, add_saturating
 from thalweg.operators.lifetimes import LifetimeKernel, refuse_beyond, ticks_of
 from thalweg.plan.nodes import Shift
 
@@ -36,6 +36,11 @@ class ShiftKernel(LifetimeKernel):
             refuse_beyond(by, self.name)
             return np.where(valid, start + by, 0), np.where(valid, add_saturating(end, by), 0)
         return start + self._by, add_saturating(end, self._by)
+
+    def lifetime(self, start: int, end: int) -> tuple[int, int] | None:
+        if isinstance(self._by, Expr):
+            return None
+        return start + self._by, end if end == INFINITY else end + self._by
 
     def promise(self, cti: int) -> int:
         return MIN_TIME if isinstance(self._by, Expr) else cti + self._by

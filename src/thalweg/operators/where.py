@@ -9,6 +9,7 @@ from __future__ import annotations
 from thalweg.model.batch import Batch
 from thalweg.operators.base import Operator
 from thalweg.operators.frames import evaluate_mask, frame_of
+from thalweg.operators.one_row import OneRow, Step, keep_where
 from thalweg.plan.nodes import Where
 
 __all__ = ["WhereKernel"]
@@ -28,6 +29,9 @@ class WhereKernel(Operator):
         self.schema = node.schema
         self._predicate = node.predicate
         self._used = tuple(node.predicate.columns())
+
+    def one_row(self, row: OneRow) -> Step | None:
+        return keep_where(row, self._predicate)
 
     def process(self, port: int, batch: Batch) -> Batch:
         if not len(batch):

@@ -99,6 +99,13 @@ class SourcePromises:
             promise = np.maximum(promise, tracked)
         return promise, SourcePromises(policy, self._newest_after(sync, parts), trackers)
 
+    def after_row(self, time: int) -> SourcePromises:
+        """What is remembered after one more row, of a source that has neither partitions nor
+        trackers."""
+        if self.policy.disorder is None or time <= self.newest.get(None, MIN_TIME):
+            return self
+        return SourcePromises(self.policy, {None: time}, self.trackers)
+
     def _newest_after(self, sync: Times, parts: Groups | None) -> dict[Any, int]:
         if parts is None:
             return {None: max(self.newest.get(None, MIN_TIME), int(sync.max()))}
