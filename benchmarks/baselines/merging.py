@@ -18,15 +18,16 @@ import pyarrow as pa
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.digests import Digests, digest_rows
-from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.progress import NO_PROGRESS, Progress, Scope
 from thalweg.model.rows import Codes, Rows, take_rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Operator, StateSize
-from thalweg.operators.merging.chains import distinct_digests, left_ends
+from thalweg.operators.in_order import canonical_order
+from thalweg.operators.merging.chains import ABSENT, distinct_digests, left_ends
 from thalweg.operators.merging.changes import Changes
 from thalweg.operators.merging.digest_table import grown
-from thalweg.operators.merging.kernel import MergeKernel, in_canonical_order
-from thalweg.operators.merging.level import ABSENT, MergeInput, MergeLevel, Outlook
+from thalweg.operators.merging.kernel import MergeKernel
+from thalweg.operators.merging.level import MergeInput, MergeLevel, Outlook
 from thalweg.operators.merging.top_tier import TopTier
 from thalweg.plan.merging import MergePolicy
 
@@ -59,7 +60,7 @@ class _Index:
         slots = self.top.reach(time)
         gone = self.end[slots] < time
         self.end[slots[gone]] = ABSENT
-        self.top.remove_half(gone)
+        self.top.remove(self.top.remove_half(gone))
 
     @property
     def nbytes(self) -> int:
@@ -120,11 +121,16 @@ class SeparateLevel(MergeLevel):
         self.out.end[slots] = now
         batch = changes.to_batch(self.out.top.start, self.out.top.payloads.take, self.schema)
         gone = now < time
-        self.out.top.remove_half(gone)
+        self.out.top.remove(self.out.top.remove_half(gone))
         for index in self.inputs.values():
             index.drop_before(time)
         new, self._new = self._new, Batch.empty(self.schema)
         return Batch.concat([new, batch], self.schema)
+
+    def advance_groups(
+        self, leader: MergeInput, times: Mapping[Scope, int], outlook: Outlook
+    ) -> Batch:
+        raise NotImplementedError("a baseline takes promises for all groups only")
 
     def show(self, member: MergeInput, outlook: Outlook) -> Batch:
         new, self._new = self._new, Batch.empty(self.schema)
@@ -133,7 +139,7 @@ class SeparateLevel(MergeLevel):
     def snapshot(self) -> dict[str, Rows]:
         raise NotImplementedError("a baseline keeps no snapshots")
 
-    def restore(self, slices: Mapping[str, Rows], columns: int) -> None:
+    def restore(self, slices: Mapping[str, Rows], columns: int, settled: int) -> None:
         raise NotImplementedError("a baseline keeps no snapshots")
 
     def state_size(self) -> StateSize:
@@ -175,7 +181,7 @@ class CleanseMerge(Operator):
         self._held[port] = held.filter(~ready)
         out = held.filter(ready)
         rows = Batch(out.payload, out.start, out.end)
-        return self._merge.process(port, in_canonical_order(rows).with_progress(Progress(limit)))
+        return self._merge.process(port, canonical_order(rows).with_progress(Progress(limit)))
 
     def state_size(self) -> StateSize:
         rows, bytes_ = sum(map(len, self._held)), sum(held.nbytes for held in self._held)

@@ -4,7 +4,8 @@ Two Poisson streams of 1,000 and 0.5 rows a second, a selection each that 95% pa
 waits for order (`benchmarks/baselines/ordered_union.py`) on our executor, in virtual time: an
 operator takes 20 microseconds for a row or a promise, sources take none. (a) without promises, with
 heartbeats of both sources, and with promises on demand; x is 0 without, the interval in
-milliseconds for heartbeats, and 1 on demand. (b) bursts of up to 100 rows, with promises on demand
+milliseconds for heartbeats, and 1 on demand; the same for a window join in the place of the union
+(`benchmarks/baselines/waiting_join.py`). (b) bursts of up to 100 rows, with promises on demand
 and with latent time stamps, where the union does not wait.
 """
 
@@ -19,6 +20,7 @@ from benchmarks.repro.waiting_runs import (
     DemandRun,
     arrivals,
     heartbeats,
+    join_graph,
     latencies,
     latent_graph,
     union_graph,
@@ -33,14 +35,17 @@ def series(scale: float) -> Iterator[Line]:
     seconds = max(4.0, 60 * scale)
     for strategy in STRATEGIES:
         yield from _with_and_without(strategy, seconds)
+        yield from _join(strategy, seconds)
     for strategy in STRATEGIES:
         for burst in (1, 10, 20, 40, 60, 80, 100):
             for stamps in ("on demand", "latent"):
                 yield _burst(strategy, burst, stamps, max(4.0, 20 * scale))
 
 
-def _run(strategy: str, seconds: float, every: float | None, *, demand: bool) -> DemandRun:
-    graph, costs = union_graph()
+def _run(
+    strategy: str, seconds: float, every: float | None, *, demand: bool, join: bool = False
+) -> DemandRun:
+    graph, costs = join_graph() if join else union_graph()
     rows = arrivals(RATES, seconds)
     if every is not None:
         rows += list(heartbeats(list(RATES), seconds, every))
@@ -65,6 +70,14 @@ def _with_and_without(strategy: str, seconds: float) -> Iterator[Line]:
         yield point("mill-14", label, x, "a: mean latency", value, "ms")
         messages = run.asked if demand else 0 if every is None else int(seconds / every) * 2
         yield point("mill-14", label, x, "a: messages", messages / seconds, "1/s")
+
+
+def _join(strategy: str, seconds: float) -> Iterator[Line]:
+    for name, demand in (("without", False), ("on demand", True)):
+        run = _run(strategy, seconds, None, demand=demand, join=True)
+        value = 1_000 * mean(latencies(run))
+        label = f"{name}, window join, {strategy}"
+        yield point("mill-14", label, int(demand), "a: mean latency", value, "ms")
 
 
 def _burst(strategy: str, burst: int, stamps: str, seconds: float) -> Line:

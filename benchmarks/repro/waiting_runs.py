@@ -16,6 +16,7 @@ from benchmarks.baselines.ordered_union import (
     SlideByRows,
     WaitingStation,
 )
+from benchmarks.baselines.waiting_join import WindowJoin
 from thalweg.expr import parse
 from thalweg.graph import QueryGraph
 from thalweg.graph.enhanced import enhance
@@ -32,6 +33,7 @@ __all__ = [
     "DemandRun",
     "arrivals",
     "heartbeats",
+    "join_graph",
     "latencies",
     "latent_graph",
     "nested_graph",
@@ -74,6 +76,10 @@ class _Graph:
         operator = OrderedUnion(SCHEMA, len(above))
         return self._costly(WaitingStation(name, operator, before=list(above)))
 
+    def join(self, name: str, left: Station, right: Station) -> Station:
+        operator = WindowJoin(SCHEMA, 2 * SECOND)
+        return self._costly(WaitingStation(name, operator, before=[left, right]))
+
     def plain_union(self, name: str, *above: Station) -> Station:
         """A union that does not wait."""
         return self._costly(Station(name, OrderedUnion(SCHEMA, len(above)), before=list(above)))
@@ -101,6 +107,16 @@ def union_graph() -> tuple[QueryGraph, dict[str, float]]:
         station, node = made.source(name)
         sides.append(made.select(station, node, f"select-{name}", PASS))
     return made.built(made.union("union", *sides)), made.costs
+
+
+def join_graph() -> tuple[QueryGraph, dict[str, float]]:
+    """Two sources, a selection each that 95% pass, and their window join over two seconds."""
+    made = _Graph()
+    sides = []
+    for name in ("fast", "slow"):
+        station, node = made.source(name)
+        sides.append(made.select(station, node, f"select-{name}", PASS))
+    return made.built(made.join("join", *sides)), made.costs
 
 
 def latent_graph() -> tuple[QueryGraph, dict[str, float]]:

@@ -31,6 +31,12 @@ def test_promises_on_demand_take_the_wait_out_of_a_union() -> None:
         assert asked < beats[10] < beats[100] < beats[1_000] < without
 
 
+def test_promises_on_demand_take_the_wait_out_of_a_window_join() -> None:
+    for strategy in fig_mill_14.STRATEGIES:
+        without, asked = (line.value for line in fig_mill_14._join(strategy, 8.0))
+        assert asked <= without / 100
+
+
 def test_latency_rises_with_bursts_and_faster_breadth_first() -> None:
     slopes = {}
     for strategy in fig_mill_14.STRATEGIES:

@@ -7,10 +7,10 @@ import pytest
 
 from thalweg.merging import Merger
 from thalweg.model import INFINITY, Element, adjust, cti, elements_of, first_violation, insert
+from thalweg.operators.merging.chains import ABSENT
 from thalweg.operators.merging.counted import CountedLevel
 from thalweg.operators.merging.kernel import MergeKernel
 from thalweg.operators.merging.keyed import KeyedLevel
-from thalweg.operators.merging.level import ABSENT
 from thalweg.plan.merging import Level, MergePolicy
 from thalweg.testing import (
     Prefix,

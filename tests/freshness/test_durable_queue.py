@@ -66,13 +66,14 @@ def check(queue: DurableQueue, acknowledged: dict[str, int], committed: dict[str
         assert found.get(key, -1) >= number, f"the newest acknowledged row of {key} is lost"
 
 
+@pytest.mark.parametrize("target", [None, 3, 10**6], ids=["update", "adaptive", "append"])
 @pytest.mark.parametrize("key", ["key", ()], ids=["by key", "one row"])
 @given(steps=steps)
 @settings(max_examples=30, deadline=None)
-def test_nothing_newest_is_lost(key: str | tuple[()], steps: Steps) -> None:
+def test_nothing_newest_is_lost(key: str | tuple[()], target: int | None, steps: Steps) -> None:
     with tempfile.TemporaryDirectory() as root:
         folder = Path(root) / "first"
-        queue = DurableQueue(folder, SCHEMA, key)
+        queue = DurableQueue(folder, SCHEMA, key, target=target)
         number, synced = 0, queue._log.nbytes
         sent: dict[str, int] = {}
         acknowledged: dict[str, int] = {}
@@ -104,7 +105,7 @@ def test_nothing_newest_is_lost(key: str | tuple[()], steps: Steps) -> None:
                 queue._log._file.flush()
                 folder = crash(folder, synced, argument)
                 queue.close()
-                queue = DurableQueue(folder, SCHEMA, key)
+                queue = DurableQueue(folder, SCHEMA, key, target=target)
                 synced = queue._log.nbytes
                 check(queue, acknowledged, committed)
                 # What was sent but not acknowledged may be lost; a sender would send it again.

@@ -147,6 +147,55 @@ def test_rows_of_ten_megabytes_and_too_many_keys_are_refused(tmp_path: Path) -> 
     assert status["refusals"]["rows without room"] == status["refused"]
 
 
+def test_a_million_new_keys_are_bounded(tmp_path: Path) -> None:
+    """Keys that fit wait, all others are refused and counted; updates of those that wait are taken."""
+
+    def client(host: str, port: int) -> dict[str, Any]:
+        with ReceiverClient(host, port) as receiver:
+            for begin in range(0, 1_000_000, 50_000):
+                numbers = pa.array(range(begin, begin + 50_000), pa.int64())
+                receiver.offer(pa.record_batch([numbers.cast(pa.string()), numbers], schema=SCHEMA))
+            assert receiver.offer(rows(["0", "1"])) == Admission(2, 0, 0)
+            return receiver.status()
+
+    status, receiver = talk(tmp_path, client, capacity=2**21)
+    assert status["bytes_used"] <= status["bytes_allowed"] == 2**21
+    assert status["arrived"] == status["keys"] + 2
+    assert status["refused"] == 1_000_000 - status["keys"]
+    assert receiver.refusals["rows without room"] == status["refused"]
+
+
+def test_a_slow_reader_holds_up_itself_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks and does not read the answers is not asked for more: a bounded number of answers
+    lies in between, and others are served."""
+    answered = 0
+    answer = Receiver.answer
+
+    def counting(self: Receiver, command: object, consumer: object = None) -> dict[str, Any]:
+        nonlocal answered
+        answered += command == {"keys": 3_000}
+        return answer(self, command, consumer)
+
+    monkeypatch.setattr(Receiver, "answer", counting)
+
+    def client(host: str, port: int) -> list[int]:
+        seen: list[int] = []
+        with ReceiverClient(host, port) as other, socket.create_connection((host, port)) as slow:
+            other.offer(rows([f"key {number}" for number in range(3_000)]))
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
+            slow.sendall(frame("C", b'{"keys": 3000}') * 1_000)  # each answer is 300 kB
+            while not seen or seen[-1] < answered:
+                seen.append(answered)
+                for number in range(20):  # the event loop goes round
+                    assert other.offer(rows(["key 1"], number)) == Admission(1, 0, 0)
+        return seen
+
+    seen, _ = talk(tmp_path, client, capacity=2**22)
+    assert 0 < seen[-1] < 200
+
+
 def test_connections_are_limited(tmp_path: Path) -> None:
     def client(host: str, port: int) -> None:
         with ReceiverClient(host, port) as one:

@@ -50,7 +50,9 @@ class Scenario:
             missing="keep" if self.keep else "leader",
             lag=random.choice([0, 0, 0, 3]),
             share=random.choice([0.3, 0.5, 1.0]),
+            settled=random.choice(["forget", "compare"]),
         )
+        self.group_promises = random.random() < 0.5
         self.options: dict[str, Any] = {
             "level": self.level,
             "policy": self.policy,
@@ -71,7 +73,13 @@ class Scenario:
         rows = self.rows
         if since is not None:  # rows that end before may be missing
             rows = [r for r in rows if r[1] >= since or self.random.random() < 0.3]
-        elements = make_replica(self.level, rows, self.random, by_group=self.by_group)
+        elements = make_replica(
+            self.level,
+            rows,
+            self.random,
+            by_group=self.by_group,
+            group_promises=self.group_promises,
+        )
         self.trace.append(f"attach {name} since {since}")
         self.merger.attach(name, since)
         self.players[name] = PrefixPlayer(MIN_TIME if since is None else since)
@@ -166,6 +174,8 @@ class Scenario:
         wrong = difference(expected, list(shown.rows))
         if wrong:
             raise AssertionError(self.report(wrong))
+        for name in list(self.waiting):  # what is kept for slower inputs goes with them
+            self.merger.detach(name)
         rows = self.merger.status().state.rows
         if rows and self.level in ("R3", "R4"):
             raise AssertionError(self.report(f"{rows} rows are still held"))
@@ -190,7 +200,9 @@ class MissingRows(Scenario):
             self.push(name)
             if random.random() < 0.05 and len(self.waiting) > 1:
                 prefix = self.players[name].prefix
-                delivered[name] = [row for row in prefix.rows if row[0] < prefix.last]
+                delivered[name] = [
+                    row for row in prefix.rows if row[0] < prefix.last_of(frozenset(row[2].items()))
+                ]
                 self.detach(name)
             elif random.random() < 0.1:
                 self.restart()

@@ -6,10 +6,10 @@ import pytest
 
 import thalweg as tw
 from thalweg.errors import InputError, PlanError, TypeMismatchError
-from thalweg.model import Row
+from thalweg.model import Element, Row
 from thalweg.plan.nodes import Merge, Source, find
 from thalweg.shards.local_engine import DividedEngine
-from thalweg.testing import assert_physically_independent
+from thalweg.testing import EngineType, assert_physically_independent
 
 COLUMNS = {"k": "string", "v": "int64"}
 A, B = tw.source("a", COLUMNS), tw.source("b", COLUMNS)
@@ -40,8 +40,9 @@ def grouped(stream: tw.Stream) -> tw.Stream:
         tw.merge(grouped(A), grouped(B), missing="keep"),
         tw.merge(grouped(A), grouped(B), revise="every", lag=3),
         tw.merge(A, B).group_by("k").tumbling(10).aggregate(n=tw.count()),
+        tw.merge(A.in_order(), B.in_order()),
     ],
-    ids=["rows", "counts", "groups", "one source", "keep", "every", "below a window"],
+    ids=["rows", "counts", "groups", "one source", "keep", "every", "below a window", "in order"],
 )
 def test_a_merge_means_what_its_inputs_mean(query: tw.Stream) -> None:
     names = {source.name for source in find(query.node, Source)}
@@ -55,12 +56,43 @@ def test_a_merge_means_what_its_inputs_mean(query: tw.Stream) -> None:
         tw.merge(counts(A), counts(B)),
         tw.merge(grouped(A), grouped(B), missing="keep"),
         grouped(tw.merge(A, B)),
+        tw.merge(A.in_order(), B.in_order()),
     ],
-    ids=["rows", "counts", "groups", "below a window"],
+    ids=["rows", "counts", "groups", "below a window", "in order"],
 )
 def test_a_merge_runs_in_buckets(query: tw.Stream) -> None:
     inputs = {"a": ROWS, "b": ROWS}
     assert_physically_independent(query.node, inputs, forms=3, engine=DividedEngine)
+
+
+SENSORS = [tw.source(name, COLUMNS, group_ctis="k") for name in "ab"]
+BY_GROUP: list[Element] = [
+    *(tw.insert(payload, start, end) for start, end, payload in ROWS),
+    *(tw.cti(time, {"k": k}) for k, time in (("x", 15), ("y", 20), ("x", 40))),
+]
+
+
+@pytest.mark.parametrize("engine", [tw.Engine, DividedEngine])
+@pytest.mark.parametrize(
+    "query",
+    [
+        tw.merge(*SENSORS),
+        tw.merge(*map(grouped, SENSORS)),
+        grouped(tw.merge(*SENSORS, missing="keep")),
+    ],
+    ids=["rows", "groups", "below a window"],
+)
+def test_promises_for_groups_pass_a_merge(query: tw.Stream, engine: EngineType) -> None:
+    inputs = {"a": BY_GROUP, "b": BY_GROUP}
+    assert_physically_independent(query.node, inputs, forms=2, engine=engine)
+
+
+def test_a_group_is_final_behind_a_merge_when_one_input_has_promised_it() -> None:
+    engine = tw.Engine(grouped(tw.merge(*SENSORS)), consistency="final")
+    x = {"k": "x", "v": 1}
+    engine.push("a", [tw.point(x, 3), tw.point({"k": "y", "v": 1}, 4)])
+    out = engine.push("a", tw.cti(10, {"k": "x"}))
+    assert tw.insert({"k": "x", "n": 1}, 0, 10) in list(tw.elements_of(out))
 
 
 def level(*streams: tw.Stream, final: bool = False) -> tuple[str, tuple[str, ...]]:
@@ -77,6 +109,15 @@ def test_the_level_follows_from_the_plan_and_the_consistency() -> None:
     assert level(grouped(A), grouped(B)) == ("R3", ("k",))
     assert level(counts(A), counts(B)) == ("R3", ())
     assert level(A, B) == ("R4", ())
+    # 2) an operator that enforces a property; 4) several rows of a start in one order
+    assert level(A.in_order(), B.in_order()) == ("R1", ())
+    assert level(counts(A).in_order(), counts(B).in_order()) == ("R0", ())
+    assert level(A.in_order(), B) == ("R4", ())
+    # 1) what sources declare
+    ordered = [
+        tw.source(n, COLUMNS, ordered=True, insert_only=True, unique_start=True) for n in "ab"
+    ]
+    assert level(*ordered) == ("R0", ())
 
 
 def test_explain_says_the_level_and_why() -> None:

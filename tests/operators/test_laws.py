@@ -36,6 +36,7 @@ from thalweg.plan.nodes import (
     GroupApply,
     GroupInput,
     HoppingLifetime,
+    InOrder,
     Join,
     Node,
     PointAtEnd,
@@ -184,6 +185,8 @@ LAWS: dict[str, Law] = {
         lambda: AlterLifetime(A, col("_start") - col("v") * 4, 3), endless
     ),
     "describe": Law(lambda: Describe(A, 5, 2), endless),
+    "in order": Law(lambda: InOrder(A), endless),
+    "in order, of points": Law(lambda: InOrder(SetDuration(A, 1)), finite),
     "shift": Law(lambda: Shift(A, 7), endless),
     "shift back": Law(lambda: Shift(A, -7), endless),
     "shift by an expression": Law(lambda: Shift(A, col("v") * 3 - 4), endless),

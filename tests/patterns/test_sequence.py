@@ -13,8 +13,10 @@ import thalweg as tw
 from tests.patterns.definition import matches
 from thalweg.errors import PlanError
 from thalweg.model import Batch, Row
+from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.time import Times
 from thalweg.operators.chronicle import ChronicleKernel
-from thalweg.plan.nodes import Chronicle, walk
+from thalweg.plan.nodes import Chronicle, Node, walk
 from thalweg.plan.sequences import MODES, Mode
 from thalweg.testing import assert_physically_independent
 
@@ -162,21 +164,68 @@ def test_mistakes_are_refused_when_the_pattern_is_written() -> None:
         tw.sequence({"a": A, "b": B}, "k", within=-1)
 
 
+def chronicle(within: int = 100) -> tuple[ChronicleKernel, Chronicle]:
+    query = tw.sequence({"a": A, "b": B}, "k", mode="chronicle", within=within)
+    (node,) = [node for node in walk(query.node) if isinstance(node, Chronicle)]
+    return ChronicleKernel(node), node
+
+
+def points(side: Node, port: int, start: Times, cti: int | None = None) -> Batch:
+    """Rows of one key; a case waits for a hundred ticks."""
+    columns = [pa.array(np.ones(len(start)), field.type) for field in side.schema]
+    rows = pa.RecordBatch.from_arrays(columns, schema=side.schema)
+    progress = NO_PROGRESS if cti is None else Progress(cti)
+    return Batch(rows, start, start + (1 if port else 100), progress=progress)
+
+
 def test_a_late_event_costs_its_busy_period_not_the_key() -> None:
     """One key; every fifty ticks two cases and then three products, so that the line empties."""
-    query = tw.sequence({"a": A, "b": B}, "k", mode="chronicle", within=100)
-    (node,) = [node for node in walk(query.node) if isinstance(node, Chronicle)]
-    kernel = ChronicleKernel(node)
-    bursts = 5_000
+    kernel, node = chronicle()
+    bursts = np.arange(5_000)[:, None] * 50
     for port, (side, many) in enumerate(((node.left, 2), (node.right, 3))):
-        start = (np.arange(bursts)[:, None] * 50 + 10 * port + np.arange(many)).reshape(-1)
-        columns = [pa.array(np.ones(len(start)), field.type) for field in side.schema]
-        rows = pa.RecordBatch.from_arrays(columns, schema=side.schema)
-        kernel.process(port, Batch(rows, start, start + (1 if port else 100)))
+        start = (bursts + 10 * port + np.arange(many)).reshape(-1)
+        kernel.process(port, points(side, port, start))
     kernel.rematched = 0
-    late = pa.RecordBatch.from_arrays(
-        [pa.array([1], field.type) for field in node.right.schema], schema=node.right.schema
-    )
-    answer = kernel.process(1, Batch(late, np.array([100_003]), np.array([100_004])))
+    answer = kernel.process(1, points(node.right, 1, np.array([100_003])))
     assert len(answer)
     assert kernel.rematched < 200
+
+
+def test_a_late_event_costs_its_busy_period_where_as_many_come_as_are_taken() -> None:
+    """One key; a case at each even tick, taken by a product at the next tick: a product that comes
+    late takes nobody, a case that comes late moves the others on until one would have gone."""
+    kernel, node = chronicle()
+    even = 2 * np.arange(20_000)
+    kernel.process(0, points(node.left, 0, even))
+    kernel.process(1, points(node.right, 1, even + 1))
+    kernel.rematched = 0
+    assert not len(kernel.process(1, points(node.right, 1, np.array([20_001]))))
+    assert kernel.rematched < 50
+    kernel.rematched = 0
+    moved = kernel.process(0, points(node.left, 0, np.array([20_000])))
+    assert len(moved)
+    # The case waits for a hundred ticks at most: fifty cases and fifty products.
+    assert kernel.rematched < 1_000
+
+
+def feed_in_order(events: int, size: int, *, promises: bool) -> ChronicleKernel:
+    """Cases and products by turns, in batches of `size`, of one key."""
+    kernel, node = chronicle()
+    for first in range(0, events // 2, size):
+        start = 2 * np.arange(first, min(first + size, events // 2))
+        for port, side in enumerate((node.left, node.right)):
+            cti = int(start[-1]) + 2 if promises else None
+            kernel.process(port, points(side, port, start + port, cti))
+            if promises:
+                assert kernel.state_size().rows <= 3 * size
+    return kernel
+
+
+@pytest.mark.parametrize("promises", [False, True])
+@pytest.mark.parametrize("events", [100_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+def test_chronicle_is_linear_in_events(events: int, promises: bool) -> None:
+    """The rows that are looked at, each time anew, are a few times the events."""
+    kernel = feed_in_order(events, 5_000, promises=promises)
+    assert kernel.rematched < 4 * events
+    # Who was taken before the promise is not remembered.
+    assert (kernel.state_size().rows < 20_000) == promises

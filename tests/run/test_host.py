@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 import thalweg as tw
-from thalweg.errors import PlanError
+from thalweg.errors import PlanError, StateError
 from thalweg.model import Batch, Element, Row, rows_of_table, table_of_batches
 from thalweg.run import Engine, Host
 from thalweg.stream import Stream
@@ -76,6 +76,20 @@ class Script:
         return source, elements
 
 
+def restored(host: Host) -> Host:
+    """The host after a restart: the same queries, operators and state."""
+    again = Host.restore(host.snapshot())
+    assert list(again.queries) == list(host.queries)
+    assert {name: set(users) for name, users in again.shared().items()} == {
+        name: set(users) for name, users in host.shared().items()
+    }
+    before, after = (
+        {name: size.rows for name, size in one.state_size().items()} for one in (host, again)
+    )
+    assert after == before
+    return again
+
+
 def table(batches: list[Batch], stream: Stream) -> list[Row]:
     return rows_of_table(table_of_batches(batches, stream.node.schema))
 
@@ -85,7 +99,7 @@ def table(batches: list[Batch], stream: Stream) -> list[Row]:
 def test_queries_that_were_there_from_the_start_have_their_own_tables(
     seed: int, consistency: str
 ) -> None:
-    """While others are added, removed and replaced."""
+    """While others are added, removed and replaced, and the host is saved and restored."""
     random = Random(seed)
     host, script = Host(), Script(random)
     out: dict[str, list[Batch]] = {}
@@ -109,6 +123,8 @@ def test_queries_that_were_there_from_the_start_have_their_own_tables(
             host.remove(guests.pop(random.randrange(len(guests))))
         elif move < 0.6 and guests:
             gather(host.replace(random.choice(guests), query(random.choice(list(QUERIES)))))
+        if random.random() < 0.2:
+            host = restored(host)
         source, elements = script.step()
         gather(host.push(source, elements))
         for name, engine in engines.items():
@@ -148,6 +164,8 @@ def test_an_added_query_has_the_rows_that_were_admitted_later(name: str, seed: i
             if not isinstance(element, tw.Adjust)
             or (tuple(sorted(element.payload.items())), element.start) not in before[source]
         ]
+        if random.random() < 0.2:
+            host = restored(host)
         out += host.push(source, elements).get("added", [])
         if source in alone.sources:
             expected += alone.push(source, mine)
@@ -244,6 +262,57 @@ def test_replacing_takes_state_over_where_answers_are_final() -> None:
     host.replace("q", counts().where("n > 1"))
     out = host.push("a", [at(3), tw.cti(10)])["q"]
     assert [e.payload["n"] for e in tw.elements_of(out) if isinstance(e, tw.Insert)] == [3]
+
+
+def test_a_restored_host_shares_with_queries_that_come_later_and_keeps_its_history() -> None:
+    host = Host(keep_history=True)
+    host.add("first", counts())
+    host.push("a", [at(3), at(12), tw.cti(15)])
+    host = restored(host)
+    out = host.add("added", counts(), since="history")["added"]
+    assert [e.payload["n"] for e in tw.elements_of(out) if isinstance(e, tw.Insert)] == [1]
+    host.add("third", counts())
+    assert host.shared()["a"] == ["first", "added", "third"]
+    assert answers_of(host, [at(16), tw.cti(20)]) == [(10, 2)]
+
+
+def test_bytes_that_are_no_snapshot_of_a_host_are_refused() -> None:
+    for wrong in (b"", Engine(counts()).snapshot()):
+        with pytest.raises(StateError):
+            Host.restore(wrong)
+
+
+def test_late_rows_are_in_the_ledger_of_their_source() -> None:
+    rows = tw.source("a", COLUMNS, insert_only=True, late="drop")
+    host = Host()
+    host.add("one", rows)
+    host.add("two", rows.where("v > 0"))
+    host.push("a", [at(12), tw.cti(15), at(3)])
+    assert host.late_count("a") == 1
+    host = Host.restore(host.snapshot())
+    assert host.late("a").column("_start").to_pylist() == [3]
+    assert host.late("a").num_rows == 0 and host.late_count("a") == 1
+
+
+def test_sources_of_a_host_answer_when_somebody_waits() -> None:
+    """A silent source holds the count of both back, until the clock says that nothing comes."""
+    clock = [0]
+    a, b = (
+        tw.source(name, COLUMNS, insert_only=True, progress=[tw.ordered(), tw.on_demand(5)])
+        for name in "ab"
+    )
+    host = Host(now=lambda: clock[0])
+    both = a.union(b).tumbling(10).aggregate(n=tw.count())
+    host.add("both", both, consistency="final")
+    host.add("alone", a.where("v > 0"))
+    assert "both" not in host.push("a", at(3))
+    clock[0] = 14
+    assert "both" not in host.tick(), "the clock has not come so far that an answer releases it"
+    clock[0] = 15
+    out = host.tick()["both"]
+    assert [e.payload["n"] for e in tw.elements_of(out) if isinstance(e, tw.Insert)] == [1]
+    host.remove("both")
+    assert host.push("a", at(16))["alone"]
 
 
 def test_mistakes() -> None:

@@ -81,11 +81,21 @@ def test_both_engines_promise_the_same_and_wait_for_the_same(facts: str, query: 
         here, there = one.why(), two.why()
         assert there.promise == here.promise
         assert _named(there) == _named(here)
+        assert _ways_for_one_time(here, there)
     late = sum(one.late_count(source) for source in sources)
     if query == "filter":  # runs before lateness is judged: what it rejects is not counted
         assert two.late_rows <= late
     else:
         assert two.late_rows == late
+
+
+def _ways_for_one_time(here: Any, there: Any) -> bool:
+    """Where both engines wait for one time of a source, the same would bring it."""
+    ways = {(wait.source, wait.needs): set(wait.release) for wait in here.waits}
+    return all(
+        set(wait.release) == ways.get((wait.source, wait.needs), set(wait.release))
+        for wait in there.waits
+    )
 
 
 def _named(why: Any) -> set[str]:

@@ -26,6 +26,12 @@ QUERIES: dict[str, Query] = {
     "distinct": lambda a, _: a.distinct(),
     "snapshot": lambda a, _: a.group_by("k").snapshot().aggregate(n=tw.count()),
     "top_k": lambda a, _: a.group_by("k").top_k(1, by="v"),
+    "session lifetime": lambda a, _: a.group_by("k").session_lifetime(12),
+    "session lifetime, limited": lambda a, _: a.group_by("k").session_lifetime(12, max_duration=15),
+    "sessions": lambda a, _: a.group_by("k").session(12).aggregate(n=tw.count()),
+    "hopping of points": lambda a, _: (
+        a.points().group_by("k").hopping(20, 10).aggregate(n=tw.count())
+    ),
     "union": lambda a, b: a.union(b),
     "clip_by": lambda a, b: a.clip_by(b, "k"),
     "as-of join": lambda a, b: a.asof_join(b, "k"),
@@ -72,7 +78,7 @@ def rows_of(group: int, name: str = "") -> list[Element]:
     ]
 
 
-@pytest.mark.parametrize(("consistency", "groups"), [("speculative", 150), ("final", 40)])
+@pytest.mark.parametrize(("consistency", "groups"), [("speculative", 80), ("final", 25)])
 @pytest.mark.parametrize("name", QUERIES)
 def test_groups_that_have_ended_leave_nothing(name: str, consistency: str, groups: int) -> None:
     engine = tw.Engine(query(name), consistency=consistency)

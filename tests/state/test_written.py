@@ -17,19 +17,8 @@ SMALL = 4_096
 WHOLE = "writes its rows or sums as a whole"
 WRITES_ALL = dict.fromkeys(
     (
-        "BinsAggregateKernel",
-        "BucketAggregateKernel",
-        "ChronicleKernel",
-        "CombinePanesKernel",
-        "DetectKernel",
-        "FillKernel",
         "GridApplyKernel",
-        "HoppingAggregateKernel",
-        "MergeKernel",
         "PanedApplyKernel",
-        "PromisedGroupsKernel",
-        "SessionLifetimeKernel",
-        "TablePanesKernel",
         "WindowApplyKernel",
     ),
     WHOLE,
@@ -47,6 +36,7 @@ ROWS = (
     "TopKKernel",
     "SnapshotAggregateKernel",
     "FinalGateKernel",
+    "MergeKernel",
 )
 """Kernels that forget rows when the promise passes their ends."""
 

@@ -32,6 +32,11 @@ __all__ = ["receive"]
 )
 @click.option("--schedule", type=click.Choice(SCHEDULE_NAMES), default="gain", show_default=True)
 @click.option("--freshness", metavar="DURATION", help="How old an answer may be.")
+@click.option(
+    "--adaptive",
+    is_flag=True,
+    help="Hand out all rows as long as they can be worked on within --freshness.",
+)
 @click.option("--capacity", type=int, default=256 * 2**20, show_default=True, help="Bytes.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
 @click.option("--port", type=int, default=0, help="0: one that is free; it is printed.")
@@ -51,6 +56,7 @@ def receive(
     disorder: str | None,
     schedule: str,
     freshness: str | None,
+    adaptive: bool,
     capacity: int,
     host: str,
     port: int,
@@ -74,9 +80,14 @@ def receive(
             None if disorder is None else duration_us(disorder, what="disorder"),
             None if freshness is None else duration_us(freshness, what="freshness"),
             capacity,
+            adaptive,
         )
         if known is not None:
             settings.require_same(known, folder, running=False)
+    if adaptive and freshness is None:
+        raise InputError(
+            "--adaptive needs --freshness: all rows are handed out while that is kept."
+        )
     if settings is None:
         raise InputError(f"{folder}: say what is received: --column NAME:TYPE, and --key NAME.")
 

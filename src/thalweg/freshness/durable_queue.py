@@ -15,7 +15,8 @@ record; a file without a record was never offered, its rows still wait, and it i
 The order of arrival is the order of updates; where a column says when a row was made (`time`), a
 row that is older than what was seen of its key is outdated. Totals go on after a restart; staleness
 averages begin anew, and the counts of single keys with the last compaction. What waited through a
-restart, or was in a cut that is still open, is as old as it is. After a compaction and a restart the
+restart, or was in a cut that is still open, is as old as it is. An adaptive queue (`target`) is an
+update queue after a restart: of the rows in line the newest of each key are left. After a compaction and a restart the
 times that were seen of keys that did not wait are forgotten: a row that is older than what was
 delivered of such a key is taken for an update.
 
@@ -39,9 +40,10 @@ import pyarrow.compute as pc
 
 from thalweg.errors import InputError, PlanError, StateError
 from thalweg.freshness._arrays import NEVER
+from thalweg.freshness.adaptive_queue import AdaptiveQueue, make_queue
 from thalweg.freshness.schedules import Schedule
 from thalweg.freshness.update_log import Record, UpdateLog, sync_folder
-from thalweg.freshness.update_queue import Admission, Taken, UpdateQueue
+from thalweg.freshness.update_queue import Admission, Taken
 
 __all__ = ["Cut", "DurableQueue"]
 
@@ -89,7 +91,7 @@ class DurableQueue:
     [{'symbol': 'IBM', 'price': 25}]
     >>> queue.close()
     >>> again = DurableQueue(folder, schema, key="symbol")
-    >>> [cut.number for cut in again.uncommitted], again.queue.keys.waiting()
+    >>> [cut.number for cut in again.uncommitted], again.queue.waiting
     ([1], 1)
     >>> again.close()
     """
@@ -104,10 +106,13 @@ class DurableQueue:
         time: str | None = None,
         disorder: int | None = None,
         capacity: int = 256 * 2**20,
+        target: int | None = None,
     ) -> None:
         if time is not None:
             _require_time(schema, time)
-        self.queue = UpdateQueue(schema, key, schedule=schedule, time=time, capacity=capacity)
+        self.queue = make_queue(
+            schema, key, schedule=schedule, time=time, capacity=capacity, target=target
+        )
         self._time = time
         self._disorder = disorder
         self._newest = NEVER
@@ -155,7 +160,7 @@ class DurableQueue:
             nulls = rows.column(self._time).null_count
             if nulls:
                 raise InputError(f"{nulls} rows have no {self._time}, which is their time.")
-        admitted = self.queue.enqueue(rows, now=now)
+        admitted, rows = self.queue.enqueue_and_tell(rows, now=now)
         if not admitted.accepted:
             return admitted
         self._see_times(rows)
@@ -196,7 +201,7 @@ class DurableQueue:
         _sync_file(unfinished)
         unfinished.rename(path)
         sync_folder(self._folder)
-        self._log.append(_CUT, self._cut_record(number, taken.rows))
+        self._log.append(_CUT, self._cut_record(number, self.queue.finished_keys(taken)))
         self._log.sync()
         self.last_cut = number
         self._taken[number] = taken
@@ -208,7 +213,7 @@ class DurableQueue:
         for cut in self.uncommitted:
             if cut.number > after:
                 return cut
-        return self.cut(count, now=now) if self.queue.keys.waiting() else None
+        return self.cut(count, now=now) if self.queue.waiting else None
 
     def deliver(self, number: int, *, now: int) -> None:
         """What follows from the cuts up to `number` has reached the application: staleness ends."""
@@ -229,35 +234,16 @@ class DurableQueue:
     # ------------------------------------------------------------------------------------ recovery
 
     def _recover(self) -> None:
-        empty = True
+        adaptive = self.queue if isinstance(self.queue, AdaptiveQueue) else None
+        if adaptive is not None:
+            adaptive.may_append = False
         written = {_number(path) for path in self._folder.glob("cut-*.arrow")}
+        records = 0
         for record in self._log.records():
-            empty = False
-            if record.kind == _SCHEMA and record.body != self._said:
-                raise StateError(
-                    f"the update log holds {record.body.decode()}; the queue was made for "
-                    f"{self._said.decode()}. Use another folder, or the old schema."
-                )
-            if record.kind == _ROWS:
-                logged = _from_bytes(record.body)
-                rows = logged.select(self.queue.schema.names)
-                self._see_times(rows)
-                self.queue.enqueue(rows, arrived=logged.column(_ARRIVED).to_numpy())
-            elif record.kind == _TOTALS:
-                self.queue.add_totals(json.loads(record.body))
-            elif record.kind == _FILE:
-                self.taken_files.add(record.body.decode())
-            elif record.kind == _NEWEST:
-                self._newest = int.from_bytes(record.body, "little", signed=True)
-            elif record.kind == _CUT:
-                self.last_cut = int.from_bytes(record.body[:8], "little")
-                if len(record.body) == 8:
-                    continue
-                keys = _from_bytes(record.body[8:])
-                is_open = self.last_cut in written  # its keys are as stale as they are
-                taken = self.queue.take_out(keys, delivered=not is_open)
-                if is_open:
-                    self._taken[self.last_cut] = taken
+            if not records and adaptive is not None:  # cuts are taken out by key
+                adaptive.conflate("it was started again")
+            records += 1
+            self._replay(record, written)
         for path in self._folder.glob("cut-*.tmp"):
             path.unlink()
         for number in written:
@@ -268,9 +254,39 @@ class DurableQueue:
             with pa.OSFile(str(path)) as file:
                 self._open[number] = Cut(number, path, pa.ipc.open_file(file).read_all().num_rows)
         self.queue.restart_measures()
-        if empty:
+        if adaptive is not None:
+            adaptive.may_append = True
+        if not records:
             self._log.append(_SCHEMA, self._said)
             self._log.sync()
+
+    def _replay(self, record: Record, written: set[int]) -> None:
+        """`written` are the numbers of the cuts whose files are there."""
+        if record.kind == _SCHEMA and record.body != self._said:
+            raise StateError(
+                f"the update log holds {record.body.decode()}; the queue was made for "
+                f"{self._said.decode()}. Use another folder, or the old schema."
+            )
+        if record.kind == _ROWS:
+            logged = _from_bytes(record.body)
+            rows = logged.select(self.queue.schema.names)
+            self._see_times(rows)
+            self.queue.enqueue(rows, arrived=logged.column(_ARRIVED).to_numpy())
+        elif record.kind == _TOTALS:
+            self.queue.add_totals(json.loads(record.body))
+        elif record.kind == _FILE:
+            self.taken_files.add(record.body.decode())
+        elif record.kind == _NEWEST:
+            self._newest = int.from_bytes(record.body, "little", signed=True)
+        elif record.kind == _CUT:
+            self.last_cut = int.from_bytes(record.body[:8], "little")
+            if len(record.body) == 8:
+                return
+            keys = _from_bytes(record.body[8:])
+            is_open = self.last_cut in written  # its keys are as stale as they are
+            taken = self.queue.take_out(keys, delivered=not is_open)
+            if is_open:
+                self._taken[self.last_cut] = taken
 
     def _summary(self) -> list[Record]:
         """The rows that wait, in the order of the schedule, and the number of the last cut."""

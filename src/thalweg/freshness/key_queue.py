@@ -230,6 +230,15 @@ class KeyQueue:
         self.location[held] = -1
         self._holders[held] = 0
 
+    def release(self, cells: Ints) -> None:
+        """Distinct cells that wait leave the line of the one reader as if they had not come; their
+        locations belong to the caller."""
+        (serving,) = self.readers.values()
+        serving.schedule.remove(cells)
+        self.arrived[cells] -= 1
+        self.location[cells] = -1
+        self._holders[cells] = 0
+
     def restart_measures(self, now: int) -> None:
         """Averages begin anew at `now`; what waits is as old as it is."""
         for serving in self.readers.values():

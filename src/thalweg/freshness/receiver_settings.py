@@ -36,6 +36,8 @@ class ReceiverSettings:
     disorder: int | None = None
     freshness: int | None = None
     capacity: int = 256 * 2**20
+    adaptive: bool = False
+    """Whether all rows are handed out as long as they can be within `freshness`."""
 
     def open_queue(self, folder: Path) -> DurableQueue:
         return DurableQueue(
@@ -46,13 +48,14 @@ class ReceiverSettings:
             time=self.time,
             disorder=self.disorder,
             capacity=self.capacity,
+            target=self.freshness if self.adaptive else None,
         )
 
     def require_same(self, other: ReceiverSettings, folder: Path, *, running: bool) -> None:
         """Refuse other settings than a folder's receiver was told. Schedule, target and capacity
         may change while none runs; what the rows are may not."""
         fixed = ("schema", "key", "time", "disorder")
-        names = (*fixed, "schedule", "freshness", "capacity") if running else fixed
+        names = (*fixed, "schedule", "freshness", "capacity", "adaptive") if running else fixed
         found = [
             f"{name} is {_show(getattr(self, name))} here and {_show(getattr(other, name))} there"
             for name in names
@@ -69,7 +72,15 @@ class ReceiverSettings:
         schema = base64.b64encode(self.schema.serialize().to_pybytes()).decode()
         said = {
             name: getattr(self, name)
-            for name in ("key", "schedule", "time", "disorder", "freshness", "capacity")
+            for name in (
+                "key",
+                "schedule",
+                "time",
+                "disorder",
+                "freshness",
+                "capacity",
+                "adaptive",
+            )
         }
         _write(folder / _SETTINGS, {"columns": _show(self.schema), **said, "schema": schema})
 
@@ -89,6 +100,7 @@ class ReceiverSettings:
                 said["disorder"],
                 said["freshness"],
                 said["capacity"],
+                said.get("adaptive", False),
             )
         except (KeyError, TypeError, ValueError, pa.ArrowException) as reason:
             raise StateError(

@@ -23,12 +23,12 @@ import pyarrow as pa
 
 from thalweg.errors import InputError, PlanError
 from thalweg.freshness._arrays import NEVER
+from thalweg.freshness.adaptive_queue import make_queue
 from thalweg.freshness.newest_windows import NewestWindows, ServedWindows
 from thalweg.freshness.schedules import schedule_for
 from thalweg.freshness.update_queue import (
     Admission,
     QueueStatus,
-    UpdateQueue,
     add_admissions,
 )
 from thalweg.freshness.window_marks import UpdateWindow
@@ -161,12 +161,13 @@ class _Conflated:
         assert conflation is not None
         self.payload = source.schema
         schema = pa.schema([*source.schema, (START, pa.int64()), (END, pa.int64())])
-        self.queue = UpdateQueue(
+        self.queue = make_queue(
             schema,
             conflation.key,
             schedule=schedule_for(conflation.schedule, conflation.freshness),
             time=START,
             capacity=conflation.capacity,
+            target=conflation.freshness if conflation.adaptive else None,
         )
         self.queue.set_targets(conflation.targets)
         self._inputs = conflation.inputs
@@ -175,7 +176,7 @@ class _Conflated:
 
     @property
     def waiting(self) -> int:
-        return self.queue.keys.waiting()
+        return self.queue.waiting
 
     def status(self, now: int) -> QueueStatus:
         return self.queue.status(now=now)

@@ -123,10 +123,11 @@ def _only_source(name: str, query: Stream) -> Source:
         for node in walk(query.node)
         if isinstance(node, Source) and node.conflation is not None
     ]
-    if len(found) != 1 or found[0].conflation is None or found[0].conflation.window is not None:
+    conflation = found[0].conflation if len(found) == 1 else None
+    if conflation is None or conflation.window is not None or conflation.adaptive:
         raise PlanError(
-            f"query {name!r}: queries that share a queue have one source with an update key, and "
-            "rows as its unit."
+            f"query {name!r}: queries that share a queue have one source with an update key, rows as "
+            "its unit, and no adaptive=True."
         )
     return found[0]
 

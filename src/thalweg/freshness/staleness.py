@@ -80,6 +80,11 @@ class StalenessLedger:
         for at in np.flatnonzero(again).tolist():
             self._taken_since.setdefault(int(cells[at]), deque()).append(int(since[at]))
 
+    def keep_waiting(self, cells: Ints, since: Ints, now: int) -> None:
+        """Cells that were just taken wait on, since before that: with later rows of theirs."""
+        waited = np.where(since == NEVER, 0, now - since).astype(np.float64)
+        self._queue_area[cells] -= 0.5 * waited**2
+
     def take_one(self, cell: int, since: int, now: int) -> None:
         waited = now - since
         self._queue_area[cell] += 0.5 * float(waited) ** 2

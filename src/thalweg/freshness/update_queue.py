@@ -31,6 +31,7 @@ from thalweg.freshness.key_table import KeyTable
 from thalweg.freshness.pages import PagedMemory, PagePool
 from thalweg.freshness.row_store import RowStore
 from thalweg.freshness.schedules import DeadlineSchedule, Schedule, make_schedule
+from thalweg.freshness.staleness import StalenessLedger
 
 __all__ = ["Admission", "QueueStatus", "Taken", "UpdateQueue", "add_admissions"]
 
@@ -66,6 +67,8 @@ class Taken:
 
     rows: pa.RecordBatch
     cells: Ints
+    at: int = NEVER
+    """When they left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,11 @@ class QueueStatus:
     longest_wait: int
     bytes_used: int
     bytes_allowed: int
+    mode: str = "update"
+    """`append` while an adaptive queue serves all rows, `update` while it conflates; how often it
+    changed, and when and why it last did."""
+    switches: int = 0
+    last_switch: str = ""
 
 
 class UpdateQueue:
@@ -151,6 +159,18 @@ class UpdateQueue:
         self._began = NEVER
         self._outdated = self._unfit = 0
         self._in_process: WeakSet[Taken] = WeakSet()
+        self._last_take = (NEVER, 0)
+        """When rows were last taken, and how many, if others were left."""
+        self._is_measured = False
+
+    @property
+    def waiting(self) -> int:
+        """Rows that wait for the first reader."""
+        return self.keys.waiting()
+
+    @property
+    def _ledger(self) -> StalenessLedger:
+        return next(iter(self.keys.readers.values())).ledger
 
     def set_targets(self, targets: Iterable[tuple[tuple[Any, ...], int]]) -> None:
         """Freshness targets of single keys, in ticks, for readers that go by deadlines: the values
@@ -186,6 +206,17 @@ class UpdateQueue:
         `trusted` tells the inputs of a union apart: a key has one row for each time then, the first
         that came, unless a trusted one comes before that was served. Others are outdated.
         """
+        return self.enqueue_and_tell(rows, now=now, arrived=arrived, trusted=trusted)[0]
+
+    def enqueue_and_tell(
+        self,
+        rows: pa.RecordBatch,
+        *,
+        now: int | None = None,
+        arrived: Ints | None = None,
+        trusted: bool | None = None,
+    ) -> tuple[Admission, pa.RecordBatch]:
+        """As `enqueue`; also the rows that were accepted."""
         if rows.schema != self.schema:
             raise SchemaChangeError(
                 f"update queue: rows have the columns {_show(rows.schema)}; it was made for "
@@ -193,7 +224,7 @@ class UpdateQueue:
             )
         times = self._arrival_times(len(rows), now, arrived)
         if not len(rows):
-            return Admission(0, 0, 0)
+            return Admission(0, 0, 0), rows
         offered = len(rows)
         fits = self._store.fits(rows)
         if fits is not None:  # before the key table sees them: keys are texts too
@@ -201,7 +232,7 @@ class UpdateQueue:
             rows, times = rows.take(pa.array(at)), times[at]
             if not len(rows):
                 self._unfit += offered
-                return Admission(0, 0, offered)
+                return Admission(0, 0, offered), rows
         cells = self._cells(rows)
         kept = cells >= 0
         unfit = offered - int(kept.sum())
@@ -215,13 +246,20 @@ class UpdateQueue:
         if unfit or outdated:
             at = np.flatnonzero(kept)
             rows, cells, times = rows.take(pa.array(at)), cells[at], times[at]
+        refused = self._admit(rows, cells, times)
+        if refused:
+            rows = rows.take(pa.array(np.flatnonzero(self.keys.location[cells] >= 0)))
+        return Admission(len(cells) - refused, outdated, refused + unfit), rows
+
+    def _admit(self, rows: pa.RecordBatch, cells: Ints, times: Ints) -> int:
+        """Take rows in; how many there was no room for."""
         batch = self.keys.arrive(cells, times)
         refused = len(cells) - len(batch.cells)
         last = batch.last
         if refused:  # positions in the batch as it was given, not as it was accepted
             last = np.flatnonzero(self.keys.location[cells] >= 0)[last]
         self._store.write(self.keys.location[batch.distinct], rows.take(pa.array(last)))
-        return Admission(len(batch.cells), outdated, refused + unfit)
+        return refused
 
     def _arrival_times(self, count: int, now: int | None, arrived: Ints | None) -> Ints:
         if (now is None) == (arrived is None):
@@ -268,9 +306,12 @@ class UpdateQueue:
             keep(self._is_trusted, kept, 0)
             moved = np.full(before, -1, np.int64)
             moved[kept] = np.arange(len(kept))
-            for taken in self._in_process:
-                taken.cells[:] = moved[taken.cells]
+            self._renumber(moved)
         return len(idle)
+
+    def _renumber(self, moved: Ints) -> None:
+        for taken in self._in_process:
+            taken.cells[:] = moved[taken.cells]
 
     def _check_time(
         self, rows: pa.RecordBatch, cells: Ints, kept: Mask, *, trusted: bool | None
@@ -318,10 +359,31 @@ class UpdateQueue:
 
     def dequeue(self, count: int, *, now: int, reader: str | None = None) -> Taken:
         """Take up to `count` rows out, in the order of the schedule."""
-        cells, locations = self.keys.take(count, self._tick(now), reader)
-        taken = Taken(self._store.read(locations), cells)
+        now = self._tick(now)
+        self._note_take(now)
+        cells, locations = self.keys.take(count, now, reader)
+        return self._hand_out(self._store.read(locations), cells, now)
+
+    def _hand_out(self, rows: pa.RecordBatch, cells: Ints, now: int) -> Taken:
+        taken = Taken(rows, cells, now)
         self._in_process.add(taken)
+        if len(rows) and self.waiting:
+            self._last_take = (now, len(rows))
         return taken
+
+    def _note_take(self, now: int) -> None:
+        """Rows are taken while others wait: those before have taken until now."""
+        began, rows = self._last_take
+        if rows and now > began:
+            self._observe(now - began, rows)
+
+    def _observe(self, duration: int, rows: int) -> None:
+        if self._is_measured:
+            self.keys.costs.observe(duration, rows)
+        else:  # nothing was known before
+            self.keys.costs.cost = duration / rows
+        self._last_take = (NEVER, 0)
+        self._is_measured = True
 
     def read(self, count: int, *, now: int, reader: str | None = None) -> pa.RecordBatch:
         """The rows that `dequeue` would give, which stay."""
@@ -329,8 +391,22 @@ class UpdateQueue:
 
     def deliver(self, taken: Taken, *, now: int, reader: str | None = None) -> None:
         """What follows from these rows has reached the application."""
-        self.keys.deliver(taken.cells, self._tick(now), reader)
+        now = self._tick(now)
+        serving = self.keys.readers[reader or next(iter(self.keys.readers))]
+        serving.ledger.deliver(taken.cells, now, self._since(taken.cells, reader))
         self._in_process.discard(taken)
+        if taken.at != NEVER and len(taken.rows) and not self._last_take[1] and now > taken.at:
+            self._observe(now - taken.at, len(taken.rows))
+
+    def _since(self, cells: Ints, reader: str | None) -> Ints:
+        """Since when each cell waits again, NEVER if it does not."""
+        serving = self.keys.readers[reader or next(iter(self.keys.readers))]
+        since: Ints = serving.schedule.since[cells]
+        return since
+
+    def finished_keys(self, taken: Taken) -> pa.RecordBatch:
+        """Rows of keys of which nothing waits any more, one for each: all that were taken."""
+        return taken.rows
 
     def take_out(self, keys: pa.RecordBatch, *, delivered: bool) -> Taken:
         """The waiting rows of these keys leave out of turn, for all readers: somebody has them

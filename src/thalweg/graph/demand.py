@@ -36,7 +36,8 @@ class Demand:
             if station not in self._names and (station in last or _holds_rows(station))
         ]
         for station in self._waiters:
-            station.newest = MIN_TIME
+            if station.newest is None:  # what it has taken is known where it was watched before
+                station.newest = MIN_TIME
         self._plans: dict[Station, tuple[int, int, tuple[str, ...]]] = {}
         """By operator: the promise it was made for, the time to ask, and whom."""
 

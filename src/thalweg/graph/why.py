@@ -26,11 +26,9 @@ from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.ingress import IngressKernel
 from thalweg.operators.merging.named_inputs import NamedInputsKernel
+from thalweg.progress.source_progress import FIRST_PROMISE
 
 __all__ = ["Step", "Wait", "Why", "explain_wait", "shown_clock", "shown_time", "waits_of"]
-
-_FIRST = MIN_TIME // 2
-"""Times before this are no times of anything: something below the first time was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ class Step:
             if self.ports == 1
             else f"its {'left' if self.port == 0 else 'right' if self.ports == 2 else self.port} input"
         )
-        if self.needs < _FIRST:
+        if self.needs < FIRST_PROMISE:
             return f"{self.operator} needs a promise of {which}; there is none"
         return (
             f"{self.operator} needs {which} up to {shown_time(self.needs, clock)}; "
@@ -90,7 +88,7 @@ class Wait:
         since = "" if self.since is None else f" since {shown_clock(self.since)}"
         has = shown_time(self.has, clock)
         must = "make a promise"
-        if self.needs >= _FIRST:
+        if self.needs >= FIRST_PROMISE:
             must = f"promise {shown_time(self.needs, clock)}"
         yield f"source {self.source} has promised {has}{since}; it must {must}"
         yield from (f"  released by {way}" for way in self.release)
@@ -201,13 +199,7 @@ def _of_source(
     path: tuple[Step, ...],
 ) -> Wait:
     name = _source_name(graph, station)
-    if time == INFINITY:
-        release = ["the end of the source"]
-    elif time < _FIRST:  # nothing was promised yet, so that any promise is a beginning
-        rows = ["its first rows"] if kernel.observes else []
-        release = [*rows, "a CTI in the data", "the end of the source"]
-    else:
-        release = kernel.needed(time, group)
+    release = kernel.needed(time, group)
     return Wait(name, time, promise_for(kernel.progress, group), kernel.since, tuple(release), path)
 
 

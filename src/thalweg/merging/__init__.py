@@ -3,6 +3,7 @@
 from thalweg.merging.cutover import Cutover
 from thalweg.merging.logged import LoggedMerge
 from thalweg.merging.merger import InputStatus, Merger, MergeStatus
+from thalweg.merging.open_close import OpenClose
 from thalweg.merging.registry import MergeEntry, MergeRegistry
 from thalweg.merging.switched import SwitchedMerge
 
@@ -14,5 +15,6 @@ __all__ = [
     "MergeRegistry",
     "MergeStatus",
     "Merger",
+    "OpenClose",
     "SwitchedMerge",
 ]

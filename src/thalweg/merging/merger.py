@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from thalweg.errors import PlanError, did_you_mean
 from thalweg.io.events import Feed, batches_from
 from thalweg.model.batch import Batch
+from thalweg.model.progress import Scope
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import Slices, StateSize
@@ -57,8 +58,11 @@ class MergeStatus:
     alarms: tuple[Alarm, ...]
     alarm_count: int
     left_out: int = 0
-    """Rows of other inputs that the inputs that led did not have, with `missing="leader"` (at R3, by
-    payload)."""
+    """Rows of other inputs that the inputs that led did not have, with `missing="leader"`. By group
+    they are not counted: another payload is another version. At R0 to R2 of inputs at most 65,536
+    starts behind."""
+    group_leaders: Mapping[Scope, str] = field(default_factory=dict)
+    """For groups that have promised more than all: the input whose promise that was."""
 
 
 class Merger:
@@ -141,7 +145,7 @@ class Merger:
         return member
 
     def _news(self, out: Batch) -> list[Batch]:
-        if not len(out) and out.progress.cti <= self._promised:
+        if not len(out) and out.progress.cti <= self._promised and not out.progress.scoped:
             return []
         self._promised = max(self._promised, out.progress.cti)
         return [out]
@@ -176,6 +180,7 @@ class Merger:
             tuple(kernel.alarms),
             kernel.alarm_count,
             kernel.left_out,
+            dict(kernel.groups.leaders),
         )
 
     def snapshot(self) -> Slices:

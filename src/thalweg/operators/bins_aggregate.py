@@ -14,45 +14,85 @@ start bins: of every tuple; or of every n-th, by the number it arrived under, or
 is counted when the windows before it are settled. With groups, the tuples of a partition make its
 windows, and each group has bins of its own.
 
+A bin that lies a range or more in front of a place says nothing about it: every tuple that it counts
+has an end bin between. So a batch, and a window that answers, looks at the bins within a range only.
+
 The input takes nothing back, and the aggregates are bounded. Nulls are a partition or group like
 any other; duplicates count. A late tuple changes the bins behind it, and windows that are out
-answer again. State: the bins from the CTI on, one in front of it for each group, the times of
-tuples from the CTI on, and how many there were before, per partition. The promise lags behind the
-CTI by the range. A partition that has ended gives its last windows and is forgotten.
+answer again. State, in slices of time: the bins from the CTI on, one in front of it for each group,
+and the times of tuples from the CTI on; where windows are counted, how many tuples there were before,
+per partition. A CTI for a partition frees what lies before it, and all of it at the end of the
+partition. The promise lags behind the CTI by the range.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from thalweg.model.batch import Batch, column_of
+from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
-from thalweg.model.progress import NO_PROGRESS, Progress, Scope
-from thalweg.model.rows import Codes, Rows, concat_rows, empty_rows, encode_together
+from thalweg.model.progress import Progress
+from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.accumulators import Accumulators
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.bucket_aggregate import Items
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.group_promises import newly_promised
 from thalweg.operators.groups import ranges
-from thalweg.operators.key_book import KeyBook
+from thalweg.operators.window.held_rows import GroupPromises, Partitions
 from thalweg.plan.aggregates import ROWS
 from thalweg.plan.nodes import WidAggregate
 from thalweg.plan.nodes.wid import ROW_NUMBER
-from thalweg.progress.frontier import Frontier
+from thalweg.progress.frontier import Frontier, Line
+from thalweg.state import KeyIndex
+from thalweg.state.pages import Pages, read_whole
+from thalweg.state.placed import PlacedSlices
 from thalweg.windows import SlideByTuple
 
 __all__ = ["BinsAggregateKernel"]
 
-_GROUP, _AT, _PART, _BEFORE, _START, _NUMBER = (
-    internal(name) for name in ("group", "at", "part", "before", "start", "number")
-)
+_AT, _BEFORE, _NUMBER, _AHEAD = (internal(name) for name in ("at", "before", "number", "ahead"))
+_EVER = Line(MIN_TIME)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tuples:
+    """Partition, time and number of the tuples that may still make a window."""
+
+    group: Codes
+    place: Times
+    number: Codes
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    @property
+    def nbytes(self) -> int:
+        return self.group.nbytes + self.place.nbytes + self.number.nbytes
+
+    def take(self, which: Codes | slice) -> _Tuples:
+        return _Tuples(self.group[which], self.place[which], self.number[which])
+
+    def renumbered(self, moved: Codes) -> _Tuples:
+        return _Tuples(moved[self.group], self.place, self.number)
+
+    @classmethod
+    def concat(cls, parts: Sequence[_Tuples]) -> _Tuples:
+        if not parts:
+            return cls(*(np.empty(0, np.int64) for _ in range(3)))
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            np.concatenate([part.group for part in parts]),
+            np.concatenate([part.place for part in parts]),
+            np.concatenate([part.number for part in parts]),
+        )
 
 
 class BinsAggregateKernel(Operator):
@@ -69,144 +109,106 @@ class BinsAggregateKernel(Operator):
         self.schema = node.schema
         self._node = node
         self._range, self._every, self._ranked = node.kind.range, node.kind.every, node.kind.ranked
+        self._counted = self._ranked and self._every > 1
+        """Whether windows are every n-th tuple of a partition by rank."""
         self._arguments = ArgumentProjection(node.aggregates, node.columns, node.input.schema)
         self._sums = Accumulators(self._arguments, node.schema)
         field = node.input.schema.field
-        self._groups, self._parts = (
-            KeyBook([field(name) for name in node.columns]),
-            KeyBook([field(name) for name in node.partition]),
-        )
-        nothing = np.empty(0, np.int64)
-        self._bins = Items(nothing, nothing, empty_rows(self._sums.schema))
-        """Sorted by group and place."""
-        self._part_of = nothing
+        self._groups = KeyIndex([field(name) for name in node.columns])
+        self._parts = Partitions(node.input.schema, node.partition)
+        self._none = Items(_NONE, _NONE, empty_rows(self._sums.schema))
+        self._bins = PlacedSlices(self._together)
+        self._tuples = PlacedSlices(_Tuples.concat)
+        self._part_of = _NONE
         """The partition of each group."""
-        self._tuples = nothing, nothing, nothing
-        """Partition, time and number of the tuples that may still make a window."""
-        self._before = nothing
-        """How many tuples of each partition the CTI has passed."""
+        self._before = _NONE
+        """How many tuples of each partition the CTI has passed, where windows are counted."""
+        self._pages = Pages()
+        self._swept = MIN_TIME
         self._frontier = Frontier(consistency)
-        self._progress = NO_PROGRESS
+
+    def _together(self, parts: Sequence[Items]) -> Items:
+        full = [part for part in parts if len(part)]
+        if len(full) <= 1:
+            return full[0] if full else self._none
+        return Items(
+            np.concatenate([part.group for part in full]),
+            np.concatenate([part.at for part in full]),
+            concat_rows([part.parts for part in full], self._sums.schema),
+        )
 
     # --------------------------------------------------------------------------------------------------------
     # flow
 
     def process(self, port: int, batch: Batch) -> Batch:
-        changes = []
+        frontier = self._frontier
+        changes, before = [], frontier.line()
         if len(batch):
-            changes.append(self._apply(batch))
-        due = self._frontier.after(batch)
-        if due > self._frontier.out:
-            changes.append(self._evaluate(self._frontier.out, due))
-            self._frontier.out = due
-        before, self._progress = self._progress, self._progress.advance(batch.progress)
-        columns = self._progress.scope_columns
-        ended: list[Scope] = []
-        if set(columns) <= set(self._node.partition):
-            promised = newly_promised(before, self._progress)
-            ended = [scope for scope, time in promised.items() if time == INFINITY]
-            changes.append(self._finish(columns, ended))
-        promise = Progress(self._forget(), columns, dict.fromkeys(ended, INFINITY))
-        return Delta.concat(changes, self.schema).to_batch(
-            promise if ended else Progress(promise.cti)
-        )
+            changes.append(self._apply(batch, before))
+        frontier.out = frontier.after(batch)
+        promised = self._parts.promised(batch.progress)
+        frontier.promise(promised.partition, promised.time)
+        due = frontier.line()
+        if due != before:
+            changes.append(self._evaluate(MIN_TIME, before, due))
+        return Delta.concat(changes, self.schema).to_batch(self._close(promised))
 
-    def _finish(self, columns: tuple[str, ...], ended: list[Scope]) -> Delta:
-        """The last windows of partitions that have ended, of which nothing is kept."""
-        if not ended or not len(self._parts):
-            return Delta.empty(self.schema)
-        every = dict(
-            zip(self._node.partition, self._parts.columns(np.arange(len(self._parts))), strict=True)
-        )
-        held = [every[name] for name in columns]
-        asked = [
-            column_of(values, column.type)
-            for values, column in zip(zip(*ended, strict=True), held, strict=True)
-        ]
-        own, theirs, size = encode_together(held, asked, (len(self._parts), len(ended)))
-        over = np.zeros(size, np.bool_)
-        over[theirs] = True
-        gone = over[own]
-        mine = gone[self._tuples[0]]
-        others = [column[~mine] for column in self._tuples]
-        part, start, number = (column[mine] for column in self._tuples)
-        self._tuples = part, start, number
-        answers = self._evaluate(self._frontier.out, INFINITY)
-        part, start, number = others
-        self._tuples = part, start, number
-        self._bins = self._bins.where(~gone[self._part_of[self._bins.group]])
-        self._before[gone] = 0
-        return answers
-
-    def _apply(self, batch: Batch) -> Delta:
+    def _apply(self, batch: Batch, out: Line) -> Delta:
         rows = self._arguments.project(batch.payload, batch.start)
         group = self._groups.numbers([rows.column(name) for name in self._node.columns], len(batch))
-        part = self._parts.numbers([rows.column(name) for name in self._node.partition], len(batch))
-        self._grow(group, part)
+        part = self._parts.of_rows(rows)
+        self._grow()
         number = (
             batch.payload.column(ROW_NUMBER).to_numpy()
             if self._node.by_number
             else np.zeros(len(batch), np.int64)
         )
         earliest = int(batch.start.min())
-        late = self._frontier.out > earliest
-        before = self._evaluate(earliest, self._frontier.out) if late else Delta.empty(self.schema)
-        parts, starts, numbers = self._tuples
-        self._tuples = (
-            np.concatenate([parts, part]),
-            np.concatenate([starts, batch.start]),
-            np.concatenate([numbers, number]),
-        )
+        late = bool((batch.start < out.of(part)).any())
+        before = self._evaluate(earliest, _EVER, out) if late else Delta.empty(self.schema)
+        self._tuples.add(_Tuples(part, batch.start, number))
         self._add(group, batch.start, self._sums.of_rows(rows, batch.start))
-        return (
-            Delta.concat(
-                [self._evaluate(earliest, self._frontier.out), before.negate()], self.schema
-            )
-            if late
-            else before
-        )
+        if not late:
+            return before
+        after = self._evaluate(earliest, _EVER, out)
+        return Delta.concat([after, before.negate()], self.schema)
 
-    def _grow(self, group: Codes, part: Codes) -> None:
-        more = len(self._groups) - len(self._part_of)
+    def _grow(self) -> None:
+        """Find the partitions of new groups, and count for new partitions."""
+        known = len(self._part_of)
+        if len(self._groups) > known:
+            new = self._groups.columns(np.arange(known, len(self._groups)))
+            keys = dict(zip(self._node.columns, new, strict=True))
+            part = self._parts.index.numbers(
+                [keys[name] for name in self._parts.columns], len(self._groups) - known
+            )
+            self._part_of = np.concatenate([self._part_of, part])
+        more = len(self._parts.index) - len(self._before)
         if more > 0:
-            self._part_of = np.concatenate([self._part_of, np.zeros(more, np.int64)])
-        self._part_of[group] = part
-        fresh = len(self._parts) - len(self._before)
-        if fresh > 0:
-            self._before = np.concatenate([self._before, np.zeros(fresh, np.int64)])
+            self._before = np.concatenate([self._before, np.zeros(more, np.int64)])
 
     def _add(self, group: Codes, start: Times, parts: Rows) -> None:
-        """New bins, and what the tuples bring to all bins from the first of them on."""
+        """New bins, and what the tuples bring to the bins within a range of them."""
         order = np.lexsort((start, group))
         group, start, parts = group[order], start[order], parts.take(pa.array(order))
-        first = int(start[0] if len(start) == 1 else start.min())
-        reached = self._bins.at >= first
-        old = self._bins
-        many, place = self._scale(
-            np.concatenate(
-                [start, old.at, old.at + 1, start + self._range, start + self._range + 1]
-            )
-        )
+        first, last = int(start.min()), int(start.max())
+        old = self._near(first - self._range, last + self._range + 1, group)
+        reached = old.at >= first
+        ends = start + self._range
+        many, place = self._scale(np.concatenate([start, old.at, old.at + 1, ends, ends + 1]))
         new_group = np.concatenate([group, group, old.group[reached]])
-        new_at = np.concatenate([start, start + self._range, old.at[reached]])
-        _, someone = np.unique(new_group * many + place(new_at), return_index=True)
-        new_group, new_at = new_group[someone], new_at[someone]
-        came = group * many + place(start)
+        new_at = np.concatenate([start, ends, old.at[reached]])
+        _, representative = np.unique(new_group * many + place(new_at), return_index=True)
+        new_group, new_at = new_group[representative], new_at[representative]
+        arrived = group * many + place(start)
         # Tuples of the batch in (b - range, b]: those up to b less those up to b - range, which is
         # where a start's end bin lies.
-        lo = np.searchsorted(
-            came,
-            new_group * many + np.searchsorted(self._ticks, new_at - self._range + 1),
-            side="left",
-        )
-        hi = np.searchsorted(came, new_group * many + place(new_at), side="right")
+        begin = np.searchsorted(self._ticks, new_at - self._range + 1)
+        lo = np.searchsorted(arrived, new_group * many + begin, side="left")
+        hi = np.searchsorted(arrived, new_group * many + place(new_at), side="right")
         brought = self._sums.over_ranges(parts, lo, hi)
-        in_front = (
-            np.searchsorted(
-                old.group * many + place(old.at), new_group * many + place(new_at), side="right"
-            )
-            - 1
-        )
+        known_at = old.group * many + place(old.at)
+        in_front = np.searchsorted(known_at, new_group * many + place(new_at), side="right") - 1
         known = in_front >= 0
         known[known] = old.group[in_front[known]] == new_group[known]
         base = old.parts.take(pa.array(in_front[known]))
@@ -214,35 +216,53 @@ class BinsAggregateKernel(Operator):
         merged = self._sums.merge(
             concat_rows([brought, base], self._sums.schema), code, len(new_at)
         )
-        kept = old.where(~reached)
-        joined = Items(
-            np.concatenate([kept.group, new_group]),
-            np.concatenate([kept.at, new_at]),
-            concat_rows([kept.parts, merged], self._sums.schema),
-        )
-        self._bins = _taken(joined, np.lexsort((joined.at, joined.group)))
+        if reached.any():
+            touched = np.zeros(len(self._groups), np.bool_)
+            touched[group] = True
+
+            def replaced(bins: Items) -> Bools:
+                gone: Bools = (
+                    touched[bins.group] & (bins.at >= first) & (bins.at <= last + self._range)
+                )
+                return gone
+
+            self._bins.drop(replaced, first, last + self._range + 1)
+        self._bins.add(Items(new_group, new_at, merged))
+
+    def _near(self, low: int, beyond: int, group: Codes | None = None) -> Items:
+        """The bins with low <= place < beyond, of all groups or of some, by group and place."""
+        found = self._bins.between(low, beyond)
+        if group is not None and len(self._groups) > 1:
+            touched = np.zeros(len(self._groups), np.bool_)
+            touched[group] = True
+            found = [bins.where(touched[bins.group]) for bins in found]
+        bins = self._together(found)
+        return bins.take(np.lexsort((bins.at, bins.group)))
 
     def _scale(self, times: Times) -> tuple[int, _Place]:
-        """Times as small numbers, so that a group and a time are one number."""
+        """Rank times densely, so that a group and a time are one number."""
         self._ticks = np.unique(times)
         return len(self._ticks) + 1, _Place(self._ticks)
 
     # ---------------------------------------------------------------------------------------------------
     # answering
 
-    def _windows(self, low: int, high: int) -> tuple[Codes, Times]:
-        """Partition and place of the windows that end after `low` and not after `high`, sorted."""
-        part, start, number = self._tuples
-        if self._ranked and self._every > 1:
+    def _windows(self, low: int, since: Line, until: Line) -> tuple[Codes, Times]:
+        """Partition and place of the windows of tuples at `low` or later that end after one line and
+        not after another, sorted."""
+        latest = max(until.common, *until.ahead.values()) if until.ahead else until.common
+        found = self._tuples.all()
+        if not self._counted:
+            begin = max(low, min(since.common, INFINITY))
+            found = self._tuples.between(begin, min(latest, INFINITY))
+        tuples = _Tuples.concat(found)
+        part, start, number = tuples.group, tuples.place, tuples.number
+        if self._counted:
             order = np.lexsort((start, part))
             part, start = part[order], start[order]
-            number = (
-                np.arange(len(part))
-                - np.searchsorted(part, part, side="left")
-                + 1
-                + self._before[part]
-            )
-        chosen = (start + 1 > low) & (start + 1 <= high)
+            rank = np.arange(len(part)) - np.searchsorted(part, part, side="left") + 1
+            number = rank + self._before[part]
+        chosen = (start >= low) & (start + 1 > since.of(part)) & (start + 1 <= until.of(part))
         if self._every > 1:
             chosen &= number % self._every == 0
         part, start = part[chosen], start[chosen]
@@ -252,18 +272,18 @@ class BinsAggregateKernel(Operator):
         new[1:] = (part[1:] != part[:-1]) | (start[1:] != start[:-1])
         return part[new], start[new]
 
-    def _evaluate(self, low: int, high: int) -> Delta:
-        part, window = self._windows(low, high)
-        bins = self._bins
-        if not len(part) or not len(bins):
+    def _evaluate(self, low: int, since: Line, until: Line) -> Delta:
+        part, window = self._windows(low, since, until)
+        if not len(part):
             return Delta.empty(self.schema)
+        bins = self._near(int(window.min()) - self._range, int(window.max()) + 1)
         many, place = self._scale(np.concatenate([window, bins.at]))
-        until = np.full(len(bins), many - 1)
-        until[:-1] = np.where(bins.group[1:] == bins.group[:-1], place(bins.at[1:]), many - 1)
+        until_bin = np.full(len(bins), many - 1)
+        until_bin[:-1] = np.where(bins.group[1:] == bins.group[:-1], place(bins.at[1:]), many - 1)
         key = part * many + place(window)
-        mine = self._part_of[bins.group] * many
-        first = np.searchsorted(key, mine + place(bins.at), side="left")
-        beyond = np.searchsorted(key, mine + until, side="left")
+        own = self._part_of[bins.group] * many
+        first = np.searchsorted(key, own + place(bins.at), side="left")
+        beyond = np.searchsorted(key, own + until_bin, side="left")
         some = bins.parts.column(ROWS.name).to_numpy() > 0
         which, at = ranges(first, np.where(some, np.maximum(beyond - first, 0), 0))
         if not len(which):
@@ -277,103 +297,160 @@ class BinsAggregateKernel(Operator):
         )
 
     # -------------------------------------------------------------------------------------------------------
-    # state
+    # promises
 
     def needs(self, time: int) -> tuple[int, ...]:
         return (time if time <= MIN_TIME or time == INFINITY else time + self._range - 1,)
 
-    def _forget(self) -> int:
-        if self._frontier.cti == MIN_TIME:
-            return MIN_TIME
-        bins = self._bins
-        part, start, number = self._tuples
-        over = start < self._frontier.cti
-        if over.any():
-            self._before += np.bincount(part[over], minlength=len(self._before))
-            self._tuples = part[~over], start[~over], number[~over]
-        behind = np.zeros(len(bins), np.bool_)
-        behind[:-1] = (bins.group[1:] == bins.group[:-1]) & (
-            bins.at[1:] < self._frontier.cti
-        )  # another stands between it and the CTI
-        alone = np.ones(len(bins), np.bool_)
-        alone[:-1] = bins.group[1:] != bins.group[:-1]
-        behind |= (
-            alone & (bins.at < self._frontier.cti) & (bins.parts.column(ROWS.name).to_numpy() == 0)
-        )
-        if behind.any():
-            self._bins = bins.where(~behind)
-        if self._frontier.cti == INFINITY:
-            self._bins = bins.where(np.zeros(len(bins), np.bool_))
-            return INFINITY
-        if self._groups.is_untidy or self._parts.is_untidy:
+    def _promise(self, time: int) -> int:
+        if time in (MIN_TIME, INFINITY):
+            return time
+        return max(time - self._range + 1, MIN_TIME)
+
+    def _close(self, promised: GroupPromises) -> Progress:
+        cti = self._frontier.cti
+        if cti == INFINITY:
+            self._clear()
+            return Progress(INFINITY)
+        if cti > self._swept:
+            self._forget(cti)
+            self._swept = cti
+        if promised.scopes:
+            self._forget_partitions(promised)
+        if self._groups.is_untidy or self._parts.index.is_untidy:
             self._tidy()
-        return max(self._frontier.cti - self._range + 1, MIN_TIME)
+        promise = self._promise(cti)
+        scoped = zip(promised.scopes, map(self._promise, promised.times.tolist()), strict=True)
+        later = {scope: time for scope, time in scoped if time > promise}
+        return Progress(promise, promised.columns, later) if later else Progress(promise)
+
+    # -------------------------------------------------------------------------------------------------------
+    # state
+
+    def _forget(self, cti: int) -> None:
+        for tuples in self._tuples.take_until(cti - 1):
+            self._count(tuples)
+        self._keep_last(self._bins.take_until(cti - 1))
+
+    def _forget_partitions(self, promised: GroupPromises) -> None:
+        """The same for the partitions that have promises of their own."""
+        self._grow()
+        until = np.full(len(self._parts.index), MIN_TIME)
+        np.maximum.at(until, promised.partition, promised.time)
+        passed: list[Items] = []
+
+        def tuples_over(tuples: _Tuples) -> Bools:
+            over: Bools = tuples.place < until[tuples.group]
+            self._count(tuples.take(np.flatnonzero(over)))
+            return over
+
+        def bins_over(bins: Items) -> Bools:
+            time = until[self._part_of[bins.group]]
+            over: Bools = bins.at < time
+            passed.append(bins.where(over & (time != INFINITY)))
+            return over
+
+        self._tuples.drop(tuples_over)
+        self._bins.drop(bins_over)
+        self._keep_last(passed)
+        ended = promised.partition[promised.time == INFINITY]
+        self._before[ended] = 0
+        self._pages.touch(ended)
+        self._frontier.withdraw(ended)
+
+    def _count(self, tuples: _Tuples) -> None:
+        if self._counted and len(tuples):
+            self._before += np.bincount(tuples.group, minlength=len(self._before))
+            self._pages.touch(tuples.group)
+
+    def _keep_last(self, taken: Sequence[Items]) -> None:
+        """Of bins that a promise has passed, put back the last one of each group that counts
+        something."""
+        bins = self._together(taken)
+        if not len(bins):
+            return
+        order = np.lexsort((bins.at, bins.group))
+        last = np.ones(len(order), np.bool_)
+        last[:-1] = bins.group[order][1:] != bins.group[order][:-1]
+        bins = bins.take(order[last])
+        self._bins.add(bins.where(bins.parts.column(ROWS.name).to_numpy() > 0))
 
     def _tidy(self) -> None:
-        """Numbers for the groups that have bins only, and the partitions that have or had tuples."""
-        used = np.unique(self._bins.group)
-        moved = self._groups.keep(used)
+        """Numbers for the groups and partitions in use only."""
+        used = self._bins.groups()
+        self._bins.renumber(self._groups.keep(used))
         self._part_of = self._part_of[used]
-        self._bins = Items(
-            moved[self._bins.group], self._bins.at, self._bins.parts
-        )  # new numbers are in the order of the old ones
-        if self._node.partition:
-            part, start, number = self._tuples
-            used = np.unique(np.concatenate([self._part_of, part, np.flatnonzero(self._before)]))
-            moved = self._parts.keep(used)
-            self._part_of, self._before = moved[self._part_of], self._before[used]
-            self._tuples = moved[part], start, number
+        held = [self._part_of, self._tuples.groups(), self._frontier.line().columns()[0]]
+        used = np.unique(np.concatenate([*held, np.flatnonzero(self._before)]))
+        moved = self._parts.index.keep(used)
+        self._part_of, self._before = moved[self._part_of], self._before[used]
+        self._tuples.renumber(moved)
+        self._frontier.renumber(moved)
+        self._pages.touch_all()
+
+    def _clear(self) -> None:
+        self._bins.clear()
+        self._tuples.clear()
+        self._groups.clear()
+        self._parts.clear()
+        self._part_of = self._before = _NONE
+        self._pages.touch_all()
+        self._frontier.promised = {}
 
     def snapshot(self) -> Slices:
-        bins, (part, start, number) = self._bins, self._tuples
-        everyone = np.arange(len(self._part_of))
+        partition, time = self._frontier.line().columns()
         return {
-            "bins": _rows(
-                [*bins.parts.schema.names, _GROUP, _AT],
-                [*bins.parts.columns, pa.array(bins.group), pa.array(bins.at)],
-            ),
-            "groups": _rows(
-                [*self._node.columns, _PART],
-                [*self._groups.columns(everyone), pa.array(self._part_of)],
-            ),
-            "partitions": _rows(
-                [*self._node.partition, _BEFORE],
-                [*self._parts.columns(np.arange(len(self._before))), pa.array(self._before)],
-            ),
-            "tuples": _rows(
-                [_PART, _START, _NUMBER], [pa.array(part), pa.array(start), pa.array(number)]
-            ),
+            **self._bins.snapshot("bins", self._write_bins),
+            **self._tuples.snapshot("tuples", self._write_tuples),
+            **self._pages.snapshot(self._before > 0, self._write_counts),
+            "ahead": _rows([*self._parts.columns, _AHEAD], [*self._parts.named(partition), time]),
             "marks": self._frontier.to_rows(),
         }
 
+    def _write_bins(self, bins: Items) -> Rows:
+        keys = self._groups.columns(bins.group)
+        names = [*self._node.columns, _AT, *bins.parts.schema.names]
+        return _rows(names, [*keys, bins.at, *bins.parts.columns])
+
+    def _write_tuples(self, tuples: _Tuples) -> Rows:
+        columns: list[pa.Array | Times] = [*self._parts.named(tuples.group)]
+        columns += [tuples.place, tuples.number]
+        return _rows([*self._parts.columns, _AT, _NUMBER], columns)
+
+    def _write_counts(self, partition: Codes) -> Slices:
+        columns: list[pa.Array | Times] = [*self._parts.named(partition)]
+        columns.append(self._before[partition])
+        return {"before": _rows([*self._parts.columns, _BEFORE], columns)}
+
+    def _read_bins(self, rows: Rows) -> Items:
+        width = len(self._node.columns)
+        parts = pa.RecordBatch.from_arrays(rows.columns[width + 1 :], schema=self._sums.schema)
+        group = self._groups.numbers(rows.columns[:width], rows.num_rows)
+        return Items(group, rows.column(width).to_numpy(), parts)
+
+    def _read_tuples(self, rows: Rows) -> _Tuples:
+        *_, place, number = rows.columns
+        return _Tuples(self._parts.of_rows(rows), place.to_numpy(), number.to_numpy())
+
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        group, part = (
-            _renumber(self._groups, slices["groups"]),
-            _renumber(self._parts, slices["partitions"]),
-        )
-        self._part_of, self._before = np.zeros(len(group), np.int64), np.zeros(len(part), np.int64)
-        self._part_of[group] = part[slices["groups"].column(_PART).to_numpy()]
-        self._before[part] = slices["partitions"].column(_BEFORE).to_numpy()
-        bins = slices["bins"]
-        parts = pa.RecordBatch.from_arrays(
-            [bins.column(name) for name in self._sums.schema.names], schema=self._sums.schema
-        )
-        items = Items(group[bins.column(_GROUP).to_numpy()], bins.column(_AT).to_numpy(), parts)
-        self._bins = _taken(items, np.lexsort((items.at, items.group)))
-        tuples = slices["tuples"]
-        self._tuples = (
-            part[tuples.column(_PART).to_numpy()],
-            tuples.column(_START).to_numpy(),
-            tuples.column(_NUMBER).to_numpy(),
-        )
+        self._clear()
+        self._bins.restore("bins", slices, self._read_bins)
+        self._tuples.restore("tuples", slices, self._read_tuples)
         self._frontier.restore(slices["marks"])
+        self._swept = self._frontier.cti
+        ahead, counts = slices["ahead"], read_whole("before", slices)
+        self._frontier.promise(self._parts.of_rows(ahead), ahead.column(_AHEAD).to_numpy())
+        known = _NONE if counts is None else self._parts.of_rows(counts)
+        self._grow()
+        if counts is not None:
+            self._before[known] = counts.column(_BEFORE).to_numpy()
 
     def state_size(self) -> StateSize:
-        tuples = sum(column.nbytes for column in self._tuples) + self._before.nbytes
-        return StateSize(
-            len(self._bins) + len(self._tuples[0]),
-            self._bins.nbytes + tuples + self._groups.nbytes + self._parts.nbytes,
-        )
+        own = StateSize(0, self._before.nbytes + self._groups.nbytes + self._parts.index.nbytes)
+        return own + self._bins.size() + self._tuples.size()
+
+
+_NONE = np.empty(0, np.int64)
 
 
 class _Place:
@@ -384,18 +461,5 @@ class _Place:
         return np.searchsorted(self._ticks, times)
 
 
-def _taken(items: Items, which: Codes) -> Items:
-    return Items(items.group[which], items.at[which], items.parts.take(pa.array(which)))
-
-
-def _rows(names: list[str], columns: list[pa.Array]) -> Rows:
-    return pa.RecordBatch.from_arrays(columns, names=names)
-
-
-def _renumber(book: KeyBook, rows: Rows) -> Codes:
-    """The numbers that groups get now, which were written down in the order of their numbers."""
-    book.clear()
-    if rows.num_columns > 1:
-        return book.numbers(rows.columns[:-1], rows.num_rows)
-    book.numbers([], rows.num_rows)
-    return np.arange(rows.num_rows)
+def _rows(names: list[str], columns: Sequence[pa.Array | Times]) -> Rows:
+    return pa.RecordBatch.from_arrays([*map(pa.array, columns)], names=names)

@@ -22,10 +22,12 @@ is the start of the earliest window that is not closed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from thalweg.model.batch import Batch
@@ -52,12 +54,14 @@ from thalweg.operators.hopping_rows import restore_release, slice_of_release
 from thalweg.operators.key_book import KeyBook
 from thalweg.plan.aggregates import ROWS
 from thalweg.plan.nodes import WindowAggregate
+from thalweg.state.pages import Pages, read_whole
+from thalweg.state.placed import PlacedSlices
 from thalweg.windows import HoppingWindow
 
 __all__ = ["BucketAggregateKernel", "Items"]
 
 
-_AT, _EAGER, _VOLUME = internal("at"), internal("eager"), internal("volume")
+_AT = internal("at")
 
 _FEW = 3
 """Up to so many windows each row is looked at once for each; for more, ranges of rows are put
@@ -66,9 +70,6 @@ together."""
 _WORTH_ROWS = 2
 """Where a partial result is no larger than this many rows, keeping rows saves too little to tell
 groups apart: all are eager."""
-
-_PARTS = 8
-"""Batches whose cells are kept apart before they are put together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,21 @@ class Items:
     @property
     def nbytes(self) -> int:
         return self.group.nbytes + self.at.nbytes + int(self.parts.nbytes)
+
+    @property
+    def place(self) -> Codes:
+        return self.at
+
+    def take(self, which: Codes | slice) -> Items:
+        if isinstance(which, slice):
+            parts = self.parts.slice(which.start, which.stop - which.start)
+        else:
+            parts = self.parts.take(pa.array(which))
+        return Items(self.group[which], self.at[which], parts)
+
+    def renumbered(self, moved: Codes) -> Items:
+        """The same with other numbers of groups."""
+        return Items(moved[self.group], self.at, self.parts)
 
     def where(self, mask: Bools) -> Items:
         return (
@@ -123,21 +139,25 @@ class BucketAggregateKernel(GridOperator):
         fields = [node.schema.field(name) for name in node.keys]
         self._book = KeyBook(fields)
         nothing = np.empty(0, np.int64)
-        self._cells: list[Items] = []
+        self._cells = PlacedSlices(self._gathered)
+        """By window, or by pane."""
         self._none = Items(nothing, nothing, empty_rows(self._sums.schema))
         # A buffered row is its arguments, which are fewer than the columns of a partial result;
         # Arrow cannot count rows of none.
         arguments = [f for f in self._arguments.schema if f.name not in node.keys]
         self._bare = not arguments
         self._row_schema = pa.schema(arguments or [PRESENT])
-        self._empty_buffer = self._buffer = Items(nothing, nothing, empty_rows(self._row_schema))
-        self._waiting: list[Items] = []
+        self._buffer = PlacedSlices(self._together)
+        """By time."""
         self._sketched = not all(call.aggregate.repeatable for _, call in node.aggregates)
         results = pa.schema([node.schema.field(name) for name, _ in node.aggregates])
-        self._no_answers = self._out = Items(nothing, nothing, empty_rows(results))
+        self._no_answers = Items(nothing, nothing, empty_rows(results))
+        self._out = PlacedSlices(self._together)
+        self._no_rows = Items(nothing, nothing, empty_rows(self._row_schema))
         self._bytes = _bytes_of(self._sums.schema), _bytes_of(self._row_schema)
         self._is_eager = np.empty(0, np.bool_)
         self._volume = np.empty(0, np.int32)
+        self._flags = Pages()
         self._monitor = Monitor(node.window.size)
         self._watches = False
         self.switches = {"to eager": 0, "to lazy": 0}
@@ -211,7 +231,7 @@ class BucketAggregateKernel(GridOperator):
         if eager.any():
             self._add_eager(items.where(eager), first[eager], beyond[eager])
         lazy = items.where(~eager)
-        self._waiting.append(lazy)
+        self._buffer.add(lazy)
         if self._watches:
             self._volume += np.bincount(lazy.group, minlength=len(self._volume)).astype(np.int32)
 
@@ -228,31 +248,17 @@ class BucketAggregateKernel(GridOperator):
             else:
                 which, window = ranges(low, many)
                 items = Items(items.group[which], window, items.parts.take(pa.array(which)))
-        if not len(items):
-            return
-        self._cells.append(self._merged(items))
-        if len(self._cells) >= _PARTS:
-            self._gather_cells()
+        if len(items):
+            self._cells.add(self._merged(items))
 
     def _pane(self, start: Times) -> Codes:
         return (start - self._grid.offset) // self._window.pane
 
-    def _gather_cells(self) -> Items:
-        """All cells, those of equal group and place as one."""
-        if len(self._cells) != 1:
-            self._cells = [self._merged(self._together(self._cells))]
-        return self._cells[0]
+    def _gathered(self, parts: Sequence[Items]) -> Items:
+        """Partial results, those of equal group and place as one."""
+        return self._merged(self._together(parts))
 
-    def _gather_buffer(self) -> Items:
-        """The whole buffer."""
-        if self._waiting:
-            self._buffer, self._waiting = (
-                self._together([self._buffer, *self._waiting], self._empty_buffer),
-                [],
-            )
-        return self._buffer
-
-    def _together(self, parts: list[Items], none: Items | None = None) -> Items:
+    def _together(self, parts: Sequence[Items], none: Items | None = None) -> Items:
         full = [part for part in parts if len(part)]
         if not full:
             return self._none if none is None else none
@@ -263,6 +269,16 @@ class BucketAggregateKernel(GridOperator):
             np.concatenate([part.at for part in full]),
         )
         return Items(group, at, concat_rows([part.parts for part in full], full[0].parts.schema))
+
+    def _some(
+        self, held: PlacedSlices[Items], low: int, beyond: int, touched: Bools | None
+    ) -> list[Items]:
+        """Items with low <= place < beyond, of all groups or of some; of all groups those of equal
+        group and place are one."""
+        if touched is None:
+            return held.between(low, beyond, gather=True)
+        found = held.between(low, beyond)
+        return [items.where(touched[items.group]) for items in found]
 
     def _merged(self, items: Items) -> Items:
         """Partial results of equal group and place become one."""
@@ -284,15 +300,18 @@ class BucketAggregateKernel(GridOperator):
         """The partial results of the windows low .. high, of all groups or of some."""
         low = max(low, self._release.closed + 1)
         begin, end = low * self._grid.hop + self._grid.offset, self._end(high)
-        timed = self._as_parts(_within(self._gather_buffer(), begin, end, touched))
-        cells, eager = self._gather_cells(), self._none
+        rows = self._together(self._some(self._buffer, begin, end, touched), self._no_rows)
+        timed, eager = self._as_parts(rows), self._none
         if self._by_pane:
-            panes = _within(
-                Items(cells.group, self._pane_start(cells.at), cells.parts), begin, end, touched
+            first, beyond = (
+                (time - self._grid.offset) // self._window.pane for time in (begin, end)
             )
-            timed = self._together([timed, panes])
+            panes = self._together(self._some(self._cells, first, beyond, touched))
+            at = self._pane_start(panes.at)
+            timed = self._together([timed, Items(panes.group, at, panes.parts)])
         else:
-            eager = _within(cells, low, high + 1, touched)
+            eager = self._together(self._some(self._cells, low, high + 1, touched))
+            eager = eager if touched is None else self._merged(eager)
         lazy = self._expanded(timed, low, high)
         if not len(eager) or not len(lazy):
             return eager if len(eager) else lazy
@@ -356,25 +375,24 @@ class BucketAggregateKernel(GridOperator):
         again; of sketches we remember."""
         if not self._sketched:
             return self._results(self._parts_of(low, high, touched))
-        given = self._out
-        mine = (
-            touched[given.group] & (given.at >= low) & (given.at <= high)
-            if len(given)
-            else np.empty(0, np.bool_)
-        )
-        self._out = given.where(~mine)
-        return self._stamped(given.where(mine))
+        given: list[Items] = []
+
+        def touches(items: Items) -> Bools:
+            mine: Bools = touched[items.group] & (items.at >= low) & (items.at <= high)
+            given.append(items.take(np.flatnonzero(mine)))
+            return mine
+
+        self._out.drop(touches, low, high + 1)
+        return self._stamped(self._together(given, self._no_answers))
 
     def _answers(self, items: Items) -> Delta:
         answers = self._results(items)
         if self._sketched and len(items):
             width = len(self._keys)
             results = pa.RecordBatch.from_arrays(
-                answers.payload.columns[width:], schema=self._out.parts.schema
+                answers.payload.columns[width:], schema=self._no_answers.parts.schema
             )
-            self._out = self._together(
-                [self._out, Items(items.group, items.at, results)], self._out
-            )
+            self._out.add(Items(items.group, items.at, results))
         return answers
 
     def _stamped(self, given: Items) -> Delta:
@@ -400,16 +418,22 @@ class BucketAggregateKernel(GridOperator):
         watches = self._limit() >= _WORTH_ROWS
         if not watches:
             self._is_eager, self._volume = np.empty(0, np.bool_), np.empty(0, np.int32)
+            self._flags.touch_all()
         elif not self._watches:
             self._is_eager = np.zeros(len(self._book), np.bool_)
-            self._volume = np.bincount(
-                self._gather_buffer().group, minlength=len(self._book)
-            ).astype(np.int32)
+            self._volume = self._volumes()
         elif len(self._book) > len(self._is_eager):
             more = len(self._book) - len(self._is_eager)
             self._is_eager = np.concatenate([self._is_eager, np.zeros(more, np.bool_)])
             self._volume = np.concatenate([self._volume, np.zeros(more, np.int32)])
         self._watches = watches
+
+    def _volumes(self) -> npt.NDArray[np.int32]:
+        """How many rows of each group are in the buffer."""
+        volume = np.zeros(len(self._book), np.int32)
+        for items in self._buffer.all():
+            volume += np.bincount(items.group, minlength=len(volume)).astype(np.int32)
+        return volume
 
     def _limit(self) -> float:
         """Rows of a group in open windows above which it should be eager."""
@@ -428,21 +452,27 @@ class BucketAggregateKernel(GridOperator):
             return
         self.switches["to eager"] += many
         self._is_eager |= dense
+        self._flags.touch(np.flatnonzero(dense))
         if not self._volume[dense].any():
             return
         self._volume[dense] = 0
-        buffer = self._gather_buffer()
-        mine = dense[buffer.group]
-        moving = buffer.where(mine)
-        self._buffer = buffer.where(~mine)
+        leaving: list[Items] = []
+
+        def is_dense(items: Items) -> Bools:
+            mine: Bools = dense[items.group]
+            leaving.append(items.where(mine))
+            return mine
+
+        self._buffer.drop(is_dense)
+        moving = self._together(leaving, self._no_rows)
         self._add_eager(moving, self._grid.first(moving.at), self._grid.beyond(moving.at + 1))
 
     def _turn_lazy(self) -> None:
         """Groups whose windows, those that close now among them, have become small. What partial
         results they have stay."""
-        cells = self._gather_cells()
         largest = np.zeros(len(self._is_eager), np.int64)
-        np.maximum.at(largest, cells.group, cells.parts.column(ROWS.name).to_numpy())
+        for cells in self._cells.all(gather=True):
+            np.maximum.at(largest, cells.group, cells.parts.column(ROWS.name).to_numpy())
         extent, step = self._monitor.extent, self._step()
         volume = largest / (self._window.pane if self._by_pane else self._window.size)
         behind = volume * extent * self._monitor.share_behind()
@@ -451,6 +481,7 @@ class BucketAggregateKernel(GridOperator):
         sparse = self._is_eager & (lazy < lower_threshold(eager))
         self.switches["to lazy"] += int(sparse.sum())
         self._is_eager &= ~sparse
+        self._flags.touch(np.flatnonzero(sparse))
 
     # -----------------------------------------------------------------------------------------------------
     # forgetting
@@ -462,24 +493,16 @@ class BucketAggregateKernel(GridOperator):
         if self._watches:
             self._turn_lazy()
         open_from = (closed + 1) * self._grid.hop + self._grid.offset
-        buffer = self._gather_buffer()
-        over = buffer.at < open_from
-        if over.all():
-            self._buffer = self._empty_buffer
-            self._volume[:] = 0
-        elif over.any():
+        for rows in self._buffer.take_until(open_from - 1):
             if self._watches:
-                self._volume -= np.bincount(buffer.group[over], minlength=len(self._volume)).astype(
+                self._volume -= np.bincount(rows.group, minlength=len(self._volume)).astype(
                     np.int32
                 )
-            self._buffer = buffer.where(~over)
-        cells = self._gather_cells()
-        self._cells = [
-            cells.where(
-                self._pane_start(cells.at) >= open_from if self._by_pane else cells.at > closed
-            )
-        ]
-        self._out = self._out.where(self._out.at > closed)
+        last = closed
+        if self._by_pane:
+            last = (open_from - self._grid.offset) // self._window.pane - 1
+        self._cells.take_until(last)
+        self._out.take_until(closed)
         if self._book.is_untidy:
             self._tidy()
 
@@ -487,67 +510,74 @@ class BucketAggregateKernel(GridOperator):
         return self._book.columns(np.arange(len(self._book)))
 
     def held_groups(self) -> Codes:
-        items = [self._gather_buffer(), self._gather_cells(), self._out]
-        return np.unique(np.concatenate([part.group for part in items]))
+        return np.unique(np.concatenate([held.groups() for held in self._stores()]))
+
+    def _stores(self) -> list[PlacedSlices[Items]]:
+        return [self._buffer, self._cells, self._out]
 
     def close_groups(self, closed: Codes) -> None:
         begin = np.full(len(closed), MIN_TIME)
         some = (closed != NEVER) & (closed != FOREVER)
         begin[some] = self._grid.start(closed[some] + 1)
         begin[closed == FOREVER] = INFINITY
-        buffer, cells = self._gather_buffer(), self._gather_cells()
-        stays = buffer.at >= begin[buffer.group]
-        if self._watches and not stays.all():
-            gone = np.bincount(buffer.group[~stays], minlength=len(self._volume))
-            self._volume -= gone.astype(np.int32)
-        self._buffer = buffer.where(stays)
-        open_ = (
-            self._pane_start(cells.at) >= begin[cells.group]
-            if self._by_pane
-            else cells.at > closed[cells.group]
-        )
-        self._cells = [cells.where(open_)]
-        self._out = self._out.where(self._out.at > closed[self._out.group])
+
+        def rows_over(rows: Items) -> Bools:
+            over: Bools = rows.at < begin[rows.group]
+            if self._watches and over.any():
+                gone = np.bincount(rows.group[over], minlength=len(self._volume))
+                self._volume -= gone.astype(np.int32)
+            return over
+
+        def panes_over(cells: Items) -> Bools:
+            over: Bools = self._pane_start(cells.at) < begin[cells.group]
+            return over
+
+        def windows_over(cells: Items) -> Bools:
+            over: Bools = cells.at <= closed[cells.group]
+            return over
+
+        self._buffer.drop(rows_over)
+        self._cells.drop(panes_over if self._by_pane else windows_over)
+        self._out.drop(windows_over)
         if self._book.is_untidy:
             self._tidy()
 
     def _forget_all(self) -> None:
-        self._cells, self._buffer, self._waiting, self._out = (
-            [],
-            self._empty_buffer,
-            [],
-            self._no_answers,
-        )
+        for held in self._stores():
+            held.clear()
         self._is_eager, self._volume = np.empty(0, np.bool_), np.empty(0, np.int32)
         self._watches = False
+        self._flags.touch_all()
         self._book.clear()
 
     def _tidy(self) -> None:
         """Numbers for the groups in use only."""
-        kept = [self._buffer.group, self._out.group, *(part.group for part in self._cells)]
-        used = np.unique(np.concatenate(kept))
+        used = self.held_groups()
         moved = self._book.keep(used)
-        self._buffer = Items(moved[self._buffer.group], self._buffer.at, self._buffer.parts)
-        self._cells = [Items(moved[part.group], part.at, part.parts) for part in self._cells]
-        self._out = Items(moved[self._out.group], self._out.at, self._out.parts)
+        for held in self._stores():
+            held.renumber(moved)
         if self._watches:
             self._is_eager, self._volume = self._is_eager[used], self._volume[used]
+        self._flags.touch_all()
 
     # -------------------------------------------------------------------------------------------------------
     # state
 
-    def _written(self, group: Codes, columns: Mapping[str, pa.Array]) -> Rows:
-        keys = self._book.columns(group) if self._keys else []
+    def _write(self, items: Items) -> Rows:
+        columns = {
+            _AT: pa.array(items.at),
+            **dict(zip(items.parts.schema.names, items.parts.columns, strict=True)),
+        }
+        keys = self._book.columns(items.group) if self._keys else []
         return pa.RecordBatch.from_arrays([*keys, *columns.values()], names=[*self._keys, *columns])
 
-    def _write(self, items: Items) -> Rows:
-        return self._written(
-            items.group,
-            {
-                _AT: pa.array(items.at),
-                **dict(zip(items.parts.schema.names, items.parts.columns, strict=True)),
-            },
-        )
+    def _write_groups(self, groups: Codes) -> Slices:
+        return {
+            "eager": pa.RecordBatch.from_arrays(
+                [*self._book.columns(groups), pa.array(np.ones(len(groups), np.bool_))],
+                names=[*self._keys, PRESENT.name],
+            )
+        }
 
     def _groups_of(self, rows: Rows) -> Codes:
         return self._book.numbers(rows.columns[: len(self._keys)], rows.num_rows)
@@ -559,17 +589,12 @@ class BucketAggregateKernel(GridOperator):
         return Items(self._groups_of(rows), rows.column(_AT).to_numpy(), parts)
 
     def snapshot(self) -> Slices:
-        slices = {
-            "release": slice_of_release(self._release),
-            "buffer": self._write(self._gather_buffer()),
-            "cells": self._write(self._gather_cells()),
-        }
-        if self._sketched:
-            slices["out"] = self._write(self._out)
+        slices = {"release": slice_of_release(self._release)}
+        for name, held in zip(("buffer", "cells", "out"), self._stores(), strict=True):
+            slices |= held.snapshot(name, self._write)
         if self._adaptive:
-            flags = {_EAGER: pa.array(self._is_eager), _VOLUME: pa.array(self._volume)}
-            slices["groups"] = self._written(np.arange(len(self._is_eager)), flags)
-            seen = [self._monitor.high, int(self._monitor.extent)]
+            slices |= self._flags.snapshot(self._is_eager, self._write_groups)
+            seen = [self._monitor.high, int(self._monitor.extent), int(self._watches)]
             slices["monitor"] = pa.RecordBatch.from_arrays(
                 [pa.array(seen, pa.int64())], names=["monitor"]
             )
@@ -578,29 +603,26 @@ class BucketAggregateKernel(GridOperator):
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._forget_all()
         restore_release(self._release, slices["release"])
+        schemas = (self._row_schema, self._sums.schema, self._no_answers.parts.schema)
+        names = ("buffer", "cells", "out")
+        for name, held, schema in zip(names, self._stores(), schemas, strict=True):
+            held.restore(name, slices, partial(self._read, schema=schema))
         if self._adaptive:
-            number = self._groups_of(slices["groups"])
-            self._is_eager, self._volume = (
-                np.zeros(len(number), np.bool_),
-                np.zeros(len(number), np.int32),
+            self._monitor.high, self._monitor.extent, watches = (
+                slices["monitor"].column(0).to_pylist()
             )
-            self._is_eager[number] = slices["groups"].column(_EAGER).to_numpy(zero_copy_only=False)
-            self._volume[number] = slices["groups"].column(_VOLUME).to_numpy()
-            self._monitor.high, self._monitor.extent = slices["monitor"].column(0).to_pylist()
-            self._watches = len(number) > 0
-        self._buffer = self._read(slices["buffer"], self._row_schema)
-        self._cells = [self._read(slices["cells"], self._sums.schema)]
-        if self._sketched:
-            self._out = self._read(slices["out"], self._no_answers.parts.schema)
-        if self._adaptive:
+            self._watches = bool(watches)
+            eager = read_whole("eager", slices)
+            numbers = np.empty(0, np.int64) if eager is None else self._groups_of(eager)
+            if self._watches:
+                self._is_eager, self._volume = np.zeros(len(self._book), np.bool_), self._volumes()
+                self._is_eager[numbers] = True
             self._watch()
 
     def state_size(self) -> StateSize:
-        items = [self._buffer, *self._waiting, *self._cells, self._out]
         flags = self._is_eager.nbytes + self._volume.nbytes
-        return StateSize(
-            sum(map(len, items)), sum(item.nbytes for item in items) + flags + self._book.nbytes
-        )
+        own = StateSize(0, flags + self._book.nbytes)
+        return own + self._buffer.size() + self._cells.size() + self._out.size()
 
 
 def _bytes_of(schema: pa.Schema) -> float:
@@ -608,9 +630,3 @@ def _bytes_of(schema: pa.Schema) -> float:
     return 16.0 + sum(
         field.type.bit_width / 8 if pa.types.is_primitive(field.type) else 16.0 for field in schema
     )
-
-
-def _within(items: Items, low: int, beyond: int, touched: Bools | None) -> Items:
-    """Those whose place is in [low, beyond), of all groups or of some."""
-    inside = (items.at >= low) & (items.at < beyond)
-    return items.where(inside if touched is None else inside & touched[items.group])

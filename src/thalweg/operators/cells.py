@@ -52,6 +52,15 @@ class Cells:
         return len(self.group)
 
     @property
+    def place(self) -> Codes:
+        """Where a cell lies in slices of neighbouring windows."""
+        return self.window
+
+    def renumbered(self, moved: Codes) -> Cells:
+        """The same with other numbers of groups."""
+        return Cells(moved[self.group], self.window, self.sums)
+
+    @property
     def nbytes(self) -> int:
         return self.group.nbytes + self.window.nbytes + self.sums.nbytes
 

@@ -5,13 +5,11 @@
 Null keys match nothing; equal rows are served as often as they occur; a change of an end on the
 right is none. A late or corrected row changes who takes whom from its own time on, until the same
 left rows wait as before: a batch matches that busy period of its keys again, not the whole key.
-Which left rows waited when the busy period began follows from the rows before it: the kernel looks
-back until the answer is the same whether none or all of the earlier left rows had been taken. That
-is soon where the line empties now and then. Where for long exactly as many left rows come as right
-rows, it may be all that is held of the key.
+Who waited when the busy period began is known, since each left row is held with the time at which
+it leaves the line.
 
-State: left rows that end at or after the CTI, the smaller of both, and were not taken before it;
-right rows from the CTI on. The CTI is the smaller of both.
+State: left rows that wait at the CTI or later, held until they are taken or end; right rows from
+the CTI on. Both in an arrangement by key. The CTI is the smaller of both.
 """
 
 from __future__ import annotations
@@ -22,11 +20,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from thalweg.errors import UnknownRowError
 from thalweg.model.batch import Batch
-from thalweg.model.delta import Delta, Weights
-from thalweg.model.ordering import on_one_axis, rank_values
+from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Bools, Codes, Rows, encode, encode_together
+from thalweg.model.rows import Bools, Codes, Rows, encode_together, equal_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import (
     Operator,
@@ -35,21 +33,25 @@ from thalweg.operators.base import (
     progress_of_slice,
     slice_of_progress,
 )
-from thalweg.operators.fifo import serve
+from thalweg.operators.chronicle_lines import (
+    Asking,
+    Look,
+    Match,
+    Waiting,
+    leaves_untaken,
+    match_lines,
+)
 from thalweg.operators.frames import evaluate_columns
 from thalweg.operators.join import TakenSide, pair_frame
-from thalweg.operators.key_numbers import KeyNumbers
+from thalweg.operators.keyed_state import KeyedState
 from thalweg.operators.matching import keyed_sides
-from thalweg.operators.time_slices import TimeSlices
 from thalweg.plan.nodes import Chronicle
+from thalweg.state import Hits
 
 __all__ = ["ChronicleKernel"]
 
-_SIDES = ("left", "right")
 _FIRST_LOOK = 64
-"""The first look around a change is this part of the longest wait."""
-_WIDER = 4
-"""Each further look is this much wider."""
+"""The first look behind a change is this part of the longest wait."""
 
 
 class ChronicleKernel(Operator):
@@ -70,10 +72,14 @@ class ChronicleKernel(Operator):
         self._sides = keyed_sides(
             (node.left.schema, node.right.schema), node.left_keys, node.right_keys, node.same
         )
-        self._keys = (*self._sides[0].key_names, *node.same)
-        self._held = [TimeSlices(side.schema) for side in self._sides]
+        # A left row is held over the time it is in the line; its own end is a mark.
+        self._state = KeyedState(self._sides, node.same, marks=(1, 0), what="chronicle")
+        self._left, self._right = self._state.held
+        self._widths = [len(side.payload_schema) for side in self._sides]
         self._progress: list[Progress] = [NO_PROGRESS, NO_PROGRESS]
         self._needed = frozenset[str]().union(*(expr.columns() for _, expr in node.result))
+        self._latest = MIN_TIME
+        """No row that is held starts later."""
         self.rematched = 0
         """How many rows have been matched to answer changes, each time anew; what changes cost."""
 
@@ -83,11 +89,11 @@ class ChronicleKernel(Operator):
             delta = self._changes(port, Delta.of_batch(batch))
             if len(delta):
                 answer = self._revise(port, delta)
-                self._held[port].add(delta)
         settled = self._settled()
         self._progress[port] = self._progress[port].merge(batch.progress)
         if self._settled() > settled:
             self._forget(self._settled())
+        self._state.tidy()
         return answer.to_batch(Progress(self._settled()))
 
     def _settled(self) -> int:
@@ -112,7 +118,7 @@ class ChronicleKernel(Operator):
     def _still_held(self, delta: Delta) -> Delta:
         """Changes of ends, for the rows that are still held. Where some of several equal rows were
         taken, the others change."""
-        held = self._held[0].overlapping(int(delta.start.min()), INFINITY)
+        held = self._in_line(delta).distinct()[0].delta()
         known, asked, size = encode_together(
             [*held.payload.columns, pa.array(held.start)],
             [*delta.payload.columns, pa.array(delta.start)],
@@ -126,71 +132,136 @@ class ChronicleKernel(Operator):
         weight = np.where(leaves, -share, np.minimum(delta.weight, share))
         return Delta(delta.payload, delta.start, delta.end, weight).filter(weight != 0)
 
+    def _in_line(self, rows: Delta) -> Hits:
+        """For each left row those of equal start and columns that are in the line at the CTI or
+        later."""
+        since = np.full(len(rows), self._settled())
+        found = self._left.find(self._state.groups(rows.payload), since, rows.start + 1)
+        found = found.filter(found.start == rows.start[found.owner])
+        if not len(found):
+            return found
+        asked = rows.payload.take(pa.array(found.owner))
+        return found.filter(equal_pairs(asked.columns, found.payload(asked.schema.names).columns))
+
+    def _leaving(self, rows: Delta) -> Hits:
+        """The rows that a change takes away; of equal ones those that leave the line first."""
+        found = self._in_line(rows)
+        found = found.filter(found.mark(0) == rows.end[found.owner])
+        order = np.lexsort((found.end, found.owner))
+        owner = found.owner[order]
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order)) - np.searchsorted(owner, owner)
+        taken = found.filter(rank < -rows.weight[found.owner])
+        missing = np.bincount(taken.owner, minlength=len(rows)) < -rows.weight
+        if missing.any():
+            at = int(np.argmax(missing))
+            row = rows.payload.slice(at, 1).to_pylist()[0]
+            raise UnknownRowError(f"chronicle: a row that is not held is taken away: {row}.")
+        return taken
+
+    # ------------------------------------------------------------------------------------ matching
+
     def _revise(self, port: int, delta: Delta) -> Delta:
-        """The pairs that come and go with a change of one side, which is not held yet."""
-        look = self._first_look(delta)
+        """The pairs that come and go with a change of one side; the state after it."""
+        group = self._state.groups(delta.payload)
+        settled = self._settled()
+        # A row from before the CTI only changes its end.
+        when = np.where(delta.start < settled, delta.end, delta.start)
+        change = _Change.none(self._left.schema)
+        if port == 0:
+            goes = np.flatnonzero(delta.weight < 0)
+            removed = self._leaving(delta.take(goes))
+            # Where a row has been taken already, that is matched again with its new end.
+            np.minimum.at(when, goes[removed.owner], removed.end - 1)
+            change = _Change.of(delta, group, removed)
+            removed.set_weight(np.zeros(len(removed), np.int64))
+        self._latest = max(self._latest, int(delta.start.max()))
+        look = self._first_look(group, when)
         parts: list[Delta] = []
         while len(look):
-            left, right = self._lines(port, delta, look)
-            before = _match(left, right, left.before, right.before, look)
-            after = _match(left, right, left.after, right.after, look)
-            unsure = (before.unsure | after.unsure) & (look.begin > self._settled())
-            # While it is not known who waited at first, it cannot be seen who waits at last.
-            differs = _waiting_differs(left, before, after, len(look))
-            restless = differs & ~unsure & (look.end < INFINITY)
-            done = ~(unsure | restless)
+            left, found = self._waiting(change, look)
+            right = self._asking((delta, group) if port == 1 else None, look)
+            self.rematched += len(left.key) + len(right.key)
+            before = match_lines(left, right, left.before, right.before, look)
+            after = match_lines(left, right, left.after, right.after, look)
+            done = ~_waiting_differs(left, before, after, len(look)) | (look.end == INFINITY)
             parts += [
                 self._pairs(left, right, after, done, 1),
                 self._pairs(left, right, before, done, -1),
             ]
-            look = look.widen(unsure, restless, self._last_start()).filter(~done)
+            self._move(left, right, after, found, look, done)
+            look = look.widen(self._latest).filter(~done)
+        if port == 1:
+            self._right.apply(delta, group)
         return Delta.concat(parts, self.schema)
 
-    def _first_look(self, delta: Delta) -> _Look:
+    def _first_look(self, group: Codes, when: Times) -> Look:
         """The keys of a change, and when each of them changes."""
-        keys = KeyNumbers.of(delta.payload, self._keys)
-        code = keys.numbers(delta.payload)
-        settled = self._settled()
-        # A row from before the CTI only changes its end.
-        when = np.where(delta.start < settled, delta.end, delta.start)
+        keys, code = np.unique(group, return_inverse=True)
         since, until = np.full(len(keys), INFINITY), np.full(len(keys), MIN_TIME)
         np.minimum.at(since, code, when)
         np.maximum.at(until, code, when)
-        step = np.full(len(keys), max(self._node.longest // _FIRST_LOOK, 1))
-        return _Look(keys, since, until, since - step, np.minimum(until, INFINITY - step) + step)
+        step = max(self._node.longest // _FIRST_LOOK, 1)
+        return Look(keys, since, until, np.minimum(until, INFINITY - step) + step)
 
-    def _last_start(self) -> int:
-        """From here on nothing is held."""
-        starts = [part.start.max() for held in self._held for part in held.parts()]
-        return int(max(starts, default=MIN_TIME)) + 1
+    def _waiting(self, change: _Change, look: Look) -> tuple[Waiting, Hits]:
+        """The left rows that are in the line during a look, and where they are held."""
+        found = self._left.find(look.group, look.since, look.end)
+        own, key = change.during(look)
+        held = found.delta()
+        rows = Delta.concat(
+            [Delta(held.payload, held.start, found.mark(0), held.weight), own.rows],
+            self._left.schema,
+        )
+        size = len(found)
+        there = np.ones(size, np.bool_)
+        line = Waiting.in_order(
+            rows,
+            np.concatenate([found.owner, key]),
+            np.concatenate([held.end, own.leaves]),
+            np.concatenate([there, own.goes]),
+            np.concatenate([there, ~own.goes]),
+            np.concatenate([np.arange(size), np.full(len(key), -1)]),
+            self._widths[0],
+        )
+        return line, found
 
-    # ----------------------------------------------------------------------------------- matching
+    def _asking(self, change: tuple[Delta, Codes] | None, look: Look) -> Asking:
+        """The right rows that ask during a look; a change of them is not held yet."""
+        found = self._right.find(look.group, look.since, look.end)
+        rows, key = found.delta(), found.owner
+        size = len(rows)
+        if change is not None:
+            delta, group = change
+            which, number = look.contains(group, delta.end, delta.start)
+            rows = Delta.concat([rows, delta.take(which)], rows.schema)
+            key = np.concatenate([key, number])
+        return Asking.in_order(rows, key, np.arange(len(rows)) >= size, self._widths[1])
 
-    def _lines(self, port: int, delta: Delta, look: _Look) -> tuple[_Line, _Line]:
-        """Both sides around a change, in the order in which they are served."""
-        begin, end = int(look.begin.min()), int(look.end.max())
-        lines = []
-        for side, held in enumerate(self._held):
-            rows = held.overlapping(begin, end)
-            change = delta if side == port else Delta.empty(held.schema)
-            both = Delta.concat([rows, change], held.schema)
-            changed = np.arange(len(both)) >= len(rows)
-            line = _Line(
-                both,
-                look.keys.numbers(both.payload),
-                np.where(changed, 0, both.weight),
-                both.weight,
-            )
-            lines.append(line.around(look, points=side == 1).in_order(self._payload_width(side)))
-            self.rematched += len(lines[-1].key)
-        return lines[0], lines[1]
+    def _move(
+        self, left: Waiting, right: Asking, after: Match, found: Hits, look: Look, done: Bools
+    ) -> None:
+        """Hold the left rows of some keys until they leave the line now."""
+        end, leaves = left.rows.end, left.leaves.copy()
+        over = end <= look.end[left.key]
+        leaves[over] = leaves_untaken(end[over])
+        leaves[after.left] = right.rows.start[after.right] + 1
+        mine = done[left.key]
+        held = left.place >= 0
+        moved = mine & left.after & (~held | (leaves != left.leaves))
+        stale = np.zeros(len(found), np.bool_)
+        stale[left.place[moved & held]] = True
+        gone = found.filter(stale)
+        gone.set_weight(np.zeros(len(gone), np.int64))
+        which = np.flatnonzero(moved)
+        rows = left.rows.take(which)
+        ones = np.ones(len(which), np.int64)
+        line = Delta(rows.payload, rows.start, leaves[which], ones)
+        self._left.add(line, look.group[left.key[which]], (rows.end,))
 
-    def _payload_width(self, side: int) -> int:
-        return len(self._sides[side].payload_schema)
-
-    def _pairs(self, left: _Line, right: _Line, match: _Match, keys: Bools, weight: int) -> Delta:
-        """The pairs of some keys, from where the change begins."""
-        wanted = match.changed & keys[right.key[match.right]]
+    def _pairs(self, left: Waiting, right: Asking, match: Match, keys: Bools, weight: int) -> Delta:
+        """The pairs of some keys."""
+        wanted = keys[right.key[match.right]]
         at = match.left[wanted], match.right[wanted]
         if not len(at[0]):
             return Delta.empty(self.schema)
@@ -209,178 +280,68 @@ class ChronicleKernel(Operator):
     def _forget(self, cti: int) -> None:
         """Right rows before the CTI have taken their left rows for good."""
         if cti == INFINITY:
-            self._held = [TimeSlices(side.schema) for side in self._sides]
+            self._state.clear()
             return
-        rights = self._held[1].overlapping(MIN_TIME, cti)
-        rights = rights.filter(rights.start < cti)
-        if len(rights):
-            look = _Look.of_all(KeyNumbers.of(rights.payload, self._keys), cti)
-            lefts = self._held[0].overlapping(int(rights.start.min()), cti)
-            left, right = (
-                _Line(rows, look.keys.numbers(rows.payload), rows.weight, rows.weight)
-                .around(look, points=side == 1)
-                .in_order(self._payload_width(side))
-                for side, rows in enumerate((lefts, rights))
-            )
-            match = _match(left, right, left.after, right.after, look)
-            taken = left.rows.take(match.left)
-            self._held[0].add(
-                Delta(taken.payload, taken.start, taken.end, -np.ones(len(taken), np.int64))
-            )
-            self._held[1].purge(cti)
-        self._held[0].purge(cti - 1)
+        self._left.purge(cti)
+        self._right.purge(cti)
 
     def snapshot(self) -> Slices:
-        held = {
-            name: rows
-            for side, held in zip(_SIDES, self._held, strict=True)
-            for name, rows in held.snapshot(side).items()
-        }
-        return {**held, "progress": slice_of_progress(self._progress)}
+        return {**self._state.snapshot(), "progress": slice_of_progress(self._progress)}
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        for side, held in zip(_SIDES, self._held, strict=True):
-            held.restore(side, slices)
+        self._state.restore(slices)
         self._progress = progress_of_slice(slices["progress"])
+        starts = [held.all().start for held in self._state.held]
+        self._latest = max(int(start.max(initial=MIN_TIME)) for start in starts)
+        if self._settled() > MIN_TIME:
+            self._forget(self._settled())
 
     def state_size(self) -> StateSize:
-        return self._held[0].size() + self._held[1].size()
+        return self._state.size()
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """Keys, when each of them changes (`since` to `until`), and the time around it that is looked
-    at (`begin` to `end`)."""
-
-    keys: KeyNumbers
-    since: Times
-    until: Times
-    begin: Times
-    end: Times
-
-    @classmethod
-    def of_all(cls, keys: KeyNumbers, end: int) -> _Look:
-        """Whole keys, as far as `end`."""
-        first, last = np.full(len(keys), MIN_TIME), np.full(len(keys), end)
-        return cls(keys, first, last, first, last)
-
-    def __len__(self) -> int:
-        return len(self.since)
-
-    def widen(self, back: Bools, ahead: Bools, beyond: int) -> _Look:
-        """A wider look, where it is asked for; nothing is held from `beyond` on."""
-        begin = np.where(back, self.since - (self.since - self.begin) * _WIDER, self.begin)
-        end = np.where(ahead, self.until + (self.end - self.until) * _WIDER, self.end)
-        return _Look(
-            self.keys, self.since, self.until, begin, np.where(end > beyond, INFINITY, end)
-        )
-
-    def filter(self, mask: Bools) -> _Look:
-        times = (self.since, self.until, self.begin, self.end)
-        return _Look(self.keys.filter(mask), *(values[mask] for values in times))
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """Rows of one side with the number of their key, and how often each is there before and after a
-    change."""
+class _Change:
+    """Left rows that come and go, each by itself, with their groups; those that go with the time at
+    which they would have left the line."""
 
     rows: Delta
-    key: Codes
-    before: Weights
-    after: Weights
+    group: Codes
+    leaves: Times
+    goes: Bools
 
-    def around(self, look: _Look, *, points: bool) -> _Line:
-        """The rows that are alive in the time that is looked at; points begin in it."""
-        known = self.key >= 0
-        begin, end = look.begin[self.key], look.end[self.key]
-        inside = self.rows.start >= begin if points else self.rows.end > begin
-        return self._take(np.flatnonzero(known & inside & (self.rows.start < end)))
+    @classmethod
+    def none(cls, schema: pa.Schema) -> _Change:
+        nothing = np.empty(0, np.int64)
+        return cls(Delta.empty(schema), nothing, nothing, np.empty(0, np.bool_))
 
-    def in_order(self, width: int) -> _Line:
-        """Equal rows as one, ordered by key, start, end and then by all columns."""
-        rows = self.rows
-        alike, size = encode([*rows.payload.columns, rows.start, rows.end], len(rows))
-        representative = np.empty(size, np.int64)
-        representative[alike] = np.arange(len(rows))
-        before, after = np.zeros(size, np.int64), np.zeros(size, np.int64)
-        np.add.at(before, alike, self.before)
-        np.add.at(after, alike, self.after)
-        distinct = self._take(representative)
-        ranks = [rank_values(column) for column in distinct.rows.payload.columns[:width]]
-        order = np.lexsort((*reversed(ranks), distinct.rows.end, distinct.rows.start, distinct.key))
-        line = distinct._take(order)
-        return _Line(line.rows, line.key, before[order], after[order])
+    @classmethod
+    def of(cls, delta: Delta, group: Codes, removed: Hits) -> _Change:
+        unit = np.repeat(np.arange(len(delta)), np.maximum(delta.weight, 0))
+        comes = delta.take(unit)
+        held = removed.delta()
+        goes = Delta(held.payload, held.start, removed.mark(0), held.weight)
+        return cls(
+            Delta.concat([comes, goes], delta.schema),
+            np.concatenate([group[unit], removed.group]),
+            np.concatenate([np.full(len(unit), INFINITY), held.end]),
+            np.arange(len(unit) + len(held)) >= len(unit),
+        )
 
-    def _take(self, which: Codes) -> _Line:
-        return _Line(self.rows.take(which), self.key[which], self.before[which], self.after[which])
-
-
-@dataclass(frozen=True, slots=True)
-class _Match:
-    """Pairs of positions in both lines; by key, whether they depend on what came before; the left
-    rows that wait in the end, as often as they do."""
-
-    left: Codes
-    right: Codes
-    changed: Bools
-    unsure: Bools
-    waiting: Codes
+    def during(self, look: Look) -> tuple[_Change, Codes]:
+        """The rows that are in the line during a look, and the number of their key there."""
+        which, key = look.contains(self.group, self.leaves, self.rows.start)
+        part = _Change(
+            self.rows.take(which), self.group[which], self.leaves[which], self.goes[which]
+        )
+        return part, key
 
 
-def _match(left: _Line, right: _Line, lefts: Weights, rights: Weights, look: _Look) -> _Match:
-    """Serve the right rows, each as often as `rights` says."""
-    waiting, asking = (
-        np.repeat(np.arange(len(lefts)), lefts),
-        np.repeat(np.arange(len(rights)), rights),
-    )
-    key, asked = left.key[waiting], right.key[asking]
-    starts, ends, times, begins, finals = on_one_axis(
-        (key, left.rows.start[waiting]),
-        (key, left.rows.end[waiting]),
-        (asked, right.rows.start[asking]),
-        (np.arange(len(look)), look.begin),
-        (np.arange(len(look)), look.end),
-    )
-    low, high = np.searchsorted(ends, times, "right"), np.searchsorted(starts, times, "right")
-    none, all_ = (
-        np.searchsorted(key, np.arange(len(look)), "left"),
-        np.searchsorted(starts, begins, "left"),
-    )
-    expired = np.searchsorted(ends, finals, "right")
-    item, first = _serve_keys(low, high, asked, none, expired)
-    other, other_first = _serve_keys(low, high, asked, all_, expired)
-    changed = right.rows.start[asking] >= look.since[asked]
-    unsure = first != other_first
-    unsure[asked[(item != other) & changed]] = True
-    paired = item >= 0
-    return _Match(
-        waiting[item[paired]],
-        asking[paired],
-        changed[paired],
-        unsure,
-        waiting[np.arange(len(waiting)) >= first[key]],
-    )
-
-
-def _serve_keys(
-    low: Codes, high: Codes, asked: Codes, initial: Codes, expired: Codes
-) -> tuple[Codes, Codes]:
-    """For each request the item it takes, or -1; for each key the first item that waits in the
-    end. Of each key the items before `initial` had been taken."""
-    item, left = serve(np.maximum(low, initial[asked]), high)
-    first = np.maximum(initial, expired)
-    last = np.flatnonzero(np.append(asked[1:] != asked[:-1], True)) if len(asked) else asked
-    first[asked[last]] = np.maximum(first[asked[last]], left[last])
-    return item, first
-
-
-def _waiting_differs(left: _Line, before: _Match, after: _Match, keys: int) -> Bools:
+def _waiting_differs(left: Waiting, before: Match, after: Match, keys: int) -> Bools:
     """For each key, whether other left rows wait after the change than before it."""
-    size = len(left.key)
-    counts = np.bincount(before.waiting, minlength=size) != np.bincount(
-        after.waiting, minlength=size
-    )
+    size = int(left.class_[-1]) + 1 if len(left.class_) else 0
+    counts = (np.bincount(left.class_[match.waiting], minlength=size) for match in (before, after))
     differs = np.zeros(keys, np.bool_)
-    differs[left.key[counts]] = True
+    unlike = np.not_equal(*counts)
+    differs[left.key[unlike[left.class_]]] = True
     return differs

@@ -24,7 +24,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta, Weights
 from thalweg.model.ordering import on_one_axis, rank_values
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows, encode
+from thalweg.model.rows import Bools, Codes, Rows, encode
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import (
     Operator,
@@ -36,9 +36,8 @@ from thalweg.operators.base import (
 )
 from thalweg.operators.frames import evaluate_mask, frame_of
 from thalweg.operators.instances import Events, find, reachable
-from thalweg.operators.key_numbers import KeyNumbers
-from thalweg.operators.time_slices import TimeSlices
 from thalweg.plan.nodes import Detect
+from thalweg.state import Arrangement, Hits, KeyIndex
 
 __all__ = ["DetectKernel"]
 
@@ -56,13 +55,17 @@ class DetectKernel(Operator):
     def __init__(self, node: Detect) -> None:
         self.schema = node.schema
         self._node = node
-        self._held = TimeSlices(node.input.schema)
-        self._resume_keys = tuple(f"key{n}" for n in range(len(node.keys)))
-        types = [node.input.schema.field(key).type for key in node.keys]
-        columns = [*zip(self._resume_keys, types, strict=True)]
-        place = [("time", pa.int64()), ("skip", pa.int64())]
-        self._resume = empty_rows(pa.schema([*columns, *place]))
+        fields = [node.input.schema.field(key) for key in node.keys]
+        self._index = KeyIndex(fields)
+        self._held = Arrangement(node.input.schema, self._groups, what="detect")
+        # The place from which on the next instance of a key may begin: its time is the start, and
+        # how many events of that time lie before it is the mark.
+        self._resume = Arrangement(pa.schema(fields), self._groups, marks=1, what="detect")
         self._progress = NO_PROGRESS
+
+    def _groups(self, rows: Rows) -> Codes:
+        columns = [rows.column(name) for name in self._node.keys]
+        return self._index.numbers(columns, rows.num_rows)
 
     def process(self, port: int, batch: Batch) -> Batch:
         answer = Delta.empty(self.schema)
@@ -72,12 +75,14 @@ class DetectKernel(Operator):
             end = changes.start + self._node.within
             delta = Delta(changes.payload, changes.start, end, changes.weight).consolidate()
             if len(delta):
-                answer = self._revise(delta)
-                self._held.add(delta)
+                group = self._groups(delta.payload)
+                answer = self._revise(delta, group)
+                self._held.apply(delta, group)
         settled = self._progress.cti
         self._progress = self._progress.advance(batch.progress)
         if self._progress.cti > settled:
-            self._forget(self._progress.cti)
+            self._forget(settled, self._progress.cti)
+        self._tidy()
         return answer.to_batch(self._promise())
 
     def _promise(self) -> Progress:
@@ -88,32 +93,30 @@ class DetectKernel(Operator):
 
     # ------------------------------------------------------------------------------------ changes
 
-    def _revise(self, delta: Delta) -> Delta:
+    def _revise(self, delta: Delta, group: Codes) -> Delta:
         """The matches that come and go with a change, which is not held yet."""
-        keys = KeyNumbers.of(delta.payload, self._node.keys)
-        code = keys.numbers(delta.payload)
-        since, until = np.full(len(keys), INFINITY), np.full(len(keys), MIN_TIME)
-        np.minimum.at(since, code, delta.start)
-        np.maximum.at(until, code, delta.start)
-        within = self._node.within
-        first, last = since - within + 1, until
-        if not self._node.overlap:
-            first, last = np.full(len(keys), MIN_TIME), np.full(len(keys), INFINITY)
-        low, high = int(first.min()), min(int(last.max()), INFINITY - within) + within
-        held = self._held.overlapping(low, high)
-        known = keys.numbers(held.payload)
-        needed = (known >= 0) & (held.start >= first[known])
-        needed &= held.start - within < last[known]
-        held = held.filter(needed)
+        keys, code = np.unique(group, return_inverse=True)
+        first, last = np.full(len(keys), MIN_TIME), np.full(len(keys), INFINITY)
+        within, settled = self._node.within, self._progress.cti
+        since, until = np.full(len(keys), settled), last
+        if self._node.overlap:
+            first, last = np.full(len(keys), INFINITY), np.full(len(keys), MIN_TIME)
+            np.minimum.at(first, code, delta.start - within + 1)
+            np.maximum.at(last, code, delta.start)
+            # Events end `within` after they start.
+            since, until = np.maximum(first - 1 + within, settled), last + within
+        found = self._held.find(keys, since, until)
+        held = found.delta()
         whole = Delta.concat([held, delta], self._held.schema)
+        codes = np.concatenate([found.owner, code])
         before = np.concatenate([held.weight, np.zeros(len(delta), np.int64)])
         parts = []
         for weight, sign in ((whole.weight, 1), (before, -1)):
-            line = self._line(whole, weight, keys)
+            line = self._line(whole, codes, weight)
             parts.append(self._matches(line, keys, first, last, sign))
         return Delta.concat(parts, self.schema)
 
-    def _line(self, rows: Delta, weight: Weights, keys: KeyNumbers) -> _Line:
+    def _line(self, rows: Delta, code: Codes, weight: Weights) -> _Line:
         """Rows as events, ordered by key, start and all columns; equal ones as often as they
         occur."""
         alike, size = encode([*rows.payload.columns, rows.start], len(rows))
@@ -121,8 +124,7 @@ class DetectKernel(Operator):
         np.add.at(total, alike, weight)
         representative = np.empty(size, np.int64)
         representative[alike] = np.arange(len(rows))
-        distinct = rows.take(representative)
-        code = keys.numbers(distinct.payload)
+        distinct, code = rows.take(representative), code[representative]
         ranks = [rank_values(column) for column in distinct.payload.columns]
         order = np.lexsort((*reversed(ranks), distinct.start, code))
         unit = np.repeat(order, total[order])
@@ -130,9 +132,7 @@ class DetectKernel(Operator):
         make = _Line.of_sets if self._node.simultaneous == "set" else _Line.of_events
         return make(events.payload, code[unit], events.start)
 
-    def _matches(
-        self, line: _Line, keys: KeyNumbers, first: Times, last: Times, sign: int
-    ) -> Delta:
+    def _matches(self, line: _Line, keys: Codes, first: Times, last: Times, sign: int) -> Delta:
         if not len(line.time):
             return Delta.empty(self.schema)
         if self._node.overlap:
@@ -140,7 +140,7 @@ class DetectKernel(Operator):
             found = find(self._node, self._events(line), np.flatnonzero(inside))
             keep = np.ones(len(found.first), np.bool_)
         else:
-            begin = self._begin(line, keys)
+            begin = self._begin(line, keys, self._progress.cti)
             open_ = np.arange(len(line.time)) >= begin[line.key]
             found = find(self._node, self._events(line), np.flatnonzero(open_))
             keep = self._walk(line, begin, found.alive)[found.first]
@@ -167,17 +167,20 @@ class DetectKernel(Operator):
 
     # --------------------------------------------------------------- instances that do not overlap
 
-    def _begin(self, line: _Line, keys: KeyNumbers) -> Codes:
-        """For each key the position from which on an instance may begin."""
+    def _begin(self, line: _Line, keys: Codes, since: int) -> Codes:
+        """For each key the position from which on an instance may begin; the events of the line end
+        after `since`."""
         numbers = np.arange(len(keys))
         begin = np.searchsorted(line.key, numbers, "left")
-        if self._resume.num_rows:
-            known = keys.numbers(self._resume, self._resume_keys)
-            mine = np.flatnonzero(known >= 0)
-            time, skip = (self._resume.column(name).to_numpy()[mine] for name in ("time", "skip"))
-            places, resumed = on_one_axis((line.key, line.time), (known[mine], time))
-            begin[known[mine]] = np.searchsorted(places, resumed, "left") + skip
+        resume = self._resume_of(keys, since)
+        if len(resume):
+            places, resumed = on_one_axis((line.key, line.time), (resume.owner, resume.start))
+            begin[resume.owner] = np.searchsorted(places, resumed, "left") + resume.mark(0)
         return np.minimum(begin, np.searchsorted(line.key, numbers, "right"))
+
+    def _resume_of(self, keys: Codes, since: int) -> Hits:
+        size = len(keys)
+        return self._resume.find(keys, np.full(size, since), np.full(size, INFINITY))
 
     @staticmethod
     def _walk(line: _Line, begin: Codes, alive: Codes) -> Bools:
@@ -188,25 +191,27 @@ class DetectKernel(Operator):
 
     # -------------------------------------------------------------------------------------- state
 
-    def _forget(self, cti: int) -> None:
+    def _forget(self, before: int, cti: int) -> None:
         """Events that no instance needs any more are gone."""
         if cti == INFINITY:
-            self._held, self._resume = TimeSlices(self._held.schema), self._resume.slice(0, 0)
+            self._held.clear()
+            self._resume.clear()
+            self._index.clear()
             return
         if not self._node.overlap:
-            self._settle(cti)
+            self._settle(before, cti)
         self._held.purge(cti)
+        self._resume.purge(cti)
 
-    def _settle(self, cti: int) -> None:
+    def _settle(self, before: int, cti: int) -> None:
         """For the keys that lose events: from where on their next instance may begin."""
-        held = self._held.overlapping(MIN_TIME, INFINITY)
-        leaving = held.filter(held.end <= cti)
-        if not len(leaving):
+        keys = np.unique(self._held.ending(cti).group)
+        if not len(keys):
             return
-        keys = KeyNumbers.of(leaving.payload, self._node.keys)
-        mine = held.filter(keys.numbers(held.payload) >= 0)
-        line = self._line(mine, mine.weight, keys)
-        begin = self._begin(line, keys)
+        found = self._held.find(keys, np.full(len(keys), before), np.full(len(keys), INFINITY))
+        held = found.delta()
+        line = self._line(held, found.owner, held.weight)
+        begin = self._begin(line, keys, before)
         open_ = np.flatnonzero(np.arange(len(line.time)) >= begin[line.key])
         alive = find(self._node, self._events(line), open_).alive
         walked = self._walk(line, begin, alive)
@@ -219,32 +224,42 @@ class DetectKernel(Operator):
         at = after[which]
         places = on_one_axis((line.key, line.time))[0]
         tied = at - np.searchsorted(places, places[at], "left")
-        entries = pa.RecordBatch.from_arrays(
-            [
-                *keys.rows.take(pa.array(which)).columns,
-                pa.array(line.time[at]),
-                pa.array(tied + 1),
-            ],
-            schema=self._resume.schema,
+        known = self._resume_of(keys, before)
+        known.set_weight(np.zeros(len(known), np.int64))
+        time = line.time[at]
+        stays = time + self._node.within > cti
+        payload = pa.RecordBatch.from_arrays(
+            self._index.columns(keys[which[stays]]), schema=self._resume.schema
         )
-        stays = line.time[at] + self._node.within > cti
-        others = self._resume.filter(pa.array(keys.numbers(self._resume, self._resume_keys) < 0))
-        self._resume = concat_rows([others, entries.filter(pa.array(stays))], self._resume.schema)
+        time = time[stays]
+        entries = Delta(payload, time, time + self._node.within, np.ones(len(time), np.int64))
+        self._resume.add(entries, keys[which[stays]], (tied[stays] + 1,))
+
+    def _tidy(self) -> None:
+        """Forget keys without events, when the index has doubled."""
+        if self._index.is_untidy:
+            used = np.union1d(self._held.groups(), self._resume.groups())
+            moved = self._index.keep(used)
+            self._held.renumber(moved)
+            self._resume.renumber(moved)
 
     def snapshot(self) -> Slices:
         return {
             **self._held.snapshot("events"),
-            "resume": self._resume,
+            **self._resume.snapshot("resume"),
             "progress": slice_of_progress([self._progress]),
         }
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
+        self._index.clear()
         self._held.restore("events", slices)
-        self._resume = slices["resume"]
+        self._resume.restore("resume", slices)
         self._progress = progress_of_slice(slices["progress"])[0]
+        for held in (self._held, self._resume):
+            held.purge(self._progress.cti)
 
     def state_size(self) -> StateSize:
-        return self._held.size() + StateSize(self._resume.num_rows, self._resume.nbytes)
+        return self._held.size() + self._resume.size()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,28 +3,38 @@
 Over the answers of a hopping window, for every window from the first to the last that has an answer
 of any group, each known group without one gets a row with counts of 0 and everything else null.
 
-State: the answers from the last settled window on. A silence is filled once something after it is
-known, so the promise waits at the window after the last settled answer.
+A batch costs the windows that it adds to the range, and the answers that come or go. State: which
+answers there are, from the last settled window on, in slices of neighbouring windows. A silence is
+filled once something after it is known, so the promise waits at the window after the last settled
+answer. Promises for one group alone do not pass.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Rows, encode_together
-from thalweg.model.time import INFINITY, Times
-from thalweg.operators.arguments import PRESENT
-from thalweg.operators.regroup import RegroupKernel
+from thalweg.model.progress import Progress
+from thalweg.model.rows import Codes, Rows
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.base import Operator, Slices, StateSize
+from thalweg.operators.cells import Cells
+from thalweg.operators.groups import refuse_negative
 from thalweg.plan.nodes import WindowAggregate
+from thalweg.state import KeyIndex
+from thalweg.state.placed import PlacedSlices
 from thalweg.windows import HoppingWindow
 
 __all__ = ["FillKernel"]
 
+_CELLS = pa.schema([(name, pa.int64()) for name in ("group", "window", "answers")])
 
-class FillKernel(RegroupKernel):
+
+class FillKernel(Operator):
     """
     >>> import thalweg as tw
     >>> grouped = tw.source("s", {"k": "string"}).group_by("k")
@@ -36,73 +46,158 @@ class FillKernel(RegroupKernel):
 
     def __init__(self, node: WindowAggregate) -> None:
         assert isinstance(node.window, HoppingWindow) and node.fill is not None
+        self.schema = node.schema
         self._window, self._names = node.window, node.keys
-        # A query without keys has one group; Arrow cannot count rows of no columns.
-        held = pa.schema([node.schema.field(name) for name in node.keys] or [PRESENT])
-        super().__init__(node.schema, held, (), None)
-        columns = [list(column) for column in zip(*node.fill, strict=True)] or [[True]]
-        self._groups = pa.RecordBatch.from_arrays(
-            [pa.array(c, f.type) for c, f in zip(columns, held, strict=True)], schema=held
-        )
+        fields = [node.schema.field(name) for name in node.keys]
+        columns = [list(column) for column in zip(*node.fill, strict=True)]
+        keys = [pa.array(c, f.type) for c, f in zip(columns, fields, strict=True)]
+        self._index = KeyIndex(fields)
+        self._index.numbers(keys, len(node.fill) if keys else 1)
+        self._known = len(self._index)
+        """Groups that are filled; the number itself stands for all others."""
         self._zeros = [call.aggregate.of_nothing for _, call in node.aggregates]
+        self._answers = PlacedSlices(_sum)
+        """How many answers each group has in each window."""
+        self._cti = MIN_TIME
+        self._promise = MIN_TIME
 
     def process(self, port: int, batch: Batch) -> Batch:
-        zeros = super().process(port, batch)
-        both = Delta.concat([Delta.of_batch(batch), Delta.of_batch(zeros)], self.schema)
-        return both.to_batch(zeros.progress)
+        given = Delta.of_batch(batch)
+        changes = [given, self._apply(given)] if len(given) else []
+        if batch.progress.cti > self._cti:
+            self._cti = batch.progress.cti
+            self._settle()
+        return Delta.concat(changes, self.schema).to_batch(Progress(self._promise))
 
-    def project(self, batch: Batch) -> Delta:
-        delta = Delta.of_batch(batch)
-        keys = [delta.payload.column(name) for name in self._names] or [
-            pa.array(np.ones(len(delta), np.bool_))
+    def _apply(self, given: Delta) -> Delta:
+        """The zero rows that come and go."""
+        window = (given.start - self._window.offset) // self._window.hop
+        touched = _sum([Cells(self._groups_of(given.payload), window, given.weight[None])])
+        before = np.zeros(len(touched), np.int64)
+        for cells, at, owner in self._answers.find(touched.group, touched.window):
+            np.add.at(before, owner, cells.sums[0, at])
+        after = before + touched.sums[0]
+        if (after < 0).any():
+            refuse_negative(given.consolidate(), "Fill")
+        old = self._span()
+        self._answers.add(touched)
+        new = self._span()
+        both = range(max(old.start, new.start), min(old.stop, new.stop))
+        listed = touched.group < self._known
+        inside = listed & (touched.window >= both.start) & (touched.window < both.stop)
+        was, now = before > 0, after > 0
+        changes = [
+            self._rows(touched.group[flips], touched.window[flips], weight)
+            for flips, weight in ((inside & was & ~now, 1), (inside & now & ~was, -1))
         ]
-        bare = pa.RecordBatch.from_arrays(keys, schema=self._groups.schema)
-        return Delta(bare, delta.start, delta.end, delta.weight).consolidate()
+        for wider, other, there, weight in ((new, old, now, 1), (old, new, was, -1)):
+            filled = touched.take(np.flatnonzero(listed & there))
+            changes += [self._blanks(part, filled, weight) for part in _without(wider, other)]
+        return Delta.concat(changes, self.schema)
 
-    def answer(self, rows: Delta) -> Delta:
-        hop = self._window.hop
-        starts = np.arange(int(rows.start.min()), int(rows.start.max()) + hop, hop)
-        group = np.tile(np.arange(self._groups.num_rows), len(starts))
-        window = np.repeat(starts, self._groups.num_rows)
-        wanted = self._groups.take(pa.array(group))
-        there = self._present(rows, wanted, window)
-        return self._empty(wanted.filter(pa.array(~there)), window[~there])
+    def _groups_of(self, rows: Rows) -> Codes:
+        if not self._names:
+            return np.zeros(rows.num_rows, np.int64)
+        columns = [rows.column(name) for name in self._names]
+        found, which = self._index.having(range(len(columns)), columns)
+        group = np.full(rows.num_rows, self._known)
+        group[which] = found
+        return group
 
-    def _present(
-        self, rows: Delta, wanted: Rows, window: Times
-    ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        held = [*rows.payload.columns[:-1], pa.array(rows.start)]
-        asked = [*wanted.columns, pa.array(window)]
-        own, theirs, size = encode_together(held, asked, (len(rows), len(window)))
-        known = np.zeros(size, np.bool_)
-        known[own] = True
-        return known[theirs]
+    def _span(self) -> range:
+        """The windows from the first to the last that has an answer."""
+        first, last = self._answers.first(), self._answers.last()
+        return range(0) if first is None or last is None else range(first, last + 1)
 
-    def _empty(self, groups: Rows, window: Times) -> Delta:
+    def _blanks(self, windows: range, there: Cells, weight: int) -> Delta:
+        """Zero rows of all groups in some windows, but where there are answers."""
+        window = np.repeat(np.arange(windows.start, windows.stop), self._known)
+        group = np.tile(np.arange(self._known), len(windows))
+        base = windows.start
+        filled = np.isin(
+            (window - base) * self._known + group,
+            (there.window - base) * self._known + there.group,
+        )
+        return self._rows(group[~filled], window[~filled], weight)
+
+    def _rows(self, group: Codes, window: Codes, weight: int) -> Delta:
         size = len(window)
         fields = list(self.schema)[len(self._names) :]
         blanks = [
             pa.array([zero] * size, f.type) for zero, f in zip(self._zeros, fields, strict=True)
         ]
-        payload = pa.RecordBatch.from_arrays(
-            [*groups.columns[: len(self._names)], *blanks], schema=self.schema
-        )
-        return Delta(payload, window, window + self._window.size, np.ones(size, np.int64))
+        keys = self._index.columns(group) if self._names else []
+        payload = pa.RecordBatch.from_arrays([*keys, *blanks], schema=self.schema)
+        start: Times = window * self._window.hop + self._window.offset
+        return Delta(payload, start, start + self._window.size, np.full(size, weight))
 
-    def least(self, time: int) -> int:
-        if not len(self._held):
-            return time
-        starts = np.sort(self._held.start)
-        enough = starts[
-            starts >= time - self._window.hop
-        ]  # an answer this late, once settled, shows that there is no silence before it
-        if len(enough):
-            return max(time, int(enough[0]) + 1)
-        return time if int(starts[0]) >= time else INFINITY
+    # ----------------------------------------------------------------------------------------------
+    # promises
 
-    def keep(self, rows: Delta, cti: int) -> tuple[Delta, int]:
-        settled = rows.start[rows.start < cti]
-        if not len(settled):
-            return rows, cti
-        last = int(settled.max())
-        return rows.filter(rows.start >= last), min(cti, last + self._window.hop)
+    def _window_from(self, time: int) -> int:
+        """The first window that starts at a time or later."""
+        return -((self._window.offset - time) // self._window.hop)
+
+    def _settle(self) -> None:
+        """Forget the windows before the last settled one."""
+        if self._cti == INFINITY:
+            self._answers.clear()
+            self._promise = INFINITY
+            return
+        last = self._answers.last(self._window_from(self._cti))
+        self._promise = self._cti
+        if last is not None:
+            self._answers.take_until(last - 1)
+            following = (last + 1) * self._window.hop + self._window.offset
+            self._promise = min(self._cti, following)
+
+    def needs(self, time: int) -> tuple[int, ...]:
+        if time <= MIN_TIME or time == INFINITY or not self._answers:
+            return (time,)
+        # An answer this late, once settled, shows that there is no silence before it.
+        enough = self._answers.first(self._window_from(time - self._window.hop))
+        if enough is not None:
+            return (max(time, enough * self._window.hop + self._window.offset + 1),)
+        first = self._answers.first()
+        return (time if first is None or first >= self._window_from(time) else INFINITY,)
+
+    # ----------------------------------------------------------------------------------------------
+    # state
+
+    def snapshot(self) -> Slices:
+        marks = pa.RecordBatch.from_arrays([pa.array([self._cti, self._promise])], names=["marks"])
+        return {**self._answers.snapshot("answers", _write), "marks": marks}
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        self._cti, self._promise = slices["marks"].column(0).to_pylist()
+        self._answers.restore("answers", slices, _read)
+
+    def state_size(self) -> StateSize:
+        return self._answers.size()
+
+
+def _sum(parts: Sequence[Cells]) -> Cells:
+    """How many answers there are; of those that come and go nothing."""
+    cells = Cells.concat(parts, 1).summed()
+    return cells.where(cells.sums[0] != 0)
+
+
+def _without(windows: range, others: range) -> list[range]:
+    """The windows that are not among others."""
+    if not others:
+        return [windows] if windows else []
+    parts = (
+        range(windows.start, min(windows.stop, others.start)),
+        range(max(windows.start, others.stop), windows.stop),
+    )
+    return [part for part in parts if part]
+
+
+def _write(cells: Cells) -> Rows:
+    columns = [cells.group, cells.window, cells.sums[0]]
+    return pa.RecordBatch.from_arrays([*map(pa.array, columns)], schema=_CELLS)
+
+
+def _read(rows: Rows) -> Cells:
+    group, window, answers = (column.to_numpy() for column in rows.columns)
+    return Cells(group, window, answers[None])

@@ -12,16 +12,15 @@ import pyarrow as pa
 
 from thalweg.errors import UnknownRowError
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Bools, Codes, Rows, encode, encode_together
-from thalweg.model.time import Times
+from thalweg.model.rows import Codes, Rows, encode
+from thalweg.model.time import INFINITY, Times
 
 __all__ = [
     "append_column",
     "group_codes",
-    "keyed_in",
+    "only_starts",
     "ranges",
     "refuse_negative",
-    "replace_column",
     "units",
 ]
 
@@ -31,20 +30,10 @@ def group_codes(rows: Rows, keys: tuple[str, ...]) -> tuple[Codes, int]:
     return encode([rows.column(name) for name in keys], rows.num_rows)
 
 
-def keyed_in(rows: Rows, others: Rows, keys: tuple[str, ...]) -> Bools:
-    """Which rows are of a group that `others` has too."""
-    if not keys:
-        return np.full(rows.num_rows, others.num_rows > 0)
-    if not rows.num_rows or not others.num_rows:
-        return np.zeros(rows.num_rows, np.bool_)
-    own, theirs, size = encode_together(
-        [rows.column(k) for k in keys],
-        [others.column(k) for k in keys],
-        (rows.num_rows, others.num_rows),
-    )
-    touched = np.zeros(size, np.bool_)
-    touched[theirs] = True
-    return touched[own]
+def only_starts(delta: Delta) -> Delta:
+    """Rows whose end does not matter: a change of an end is no change."""
+    starts = Delta(delta.payload, delta.start, np.full(len(delta), INFINITY), delta.weight)
+    return starts if (delta.weight > 0).all() else starts.consolidate()
 
 
 def ranges(first: Codes, length: Codes) -> tuple[Codes, Codes]:
@@ -66,13 +55,6 @@ def append_column(rows: Rows, name: str, values: Times) -> Rows:
     return pa.RecordBatch.from_arrays(
         [*rows.columns, pa.array(values)], names=[*rows.schema.names, name]
     )
-
-
-def replace_column(rows: Rows, name: str, values: Times) -> Rows:
-    at = rows.schema.names.index(name)
-    columns = list(rows.columns)
-    columns[at] = pa.array(values)
-    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
 
 def refuse_negative(rows: Delta, where: str) -> None:

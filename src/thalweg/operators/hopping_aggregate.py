@@ -6,9 +6,10 @@ running total of its group at just two window indices: it enters at the one and 
 Per batch these entries are summed by (group, index); the total over all entries up to k is the
 value of window k. Cost per event does not depend on size / hop, whatever lifetimes the events have.
 
-    running    per group, the total at the last window that has answered
+    running    per group, the total at the last window that has answered; and what late events add to it
     entries    what enters or leaves at later windows, in slices of neighbouring windows
-    open       per group and window that has answered but is not closed, its totals: what a late event revises
+    open       per group and window that has answered but is not closed, its totals, in slices too: what a
+               late event revises
 
 Null keys are a group of their own. A late event adds to the windows that are out, which are
 answered again if their result changed. State: the three tables; closing a window drops its slice.
@@ -17,7 +18,7 @@ The promise is the start of the earliest window that is not closed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.progress import Progress
-from thalweg.model.rows import Codes, Rows, encode
+from thalweg.model.rows import Bools, Codes, Rows, encode
 from thalweg.model.time import INFINITY
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Slices, StateSize
@@ -37,18 +38,17 @@ from thalweg.operators.hopping_grid import FOREVER, NEVER, Grid, GridOperator, R
 from thalweg.operators.hopping_rows import restore_release, slice_of_release
 from thalweg.operators.key_book import KeyBook
 from thalweg.operators.partials import Partials
-from thalweg.operators.window_slices import WindowSlices
 from thalweg.plan.nodes import CombinePanes, WindowAggregate
+from thalweg.state.placed import PlacedSlices
 from thalweg.windows import HoppingWindow
 
 __all__ = ["HoppingAggregateKernel"]
 
-_SLICES = 64
-"""Slices in the length of a window: what a batch touches is written again by the slice, so slices
-must be a small part of it."""
-
 _DENSE_CELLS = 4_000_000
 """Up to this many (group, window) cells at a time are summed in a dense matrix."""
+
+_LATE = 16
+"""What late events add is put to the running totals when it is more than one in so many of them."""
 
 _FEW = 64
 """So few rows are not summed before they go to the state, which sums now and then itself."""
@@ -78,10 +78,8 @@ class HoppingAggregateKernel(GridOperator):
             [*key_fields, pa.field(internal("window"), pa.int64()), *partials]
         )
         self._book = KeyBook(key_fields)
-        self._running = self._open = self._none = Cells.none(self._width)
-        self._entries = WindowSlices(
-            self._width, width=max(1, node.window.size // node.window.hop // _SLICES)
-        )
+        self._running = self._late = self._none = Cells.none(self._width)
+        self._entries, self._open = PlacedSlices(self._sum), PlacedSlices(self._sum)
         self._written: dict[str, tuple[Cells, Rows]] = {}
 
     def process(self, port: int, batch: Batch) -> Batch:
@@ -92,8 +90,8 @@ class HoppingAggregateKernel(GridOperator):
         closed, released = release.advance(batch.progress.cti)
         if released > release.released:
             answered = self._answer(release.released, released, closed)
-        if closed > release.closed and len(self._open):
-            self._open = self._open.where(self._open.window > closed)
+        if closed > release.closed and self._open:
+            self._open.take_until(closed)
         release.closed, release.released = closed, released
         progress = Progress(release.promise())
         changes = self._changes(gone, came, answered, progress)
@@ -105,6 +103,9 @@ class HoppingAggregateKernel(GridOperator):
 
     def needs(self, time: int) -> tuple[int, ...]:
         return (self._release.needs(time),)
+
+    def _sum(self, parts: Sequence[Cells]) -> Cells:
+        return Cells.concat(parts, self._width).summed()
 
     # ----------------------------------------------------------------------------------------------
     # taking rows in
@@ -140,9 +141,9 @@ class HoppingAggregateKernel(GridOperator):
         if late.any():
             gone, came = self._revise(cells.where(late), beyond[late])
             begun = late & (beyond > out)
-            self._running = Cells.concat([self._running, cells.where(begun)], self._width)
-            if len(self._running) > 2 * len(self._book) + _FEW:
-                self._running = self._running.at_window(0).summed()
+            self._late = Cells.concat([self._late, cells.where(begun)], self._width)
+            if len(self._late) > len(self._running) // _LATE + _FEW:
+                self._running, self._late = self._totals(), self._none
             entering = cells.where(~late)
         leaves = (beyond > out) & (beyond != FOREVER)
         leaving = cells.at_window(beyond).where(leaves).negated()
@@ -158,52 +159,34 @@ class HoppingAggregateKernel(GridOperator):
         if not len(which):
             return self._none, self._none
         late = Cells(cells.group[which], window, cells.sums[:, which]).summed()
-        before, at = self._find_open(late)
+        before = np.zeros_like(late.sums)
+        new = np.ones(len(late), np.bool_)
+        for known, at, owner in self._open.find(late.group, late.window, change=True):
+            before[:, owner] = known.sums[:, at]
+            known.sums[:, at] += late.sums[:, owner]
+            new[owner] = False
         after = before + late.sums
-        sums = self._open.sums.copy()
-        known = at >= 0
-        sums[:, at[known]] = after[:, known]
-        new = np.flatnonzero(~known)
-        opened = Cells(late.group[new], late.window[new], after[:, new])
-        self._open = Cells.concat(
-            [Cells(self._open.group, self._open.window, sums), opened], self._width
-        )
+        self._open.add(late.where(new))
         if not after[0].all():
-            self._open = self._open.where(self._open.sums[0] != 0)
+            span = int(late.window.min()), int(late.window.max()) + 1
+            self._open.drop(_is_empty, *span)
         was, now = before[0] > 0, after[0] > 0
         changed = (was != now) | self._partials.differ(before, after)
         return Cells(late.group, late.window, before).where(changed & was), Cells(
             late.group, late.window, after
         ).where(changed & now)
 
-    def _find_open(self, late: Cells) -> tuple[Numbers, Codes]:
-        """The sums of open windows before some late cells, zero where there was none; and where
-        each stands in `_open`."""
-        before, at = np.zeros_like(late.sums), np.full(len(late), -1, np.int64)
-        low, high = int(late.window.min()), int(late.window.max())
-        near = np.flatnonzero((self._open.window >= low) & (self._open.window <= high))
-        if len(near):
-            span = high - low + 1
-            own = self._open.group[near] * span + (self._open.window[near] - low)
-            theirs = late.group * span + (late.window - low)
-            size = len(self._book) * span
-            if size > _DENSE_CELLS:
-                both, size = encode([np.concatenate([own, theirs])], len(own) + len(theirs))
-                own, theirs = both[: len(own)], both[len(own) :]
-            place = np.full(size, -1, np.int64)
-            place[own] = near
-            at = place[theirs]
-            known = np.flatnonzero(at >= 0)
-            before[:, known] = self._open.sums[:, at[known]]
-        return before, at
+    def _totals(self) -> Cells:
+        """The running totals with what late events add to them."""
+        return Cells.concat([self._running, self._late], self._width).at_window(0).summed()
 
     # ---------------------------------------------------------------------------------------------------
     # answering
 
     def _answer(self, out: int, released: int, closed: int) -> Cells:
         """The windows after `out` up to `released`: running totals moved on, entry by entry."""
-        entries = self._entries.take_until(released)
-        cells = Cells.concat([self._running.at_window(out + 1), entries], self._width)
+        begun = [table.at_window(out + 1) for table in (self._running, self._late)]
+        cells = Cells.concat([*begun, *self._entries.take_until(released)], self._width)
         if not len(cells):
             return cells
         low = int(cells.window.min())
@@ -224,11 +207,11 @@ class HoppingAggregateKernel(GridOperator):
             np.full(len(alive), released),
             last[:, alive],
         )
+        self._late = self._none
         answered = Cells(owner if numbers is None else numbers[owner], at + low, totals)
         if closed < released:
-            self._open = Cells.concat(
-                [self._open, answered.where(answered.window > closed)], self._width
-            )
+            # Open windows are changed in place, and answers that leave are not ours to change.
+            self._open.add(answered.take(np.flatnonzero(answered.window > closed)))
         return answered
 
     def _changes(self, gone: Cells, came: Cells, answered: Cells, progress: Progress) -> Batch:
@@ -250,8 +233,9 @@ class HoppingAggregateKernel(GridOperator):
     # state
 
     def _forget_all(self) -> None:
-        self._running = self._open = self._none
+        self._running = self._late = self._none
         self._entries.clear()
+        self._open.clear()
         self._book.clear()
         self._written = {}
 
@@ -259,70 +243,64 @@ class HoppingAggregateKernel(GridOperator):
         return self._book.columns(np.arange(len(self._book)))
 
     def held_groups(self) -> Codes:
-        return np.unique(np.concatenate([cells.group for cells in self._tables().values()]))
+        tables = [self._running.group, self._late.group]
+        return np.unique(np.concatenate([*tables, self._open.groups(), self._entries.groups()]))
 
     def close_groups(self, closed: Codes) -> None:
-        self._open = self._open.where(self._open.window > closed[self._open.group])
+        self._open.drop(lambda cells: cells.window <= closed[cells.group])
         ended, some = closed == FOREVER, closed != NEVER
         following = self._release.released + 1
-        leaving = [self._running]
-        for number, cells in list(self._entries.slices().items()):
+        leaving = [self._running, self._late]
+
+        def left(cells: Cells) -> Bools:
             # What leaves at the next window may leave the running totals at once.
             next_ = some[cells.group] & (cells.window == following)
-            gone = next_ | ended[cells.group]
-            if gone.any():
-                leaving.append(cells.where(next_))
-                self._entries.put(number, cells.where(~gone))
+            leaving.append(cells.take(np.flatnonzero(next_)))
+            gone: Bools = next_ | ended[cells.group]
+            return gone
+
+        self._entries.drop(left)
         running = Cells.concat(leaving, self._width)
         if len(running):
             running = running.at_window(0).summed()
             over = ended[running.group] | ~running.sums.any(axis=0)
-            self._running = running.where(~over)
+            self._running, self._late = running.where(~over), self._none
         if self._book.is_untidy:
             self._tidy()
 
-    def _tables(self) -> dict[str, Cells]:
-        return {
-            "running": self._running,
-            "open": self._open,
-            **{f"entries/{number}": cells for number, cells in self._entries.slices().items()},
-        }
-
-    def _put(self, tables: Mapping[str, Cells]) -> None:
-        self._running, self._open = tables["running"], tables["open"]
-        for name, cells in tables.items():
-            if name.startswith("entries/"):
-                self._entries.put(int(name.partition("/")[2]), cells)
-
     def _tidy(self) -> None:
         """Numbers of groups that nothing refers to are given to others."""
-        tables = self._tables()
-        moved = self._book.keep(
-            np.unique(np.concatenate([cells.group for cells in tables.values()]))
-        )
-        fresh = {
-            name: Cells(moved[cells.group], cells.window, cells.sums)
-            for name, cells in tables.items()
-        }
-        self._written = {
-            name: (fresh[name], rows)
-            for name, (cells, rows) in self._written.items()
-            if tables.get(name) is cells
-        }
-        self._put(fresh)
+        moved = self._book.keep(self.held_groups())
+        self._entries.renumber(moved)
+        self._open.renumber(moved)
+        for name in ("running", "late"):
+            before = self._whole(name)
+            now = before.renumbered(moved)
+            known = self._written.get(name)
+            if known is not None and known[0] is before:  # keys are written, which stay
+                self._written[name] = now, known[1]
+            self._set_whole(name, now)
+
+    def _whole(self, name: str) -> Cells:
+        return self._running if name == "running" else self._late
+
+    def _set_whole(self, name: str, cells: Cells) -> None:
+        if name == "running":
+            self._running = cells
+        else:
+            self._late = cells
 
     def snapshot(self) -> Slices:
-        """A table that has not changed is the same object as last time."""
-        written: dict[str, tuple[Cells, Rows]] = {}
-        for name, cells in self._tables().items():
-            known = self._written.get(name)
-            written[name] = (
-                known if known is not None and known[0] is cells else (cells, self._rows(cells))
-            )
-        self._written = written
+        """A table or a slice that has not changed is the same object as last time."""
+        for name in ("running", "late"):
+            cells, known = self._whole(name), self._written.get(name)
+            if known is None or known[0] is not cells:
+                self._written[name] = cells, self._rows(cells)
         return {
             "release": slice_of_release(self._release),
-            **{name: rows for name, (_, rows) in written.items()},
+            **{name: rows for name, (_, rows) in self._written.items()},
+            **self._entries.snapshot("entries", self._rows),
+            **self._open.snapshot("open", self._rows),
         }
 
     def _rows(self, cells: Cells) -> Rows:
@@ -333,27 +311,33 @@ class HoppingAggregateKernel(GridOperator):
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self._cell_schema)
 
+    def _cells(self, rows: Rows) -> Cells:
+        """The inverse of `_rows`."""
+        width = len(self._keys)
+        group = self._book.numbers(rows.columns[:width], rows.num_rows)
+        window, *sums = (column.to_numpy() for column in rows.columns[width:])
+        return Cells(group, window, np.array(sums, np.int64))
+
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._forget_all()
-        for name, rows in slices.items():
-            if name != "release":
-                width = len(self._keys)
-                window, *sums = (column.to_numpy() for column in rows.columns[width:])
-                cells = Cells(
-                    self._book.numbers(rows.columns[:width], rows.num_rows),
-                    window,
-                    np.array(sums, np.int64),
-                )
-                self._written[name] = cells, rows
-        self._put({name: cells for name, (cells, _) in self._written.items()})
+        for name in ("running", "late"):
+            self._set_whole(name, self._cells(slices[name]))
+            self._written[name] = self._whole(name), slices[name]
+        self._entries.restore("entries", slices, self._cells)
+        self._open.restore("open", slices, self._cells)
         restore_release(self._release, slices["release"])
 
     def state_size(self) -> StateSize:
-        tables = (self._running, self._open)
+        tables = (self._running, self._late)
         own = StateSize(
             sum(map(len, tables)), sum(table.nbytes for table in tables) + self._book.nbytes
         )
-        return own + self._entries.size()
+        return own + self._entries.size() + self._open.size()
+
+
+def _is_empty(cells: Cells) -> Bools:
+    empty: Bools = cells.sums[0] == 0
+    return empty
 
 
 def _gather(

@@ -45,7 +45,7 @@ from thalweg.errors import (
 )
 from thalweg.model.batch import Batch, column_of
 from thalweg.model.boxes import Boxes, box, inside, merge_boxes
-from thalweg.model.clocks import Clock, shown_duration, shown_time
+from thalweg.model.clocks import Clock, shown_time
 from thalweg.model.delta import Delta, Weights
 from thalweg.model.progress import (
     NO_PROGRESS,
@@ -72,8 +72,15 @@ from thalweg.plan.nodes.arrivals import CLOCK
 from thalweg.progress import QuarantineGate
 from thalweg.progress.ended_groups import NO_ENDED_GROUPS, EndedGroups
 from thalweg.progress.late_ledger import LateLedger
-from thalweg.progress.promises import Groups, SourcePromises, roll_down, running_before
 from thalweg.progress.quarantine import Case
+from thalweg.progress.source_clock import SourceClock
+from thalweg.progress.source_progress import (
+    Groups,
+    SourceProgress,
+    roll_down,
+    running_before,
+    ways_to_promise,
+)
 from thalweg.state import RowSet
 
 __all__ = ["IngressKernel", "LateLedger"]
@@ -97,7 +104,7 @@ class IngressKernel(Operator):
         self._claims = Claims(node.schema)
         self._progress = NO_PROGRESS
         self._ended = NO_ENDED_GROUPS
-        self._promises = SourcePromises(node.ingress)
+        self._promises = SourceProgress(node.ingress)
         self._gate = (
             None
             if node.ingress.quarantine is None
@@ -120,10 +127,7 @@ class IngressKernel(Operator):
         self._newest: Mapping[str, int] = {}
         """Of each column that progresses by its disorder, the largest value seen."""
         self._batches = 0
-        self.now: int | None = None
-        """The time by the clock, as whoever runs the kernel tells it."""
-        self._heard: int | None = None
-        self._fired: int | None = None
+        self._told = SourceClock(node.ingress)
         self._since: int | None = None
         self.passes: tuple[int, int] | None = None
         """Of the promises that are given, only times on this grid are passed on; rows are judged by
@@ -167,7 +171,7 @@ class IngressKernel(Operator):
             self._batches,
             self._promises,
             self._gate,
-            self._heard,
+            self._told,
             self._since,
             self._newest,
             self.skipped,
@@ -186,7 +190,7 @@ class IngressKernel(Operator):
                 self._batches,
                 self._promises,
                 self._gate,
-                self._heard,
+                self._told,
                 self._since,
                 self._newest,
                 self.skipped,
@@ -311,7 +315,7 @@ class IngressKernel(Operator):
         self._progress = before.advance(made)
         self._note_ended(before)
         if arrived:
-            self._heard = self.now
+            self._told = self._told.after_rows()
         if self._progress.cti > before.cti:
             self._since = self.now
         if self._policy.observed:
@@ -585,23 +589,26 @@ class IngressKernel(Operator):
     # -------------------------------------------------------------------------------------------------------
     # clock
 
+    @property
+    def now(self) -> int | None:
+        """The time by the clock, as whoever runs the kernel tells it."""
+        return self._told.now
+
+    @now.setter
+    def now(self, time: int) -> None:
+        self._told = self._told.at(time)
+
     def due(self, now: int) -> Batch | None:
         """What the timer of the source promises now, if it goes off and says something new."""
         self.now = now
-        if self._heard is None:
-            self._heard = now  # silence begins with the query
-        timer = self._policy.timer
-        if timer is None or not self.is_due(now):
+        if not self._told.is_due:
             return None
-        self._fired = now
-        return self._said(now - timer.behind)
+        self._told = self._told.after_timer()
+        return self._said(self._told.by_timer)
 
     def is_due(self, now: int) -> bool:
         """Whether the timer of the source would go off now."""
-        timer = self._policy.timer
-        if timer is None or self._heard is None or now - self._heard < timer.lull:
-            return False
-        return self._fired is None or now - self._fired >= timer.every
+        return self._told.heard is not None and self._told.at(now).is_due
 
     @property
     def answers_when_asked(self) -> bool:
@@ -621,8 +628,7 @@ class IngressKernel(Operator):
     def demand(self, now: int) -> Batch | None:
         """What the source promises when it is asked, if it says something new."""
         self.now = now
-        asked = self._policy.on_demand
-        return None if asked is None else self._said(now - asked.behind)
+        return None if self._policy.on_demand is None else self._said(self._told.when_asked)
 
     def _said(self, time: int) -> Batch | None:
         promise = roll_down(time, self._grid)
@@ -658,26 +664,16 @@ class IngressKernel(Operator):
             if self._policy.partition is None or group is None
             else group.get(self._policy.partition)
         )
-        ways = (
-            self._promises.needed(time, key, clock)
-            if self._policy.partition is None or group is not None
-            else []
-        )
-        if self._policy.timer is not None:
-            timer = self._policy.timer
-            at = shown_time(time + timer.behind, clock)
-            silence = shown_duration(timer.lull, clock)
-            ways.append(f"the clock at {at}, after a silence of {silence}")
-        if self._policy.on_demand is not None:
-            ways.append(f"the clock at {shown_time(time + self._policy.on_demand.behind, clock)}")
-        always = [
-            f"a CTI at {shown_time(time, clock)} or later in the data",
-            "the end of the source",
-        ]
-        return [*ways, *always]
+        by_rows = self._policy.partition is None or group is not None
+
+        def by_policy() -> list[str]:
+            ways = self._promises.needed(time, key, clock) if by_rows else []
+            return ways + self._told.needed(time, clock)
+
+        return ways_to_promise(time, by_policy, self._policy, clock)
 
     def _warn(self) -> None:
-        for key, tracker in self._promises.broken().items():
+        for key, reason in self._promises.broken_estimates().items():
             if key in self.warnings:
                 continue
             where = (
@@ -685,10 +681,7 @@ class IngressKernel(Operator):
                 if self._policy.partition is None
                 else f"source {self._name!r}, {self._policy.partition}={key!r}"
             )
-            self.warnings[key] = (
-                f"{where}: {tracker.late:.0f} of {tracker.judged:.0f} rows came later than the slack {tracker.slack} that was estimated "
-                f"for a share of {tracker.percentile:.6g}. Disorder has grown; name a larger share, or give disorder=."
-            )
+            self.warnings[key] = f"{where}: {reason}"
             warnings.warn(EstimateWarning(self.warnings[key]), stacklevel=2)
 
     # -------------------------------------------------------------------------------------------------------
@@ -698,7 +691,7 @@ class IngressKernel(Operator):
         counts = [self._batches]
         for ledger in (self.ledger, self.quarantined):
             counts += [ledger.count, ledger.unlisted]
-        clocks = [self._heard, self._fired, self._since]
+        clocks = [self._told.to_json(), self._since]
         slices: Slices = {
             **self._live.snapshot("live"),
             **self._claims.snapshot(),
@@ -736,7 +729,8 @@ class IngressKernel(Operator):
         self._promises = self._promises.from_json(promises)
         self._batches, self.ledger.count, self.ledger.unlisted = counts[:3]
         self.quarantined.count, self.quarantined.unlisted = counts[3:]
-        self._heard, self._fired, self._since = clocks
+        times, self._since = clocks
+        self._told = self._told.from_json(times)
         if self._gate is not None:
             self._gate = self._gate.from_rows(slices["quarantine"])
         if "guards" in slices:

@@ -25,6 +25,7 @@ from thalweg.operators.hopping_aggregate import HoppingAggregateKernel
 from thalweg.operators.hopping_grid import GridOperator
 from thalweg.operators.hopping_lifetime import HoppingLifetimeKernel
 from thalweg.operators.hopping_rows import HoppingRowsAggregateKernel, HoppingTopKKernel
+from thalweg.operators.in_order import InOrderKernel
 from thalweg.operators.ingress import IngressKernel
 from thalweg.operators.join import JoinKernel
 from thalweg.operators.match_join import MatchJoinKernel
@@ -79,6 +80,7 @@ _KERNELS: dict[type[Node], Callable[[Any], Operator]] = {
     nodes.Stitch: StitchKernel,
     nodes.Distinct: DistinctKernel,
     nodes.Describe: DescribeKernel,
+    nodes.InOrder: InOrderKernel,
     nodes.Detect: DetectKernel,
     nodes.NumberRows: NumberRowsKernel,
     nodes.StampArrivals: StampArrivalsKernel,

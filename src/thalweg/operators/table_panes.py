@@ -38,6 +38,7 @@ from thalweg.operators.hopping_grid import FOREVER, NEVER, Grid
 from thalweg.operators.key_book import KeyBook
 from thalweg.operators.partials import Partials
 from thalweg.plan.nodes import Panes
+from thalweg.state.pages import Pages, read_whole
 
 __all__ = ["Sent", "TablePanesKernel"]
 
@@ -76,6 +77,7 @@ class TablePanesKernel(Operator):
         self._identity = np.zeros((max(len(self._keys), 1), slots), np.int64)
         self._first, self._beyond = np.full(slots, _FREE, np.int64), np.zeros(slots, np.int64)
         self._sums = np.zeros((len(self._partials.names), slots), np.int64)
+        self._pages = Pages()
         self._cti, self._newest, self._position, self._credit = MIN_TIME, NEVER, 0, 0
         self._progress = NO_PROGRESS
         """What was promised to groups; whoever reads this knows what was told before a restart."""
@@ -152,6 +154,7 @@ class TablePanesKernel(Operator):
         last[:-1] = slot[order][1:] != slot[order][:-1]
         stays, goes = order[last], order[~last]
         at = slot[stays]
+        self._pages.touch(at)
         same = (self._first[at] == first[stays]) & (self._beyond[at] == beyond[stays])
         for mine, theirs in zip(self._identity, identity, strict=True):
             same &= mine[at] == theirs[stays]
@@ -259,6 +262,7 @@ class TablePanesKernel(Operator):
             self._sums[:, at],
         )
         self._first[at] = _FREE
+        self._pages.touch(at)
         return out
 
     def _promised(self) -> Progress:
@@ -320,6 +324,7 @@ class TablePanesKernel(Operator):
             self._sums[:, at].copy(),
         )
         self._first[:] = _FREE
+        self._pages.touch_all()
         self._place(*entries)
 
     def _place(self, identity: Numbers, first: Codes, beyond: Codes, sums: Numbers) -> None:
@@ -336,30 +341,33 @@ class TablePanesKernel(Operator):
         self._sums[:, at] = sums
 
     def snapshot(self) -> Slices:
-        at = self._taken()
-        keys = self._named(self._identity[:, at])
+        marks = [self._cti, self._newest, self._position, self._credit, int(self._whole)]
+        return {
+            **self._pages.snapshot(self._first != _FREE, self._write),
+            "marks": pa.RecordBatch.from_arrays([pa.array(marks, pa.int64())], names=["marks"]),
+        }
+
+    def _write(self, at: Codes) -> Slices:
         columns = [
-            *keys,
+            *self._named(self._identity[:, at]),
             pa.array(self._first[at]),
             pa.array(self._beyond[at]),
             *(pa.array(column[at]) for column in self._sums),
         ]
-        marks = [self._cti, self._newest, self._position, self._credit, int(self._whole)]
-        return {
-            "table": pa.RecordBatch.from_arrays(
-                columns, names=[*self._keys, _FIRST, _BEYOND, *self._partials.names]
-            ),
-            "marks": pa.RecordBatch.from_arrays([pa.array(marks, pa.int64())], names=["marks"]),
-        }
+        names = [*self._keys, _FIRST, _BEYOND, *self._partials.names]
+        return {"table": pa.RecordBatch.from_arrays(columns, names=names)}
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        rows = slices["table"]
         self._cti, self._newest, self._position, self._credit, whole = (
             slices["marks"].column(0).to_pylist()
         )
         self._whole, self._swept = bool(whole), NEVER
         self._book.clear()
         self._first[:] = _FREE
+        self._pages.touch_all()
+        rows = read_whole("table", slices)
+        if rows is None:
+            return
         identity = self._identify([rows.column(name) for name in self._keys], rows.num_rows)
         sums = np.array(
             [rows.column(name).to_numpy() for name in self._partials.names], np.int64

@@ -46,6 +46,7 @@ def examples() -> Iterator[tuple[str, Node]]:
     yield "stitch", nodes.Stitch(rows)
     yield "distinct", nodes.Distinct(rows)
     yield "describe", nodes.Describe(rows, 10)
+    yield "in_order", nodes.InOrder(rows)
     yield "number_rows", nodes.NumberRows(rows, ("k",))
     arriving = nodes.Source("a", rows.schema, declared=StreamProperties(insert_only=True))
     yield "stamp_arrivals, sliding over arrival()", nodes.StampArrivals(arriving, 5)

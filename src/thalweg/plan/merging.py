@@ -25,6 +25,7 @@ __all__ = [
     "MergePolicy",
     "Missing",
     "RevisePolicy",
+    "Settled",
     "choose_level",
 ]
 
@@ -48,6 +49,11 @@ Missing = Literal["leader", "keep"]
 that of the slowest input."""
 
 
+Settled = Literal["forget", "compare"]
+"""Rows that the output has settled are forgotten, as in the document, or kept until every input has
+promised beyond them, so that an input that contradicts them is noticed (R3, R4)."""
+
+
 @dataclass(frozen=True, slots=True)
 class MergePolicy:
     """
@@ -62,12 +68,14 @@ class MergePolicy:
     """How far the output's CTI stays behind the largest of the inputs."""
     share: float = 0.5
     """With `insert="share"`: the share of the inputs that must have a row."""
+    settled: Settled = "forget"
 
     def __post_init__(self) -> None:
         for name, value, known in (
             ("insert", self.insert, get_args(InsertPolicy)),
             ("revise", self.revise, get_args(RevisePolicy)),
             ("missing", self.missing, get_args(Missing)),
+            ("settled", self.settled, get_args(Settled)),
         ):
             if value not in known:
                 raise PlanError(

@@ -76,6 +76,7 @@ def conflating_source(
     targets: tuple[tuple[tuple[Any, ...], int], ...] = (),
     inputs: tuple[str, ...] = (),
     truth: str | None = None,
+    adaptive: bool = False,
 ) -> Source:
     """A source behind an update queue. Promises by disorder are made where rows enter the queue."""
     if not isinstance(node, Source):
@@ -115,8 +116,25 @@ def conflating_source(
             f"{where}: truth={truth!r} is none of the inputs{did_you_mean(truth, inputs)} They are: "
             f"{', '.join(inputs) or 'none'}."
         )
+    if adaptive and freshness is None:
+        raise PlanError(
+            f"{where}: adaptive=True needs freshness=: all rows are served as long as that is kept."
+        )
+    if adaptive and inputs:
+        raise PlanError(
+            f"{where}: adaptive=True serves all rows, and inputs= leaves out those that another input "
+            "has said; choose one."
+        )
     conflation = Conflation(
-        key, schedule, freshness, capacity, entry.disorder, targets, inputs, truth
+        key,
+        schedule,
+        freshness,
+        capacity,
+        entry.disorder,
+        targets,
+        inputs,
+        truth,
+        adaptive=adaptive,
     )
     unordered = node.declared.but(ordered=False)
     return replace(
@@ -191,6 +209,11 @@ def newest_window(node: Node, window: NewestWindow) -> Source:
         )
     if node.conflation.inputs or node.conflation.targets:
         raise PlanError("newest_window: inputs= and targets= of update_key are for single rows.")
+    if node.conflation.adaptive:
+        raise PlanError(
+            "newest_window: adaptive=True of update_key serves all rows while it can; windows of all "
+            "rows need no queue of windows."
+        )
     if window.rule not in WINDOW_RULES:
         raise PlanError(
             f"newest_window: no rule {window.rule!r}{did_you_mean(window.rule, WINDOW_RULES)} There "

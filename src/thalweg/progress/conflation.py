@@ -51,6 +51,8 @@ class Conflation:
     """... and the one whose rows count where two inputs say something else for one time."""
     window: NewestWindow | None = None
     """With one, the newest window of each key is kept instead of the newest row."""
+    adaptive: bool = False
+    """Whether all rows are served as long as they can be within the freshness target."""
 
     def __str__(self) -> str:
         unit = "row" if self.window is None else str(self.window)

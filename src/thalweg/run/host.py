@@ -13,48 +13,36 @@ narrowed a row for one query alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import pyarrow as pa
 
 from thalweg.errors import InputError, PlanError, StateError, did_you_mean
+from thalweg.graph.demand import Demand
 from thalweg.graph.query_graph import QueryGraph
 from thalweg.graph.stations import Station
-from thalweg.graph.whole import has_windows, whole_since
+from thalweg.graph.whole import whole_since
 from thalweg.io.events import Feed, batches_from
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.time import INFINITY, MIN_TIME
-from thalweg.operators.base import Operator, StateSize
+from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.fill import FillKernel
-from thalweg.operators.final_gate import FinalGateKernel
+from thalweg.operators.dead_letters import DEAD_LETTERS, WritesLetters
 from thalweg.operators.ingress import IngressKernel
-from thalweg.operators.registry import kernel_for
 from thalweg.operators.stamp_arrivals import time_told
-from thalweg.operators.whole_windows import WholeWindowsKernel
-from thalweg.plan.explain import operator_ids
-from thalweg.plan.nodes import Node, Source, WindowAggregate, walk
+from thalweg.plan.nodes import Node, Source, walk
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.rules import lower
-from thalweg.run.engine import Query, wall_clock
-from thalweg.run.hosted import (
-    LaterRows,
-    Signature,
-    signature_of,
-)
+from thalweg.plan.written import Given
+from thalweg.run.engine import LEDGER_LIMIT, Query, wall_clock
+from thalweg.run.host_build import HostBuild, HostedQuery, Operators
+from thalweg.run.host_snapshots import read_host, write_host
+from thalweg.run.hosted import Signature
 from thalweg.stream import Stream
 
 __all__ = ["Host"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Hosted:
-    """A query that runs: what it was, and the operators it uses."""
-
-    node: Node
-    consistency: Consistency
-    stations: tuple[Station, ...]
-    signatures: Mapping[Signature, Station] = field(default_factory=dict)
 
 
 class Host:
@@ -78,7 +66,7 @@ class Host:
         """`keep_history` stores all admitted rows, for queries that are added with
         `since="history"`."""
         self._graph = QueryGraph([], {}, {})
-        self._queries: dict[str, _Hosted] = {}
+        self._queries: dict[str, HostedQuery] = {}
         self._known: dict[Signature, Station] = {}
         self._users: dict[Station, list[str]] = {}
         self._point = 0
@@ -86,6 +74,8 @@ class Host:
         self._now = now
         self._broken: BaseException | None = None
         self._sources: dict[str, Source] = {}
+        self._demand: Demand | None = None
+        """Whom to ask for promises, of the operators as they are."""
         self._newest: dict[str, int] = {}
         """By source: the latest start of a row that it has admitted."""
 
@@ -161,19 +151,15 @@ class Host:
         plan = lower(node)
         self._check_sources(plan)
         missed = {} if partial or since == "history" else self._newest
-        build = _Build(
-            self, name, consistency, whole=whole_since(plan, missed), carried=carried or {}
+        build = HostBuild(
+            name,
+            consistency,
+            self._operators(),
+            point=self._point,
+            whole=whole_since(plan, missed),
+            carried=carried,
         )
-        end = build.plan(plan, from_start=since == "history")
-        self._graph.add(build.new, build.sources)
-        self._graph.add_end(name, end)
-        used = tuple(dict.fromkeys([*build.used, end]))
-        for station in used:
-            users = self._users.setdefault(station, [])
-            if name not in users:
-                users.append(name)
-        self._known |= build.signatures
-        self._queries[name] = _Hosted(node, consistency, used, build.all_signatures)
+        self._use(name, node, build, build.plan(plan, from_start=since == "history"))
         for station in build.new:
             for port, above in enumerate(station.before):
                 if above in build.new:
@@ -181,6 +167,29 @@ class Host:
                 self._begin(station, port, above, from_start=since == "history")
         self._graph.fuse()
         self._graph.run()
+
+    def _operators(self) -> Operators:
+        return Operators(self._graph.stations, self._graph.sources, self._known)
+
+    def _use(self, name: str, node: Node, build: HostBuild, end: Station) -> None:
+        """Let a query that was built run in the graph."""
+        self._graph.add(build.new, build.sources)
+        for station in build.sources.values():
+            kernel = station.operator
+            assert isinstance(kernel, IngressKernel)
+            kernel.ledger.limit = kernel.quarantined.limit = LEDGER_LIMIT
+        self._graph.add_end(name, end)
+        used = tuple(dict.fromkeys([*build.used, end]))
+        for station in used:
+            users = self._users.setdefault(station, [])
+            if name not in users:
+                users.append(name)
+        self._known |= build.signatures
+        uses = tuple((station.id, type(station.operator).__name__) for station in build.used)
+        self._queries[name] = HostedQuery(
+            node, build.consistency, build.point, used, uses, build.all_signatures
+        )
+        self._demand = None
 
     def _begin(self, station: Station, port: int, above: Station, *, from_start: bool) -> None:
         """What an operator that reads a running one is given first: the promise that holds, and
@@ -205,6 +214,7 @@ class Host:
                 del self._users[station]
                 gone.append(station)
         self._graph.remove(gone)
+        self._demand = None
         self._known = {s: station for s, station in self._known.items() if station in self._users}
         for source in [n for n in self._sources if n not in self._graph.sources]:
             del self._sources[source]
@@ -225,7 +235,7 @@ class Host:
                 )
         self._sources = found
 
-    def _hosted(self, name: str) -> _Hosted:
+    def _hosted(self, name: str) -> HostedQuery:
         if name not in self._queries:
             raise PlanError(
                 f"the host has no query {name!r}{did_you_mean(name, self._queries)} Queries: {', '.join(self._queries) or 'none'}."
@@ -238,30 +248,76 @@ class Host:
     def push(self, source: str, feed: Feed) -> dict[str, list[Batch]]:
         """Take input of one source; what came out, by query. Input that is wrong is refused whole,
         and all queries go on."""
+        kernel = self._ingress(source)
+        batches = list(batches_from(feed, kernel.schema, source))
+        kernel.now = now = self._now()
+        if any(source in stamp_periods(node) for node in self.queries.values()):
+            batches.insert(0, Batch.empty(kernel.schema, time_told(now)))
+        with self._whole():
+            self._watch()
+            self._take(source, batches)
+            self._follow_clock(now)
+        return self._outputs()
+
+    def tick(self) -> dict[str, list[Batch]]:
+        """Let timers go off that are due, and ask the sources that somebody waits for; what came
+        out, by query. `push` does this too: only a lull needs it."""
+        with self._whole():
+            self._follow_clock(self._now())
+        return self._outputs()
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """A failure of an operator leaves state that is not whole; refused input changes nothing."""
         if self._broken is not None:
             raise StateError("a query failed earlier and the host's state is not whole.") from (
                 self._broken
             )
-        kernel = self._ingress(source)
-        batches = list(batches_from(feed, kernel.schema, source))
-        kernel.now = self._now()
-        if any(source in stamp_periods(node) for node in self.queries.values()):
-            batches.insert(0, Batch.empty(kernel.schema, time_told(kernel.now)))
         try:
-            admitted = self._graph.admit(source, batches)
-            starts = [int(batch.start.max()) for batch in admitted if len(batch)]
-            if starts:
-                self._point += 1
-                self._newest[source] = max([*starts, self._newest.get(source, MIN_TIME)])
-            if self._history is not None:
-                self._history.setdefault(source, []).extend(admitted)
-            self._graph.send(source, *admitted)
+            yield
         except InputError:
             raise
         except BaseException as reason:
             self._broken = reason
             raise
-        return self._outputs()
+
+    def _take(self, source: str, batches: list[Batch]) -> None:
+        admitted = self._graph.admit(source, batches)
+        starts = [int(batch.start.max()) for batch in admitted if len(batch)]
+        if starts:
+            self._point += 1
+            self._newest[source] = max([*starts, self._newest.get(source, MIN_TIME)])
+        if self._history is not None:
+            self._history.setdefault(source, []).extend(admitted)
+        self._graph.send(source, *admitted)
+
+    def _follow_clock(self, now: int) -> None:
+        """Timers that are due; then promises on demand, as long as they release something."""
+        kernels = {name: self._ingress(name) for name in self._graph.sources}
+        for name, kernel in kernels.items():
+            promise = kernel.due(now)
+            if promise is not None:
+                self._take(name, [promise])
+        self._watch()
+        while self._demand is not None and (names := self._demand.due(now)):
+            before = self._released()
+            for name, answer in {name: kernels[name].demand(now) for name in names}.items():
+                if answer is not None:
+                    self._graph.pass_on(name, self._graph.admit(name, [answer]))
+            self._graph.run()
+            self._demand.forget()
+            if self._released() == before:
+                break
+
+    def _watch(self) -> None:
+        """Let operators remember what they wait for, where a source can be asked."""
+        names = self._graph.sources
+        if self._demand is None and any(self._ingress(name).answers_when_asked for name in names):
+            self._demand = Demand(self._graph)
+
+    def _released(self) -> list[tuple[int, Progress]]:
+        """How many elements each output has given, and what it has promised."""
+        return [(station.elements_out, station.passed) for station in self._graph.ends]
 
     def finish(self) -> dict[str, list[Batch]]:
         """The end of every source."""
@@ -286,6 +342,67 @@ class Host:
         return station.operator
 
     # ------------------------------------------------------------------------------------------
+    # what was refused
+
+    def late(self, source: str) -> pa.Table:
+        """The ledger of a source: its late elements since the last call, the promise each broke,
+        and what became of it. A source is one for all queries, and so is its ledger."""
+        kernel = self._ingress(source)
+        return kernel.ledger.take(kernel.schema)
+
+    def late_count(self, source: str) -> int:
+        """How many elements of a source came late so far."""
+        return self._ingress(source).ledger.count
+
+    def quarantined(self, source: str) -> pa.Table:
+        """The rows of a source, since the last call, that were set aside because of their clock."""
+        kernel = self._ingress(source)
+        return kernel.quarantined.take(kernel.schema)
+
+    def dead_letters(self, name: str) -> pa.Table:
+        """The windows, since the last call, that modules of a query failed on and it went on
+        without (`on_error="skip"`). What several queries share is told to the first that asks."""
+        kernels = [station.operator for station in self._hosted(name).stations]
+        return pa.concat_tables(
+            [
+                DEAD_LETTERS.empty_table(),
+                *(k.dead_letters.take() for k in kernels if isinstance(k, WritesLetters)),
+            ]
+        )
+
+    # ------------------------------------------------------------------------------------------
+    # snapshots
+
+    def snapshot(self) -> bytes:
+        """All queries and all state, between two pushes."""
+        with self._whole():
+            return write_host(self._graph, self._queries, self._point, self._newest, self._history)
+
+    @classmethod
+    def restore(
+        cls, snapshot: bytes, *, given: Given = (), now: Callable[[], int] = wall_clock
+    ) -> Host:
+        """A host that goes on where the snapshot was taken. `given` are functions and modules that
+        are not registered in this process."""
+        saved = read_host(snapshot, given)
+        host = cls(keep_history=saved.history is not None, now=now)
+        for query in saved.queries:
+            plan = lower(query.node)
+            host._check_sources(plan)
+            build = HostBuild(
+                query.name,
+                query.consistency,
+                host._operators(),
+                point=query.point,
+                uses=query.uses,
+            )
+            host._use(query.name, query.node, build, build.plan(plan, from_start=True))
+        saved.give(host._graph)
+        host._graph.fuse()
+        host._point, host._newest, host._history = saved.point, saved.newest, saved.history
+        return host
+
+    # ------------------------------------------------------------------------------------------
     # reports
 
     def shared(self) -> dict[str, list[str]]:
@@ -301,113 +418,3 @@ class Host:
         """Rows and bytes of state by operator, of all queries or of one."""
         stations = self._graph.stations if name is None else self._hosted(name).stations
         return {station.id: station.operator.state_size() for station in stations}
-
-
-class _Build:
-    """The operators of one query: those that the host has, and new ones."""
-
-    def __init__(
-        self,
-        host: Host,
-        name: str,
-        consistency: Consistency,
-        *,
-        whole: int,
-        carried: Mapping[Signature, Station],
-    ) -> None:
-        """`whole` is the first time from which windows have missed nothing."""
-        self._host, self._name, self._consistency = host, name, consistency
-        self._whole, self._carried = whole, carried
-        self.new: list[Station] = []
-        self.used: list[Station] = []
-        self.sources: dict[str, Station] = {}
-        self.signatures: dict[Signature, Station] = {}
-        self.all_signatures: dict[Signature, Station] = {}
-
-    def plan(self, root: Node, *, from_start: bool) -> Station:
-        """The station that gives the answer."""
-        ids = operator_ids(root)
-        last: dict[Node, Station] = {}
-        for node in walk(root):
-            before = [last[child] for child in node.inputs]
-            if isinstance(node, Source):
-                last[node] = self._source(node, from_start=from_start)
-                continue
-            if isinstance(node, WindowAggregate) and node.fill is not None:
-                plain = self._station(replace(node, fill=None), ids[node], before)
-                filled = ("fill", signature_of(node, [plain]), self._host._point)
-                name = f"{ids[node]}-fill"
-                answers = self._use(filled, name, FillKernel(node), [plain], node)
-            else:
-                answers = self._station(node, ids[node], before)
-            last[node] = self._whole_windows(node, ids[node], answers)
-        end = last[root]
-        if self._consistency.is_final and not root.never_revises:
-            gate = FinalGateKernel(root.schema, firm_ends=root.properties.firm_ends)
-            end = self._use(("gate", id(end), self._host._point), "final-gate", gate, [end], root)
-        return end
-
-    def _source(self, node: Source, *, from_start: bool) -> Station:
-        host = self._host
-        station = host._graph.sources.get(node.name) or self.sources.get(node.name)
-        if station is None:
-            station = Station(node.name, kernel_for(node, self._consistency))
-            self.sources[node.name] = station
-            self.new.append(station)
-        self.used.append(station)
-        kernel = station.operator
-        assert isinstance(kernel, IngressKernel)
-        if from_start or not len(kernel.adjustable):
-            return station
-        entry = LaterRows(kernel.adjustable)
-        return self._use(
-            ("later", host._point, station.id), f"{node.name}-later", entry, [station], node
-        )
-
-    def _station(self, node: Node, name: str, before: list[Station]) -> Station:
-        operator: Operator = kernel_for(node, self._consistency)
-        signature: Signature = ("node", signature_of(node, before))
-        if not operator.row_by_row:
-            signature = (*signature, repr(self._consistency), self._host._point)
-        return self._use(signature, name, operator, before, node)
-
-    def _whole_windows(self, node: Node, name: str, answers: Station) -> Station:
-        """The answers about windows that have missed nothing. An operator that was taken over has
-        missed what it had missed before."""
-        if not has_windows(node) or self._whole == MIN_TIME:
-            return answers
-        if answers in self._carried.values():
-            kept = ("carried", WholeWindowsKernel, signature_of(node, [answers]))
-            if kept not in self._carried:
-                return answers
-        signature: Signature = ("whole", id(answers), self._whole)
-        kernel = WholeWindowsKernel(node.schema, self._whole)
-        return self._use(signature, f"{name}-whole", kernel, [answers], node)
-
-    def _use(
-        self,
-        signature: Signature,
-        name: str,
-        operator: Operator,
-        before: list[Station],
-        node: Node,
-    ) -> Station:
-        station = self._host._known.get(signature) or self.signatures.get(signature)
-        handed = ("carried", type(operator), signature_of(node, before))
-        if station is None:
-            station = self._carried.get(handed)
-        if station is None:
-            station = Station(self._host_name(name), operator, before=before)
-            self.new.append(station)
-        self.signatures[signature] = station
-        self.all_signatures[handed] = station
-        self.used.append(station)
-        return station
-
-    def _host_name(self, name: str) -> str:
-        taken = {station.id for station in (*self._host._graph.stations, *self.new)}
-        wanted, number = f"{self._name}/{name}", 1
-        while wanted in taken:
-            number += 1
-            wanted = f"{self._name}/{name}.{number}"
-        return wanted

@@ -15,8 +15,8 @@ from thalweg.graph.stations import Station
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS
-from thalweg.model.rows import encode_together
-from thalweg.operators.base import Operator, StateSize
+from thalweg.model.rows import Rows, encode_together
+from thalweg.operators.base import Operator, Slices, StateSize, delta_of_slice, slice_of_delta
 from thalweg.plan.nodes import Node
 
 __all__ = [
@@ -105,6 +105,12 @@ class LaterRows(Operator):
         start, end, weight = (np.array([row[at] for row in left], np.int64) for at in (1, 2, 3))
         self._before = Delta(held.take(rows).payload, start, end, weight)
         return batch.filter(keep)
+
+    def snapshot(self) -> Slices:
+        return {"before": slice_of_delta(self._before)}
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        self._before = delta_of_slice(slices["before"])
 
     def state_size(self) -> StateSize:
         return StateSize(len(self._before), self._before.nbytes)

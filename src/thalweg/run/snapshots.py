@@ -27,7 +27,7 @@ __all__ = [
     "unpack",
 ]
 
-_FORMAT = b"thalweg-snapshot-3"
+_FORMAT = b"thalweg-snapshot-4"
 _OLDER = (b"thalweg-snapshot-1",)
 _SCHEMA = pa.schema([("operator", pa.string()), ("slice", pa.string()), ("rows", pa.binary())])
 

@@ -91,13 +91,13 @@ def _prefix(id_: str, fragment: int) -> str:
 
 @dataclass
 class _SourceState:
-    memory: InputMemory = field(default_factory=InputMemory)
+    memory: InputMemory
     version: int = 0
     """That of its newest chunk."""
 
     @property
     def newest(self) -> int | None:
-        return max(self.memory.newest.values(), default=None)
+        return self.memory.newest
 
 
 class StageRunner:
@@ -108,7 +108,9 @@ class StageRunner:
         self._stage = stage
         self._bucket = bucket
         self._roster = spec.roster()
-        self._sources = {name: _SourceState() for name in spec.sources}
+        self._sources = {
+            name: _SourceState(InputMemory.of(source)) for name, source in spec.sources.items()
+        }
         self._parts: dict[str, _Part] = {}
         self.token = ""
 
@@ -298,8 +300,7 @@ class StageRunner:
             self.token = known["token"]
             for name, said in known["sources"].items():
                 if name in self._sources:
-                    policy = self._spec.sources[name].ingress
-                    memory = InputMemory.from_json(said["memory"], policy)
+                    memory = InputMemory.from_json(said["memory"], self._spec.sources[name])
                     self._sources[name] = _SourceState(memory, said["version"])
         for query in self._roster.queries.values():
             self._set_up(query, store)

@@ -1,38 +1,40 @@
 """What a fragment remembers of one of its inputs, and what the input promises.
 
 Every chunk says what its source promises, or how new its newest row is and what else the policies
-of the source want to know. An input promises the smallest over the parts of its source, and never
-takes a promise back. Clocks are told by chunks too (`spark.ticker`), so that a micro-batch that
-runs again comes to the same promises.
+of the source want to know (`SourceProgress`). An input promises the smallest over the parts of its
+source, and never takes a promise back. Clocks are told by chunks too (`spark.ticker`), so that a
+micro-batch that runs again comes to the same promises.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from thalweg.errors import StateError
-from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.model.clocks import Clock
+from thalweg.model.time import MIN_TIME
 from thalweg.plan.nodes import Ingress, Source
-from thalweg.progress import (
-    EstimateTracker,
-    Tracker,
-    absorbed,
-    combine_unordered,
-    restore_trackers,
-    trackers_for,
-    trackers_text,
-)
+from thalweg.progress import combine_unordered
+from thalweg.progress.source_clock import SourceClock
+from thalweg.progress.source_progress import SourceProgress, ways_to_promise
 from thalweg.shards.exchange import UNORDERED, Chunk
 
 __all__ = ["InputMemory"]
 
+_OBJECTS = ("policy", "seen_rows", "told")
+"""Fields with a written form of their own."""
+
 
 @dataclass(slots=True)
 class InputMemory:
-    newest: dict[str, int] = field(default_factory=dict)
-    """By part of the source: the largest sync time it has shown."""
+    policy: Ingress
+    """How the source admits its rows; that of an input from another fragment says nothing."""
+    seen_rows: SourceProgress
+    """What the rows of each part of the source have shown, and the promises that follow."""
+    told: SourceClock
+    """What a ticker told, and when rows last came by it."""
     promised: dict[str, int] = field(default_factory=dict)
     """By part of the source: the latest promise it made itself."""
     position: dict[str, int] = field(default_factory=dict)
@@ -47,28 +49,42 @@ class InputMemory:
     date."""
     seen_at: float = 0.0
     late: int = 0
-    trackers: dict[str, tuple[Tracker, ...]] = field(default_factory=dict)
-    """By part of the source: what its policies remember."""
-    clock: int | None = None
-    """The latest time that a ticker told."""
-    heard: int | None = None
-    """What the ticker had told when the last rows came."""
     asked: bool = False
     """Whether the ticker of this micro-batch asks for a promise."""
     since: float | None = None
     """When the promise last moved."""
 
+    @classmethod
+    def of(cls, source: Source | None) -> InputMemory:
+        """Of an input that has seen nothing yet; None: it comes from another fragment."""
+        policy = Ingress() if source is None else source.ingress
+        return cls(policy, SourceProgress(policy), SourceClock(policy))
+
+    @property
+    def newest(self) -> int | None:
+        """The largest sync time that any part has shown."""
+        return max(self.seen_rows.newest.values(), default=None)
+
+    @property
+    def clock(self) -> int | None:
+        """The latest time that a ticker told."""
+        return self.told.now
+
     def without_ticks(self, chunks: Iterable[Chunk]) -> list[Chunk]:
         """The chunks of the source; chunks of its ticker only carry the time."""
         some = list(chunks)
         self.asked = any(chunk.header.asked for chunk in some)
-        for chunk in some:
-            if chunk.header.clock is not None:
-                self.clock = max(chunk.header.clock, self.clock or chunk.header.clock)
+        for time in (chunk.header.clock for chunk in some):
+            if time is not None:
+                self.told = self.told.at(time if self.clock is None else max(time, self.clock))
         rest = [chunk for chunk in some if chunk.header.clock is None]
         if any(chunk.header.rows for chunk in rest):
-            self.heard = self.clock
+            self.told = self.told.after_rows()
         return rest
+
+    def end_no_silence(self, before: SourceClock) -> None:
+        """Rows that came went into quarantine: the silence goes on."""
+        self.told = replace(self.told, heard=before.heard)
 
     def follow(self, source: str, chunk: Chunk) -> None:
         """Update the input's progress from a chunk header."""
@@ -84,7 +100,7 @@ class InputMemory:
                 )
             self.position[part] = header.end
         if header.newest is not None:
-            self.newest[part] = max(header.newest, self.newest.get(part, MIN_TIME))
+            self.seen_rows = self.seen_rows.see_newest(part, header.newest)
         if header.boxes:
             self.boxes[part] = header.boxes
         if header.cti is not None:
@@ -96,112 +112,72 @@ class InputMemory:
         rest = self.without_ticks(chunks)
         for chunk in rest:
             self.follow(source.name, chunk)
-        self.sight(rest, source.ingress)
+        self.absorb(rest)
 
-    def sight(self, chunks: Iterable[Chunk], policy: Ingress) -> None:
+    def absorb(self, chunks: Iterable[Chunk]) -> None:
         """Let the policies that follow rows see the chunks of a micro-batch, in their order."""
-        if not policy.observed:
+        if not self.policy.observed:
             return
         unordered: dict[str, list[Any]] = {}
         for chunk in chunks:
-            sighting = chunk.header.sighting
+            part, sighting = chunk.header.partition, chunk.header.sighting
             if sighting is None:
                 continue
             if chunk.seq == UNORDERED:
-                unordered.setdefault(chunk.header.partition, []).append(
-                    (sighting, chunk.header.rows)
-                )
+                unordered.setdefault(part, []).append((sighting, chunk.header.rows))
             else:
-                self._absorb(chunk.header.partition, sighting, policy)
+                self.seen_rows = self.seen_rows.absorb(part, sighting)
         for part, sightings in unordered.items():
             for sighting in combine_unordered(sightings):
-                self._absorb(part, sighting, policy)
+                self.seen_rows = self.seen_rows.absorb(part, sighting)
 
-    def _absorb(self, part: str, sighting: Any, policy: Ingress) -> None:
-        self.trackers[part] = absorbed(
-            self.trackers.get(part) or trackers_for(policy.observed), sighting
-        )
-
-    def promises(self, policy: Ingress | None) -> dict[str, int]:
+    def promises(self) -> dict[str, int]:
         """What each part of the source promises."""
-        promises = dict(self.promised)
-        if policy is not None and policy.disorder is not None:
-            for part, newest in self.newest.items():
-                promises[part] = max(promises.get(part, MIN_TIME), newest - policy.disorder)
-        for part, trackers in self.trackers.items():
-            promises[part] = max(
-                [promises.get(part, MIN_TIME), *(tracker.promise for tracker in trackers)]
-            )
-        return promises
+        seen = self.seen_rows
+        parts = seen.timelines if self.policy.observes else []
+        return {
+            part: max(self.promised.get(part, MIN_TIME), seen.of(part))
+            for part in dict.fromkeys([*self.promised, *parts])
+        }
 
-    def by_clock(self, policy: Ingress, ahead: int) -> int:
+    def by_clock(self, ahead: int) -> int:
         """What the clock lets the input promise; `ahead` is how far the other inputs are. A source
         that is asked answers, wherever they are."""
-        if self.clock is None:
-            return MIN_TIME
-        if self.heard is None:
-            self.heard = self.clock  # silence begins with the query
         promise = MIN_TIME
-        timer, asked = policy.timer, policy.on_demand
-        if timer is not None and self.clock - self.heard >= timer.lull:
-            promise = self.clock - timer.behind
-        if asked is not None and (self.asked or ahead > self.cti):
-            promise = max(promise, self.clock - asked.behind)
+        if self.told.is_due:
+            promise = self.told.by_timer
+            self.told = self.told.after_timer()
+        if self.asked or ahead > self.cti:
+            promise = max(promise, self.told.when_asked)
         return promise
 
-    def needed(self, time: int, policy: Ingress) -> list[str]:
+    def needed(self, time: int, clock: Clock = None) -> list[str]:
         """What would bring the promise to a time, one way for each policy; of several parts, of
         those that are behind."""
-        promises = self.promises(policy)
-        behind = sorted(part for part, promise in promises.items() if promise < time) or [""]
-        ways = []
-        for part in behind[:3]:
-            of = f" from partition {part}" if part else ""
-            if policy.disorder is not None:
-                newest = self.newest.get(part)
-                shown = "none has come" if newest is None else f"the newest is {newest}"
-                ways.append(
-                    f"a row{of} at {time + policy.disorder} or later ({shown}, disorder {policy.disorder})"
-                )
-            ways += [
-                f"{tracker.needed(time)}{of}"
-                for tracker in self.trackers.get(part) or trackers_for(policy.observed)
-            ]
-        ways += [f"the clock at {time + one.behind}" for one in policy.clocks]
-        return (
-            [*ways, f"a CTI at {time} or later in the data", "the end of the source"]
-            if time < INFINITY
-            else ["the end of the source"]
-        )
+
+        def by_policy() -> list[str]:
+            promises = self.promises()
+            behind = sorted(part for part, promise in promises.items() if promise < time) or [""]
+            ways = []
+            for part in behind[:3]:
+                of = f" from partition {part}" if part else ""
+                ways += [f"{way}{of}" for way in self.seen_rows.needed(time, part, clock)]
+            return ways + self.told.needed(time, clock)
+
+        return ways_to_promise(time, by_policy, self.policy, clock)
 
     def warnings(self, name: str) -> list[str]:
         """Estimates that reality has broken."""
-        found = (
-            (part, tracker)
-            for part, several in self.trackers.items()
-            for tracker in several
-            if isinstance(tracker, EstimateTracker)
-        )
-        return [
-            f"source {name!r}: {tracker.late:.0f} of {tracker.judged:.0f} rows came later than the estimated slack {tracker.slack}"
-            for _, tracker in found
-            if tracker.broken
-        ]
+        reasons = self.seen_rows.broken_estimates()
+        return [f"source {name!r}: {reason}" for reason in reasons.values()]
 
     def to_json(self) -> dict[str, Any]:
-        told = {name: getattr(self, name) for name in self.__slots__ if name != "trackers"}
-        return {
-            **told,
-            "trackers": {part: trackers_text(trackers) for part, trackers in self.trackers.items()},
-        }
+        plain = {name: getattr(self, name) for name in self.__slots__ if name not in _OBJECTS}
+        return {**plain, "seen_rows": self.seen_rows.to_json(), "told": self.told.to_json()}
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any], policy: Ingress | None) -> InputMemory:
-        known = {name: value for name, value in told.items() if name != "trackers"}
-        states: Mapping[str, Any] = told.get("trackers", {}) if policy is not None else {}
-        trackers = (
-            {part: restore_trackers(policy.observed, state) for part, state in states.items()}
-            if policy is not None
-            else {}
-        )
-        return cls(**known, trackers=trackers)
+    def from_json(cls, state: Mapping[str, Any], source: Source | None) -> InputMemory:
+        new = cls.of(source)
+        plain = {name: value for name, value in state.items() if name not in _OBJECTS}
+        seen = new.seen_rows.from_json(state["seen_rows"])
+        return cls(new.policy, seen, new.told.from_json(state["told"]), **plain)

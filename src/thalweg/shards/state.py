@@ -35,7 +35,7 @@ __all__ = [
 
 _DIRECTORY = "directory"
 _DIGITS = 8
-STATE_FORMAT = 3
+STATE_FORMAT = 4
 """Raised when signatures or slices change their meaning; then CHANGELOG.md says so."""
 
 

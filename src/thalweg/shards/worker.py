@@ -45,7 +45,7 @@ from thalweg.plan.explain import operator_ids
 from thalweg.plan.nodes import MergedSource, Node
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.usefulness import useful_grids
-from thalweg.progress.promises import roll_down
+from thalweg.progress.source_progress import roll_down
 from thalweg.shards.exchange import UNORDERED, Chunk, Header
 from thalweg.shards.fragments import Exchange, Fragment
 from thalweg.shards.inputs import InputMemory
@@ -91,7 +91,7 @@ class FragmentRunner:
             fragment.plan, consistency, rewrite=False, after=_whole if added_later else None
         )
         self._entries = {entry.leaf.name: entry for entry in fragment.inputs}
-        self._inputs = {name: InputMemory() for name in self._entries}
+        self._inputs = {name: InputMemory.of(entry.source) for name, entry in self._entries.items()}
         self._parts = dict(parts)
         self._idle = dict(idle or {})
         self._progress = NO_PROGRESS
@@ -118,7 +118,7 @@ class FragmentRunner:
         late_before = self.late
         for station in self._graph.stations:
             station.count_anew()
-        before = {name: (known.cti, known.heard) for name, known in self._inputs.items()}
+        before = {name: (known.cti, known.told) for name, known in self._inputs.items()}
         arrived = {name: self._without_ticks(name, some) for name, some in by_origin.items()}
         self._tell_time(now, out)
         if self._progress.cti == MIN_TIME:
@@ -142,7 +142,7 @@ class FragmentRunner:
                 and not self._graph.sources[name].elements_out
             ):
                 # Rows in quarantine do not end a silence.
-                self._inputs[name].heard = before[name][1]
+                self._inputs[name].end_no_silence(before[name][1])
         self._read_clocks(now, out)
         self._advance_idle({name for name, some in arrived.items() if some}, now, out)
         for name, known in self._inputs.items():
@@ -249,7 +249,7 @@ class FragmentRunner:
             ahead = max(
                 (other.cti for one, other in self._inputs.items() if one != name), default=MIN_TIME
             )
-            promise = roll_down(known.by_clock(policy, ahead), self._grid_of(entry))
+            promise = roll_down(known.by_clock(ahead), self._grid_of(entry))
             if promise > known.cti:
                 known.cti = known.woken = promise
                 self._offer(name, Batch.empty(entry.leaf.schema, Progress(promise)), now, out)
@@ -279,7 +279,7 @@ class FragmentRunner:
             if chunk.header.rows or entry.source is None:
                 known.seen[chunk.header.partition] = now
         if entry.source is not None and not self._in_sequence(entry):
-            known.sight(chunks, entry.source.ingress)
+            known.absorb(chunks)
         if self._in_sequence(entry) and all(chunk.seq != UNORDERED for chunk in chunks):
             for chunk in chunks:
                 batch = chunk.batch(schema)
@@ -317,7 +317,7 @@ class FragmentRunner:
         expected = self._parts.get(entry.leaf.name)
         if expected is not None and len(known.promised) < expected:
             return MIN_TIME
-        promises = known.promises(None if entry.source is None else entry.source.ingress)
+        promises = known.promises()
         limit = self._idle.get(entry.leaf.name)
         awake = [
             t
@@ -380,7 +380,9 @@ class FragmentRunner:
         entry, memory = self._entries[name], deepcopy(known)
         memory.late = 0
         memory.cti = (
-            self._promise(entry, memory, now) if memory.newest or memory.promised else MIN_TIME
+            self._promise(entry, memory, now)
+            if memory.newest is not None or memory.promised
+            else MIN_TIME
         )
         self._inputs[name] = memory
         if memory.cti > MIN_TIME:
@@ -478,9 +480,9 @@ class FragmentRunner:
 
     def _remembered(self, entry: Exchange, told: Mapping[str, Any] | None) -> InputMemory:
         return (
-            InputMemory()
+            InputMemory.of(entry.source)
             if told is None
-            else InputMemory.from_json(told, None if entry.source is None else entry.source.ingress)
+            else InputMemory.from_json(told, entry.source)
         )
 
     # -------------------------------------------------------------------------------------------------------
@@ -506,7 +508,7 @@ class FragmentRunner:
             "notes": [*why.notes, *warned],
             "stuck": self._stuck.warnings(),
             "newest": max(
-                (time for known in self._inputs.values() for time in known.newest.values()),
+                (known.newest for known in self._inputs.values() if known.newest is not None),
                 default=None,
             ),
             "merged": {
@@ -531,7 +533,7 @@ class FragmentRunner:
                 wait["upstream"] = entry.upstream
                 continue
             if not isinstance(entry.source, MergedSource):
-                wait["release"] = known.needed(wait["needs"], entry.source.ingress)
+                wait["release"] = known.needed(wait["needs"], entry.source.clock)
             wait["source"] = entry.source.name
         return waits
 

@@ -77,8 +77,9 @@ class Received:
             queue.schedule,
             self.times.start,
             queue.disorder,
-            queue.freshness if queue.schedule == "deadline" else None,
+            queue.freshness if queue.schedule == "deadline" or queue.adaptive else None,
             queue.capacity,
+            queue.adaptive,
         )
 
     def exchange(

@@ -153,9 +153,7 @@ class Arrangement:
     def renumber(self, moved: Codes) -> None:
         """Groups have got new numbers, in the same order: `moved` has the new one of each."""
         for run in self._runs():
-            run.rows.group = moved[run.rows.group]
-            high = run.place & ((1 << run.bits) - 1)
-            run.place = (run.rows.group << run.bits) + high
+            run.renumber(moved)
 
     # ----------------------------------------------------------------------------------------------
     # find
@@ -349,9 +347,14 @@ class Arrangement:
     def release(self, until: int) -> Hits:
         """The rows that have ended by then and were not released before; they are forgotten, and
         must not be changed."""
+        found = self.ending(until)
+        self.drop(until)
+        return found
+
+    def ending(self, until: int) -> Hits:
+        """The rows that have ended by then and are not forgotten yet."""
         parts = [(run, run.ending(self._purged, until)) for run in self._runs(self._purged)]
         parts = [(run, at) for run, at in parts if len(at)]
-        self.drop(until)
         return Hits(self.schema, np.zeros(sum(len(at) for _, at in parts), np.int64), parts)
 
     def drop_groups(self, group: Codes, until: Times) -> list[Columns]:
@@ -405,8 +408,11 @@ def _ending_in(run: Run, group: Codes, end: Times) -> tuple[Codes, Codes]:
     near = np.flatnonzero((end >= run.soonest) & (end <= run.last))
     if len(near) < len(group):
         group, end = group[near], end[near]
-    owner, at = spread(*run.span_at(group, end)) if run.number else candidates(run, group, end)
-    return near[owner], at
+    if not run.number:
+        owner, at = candidates(run, group, end)
+        return near[owner], at
+    owner, at = spread(*run.span_at(group, end))
+    return near[owner], run.order[at]
 
 
 def _each_once(

@@ -1,11 +1,12 @@
-"""A run: rows in columns, sorted by group and end, so that the rows of a group are found by search.
+"""A run: rows in columns, and an order by group and end in which the rows of a group are found.
 
-The rows themselves never change. Their weight may (0: taken away), and so may their marks, whole
+The order is made when a group is first looked for: many runs are dropped before that. The rows
+themselves never change. Their weight may (0: taken away), and so may their marks, whole
 numbers that a kernel keeps beside each row. A run is written once; of a change only a patch is
 written: positions, new weights, new marks. When a quarter of a run has been patched it is written
 again, under a new number.
 
-`place` is what a run is sorted by: the group, then as many bits of the end as fit into one int64.
+`place` is what a run is searched by: the group, then as many bits of the end as fit into one int64.
 """
 
 from __future__ import annotations
@@ -131,10 +132,9 @@ class Columns:
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """Sorted rows. `begin` and `width` say which ends it may hold: [begin, begin + 2**width)."""
+    """Rows. `begin` and `width` say which ends it may hold: [begin, begin + 2**width)."""
 
     rows: Columns
-    place: Codes
     begin: int
     drop: int
     """Low bits of the end that `place` leaves out."""
@@ -152,9 +152,9 @@ class Run:
     dead: int
     """Rows that were taken away."""
     written: Rows | None = None
-    order: Codes | None = None
-    """Where each row stood before it was sorted, and so in what was read; None: at the same
-    position."""
+    found_by: tuple[Codes, Codes] | None = None
+    """Positions in the order of places, and the sorted places; made when they are first asked
+    for."""
     touched: Bools | None = None
     """Rows whose weight or marks changed since the last snapshot."""
     patched: int = 0
@@ -172,26 +172,19 @@ class Run:
     @classmethod
     def of(cls, rows: Columns, begin: int, width: int, bits: int, number: int) -> Run:
         drop = max(width - bits, 0)
-        bits = width - drop
-        place = (rows.group << bits) + ((rows.end - begin) >> drop)
-        # Where the place leaves bits of the end out, rows of equal place are sorted by their end.
-        order = np.lexsort((rows.end, place)) if drop else np.argsort(place, kind="stable")
-        rows = rows.take(order)
         ends, middle = rows.end, len(rows) // 2
         dead = len(rows) - int(np.count_nonzero(rows.weight))
         return cls(
             rows.compact(),
-            place[order],
             begin,
             drop,
-            bits,
+            width - drop,
             number,
             first=int(rows.start.min()),
             soonest=int(ends.min()),
             half=int(np.partition(ends, middle)[middle]),
             last=int(ends.max()),
             dead=dead,
-            order=order,
         )
 
     @classmethod
@@ -200,7 +193,6 @@ class Run:
         soonest = int(rows.end.min())
         return cls(
             rows,
-            rows.group,
             0,
             0,
             0,
@@ -213,27 +205,52 @@ class Run:
         )
 
     def __len__(self) -> int:
-        return len(self.place)
+        return len(self.rows)
+
+    @property
+    def order(self) -> Codes:
+        """Positions in the order of places."""
+        return self._by_place()[0]
+
+    def _by_place(self) -> tuple[Codes, Codes]:
+        if self.found_by is None:
+            ends = self.rows.end
+            place = (self.rows.group << self.bits) + ((ends - self.begin) >> self.drop)
+            # Where the place leaves bits of the end out, rows of equal place are sorted by their
+            # end.
+            order = np.lexsort((ends, place)) if self.drop else np.argsort(place, kind="stable")
+            self.found_by = (order, place[order])
+        return self.found_by
+
+    def renumber(self, moved: Codes) -> None:
+        """Groups have got new numbers, in the same order."""
+        self.rows.group = moved[self.rows.group]
+        if self.found_by is not None:
+            order, place = self.found_by
+            group = moved[place >> self.bits]
+            self.found_by = order, (group << self.bits) + (place & ((1 << self.bits) - 1))
 
     def span(self, group: Codes, since: Times) -> tuple[Codes, Codes]:
-        """Of each group the positions of the rows that may end after a time."""
+        """Of each group where in `order` the rows are that may end after a time."""
+        place = self._by_place()[1]
         if not self.bits:
-            return np.searchsorted(self.place, group), np.searchsorted(self.place, group, "right")
+            return np.searchsorted(place, group), np.searchsorted(place, group, "right")
         low = group << self.bits
         late = np.clip(since, self.begin, self.last) - self.begin
         return (
-            np.searchsorted(self.place, low + (late >> self.drop)),
-            np.searchsorted(self.place, low + (1 << self.bits)),
+            np.searchsorted(place, low + (late >> self.drop)),
+            np.searchsorted(place, low + (1 << self.bits)),
         )
 
     def span_at(self, group: Codes, end: Times) -> tuple[Codes, Codes]:
-        """Of each group the positions of the rows that may end exactly at a time."""
+        """Of each group where in `order` the rows are that may end exactly at a time."""
         if not self.bits:
             return self.span(group, end)
+        sorted_ = self._by_place()[1]
         place = (group << self.bits) + (
             (np.clip(end, self.begin, self.last) - self.begin) >> self.drop
         )
-        return np.searchsorted(self.place, place), np.searchsorted(self.place, place, "right")
+        return np.searchsorted(sorted_, place), np.searchsorted(sorted_, place, "right")
 
     def living(self) -> Columns:
         """The rows that have not been taken away."""
@@ -306,12 +323,7 @@ class Run:
     def write(self) -> Rows:
         """The slice of this run: the same object until it is written anew."""
         if self.written is None:
-            self.written, self.order, self.touched, self.patched = (
-                write_columns(self.rows),
-                None,
-                None,
-                0,
-            )
+            self.written, self.touched, self.patched = write_columns(self.rows), None, 0
         return self.written
 
     def patch(self) -> tuple[Codes, Weights, tuple[Times, ...]] | None:
@@ -325,8 +337,7 @@ class Run:
         if _PATCHED * self.patched > len(self):
             self.written = None
             return None
-        place = at if self.order is None else self.order[at]
-        return place, self.rows.weights(at), tuple(mark[at] for mark in self.rows.marks)
+        return at, self.rows.weights(at), tuple(mark[at] for mark in self.rows.marks)
 
 
 def _least(columns: Sequence[pa.Array]) -> list[int] | None:

@@ -21,8 +21,8 @@ def candidates(run: Run, group: Codes, since: Times) -> tuple[Codes, Codes]:
     """Pairs of a probe and a position at which a row of its group may be that ends after a
     time."""
     if run.number:
-        low, high = run.span(group, since)
-        return spread(low, high)
+        owner, at = spread(*run.span(group, since))
+        return owner, run.order[at]
     if len(group) * len(run) <= _SQUARE:
         probe, at = (group[:, None] == run.rows.group).nonzero()
         return probe, at
@@ -50,11 +50,13 @@ def latest_end_before(run: Run, group: Codes, times: Times) -> Times:
     if not run.number:
         return latest
     at = run.span(group, times - 1)[0] - 1  # rows in front of those that `candidates` finds
+    order = run.order
     while True:
-        inside = (at >= 0) & (run.rows.group[at] == group)
-        dead = inside & (run.rows.weights(at) == 0)
+        here = order[at]
+        inside = (at >= 0) & (run.rows.group[here] == group)
+        dead = inside & (run.rows.weights(here) == 0)
         if not dead.any():
-            found: Times = np.maximum(latest, np.where(inside, run.rows.ends(at), MIN_TIME))
+            found: Times = np.maximum(latest, np.where(inside, run.rows.ends(here), MIN_TIME))
             return found
         at = np.where(dead, at - 1, at)
 
@@ -70,10 +72,10 @@ def soonest_end_after(run: Run, group: Codes, times: Times) -> Times:
         np.minimum.at(soonest, owner[hit], ends[hit])
         return soonest
     at, high = run.span(group, times)
-    last = len(run) - 1
+    last, order = len(run) - 1, run.order
     while True:
         inside = at < high
-        here = np.minimum(at, last)
+        here = order[np.minimum(at, last)]
         skipped = inside & ((run.rows.ends(here) <= times) | (run.rows.weights(here) == 0))
         if not skipped.any():
             return np.where(inside, run.rows.ends(here), INFINITY)

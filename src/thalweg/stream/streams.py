@@ -131,6 +131,7 @@ class Stream:
         inputs: Sequence[str] = (),
         truth: str | None = None,
         capacity: int = 256 * 2**20,
+        adaptive: bool = False,
     ) -> Stream:
         """Only the newest row of each key matters: a row replaces the one before it that has the
         same values in these columns (without columns: the one before it).
@@ -140,6 +141,7 @@ class Stream:
         how old an answer may be, `targets` says it for single keys (a value, or a tuple of them; an
         application that looks at a key r times a second sets 1/r), and `schedule="deadline"` serves
         the key that is due first. `capacity` is the bytes that waiting rows and keys may take.
+        With `adaptive` all rows are served as long as they can be within `freshness`.
 
         With `inputs` the source is a union of several: of a key it passes on the youngest row at
         hand and drops what is older, one row for each time; where two inputs have one time, that of
@@ -160,6 +162,7 @@ class Stream:
                 capacity=capacity,
                 inputs=tuple(inputs),
                 truth=truth,
+                adaptive=adaptive,
                 targets=tuple(
                     (
                         key if isinstance(key, tuple) else (key,),
@@ -329,6 +332,12 @@ class Stream:
     def stitch(self) -> Stream:
         """Rows of equal payload that touch become one."""
         return Stream(nodes.Stitch(self.node))
+
+    def in_order(self) -> Stream:
+        """The same rows as inserts in the order of their starts, each when nothing can change it
+        any more: for readers that need order, such as a merge at R0 or R1. A row waits for all that
+        start before it to end."""
+        return Stream(nodes.InOrder(self.node))
 
     def hopping_lifetime(
         self, size: Duration, hop: Duration | None = None, offset: Duration = 0

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from thalweg.model import INFINITY, MIN_TIME, Adjust, Cti, Element, Payload, Row
@@ -47,29 +47,36 @@ __all__ = [
     "prefix_of",
 ]
 
-Key = tuple[frozenset[tuple[str, Hashable]], int]
+Group = frozenset[tuple[str, Hashable]]
+Key = tuple[Group, int]
 Frozen = Literal["UF", "HF", "FF"]
 T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(frozen=True)
 class Prefix:
-    """What a prefix of a stream says: its table, and its last CTI (of all rows). A stream that
-    joined says nothing about rows that end before `since`."""
+    """What a prefix of a stream says: its table, its last CTI for all rows, and later ones for
+    groups. A stream that joined says nothing about rows that end before `since`."""
 
     rows: Sequence[Row]
     last: int = MIN_TIME
     since: int = MIN_TIME
+    scoped: Mapping[Group, int] = field(default_factory=dict)
 
-    def freeze(self, start: int, end: int) -> Frozen:
+    def last_of(self, payload: Group) -> int:
+        """The last CTI that concerns a payload."""
+        return max([self.last, *(t for group, t in self.scoped.items() if group <= payload)])
+
+    def freeze(self, start: int, end: int, payload: Group = frozenset()) -> Frozen:
         """
         >>> prefix = Prefix([], 14)
         >>> prefix.freeze(15, 20), prefix.freeze(2, 16), prefix.freeze(3, 10)
         ('UF', 'HF', 'FF')
         """
-        if self.last <= start:
+        last = self.last_of(payload)
+        if last <= start:
             return "UF"
-        return "HF" if self.last <= end else "FF"
+        return "HF" if last <= end else "FF"
 
     def ends(self) -> dict[Key, list[int]]:
         """By payload and start: the ends, one for each occurrence."""
@@ -99,6 +106,7 @@ class PrefixPlayer:
     def __init__(self, since: int = MIN_TIME) -> None:
         self._rows: dict[tuple[Hashable, int, int], list[Row]] = {}
         self._last, self._since = MIN_TIME, since
+        self._scoped: dict[Group, int] = {}
 
     def play(self, elements: Iterable[Element]) -> None:
         """Take more elements. Raises ValueError when one breaks a CTI that came before or adjusts a
@@ -107,10 +115,14 @@ class PrefixPlayer:
             if isinstance(element, Cti):
                 if element.scope is None:
                     self._last = max(self._last, element.time)
+                else:
+                    group = _identity(element.scope)
+                    self._scoped[group] = max(element.time, self._scoped.get(group, MIN_TIME))
                 continue
-            if element.sync < self._last:
-                raise ValueError(f"{element} breaks the CTI {self._last}")
             key = (_identity(element.payload), element.start, element.end)
+            scoped = [t for group, t in self._scoped.items() if group <= key[0]]
+            if element.sync < max([self._last, *scoped]):
+                raise ValueError(f"{element} breaks the CTI {max([self._last, *scoped])}")
             end = element.end
             if isinstance(element, Adjust):
                 if not self._rows.get(key):
@@ -124,7 +136,7 @@ class PrefixPlayer:
     @property
     def prefix(self) -> Prefix:
         rows = [row for several in self._rows.values() for row in several]
-        return Prefix(rows, self._last, self._since)
+        return Prefix(rows, self._last, self._since, dict(self._scoped))
 
 
 def compatibility_problem(
@@ -147,6 +159,11 @@ def incompatibility(
     furthest = max((prefix.last for prefix in inputs.values()), default=MIN_TIME)
     if output.last > furthest:
         return [f"C1: the output has promised {_time(output.last)}, no input more than {furthest}"]
+    for group, last in output.scoped.items():
+        furthest = max((prefix.last_of(group) for prefix in inputs.values()), default=MIN_TIME)
+        if last > furthest:
+            group_ = dict(group)
+            return [f"C1: the output has promised {_time(last)} for {group_}, no input so much"]
     if multiset:
         return _counts_differ(inputs, output)
     return [*_may_not_be_there(inputs, output), *_must_be_there(inputs, output)]
@@ -161,16 +178,15 @@ def _may_not_be_there(inputs: Mapping[str, Prefix], output: Prefix) -> list[str]
         if len(ends) > 1:
             wrong.append(f"C2: the output has {shown} {len(ends)} times")
             continue
-        state = output.freeze(start, ends[0])
+        state, last = output.freeze(start, ends[0], payload), output.last_of(payload)
         matching = [
-            (prefix, end, prefix.freeze(start, end))
+            (prefix.last_of(payload), end, prefix.freeze(start, end, payload))
             for prefix, rows in held
             for end in rows.get((payload, start), ())
         ]
         if state == "HF" and not any(
-            (frozen == "HF" and output.last <= prefix.last)
-            or (frozen == "FF" and output.last <= end)
-            for prefix, end, frozen in matching
+            (frozen == "HF" and last <= own) or (frozen == "FF" and last <= end)
+            for own, end, frozen in matching
         ):
             wrong.append(f"C2: the output has {shown} half frozen; it can follow no input there")
         if state == "FF" and not any(
@@ -191,26 +207,27 @@ def _must_be_there(inputs: Mapping[str, Prefix], output: Prefix) -> list[str]:
     for prefix in inputs.values():
         for (payload, start), ends in prefix.ends().items():
             for end in ends:
-                state = prefix.freeze(start, end)
+                state, last = prefix.freeze(start, end, payload), prefix.last_of(payload)
                 if state == "FF":
                     full[payload, start] = end
                 elif state == "HF":
-                    half[payload, start] = max(prefix.last, half.get((payload, start), MIN_TIME))
+                    half[payload, start] = max(last, half.get((payload, start), MIN_TIME))
     shown = output.ends()
     for (payload, start), end in full.items():
         row = f"{dict(payload)} from {start} to {end}"
-        there = shown.get((payload, start), [])
-        if output.last <= start:
+        there, last = shown.get((payload, start), []), output.last_of(payload)
+        if last <= start:
             continue
-        if end < output.last and end not in there:
+        if end < last and end not in there:
             wrong.append(f"C3: {row} is final in an input, and the output can no longer have it")
-        if output.last <= end and not any(output.freeze(start, e) == "HF" for e in there):
+        if last <= end and not any(output.freeze(start, e, payload) == "HF" for e in there):
             wrong.append(f"C3: {row} is final in an input, and the output lacks it half frozen")
     for (payload, start), furthest in half.items():
-        if (payload, start) in full or output.last <= start:
+        last = output.last_of(payload)
+        if (payload, start) in full or last <= start:
             continue
         there = shown.get((payload, start), [])
-        if output.last > furthest or not any(output.freeze(start, e) == "HF" for e in there):
+        if last > furthest or not any(output.freeze(start, e, payload) == "HF" for e in there):
             wrong.append(
                 f"C3: {dict(payload)} from {start} is half frozen in an input, and not in the output"
             )
@@ -220,24 +237,25 @@ def _must_be_there(inputs: Mapping[str, Prefix], output: Prefix) -> list[str]:
 def _counts_differ(inputs: Mapping[str, Prefix], output: Prefix) -> list[str]:
     """R4: the same FF rows as the input that leads, and as many HF rows, by payload and start."""
     wrong = []
-    leaders = [p for p in inputs.values() if p.last >= output.last and p.since == MIN_TIME]
-    if not leaders or output.last == MIN_TIME:
-        return []
-    wanted, shown = leaders[0].ends(), output.ends()
-    for payload, start in sorted(wanted.keys() | shown.keys(), key=repr):
-        if output.last <= start:
+    held = [(p, p.ends()) for p in inputs.values() if p.since == MIN_TIME]
+    shown = output.ends()
+    keys = shown.keys() | {key for _, ends in held for key in ends}
+    for payload, start in sorted(keys, key=repr):
+        last = output.last_of(payload)
+        leaders = [ends for prefix, ends in held if prefix.last_of(payload) >= last]
+        if last <= start or not leaders:
             continue
-        mine, theirs = shown.get((payload, start), []), wanted.get((payload, start), [])
+        mine, theirs = shown.get((payload, start), []), leaders[0].get((payload, start), [])
         if len(mine) != len(theirs):
             wrong.append(
                 f"R4: {dict(payload)} from {start} is there {len(mine)} times, "
                 f"in the input that leads {len(theirs)} times"
             )
-        final = Counter(end for end in mine if end < output.last)
-        if final != Counter(end for end in theirs if end < output.last):
+        final = Counter(end for end in mine if end < last)
+        if final != Counter(end for end in theirs if end < last):
             wrong.append(
                 f"R4: {dict(payload)} from {start} has the final ends {sorted(final.elements())}; "
-                f"the input that leads has {sorted(e for e in theirs if e < output.last)}"
+                f"the input that leads has {sorted(e for e in theirs if e < last)}"
             )
     return wrong
 

@@ -212,7 +212,10 @@ CASES: dict[str, Case] = {
     "PromisedGroupsKernel": Case(
         lambda a, _: _grouped(a).hopping(20, 10).aggregate(**SUMS), declared={"group_ctis": "k"}
     ),
-    "FillKernel": Case(lambda a, _: _grouped(a).tumbling(10).fill(range(4)).aggregate(**SUMS)),
+    "FillKernel": Case(
+        lambda a, _: _grouped(a).tumbling(10).fill(range(20)).aggregate(**SUMS),
+        rows_per_key=10_000,
+    ),
     "TablePanesKernel": Case(
         lambda a, _: _grouped(a).tumbling(2 * SPAN).two_level(200_000).aggregate(**SUMS),
         rows_per_key=1,
@@ -240,5 +243,6 @@ CASES: dict[str, Case] = {
     ),
     "UnionKernel": Case(lambda a, b: a.union(b), holds_rows=False),
     "ChopKernel": Case(lambda a, _: a.chop(40), holds_rows=False),
+    "InOrderKernel": Case(lambda a, _: a.in_order()),
     "DescribeKernel": Case(lambda a, _: a.describe(every=10), holds_rows=False),
 }

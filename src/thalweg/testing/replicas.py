@@ -55,9 +55,11 @@ def make_replica(
     random: Random,
     *,
     by_group: bool = False,
+    group_promises: bool = False,
     manner: Manner | None = None,
 ) -> list[Element]:
-    """One form of a table. It ends with the promise that nothing changes any more."""
+    """One form of a table, with promises for groups of `k` if they are asked for. It ends with the
+    promise that nothing changes any more."""
     manner = Manner.draw(random) if manner is None else manner
     if level in ("R0", "R1", "R2"):
         ordered = sorted(rows, key=_order)
@@ -66,7 +68,8 @@ def make_replica(
         data: list[Data] = [Insert(payload, start, end) for start, end, payload in ordered]
     else:
         data = _arrival(_lives(level, rows, random, manner, by_group=by_group), manner, random)
-    return [*with_promises(data, [], manner, random), Cti(INFINITY)]
+    given = [Cti(random.randint(0, 40), {"k": k}) for k in "abc"] if group_promises else []
+    return [*with_promises(data, given, manner, random), Cti(INFINITY)]
 
 
 @dataclass(frozen=True)

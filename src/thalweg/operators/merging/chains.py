@@ -10,9 +10,12 @@ from thalweg.model.batch import Batch
 from thalweg.model.digests import Digests
 from thalweg.model.rows import Codes
 from thalweg.model.time import Times
-from thalweg.operators.merging.level import ABSENT
 
-__all__ = ["Chained", "chain", "distinct_digests", "expected_ends", "left_ends"]
+__all__ = ["ABSENT", "Chained", "chain", "distinct_digests", "expected_ends", "left_ends"]
+
+
+ABSENT: int = -(2**63)
+"""The end of a row that is not there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,50 +34,50 @@ import pyarrow as pa
 
 from thalweg.errors import UnknownRowError
 from thalweg.model.batch import Batch
-from thalweg.model.rows import Codes, Rows
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.rows import Bools, Codes, Rows, concat_rows
+from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
 from thalweg.operators.base import StateSize
-from thalweg.operators.merging.chains import distinct_digests
+from thalweg.operators.merging.chains import ABSENT, distinct_digests
 from thalweg.operators.merging.changes import Changes
 from thalweg.operators.merging.digest_table import grown
 from thalweg.operators.merging.end_counts import EndCounts
-from thalweg.operators.merging.fewest_adjusts import fewest_adjusts
+from thalweg.operators.merging.fewest_adjusts import differences, fewest_adjusts
 from thalweg.operators.merging.identity import Identity
+from thalweg.operators.merging.indexed import IndexedLevel
 from thalweg.operators.merging.keyed import KeyedLevel
 from thalweg.operators.merging.level import (
-    ABSENT,
     Alarm,
     MergeInput,
-    MergeLevel,
     Outlook,
     first_row,
     show_end,
 )
-from thalweg.operators.merging.top_tier import TopTier
+from thalweg.operators.merging.slot_blocks import SlotBlocks, saved_blocks
 
 __all__ = ["CountedLevel"]
 
 
-class CountedLevel(MergeLevel):
+class CountedLevel(IndexedLevel):
     name = "R4"
 
     def __init__(self, schema: pa.Schema, identity: Identity) -> None:
-        self.schema, self.identity = schema, identity
-        self.top = TopTier(schema)
+        super().__init__(schema, identity)
         self.out = EndCounts()
         self.out_total: Codes = np.zeros(self.top.capacity, np.int64)
         self.counts: list[EndCounts] = []
         self.totals: list[Codes] = []
         self.kept: EndCounts | None = None
-        self._touched: Codes = np.empty(0, np.int64)
+        self.end_blocks = SlotBlocks("ends")
         self._latest: tuple[Codes, Times] = (self._touched, self._touched)
 
     @classmethod
     def climb(cls, below: KeyedLevel) -> CountedLevel:
         """The same index with a third tier, from a merge at R3."""
         level = cls(below.schema, Identity(below.schema))
-        level.top = below.top
+        level.top, level.settled = below.top, below.settled
         used = below.top.table.used()
+        level.blocks.touch(used)
+        level.end_blocks.touch(used)
         for ends in below.ends:
             level._attach()
             _copy(level.counts[-1], used, ends[used])
@@ -108,15 +108,16 @@ class CountedLevel(MergeLevel):
 
     def detach(self, member: MergeInput, outlook: Outlook) -> None:
         if outlook.policy.missing == "keep":
-            self._keep(member)
+            self._keep(member, outlook)
+        self.end_blocks.touch(np.flatnonzero(self.totals[member.column]))
         self.counts[member.column] = EndCounts()
         self.totals[member.column][:] = 0
+        self.release(outlook)
 
-    def _keep(self, member: MergeInput) -> None:
+    def _keep(self, member: MergeInput, outlook: Outlook) -> None:
         self.kept = EndCounts() if self.kept is None else self.kept
         used = self.top.table.used()
-        if not member.insert_only:
-            used = used[self.top.start[used] < member.cti]
+        used = used[outlook.is_final(member, used, self.top.start[used])]
         at, end, count = self.counts[member.column].of(used)
         more = count - self.kept.count(used[at], end)
         self.kept.add(used[at][more > 0], end[more > 0], more[more > 0])
@@ -130,18 +131,14 @@ class CountedLevel(MergeLevel):
             return
         digests = self.identity.of_rows(batch, self.top)
         slots = self.top.table.find(digests)
-        settled = (slots < 0) & (batch.start < outlook.settled)
-        fresh = np.flatnonzero((slots < 0) & ~settled)
+        settled = (slots < 0) & (batch.start < outlook.settled_of(batch))
+        unknown = slots < 0
+        fresh = np.flatnonzero(unknown & ~self._ignored(member, batch, settled, outlook))
         first, codes = distinct_digests(digests.take(fresh))
         self._check(member, batch, slots, fresh, codes)
         member.ignored += int(np.count_nonzero(settled))
         self.operations += len(batch)
-        if len(fresh):
-            which = fresh[first]
-            rows = batch.payload.take(pa.array(which))
-            added = self.top.add(digests.take(which), rows, batch.start[which])
-            slots[fresh] = added[codes]
-            self._grow()
+        slots[fresh] = self._add(batch, digests, fresh[first], settled, outlook)[codes]
         rows_, ends, weights = _moves(batch, slots)
         if member.since > MIN_TIME:  # what was inserted before it joined is not known
             rows_, ends, weights = self._without_unknown(member, rows_, ends, weights)
@@ -150,6 +147,7 @@ class CountedLevel(MergeLevel):
         came = weights > 0
         self._latest = (rows_[came], ends[came])
         self._touched = np.unique(rows_)
+        self.end_blocks.touch(self._touched)
 
     def _check(
         self, member: MergeInput, batch: Batch, slots: Codes, fresh: Codes, codes: Codes
@@ -193,33 +191,52 @@ class CountedLevel(MergeLevel):
     # ------------------------------------------------------------------------------------------
     # a promise
 
-    def advance(self, leader: MergeInput, time: int, outlook: Outlook) -> Batch:
-        slots = self.top.reach(time)
-        self.operations += len(slots)
-        if not len(slots):
-            return Batch.empty(self.schema)
+    def _align(
+        self,
+        leader: MergeInput,
+        slots: Codes,
+        time: int | Times,
+        settled: int | Times,
+        outlook: Outlook,
+    ) -> Batch:
         # ends before the output's CTI are settled, and an input that joined later may lack them
-        wanted = _from(self._wanted(leader, slots, outlook), outlook.settled)
-        shown = _from(self.out.of(slots), outlook.settled)
+        settled = np.broadcast_to(settled, len(slots))
+        time = np.broadcast_to(time, len(slots))
+        wanted = _from(self._wanted(leader, slots, outlook), settled)
+        shown = _from(self.out.of(slots), settled)
         self.operations += len(wanted[0]) + len(shown[0])
-        free = self.top.start[slots] >= outlook.settled
+        free = self.top.start[slots] >= settled
+        if outlook.policy.missing == "leader":
+            outlook.left_out += self._left_out(leader, slots[free], outlook)
         plan = fewest_adjusts(len(slots), wanted, shown, time)
         illegal = ~free[plan.row] & (
             (plan.end == ABSENT)
             | (plan.new_end == ABSENT)
-            | (np.minimum(plan.end, plan.new_end) < outlook.settled)
+            | (np.minimum(plan.end, plan.new_end) < settled[plan.row])
         )
         if illegal.any():
             self._disagree(leader, slots[plan.row[illegal]], outlook)
             plan = plan.filter(~illegal)
-        batch = self._carry_out(slots[plan.row], plan.end, plan.new_end)
-        at, end, _ = self.out.of(slots)
-        latest = np.full(len(slots), ABSENT)
-        np.maximum.at(latest, at, end)
-        gone = latest < time if time < INFINITY else np.ones(len(slots), np.bool_)
-        self._forget(slots[gone])
-        self.top.remove_half(gone)
-        return batch
+        return self._carry_out(slots[plan.row], plan.end, plan.new_end)
+
+    def _left_out(self, leader: MergeInput, slots: Codes, outlook: Outlook) -> int:
+        """How many more rows than the leader the input has that has most, of each of these."""
+        most = np.max([self.totals[other.column][slots] for other in outlook.inputs], axis=0)
+        return int((most - self.totals[leader.column][slots]).sum())
+
+    def _last_ends(self, slots: Codes) -> Times:
+        return _latest(self.out, slots)
+
+    def _differs(self, member: MergeInput, slots: Codes) -> tuple[Bools, Times]:
+        counts = self.counts[member.column]
+        differs = np.zeros(len(slots), np.bool_)
+        differs[differences(counts.of(slots), self.out.of(slots))[0]] = True
+        return differs, _latest(counts, slots)
+
+    def _said(self, member: MergeInput | None, slot: Codes) -> str:
+        _, ends, counts = (self.out if member is None else self.counts[member.column]).of(slot)
+        shown = sorted(np.repeat(ends, counts).tolist())
+        return f"the ends {', '.join(map(show_end, shown))}" if shown else "no such row"
 
     def _wanted(
         self, leader: MergeInput, slots: Codes, outlook: Outlook
@@ -259,10 +276,12 @@ class CountedLevel(MergeLevel):
         weight = np.ones(len(slots), np.int64)
         self.out.add(slots[moves], end[moves], -weight[moves])
         self.out.add(slots[~goes], new_end[~goes], weight[~goes])
+        self.end_blocks.touch(slots)
         np.add.at(self.out_total, slots, comes.astype(np.int64) - goes)
         return changes.to_batch(self.top.start, self.top.payloads.take, self.schema)
 
     def _forget(self, slots: Codes) -> None:
+        self.end_blocks.touch(slots)
         for counts, total in zip(self.counts, self.totals, strict=True):
             counts.remove(slots)
             total[slots] = 0
@@ -316,7 +335,8 @@ class CountedLevel(MergeLevel):
         if not len(slots):
             return Batch.empty(self.schema)
         policy = outlook.policy
-        free = self.top.start[slots] >= outlook.settled
+        settled = np.broadcast_to(outlook.settled_at(slots), len(slots))
+        free = self.top.start[slots] >= settled
         if policy.revise == "every" or (policy.revise == "leader" and member is outlook.leader):
             wanted, shown = self.counts[member.column].of(slots), self.out.of(slots)
             plan = fewest_adjusts(len(slots), wanted, shown, INFINITY, exactly=True)
@@ -324,7 +344,7 @@ class CountedLevel(MergeLevel):
             lowest = np.minimum(
                 np.where(comes, INFINITY, plan.end), np.where(goes, INFINITY, plan.new_end)
             )
-            legal = free[plan.row] | (~comes & ~goes & (lowest >= outlook.settled))
+            legal = free[plan.row] | (~comes & ~goes & (lowest >= settled[plan.row]))
             if not self._may_show(member, outlook):
                 legal &= ~comes
             plan = plan.filter(legal)
@@ -381,50 +401,72 @@ class CountedLevel(MergeLevel):
 
     def snapshot(self) -> dict[str, Rows]:
         used = self.top.table.used()
-        rows = self.top.payloads.take(used)
-        names = ["_start", *rows.schema.names]
-        columns = [pa.array(self.top.start[used]), *rows.columns]
-        slices = {"rows": pa.RecordBatch.from_arrays(columns, names=names)}
-        tiers = {"out": self.out, **{f"in{at}": c for at, c in enumerate(self.counts)}}
-        if self.kept is not None:
-            tiers["kept"] = self.kept
-        for name, counts in tiers.items():
-            parts = counts.of(used)
-            slices[name] = pa.RecordBatch.from_arrays(
-                [*map(pa.array, parts)], names=["row", "end", "count"]
-            )
-        half = pa.array([int(self.top.start[self.top.half].max(initial=MIN_TIME))])
-        slices["half"] = pa.RecordBatch.from_arrays([half], names=["start"])
-        return slices
+        return {
+            **self.blocks.save(used, self._saved_rows),
+            **self.end_blocks.save(used, self._saved_ends),
+        }
 
-    def restore(self, slices: Mapping[str, Rows], columns: int) -> None:
-        rows = slices["rows"]
-        payload = pa.RecordBatch.from_arrays(rows.columns[1:], schema=self.schema)
-        start = np.array(rows.column(0).to_numpy(zero_copy_only=False), np.int64)
-        batch = Batch(payload, start, start)
-        slots = self.top.add(self.identity.of_rows(batch, self.top), payload, start)
-        width = len([name for name in slices if name.startswith("in")])
-        while len(self.counts) < max(width, columns):
+    def _saved_rows(self, slots: Codes) -> Rows:
+        rows = self.top.payloads.take(slots)
+        columns = [slots, self.top.start[slots], self.top.open[slots]]
+        return pa.RecordBatch.from_arrays(
+            [*map(pa.array, columns), *rows.columns],
+            names=["_slot", "_start", "_open", *rows.schema.names],
+        )
+
+    def _saved_ends(self, slots: Codes) -> Rows:
+        """Tiers are inputs by column, -1 for the output and -2 for what inputs that left had."""
+        tiers = [(-1, self.out), *enumerate(self.counts)]
+        tiers += [] if self.kept is None else [(-2, self.kept)]
+        parts = [(tier, *counts.of(slots)) for tier, counts in tiers]
+        columns = [
+            np.concatenate([np.full(len(at), tier) for tier, at, *_ in parts]),
+            np.concatenate([slots[at] for _, at, *_ in parts]),
+            np.concatenate([end for *_, end, _ in parts]),
+            np.concatenate([count for *_, count in parts]),
+        ]
+        return pa.RecordBatch.from_arrays(
+            [*map(pa.array, columns)], names=["tier", "slot", "end", "count"]
+        )
+
+    def restore(self, slices: Mapping[str, Rows], columns: int, settled: int) -> None:
+        while len(self.counts) < columns:
             self._attach()
+        self.blocks.restore(slices)
+        self.end_blocks.restore(slices)
+        blocks = list(saved_blocks(slices, "rows"))
+        if not blocks:
+            return
+        rows = concat_rows(blocks, blocks[0].schema)
+        payload = pa.RecordBatch.from_arrays(rows.columns[3:], schema=self.schema)
+        slots, start, open_ = (
+            np.array(rows.column(at).to_numpy(zero_copy_only=False)) for at in range(3)
+        )
+        batch = Batch(payload, start, start)
+        self.top.restore(slots, self.identity.of_rows(batch, self.top), payload, start)
         self._grow()
-        tiers = [("out", self.out, self.out_total)]
-        tiers += [(f"in{at}", self.counts[at], self.totals[at]) for at in range(width)]
-        if "kept" in slices:
-            self.kept = EndCounts()
-            tiers.append(("kept", self.kept, np.zeros(self.top.capacity, np.int64)))
-        for name, counts, total in tiers:
-            at, end, count = (
-                np.array(column.to_numpy(zero_copy_only=False), np.int64)
-                for column in slices[name].columns
-            )
-            counts.add(slots[at], end, count)
-            np.add.at(total, slots[at], count)
-        half = int(slices["half"].column(0)[0].as_py())
-        if half > MIN_TIME:
-            self.top.reach(half + 1)
+        tiers = {-1: (self.out, self.out_total)}
+        tiers |= dict(enumerate(zip(self.counts, self.totals, strict=True)))
+        for block in saved_blocks(slices, "ends"):
+            tier, slot, end, count = (np.array(column.to_numpy()) for column in block.columns)
+            for number in np.unique(tier).tolist():
+                if number == -2 and number not in tiers:
+                    self.kept = EndCounts()
+                    tiers[number] = (self.kept, np.zeros(self.top.capacity, np.int64))
+                own = tier == number
+                counts, total = tiers[number]
+                counts.add(slot[own], end[own], count[own])
+                np.add.at(total, slot[own], count[own])
+        self.top.open[slots] = open_
+        self.top.queue(slots[open_])
+        self.top.reach(settled)
+        late = slots[~open_]
+        last = self._last_ends(late)
+        keys = np.where(last == ABSENT, self.top.start[late], last)
+        self.settled.add(late, np.minimum(keys, MAX_TIME))
 
     def state_size(self) -> StateSize:
-        bytes_ = self.top.nbytes + self.out.nbytes + self.out_total.nbytes
+        bytes_ = self.top.nbytes + self.settled.nbytes + self.out.nbytes + self.out_total.nbytes
         bytes_ += sum(counts.nbytes for counts in self.counts)
         bytes_ += sum(total.nbytes for total in self.totals)
         return StateSize(len(self.top), bytes_)
@@ -435,10 +477,18 @@ def _copy(counts: EndCounts, slots: Codes, ends: Times) -> None:
     counts.add(slots[there], ends[there], np.ones(int(there.sum()), np.int64))
 
 
-def _from(counted: tuple[Codes, Times, Codes], time: int) -> tuple[Codes, Times, Codes]:
-    """Entries whose end is at a time or later."""
+def _latest(counts: EndCounts, slots: Codes) -> Times:
+    """The last end of each row; ABSENT where there is none."""
+    at, end, _ = counts.of(slots)
+    latest = np.full(len(slots), ABSENT)
+    np.maximum.at(latest, at, end)
+    return latest
+
+
+def _from(counted: tuple[Codes, Times, Codes], time: Times) -> tuple[Codes, Times, Codes]:
+    """Entries whose end is at the time of their row or later."""
     row, end, count = counted
-    later = end >= time
+    later = end >= time[row]
     return (row, end, count) if later.all() else (row[later], end[later], count[later])
 
 

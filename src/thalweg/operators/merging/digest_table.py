@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thalweg.model.digests import Digests
-from thalweg.model.rows import Codes
+from thalweg.model.rows import Bools, Codes
 
 __all__ = ["ABSENT_SLOT", "DigestTable", "grown"]
 
@@ -40,6 +40,7 @@ class DigestTable:
         self.high = np.zeros(_SMALLEST, np.uint64)
         self.low = np.zeros(_SMALLEST, np.uint64)
         self._place = np.zeros(_SMALLEST, np.int32)
+        self._unlinked: Bools = np.zeros(_SMALLEST, np.bool_)
         self._free: Codes = np.arange(_SMALLEST - 1, -1, -1)
         self._free_count = _SMALLEST
         self._table: npt.NDArray[np.int32] = np.full(4 * _SMALLEST, _EMPTY, np.int32)
@@ -57,12 +58,12 @@ class DigestTable:
 
     @property
     def nbytes(self) -> int:
-        columns = (self.high, self.low, self._place, self._free, self._table)
+        columns = (self.high, self.low, self._place, self._unlinked, self._free, self._table)
         return sum(column.nbytes for column in columns)
 
     def used(self) -> Codes:
         """The slots in use, in order."""
-        taken = np.ones(self.capacity, np.bool_)
+        taken = ~self._unlinked
         taken[self._free[: self._free_count]] = False
         return np.flatnonzero(taken)
 
@@ -90,16 +91,41 @@ class DigestTable:
         slots = self._free[self._free_count - count : self._free_count][::-1].copy()
         self._free_count -= count
         self.high[slots], self.low[slots] = digests.high, digests.low
+        self._unlinked[slots] = False
         if 2 * (len(self) + self._deleted) > len(self._table):
             self._rebuild()
         else:
             self._put(slots)
         return slots
 
+    def add_at(self, slots: Codes, digests: Digests) -> None:
+        """The slots of a table that was saved, for a table that is empty."""
+        if not len(slots):
+            return
+        if int(slots.max()) >= self.capacity:
+            self._grow(int(slots.max()) + 1)
+        taken = np.zeros(self.capacity, np.bool_)
+        taken[slots] = True
+        free = np.flatnonzero(~taken)[::-1]
+        self._free[: len(free)] = free
+        self._free_count = len(free)
+        self.high[slots], self.low[slots] = digests.high, digests.low
+        self._unlinked[slots] = False
+        self._rebuild()
+
     def remove(self, slots: Codes) -> None:
         """Take slots back."""
+        self.unlink(slots)
+        self.free(slots)
+
+    def unlink(self, slots: Codes) -> None:
+        """Digests that are not found any more; their slots are not handed out before `free`."""
         self._table[self._place[slots]] = _DELETED
         self._deleted += len(slots)
+        self._unlinked[slots] = True
+
+    def free(self, slots: Codes) -> None:
+        """Slots that may be handed out again."""
         self._free[self._free_count : self._free_count + len(slots)] = slots
         self._free_count += len(slots)
 
@@ -134,6 +160,7 @@ class DigestTable:
         self.high = grown(self.high, new)
         self.low = grown(self.low, new)
         self._place = grown(self._place, new)
+        self._unlinked = grown(self._unlinked, new)
         added = np.arange(new - 1, old - 1, -1)
         free = np.empty(new, np.int64)
         free[: len(added)] = added

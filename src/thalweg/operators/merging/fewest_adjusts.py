@@ -9,9 +9,9 @@ import numpy as np
 
 from thalweg.model.rows import Bools, Codes
 from thalweg.model.time import Times
-from thalweg.operators.merging.level import ABSENT
+from thalweg.operators.merging.chains import ABSENT
 
-__all__ = ["AdjustPlan", "fewest_adjusts"]
+__all__ = ["AdjustPlan", "differences", "fewest_adjusts"]
 
 Counted = tuple[Codes, Times, Codes]
 """Parallel columns: which payload and start, an end, how often."""
@@ -31,10 +31,10 @@ class AdjustPlan:
 
 
 def fewest_adjusts(
-    size: int, wanted: Counted, shown: Counted, time: int, *, exactly: bool = False
+    size: int, wanted: Counted, shown: Counted, time: int | Times, *, exactly: bool = False
 ) -> AdjustPlan:
     """Changes after which the output has as many rows as are wanted, and each end before `time` as
-    often; with `exactly` every end.
+    often; with `exactly` every end. The time may differ by row.
 
     >>> one = np.array([0, 0])
     >>> wanted, shown = (one, np.array([5, 30]), one + 1), (one, np.array([20, 30]), one + 1)
@@ -42,8 +42,9 @@ def fewest_adjusts(
     >>> plan.end.tolist(), plan.new_end.tolist()
     ([20], [5])
     """
-    row, end, surplus = _differences(wanted, shown)
-    must = end < time if not exactly else np.ones(len(end), np.bool_)
+    row, end, surplus = differences(wanted, shown)
+    limit = time[row] if isinstance(time, np.ndarray) else time
+    must = end < limit if not exactly else np.ones(len(end), np.bool_)
     net = np.zeros(size, np.int64)
     np.add.at(net, row, surplus)  # above zero: the output has too many
     from_row, from_end, from_class = _units(row, end, must, surplus, net)
@@ -53,7 +54,8 @@ def fewest_adjusts(
     return AdjustPlan(from_row[needed], from_end[needed], to_end[needed])
 
 
-def _differences(wanted: Counted, shown: Counted) -> Counted:
+def differences(wanted: Counted, shown: Counted) -> Counted:
+    """Where the two differ, and how many more are shown than wanted."""
     row = np.concatenate([wanted[0], shown[0]])
     end = np.concatenate([wanted[1], shown[1]])
     weight = np.concatenate([-wanted[2], shown[2]])

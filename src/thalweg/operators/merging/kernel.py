@@ -8,8 +8,10 @@ leads, and checks that each keeps its promises.
 
 The input with the largest CTI leads, and its CTI, less the lag, becomes that of the output. With
 `missing="keep"` the smallest CTI does. An input that joins with `since=t` is right about rows that
-end at `t` or later; it may not lead before the output has promised `t`. Promises for groups or
-boxes are not passed on.
+end at `t` or later; it may not lead before the output has promised `t`.
+
+Promises for groups are passed on too: for each group the input leads that has promised most for it
+(`group_promises`). Promises over columns (boxes) are not.
 
 State: that of the level, and a few numbers an input.
 """
@@ -17,20 +19,29 @@ State: that of the level, and a few numbers an input.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from thalweg.errors import LateEventError, LifetimeError, PlanError, StateError
 from thalweg.model.batch import Batch
-from thalweg.model.digests import digest_rows
-from thalweg.model.progress import Progress
-from thalweg.model.rows import Rows
-from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.model.progress import (
+    Progress,
+    Scope,
+    progress_of_text,
+    progress_text,
+    scope_values,
+)
+from thalweg.model.rows import Rows, encode
+from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Operator, Slices, StateSize
+from thalweg.operators.in_order import canonical_order
 from thalweg.operators.merging.counted import CountedLevel
+from thalweg.operators.merging.group_promises import GroupPromises
 from thalweg.operators.merging.identity import Identity
 from thalweg.operators.merging.keyed import KeyedLevel
 from thalweg.operators.merging.level import (
@@ -94,6 +105,10 @@ class MergeKernel(Operator):
         self.inputs: dict[str, MergeInput] = {}
         self.settled = MIN_TIME
         self.leader: MergeInput | None = None
+        self.groups = GroupPromises(schema)
+        self._scoped: dict[str, dict[Scope, int]] = {}
+        """By input: what it has promised for groups beyond its CTI."""
+        self._history: list[tuple[int, str]] = []
         self.on_settled: Callable[[], None] | None = None
         """Called when the output has promised more: rows that end before that are not wanted."""
         self.alarms: list[Alarm] = []
@@ -102,7 +117,7 @@ class MergeKernel(Operator):
         """The inputs that had to leave because they were not what the level needs."""
         self.inserts_out = self.adjusts_out = self.removals_out = 0
         self.left_out = 0
-        """Rows of other inputs that the inputs that led did not have (at R3, by payload)."""
+        """Rows of other inputs that the inputs that led did not have."""
         self.caused = dict.fromkeys(CAUSES, 0)
         """Adjusts and removals of the output, by what made them necessary."""
         for name in inputs:
@@ -133,6 +148,7 @@ class MergeKernel(Operator):
         column = next(at for at in range(len(taken) + 1) if at not in taken)
         member = MergeInput(name, column, since, insert_only=insert_only)
         member.joined = since <= self.settled or since == MIN_TIME
+        member.compared_from = max([self.settled, *self.groups.promised.values()])
         self.level.attach(member)
         self.inputs[name] = member
         if name in self.cut:
@@ -142,13 +158,17 @@ class MergeKernel(Operator):
     def detach(self, name: str) -> Batch:
         """An input leaves; what follows from that."""
         member = self.inputs.pop(name)
-        self.level.detach(member, self._outlook())
+        outlook = self._outlook()
+        outlook.leaving = self._scoped.pop(name, {})
+        self.level.detach(member, outlook)
+        self._take_notes(outlook)
         if self.leader is member:
             self.leader = None
         return self._progress([])
 
     def _outlook(self) -> Outlook:
-        return Outlook(self.policy, list(self.inputs.values()), self.settled, self.leader)
+        inputs = list(self.inputs.values())
+        return Outlook(self.policy, inputs, self.settled, self.leader, self.groups, self._history)
 
     # ------------------------------------------------------------------------------------------
     # batches
@@ -161,7 +181,7 @@ class MergeKernel(Operator):
         `broken="cut"`, an input that is not what the level needs leaves instead."""
         member = self.inputs[name]
         self._check(member, batch)
-        batch = in_canonical_order(batch) if self._sort and batch.insert_only else batch
+        batch = canonical_order(batch) if self._sort and batch.insert_only else batch
         outlook = self._outlook()
         try:
             self.level.update(member, batch, outlook)
@@ -172,19 +192,34 @@ class MergeKernel(Operator):
             self._raise_alarm(member, str(reason))
             self.cut.append(name)
             return self.detach(name)
+        self._take_notes(outlook)
         member.elements += len(batch)
         member.adjusts += 0 if batch.is_adjust is None else int(batch.is_adjust.sum())
         if len(batch):
             member.highest_start = max(member.highest_start, int(batch.start.max()))
+        before = member.promise
         member.cti = max(member.cti, batch.progress.cti)
+        self._take_group_promises(member, batch.progress)
         parts: list[Batch] = []
         if self.leader is None:
             self._lead(member, parts)
-        return self._progress(parts, member)
+        keep = self.policy.missing == "keep"
+        out = self._progress(parts, member, None if keep else batch.progress.scoped)
+        if member.promise > before:
+            outlook = self._outlook()
+            self.level.compare(member, before, outlook)
+            self._take_notes(outlook)
+        return out
 
-    def _progress(self, parts: list[Batch], member: MergeInput | None = None) -> Batch:
-        """Bring the output as far as the inputs let it, then show what policies ask for."""
-        before = self.settled
+    def _progress(
+        self,
+        parts: list[Batch],
+        member: MergeInput | None = None,
+        scopes: Iterable[Scope] | None = None,
+    ) -> Batch:
+        """Bring the output as far as the inputs let it, then show what policies ask for. Promises
+        for groups are looked at for some groups, or for all."""
+        joined = False
         while True:
             furthest, time = self._next_promise()
             if furthest is None or time <= self.settled:
@@ -192,22 +227,88 @@ class MergeKernel(Operator):
             self._lead(furthest, parts)
             outlook = self._outlook()
             parts.append(self._due_to("promise", self.level.advance(furthest, time, outlook)))
-            self._take_alarms(outlook)
-            self.left_out += outlook.left_out
-            self.settled = time
-            if self.on_settled is not None:
-                self.on_settled()
-            furthest.led += 1
+            self._settle(furthest, time)
+            self._take_notes(outlook)
             for waiting in self.inputs.values():
                 if not waiting.joined and waiting.since <= time:
-                    waiting.joined = True
-                    sent = self.level.join(waiting, self._outlook())
+                    waiting.joined = joined = True
+                    outlook = self._outlook()
+                    sent = self.level.join(waiting, outlook)
+                    self._take_notes(outlook)
                     parts += [] if sent is None else [sent]
+        promised = self._promise_groups(None if joined else scopes, parts)
         if member is not None:
             parts.append(self._due_to("policy", self.level.show(member, self._outlook())))
         out = Batch.concat(parts, self.schema)
         self._count(out)
-        return out.with_progress(Progress(max(self.settled, before)))
+        return out.with_progress(self.groups.progress(self.settled, promised))
+
+    def _settle(self, leader: MergeInput, time: int) -> None:
+        """The output has promised a time, as an input has it."""
+        self.settled = time
+        if self.groups:
+            self.groups.forget_before(time)
+        if self.policy.settled == "compare":
+            slowest = min(member.promise for member in self.inputs.values())
+            cut = bisect_right([promise for promise, _ in self._history], slowest)
+            self._history = [*self._history[max(cut - 1, 0) :], (time, leader.name)]
+        leader.led += 1
+        if self.on_settled is not None:
+            self.on_settled()
+
+    # ------------------------------------------------------------------------------------------
+    # promises for groups
+
+    def _take_group_promises(self, member: MergeInput, progress: Progress) -> None:
+        if member.name in self._scoped and progress.cti > MIN_TIME:
+            known = self._scoped[member.name]
+            self._scoped[member.name] = {s: t for s, t in known.items() if t > member.cti}
+        if not progress.scoped or not set(progress.scope_columns) <= set(self.schema.names):
+            return
+        if not self.groups:
+            self.groups.begin(progress.scope_columns, self.level.group_rows())
+        if progress.scope_columns != self.groups.columns:
+            return  # promises for other groups than those of the first input are not passed on
+        known = self._scoped.setdefault(member.name, {})
+        for scope, time in progress.scoped.items():
+            known[scope] = max(time, known.get(scope, MIN_TIME))
+
+    def _promise_groups(
+        self, scopes: Iterable[Scope] | None, parts: list[Batch]
+    ) -> Mapping[Scope, int]:
+        """Bring some groups, or all, as far as the inputs let them; what was promised."""
+        if not self.groups:
+            return {}
+        every = {scope for known in self._scoped.values() for scope in known}
+        due: dict[str, dict[Scope, int]] = {}
+        for scope in every if scopes is None else every.intersection(scopes):
+            leader, time = self._next_group_promise(scope)
+            if leader and time > max(self.settled, self.groups.promised.get(scope, MIN_TIME)):
+                due.setdefault(leader, {})[scope] = time
+        for name, times in due.items():
+            outlook = self._outlook()
+            batch = self.level.advance_groups(self.inputs[name], times, outlook)
+            parts.append(self._due_to("promise", batch))
+            self._take_notes(outlook)
+            self.groups.promise(times)
+            self.groups.leaders.update(dict.fromkeys(times, name))
+        return {scope: time for times in due.values() for scope, time in times.items()}
+
+    def _next_group_promise(self, scope: Scope) -> tuple[str | None, int]:
+        """Whose promise for a group is the output's, and how far it goes."""
+        said = {
+            name: max(member.cti, self._scoped.get(name, {}).get(scope, MIN_TIME))
+            for name, member in self.inputs.items()
+        }
+        joined = {name: time for name, time in said.items() if self.inputs[name].joined}
+        if not joined:
+            return None, MIN_TIME
+        best = max(joined.values())
+        before = self.groups.leaders.get(scope, "")
+        leader = before if joined.get(before) == best else max(joined, key=lambda n: joined[n])
+        if self.policy.missing == "keep":
+            best = min(max(time, self.inputs[name].since) for name, time in said.items())
+        return leader, best if best == INFINITY else best - self.policy.lag
 
     def _lead(self, member: MergeInput, parts: list[Batch]) -> None:
         if self.leader is member or not member.joined:
@@ -237,11 +338,13 @@ class MergeKernel(Operator):
         return furthest, max(time - self.policy.lag, MIN_TIME)
 
     def _check(self, member: MergeInput, batch: Batch) -> None:
-        late = batch.sync < member.cti
+        promised = self._promised_about(member, batch)
+        late = batch.sync < promised
         if late.any():
             payload, start, end = first_row(batch, late)
+            promise = np.broadcast_to(promised, len(batch))[int(np.argmax(late))]
             raise LateEventError(
-                f"merge: input {member.name!r} has promised {member.cti}, and now changes "
+                f"merge: input {member.name!r} has promised {promise}, and now changes "
                 f"{payload} from {start} to {end}."
             )
         ends = batch.end if batch.new_end is None else np.minimum(batch.end, batch.new_end)
@@ -251,6 +354,20 @@ class MergeKernel(Operator):
             raise LifetimeError(
                 f"merge: input {member.name!r}: {payload} from {start} ends before that."
             )
+
+    def _promised_about(self, member: MergeInput, batch: Batch) -> int | Times:
+        """What an input has promised about each row of a batch."""
+        scoped = self._scoped.get(member.name)
+        if not scoped or not len(batch):
+            return member.cti
+        columns = [batch.payload.column(name) for name in self.groups.columns]
+        code, size = encode(columns, len(batch))
+        example = np.empty(size, np.int64)
+        example[code] = np.arange(len(batch))
+        values = [scope_values(column.take(pa.array(example))) for column in columns]
+        own = [scoped.get(scope, MIN_TIME) for scope in zip(*values, strict=True)]
+        promised: Times = np.maximum(np.array(own)[code], member.cti)
+        return promised
 
     def _climb(self, member: MergeInput, reason: str) -> None:
         assert isinstance(self.level, KeyedLevel)
@@ -263,9 +380,11 @@ class MergeKernel(Operator):
         if len(self.alarms) < _ALARMS_KEPT:
             self.alarms.append(Alarm("broken level", member.name, "", {}, MIN_TIME, text))
 
-    def _take_alarms(self, outlook: Outlook) -> None:
+    def _take_notes(self, outlook: Outlook) -> None:
+        """Alarms and counts that a level has left in its outlook."""
+        self.left_out += outlook.left_out
         self.alarm_count += len(outlook.alarms)
-        self.alarms += outlook.alarms[: _ALARMS_KEPT - len(self.alarms)]
+        self.alarms += outlook.alarms[: max(0, _ALARMS_KEPT - len(self.alarms))]
 
     def _due_to(self, cause: str, part: Batch) -> Batch:
         self.caused[cause] += 0 if part.is_adjust is None else int(part.is_adjust.sum())
@@ -305,6 +424,13 @@ class MergeKernel(Operator):
             "caused": self.caused,
             "cut": self.cut,
             "left_out": self.left_out,
+            "history": self._history,
+            "groups": progress_text(self._output_progress()),
+            "group_leaders": [[list(scope), name] for scope, name in self.groups.leaders.items()],
+            "scoped": {
+                name: progress_text(Progress(MIN_TIME, self.groups.columns, times))
+                for name, times in self._scoped.items()
+            },
             "alarms": [[asdict(replace(a, payload={})) for a in self.alarms], self.alarm_count],
         }
         text = pa.RecordBatch.from_arrays([pa.array([json.dumps(figures)])], names=["merge"])
@@ -325,14 +451,26 @@ class MergeKernel(Operator):
         self.level = self._level(figures["level"])
         columns = 1 + max((m.column for m in self.inputs.values()), default=-1)
         rest = {name: rows for name, rows in slices.items() if name != "merge"}
-        self.level.restore(rest, columns)
+        self.level.restore(rest, columns, self.settled)
+        self._history = [(time, name) for time, name in figures["history"]]
+        self._restore_groups(figures)
+
+    def _output_progress(self) -> Progress:
+        return Progress(self.settled, self.groups.columns, self.groups.promised)
+
+    def _restore_groups(self, figures: Mapping[str, Any]) -> None:
+        promised = progress_of_text(figures["groups"])
+        self.groups = GroupPromises(self.schema)
+        said = {name: progress_of_text(text) for name, text in figures["scoped"].items()}
+        self._scoped = {name: dict(each.scoped) for name, each in said.items()}
+        columns = next(
+            (each.scope_columns for each in (promised, *said.values()) if each.scoped), ()
+        )
+        if columns:
+            self.groups.begin(columns, self.level.group_rows())
+        if promised.scoped:
+            self.groups.promise(promised.scoped)
+        self.groups.leaders = {tuple(scope): name for scope, name in figures["group_leaders"]}
 
     def state_size(self) -> StateSize:
-        return self.level.state_size()
-
-
-def in_canonical_order(batch: Batch) -> Batch:
-    """Rows by start, and of one start by digest: the same order in every input that has them."""
-    digests = digest_rows(batch.payload.columns, len(batch))
-    order = np.lexsort((digests.high, digests.low, batch.start))
-    return batch.take(order) if (order[1:] < order[:-1]).any() else batch
+        return self.level.state_size() + StateSize(0, self.groups.nbytes if self.groups else 0)

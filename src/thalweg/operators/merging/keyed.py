@@ -35,12 +35,12 @@ import pyarrow as pa
 
 from thalweg.errors import UnknownRowError
 from thalweg.model.batch import Batch
-from thalweg.model.digests import Digests
-from thalweg.model.rows import Bools, Codes, Rows
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.rows import Bools, Codes, Rows, concat_rows
+from thalweg.model.time import MAX_TIME, MIN_TIME, Times
 from thalweg.operators.base import StateSize
 from thalweg.operators.merging.answers import Answers
 from thalweg.operators.merging.chains import (
+    ABSENT,
     chain,
     distinct_digests,
     expected_ends,
@@ -49,37 +49,33 @@ from thalweg.operators.merging.chains import (
 from thalweg.operators.merging.changes import Changes
 from thalweg.operators.merging.digest_table import grown
 from thalweg.operators.merging.identity import Identity
+from thalweg.operators.merging.indexed import IndexedLevel
 from thalweg.operators.merging.level import (
-    ABSENT,
     Alarm,
     BrokenLevelError,
     MergeInput,
-    MergeLevel,
     Outlook,
     first_row,
     show_end,
 )
-from thalweg.operators.merging.top_tier import TopTier
+from thalweg.operators.merging.slot_blocks import saved_blocks
 
 __all__ = ["KeyedLevel"]
 
 Ends = npt.NDArray[np.int64]
 
 
-class KeyedLevel(MergeLevel):
+class KeyedLevel(IndexedLevel):
     name = "R3"
 
     def __init__(self, schema: pa.Schema, identity: Identity) -> None:
-        self.schema = schema
-        self.identity = identity
-        self.top = TopTier(schema)
+        super().__init__(schema, identity)
         self.ends: Ends = np.full((0, self.top.capacity), ABSENT)
         """By input and slot."""
         self.out: Times = np.full(self.top.capacity, ABSENT)
         self.kept: Times | None = None
         """With `missing="keep"`: what inputs that have left can no longer take back."""
         self.answers = Answers() if identity.groups else None
-        self._touched: Codes = np.empty(0, np.int64)
 
     # ------------------------------------------------------------------------------------------
     # inputs
@@ -93,18 +89,19 @@ class KeyedLevel(MergeLevel):
     def detach(self, member: MergeInput, outlook: Outlook) -> None:
         column = self.ends[member.column]
         if outlook.policy.missing == "keep":
-            self._keep(member)
+            self._keep(member, outlook)
+        self.blocks.touch(np.flatnonzero(column != ABSENT))
         column[:] = ABSENT
+        self.release(outlook)
 
-    def _keep(self, member: MergeInput) -> None:
+    def _keep(self, member: MergeInput, outlook: Outlook) -> None:
         """Rows that this input could not have taken back stay, whoever else has them."""
         if self.kept is None:
             self.kept = np.full(self.top.capacity, ABSENT)
         column = self.ends[member.column]
-        final = (column != ABSENT) & (self.kept == ABSENT)
-        if not member.insert_only:
-            final &= self.top.start < member.cti
-        self.kept[final] = column[final]
+        slots = np.flatnonzero((column != ABSENT) & (self.kept == ABSENT))
+        slots = slots[outlook.is_final(member, slots, self.top.start[slots])]
+        self.kept[slots] = column[slots]
 
     # ------------------------------------------------------------------------------------------
     # a batch
@@ -116,9 +113,13 @@ class KeyedLevel(MergeLevel):
         digests = self.identity.of_rows(batch, self.top)
         slots = self.top.table.find(digests)
         unknown = slots < 0
-        settled = unknown & (batch.start < outlook.settled)
-        which = np.flatnonzero(~settled)
-        fresh = np.flatnonzero(unknown & ~settled)
+        settled = unknown & (batch.start < outlook.settled_of(batch))
+        fresh = np.flatnonzero(unknown)
+        which = np.arange(len(batch))
+        ignored = self._ignored(member, batch, settled, outlook)
+        if ignored.any():
+            which = np.flatnonzero(~ignored)
+            fresh = np.flatnonzero(unknown & ~ignored)
         first, codes = distinct_digests(digests.take(fresh))
         keys = slots.copy()
         keys[fresh] = self.top.capacity + codes
@@ -128,13 +129,13 @@ class KeyedLevel(MergeLevel):
         after = left_ends(batch)
         linked = chain(keys[which], current[which], after[which], self.top.capacity + len(first))
         self._check(member, batch, which, linked.before, expected_ends(batch)[which])
-        member.ignored += len(batch) - len(which)
+        member.ignored += int(np.count_nonzero(settled))
         self.operations += len(batch)
-        added = self._add(batch, digests, fresh[first])
-        slots[fresh] = added[codes]
+        slots[fresh] = self._add(batch, digests, fresh[first], settled, outlook)[codes]
         last = which[linked.last]
         self.ends[member.column, slots[last]] = after[last]
         self._touched = slots[last]
+        self.blocks.touch(self._touched)
 
     def _check(
         self, member: MergeInput, batch: Batch, which: Codes, before: Times, expected: Times
@@ -157,37 +158,37 @@ class KeyedLevel(MergeLevel):
                 f"but its end there is {has}. Insert the row first, and give the end it has now."
             )
 
-    def _add(self, batch: Batch, digests: Digests, positions: Codes) -> Codes:
-        if not len(positions):
-            return positions
-        rows = batch.payload.take(pa.array(positions))
-        slots = self.top.add(digests.take(positions), rows, batch.start[positions])
+    def _grow(self) -> None:
         if self.out.shape[0] < self.top.capacity:
             self.out = grown(self.out, self.top.capacity, ABSENT)
             self.ends = grown(self.ends, self.top.capacity, ABSENT)
             if self.kept is not None:
                 self.kept = grown(self.kept, self.top.capacity, ABSENT)
+
+    def _added(self, slots: Codes, rows: Rows, start: Times) -> None:
         if self.answers is not None:
-            self.answers.add(slots, self.identity.of_groups(rows, batch.start[positions]))
-        return slots
+            self.answers.add(slots, self.identity.of_groups(rows, start))
 
     # ------------------------------------------------------------------------------------------
     # a promise
 
-    def advance(self, leader: MergeInput, time: int, outlook: Outlook) -> Batch:
-        slots = self.top.reach(time)
-        self.operations += len(slots)
-        if not len(slots):
-            return Batch.empty(self.schema)
+    def _align(
+        self,
+        leader: MergeInput,
+        slots: Codes,
+        time: int | Times,
+        settled: int | Times,
+        outlook: Outlook,
+    ) -> Batch:
         start, out_end = self.top.start[slots], self.out[slots]
         in_end = self._wanted(leader, slots, outlook)
-        free = start >= outlook.settled
+        free = start >= settled
         have, shown = in_end != ABSENT, out_end != ABSENT
         if self.answers is None:  # by group, another payload is another version of the row
             outlook.left_out += self._left_out(slots[~have & free], outlook)
         vanish, appear = shown & ~have & free, have & ~shown & free
         move = have & shown & (in_end != out_end) & ((in_end < time) | (out_end < time))
-        late = move & (in_end < outlook.settled)
+        late = move & (in_end < settled)
         lost = shown & ~have & ~free
         if late.any() or lost.any():
             self._disagree(leader, slots, late | lost, in_end, out_end, outlook)
@@ -196,16 +197,25 @@ class KeyedLevel(MergeLevel):
         changes.adjust(slots[vanish], out_end[vanish], start[vanish])
         changes.adjust(slots[move], out_end[move], in_end[move])
         changes.insert(slots[appear], in_end[appear])
-        now = np.where(vanish, ABSENT, np.where(move | appear, in_end, out_end))
-        self.out[slots] = now
+        changed = move | appear
+        self.out[slots[changed]] = in_end[changed]
+        self.out[slots[vanish]] = ABSENT
+        self.blocks.touch(slots[changed | vanish])
         if self.answers is not None:
             self.answers.take_back(slots[vanish])
             self.answers.show(slots[appear])
-        batch = changes.to_batch(self.top.start, self.top.payloads.take, self.schema)
-        gone = now < time if time < INFINITY else np.ones(len(slots), np.bool_)
-        self._forget(slots[gone])
-        self.top.remove_half(gone)
-        return batch
+        return changes.to_batch(self.top.start, self.top.payloads.take, self.schema)
+
+    def _last_ends(self, slots: Codes) -> Times:
+        return self.out[slots]
+
+    def _differs(self, member: MergeInput, slots: Codes) -> tuple[Bools, Times]:
+        own = self.ends[member.column, slots]
+        return own != self.out[slots], own
+
+    def _said(self, member: MergeInput | None, slot: Codes) -> str:
+        ends = self.out if member is None else self.ends[member.column]
+        return f"the end {show_end(ends[slot[0]])}" if ends[slot[0]] != ABSENT else "no such row"
 
     def _wanted(self, leader: MergeInput, slots: Codes, outlook: Outlook) -> Times:
         """The end that each row is to have; of rows to be kept, as the furthest input has it."""
@@ -286,7 +296,8 @@ class KeyedLevel(MergeLevel):
             return Batch.empty(self.schema)
         end, out_end = self.ends[member.column, slots], self.out[slots]
         have, shown = end != ABSENT, out_end != ABSENT
-        free = self.top.start[slots] >= outlook.settled
+        settled = outlook.settled_at(slots)
+        free = self.top.start[slots] >= settled
         follows = outlook.policy.revise == "every" or (
             outlook.policy.revise == "leader" and member is outlook.leader
         )
@@ -306,11 +317,13 @@ class KeyedLevel(MergeLevel):
         changes = Changes()
         self._retract(changes, np.union1d(slots[vanish], replaced))
         if follows:
-            move = have & shown & (end != out_end) & (end >= outlook.settled)
+            move = have & shown & (end != out_end) & (end >= settled) & (out_end >= settled)
             changes.adjust(slots[move], out_end[move], end[move])
             self.out[slots[move]] = end[move]
+            self.blocks.touch(slots[move])
         changes.insert(slots[appear], end[appear])
         self.out[slots[appear]] = end[appear]
+        self.blocks.touch(slots[appear])
         if self.answers is not None:
             self.answers.show(slots[appear])
         return changes.to_batch(self.top.start, self.top.payloads.take, self.schema)
@@ -318,6 +331,7 @@ class KeyedLevel(MergeLevel):
     def _retract(self, changes: Changes, slots: Codes) -> None:
         changes.adjust(slots, self.out[slots], self.top.start[slots])
         self.out[slots] = ABSENT
+        self.blocks.touch(slots)
         if self.answers is not None:
             self.answers.take_back(slots)
 
@@ -344,43 +358,65 @@ class KeyedLevel(MergeLevel):
     # state
 
     def snapshot(self) -> dict[str, Rows]:
-        slots = self.top.table.used()
-        half = np.zeros(self.top.capacity, np.bool_)
-        half[self.top.half] = True
-        names = ["_start", "_out", "_half", "_kept", *(f"_in{at}" for at in range(len(self.ends)))]
-        kept = np.full(len(slots), ABSENT) if self.kept is None else self.kept[slots]
-        columns = [self.top.start[slots], self.out[slots], half[slots], kept]
-        columns += [ends[slots] for ends in self.ends]
-        rows = self.top.payloads.take(slots)
-        return {
-            "rows": pa.RecordBatch.from_arrays(
-                [*map(pa.array, columns), *rows.columns], names=[*names, *rows.schema.names]
-            )
-        }
+        return self.blocks.save(self.top.table.used(), self._saved)
 
-    def restore(self, slices: Mapping[str, Rows], columns: int) -> None:
-        rows = slices["rows"]
-        width = len([name for name in rows.schema.names if name.startswith("_in")])
-        numbers = [rows.column(at).to_numpy(zero_copy_only=False) for at in range(4 + width)]
-        payload = pa.RecordBatch.from_arrays(rows.columns[4 + width :], schema=self.schema)
-        self.ends = np.full((max(width, columns), self.top.capacity), ABSENT)
-        batch = Batch(payload, np.array(numbers[0], np.int64), np.array(numbers[1], np.int64))
-        digests = self.identity.of_rows(batch, self.top)
-        slots = self._add(batch, digests, np.arange(len(batch)))
-        self.out[slots] = numbers[1]
-        if (numbers[3] != ABSENT).any():
+    def _saved(self, slots: Codes) -> Rows:
+        kept = np.full(len(slots), ABSENT) if self.kept is None else self.kept[slots]
+        columns = [slots, self.top.start[slots], self.top.open[slots], self.out[slots], kept]
+        columns += [ends[slots] for ends in self.ends]
+        names = [*_SAVED, *(f"_in{at}" for at in range(len(self.ends)))]
+        rows = self.top.payloads.take(slots)
+        return pa.RecordBatch.from_arrays(
+            [*map(pa.array, columns), *rows.columns], names=[*names, *rows.schema.names]
+        )
+
+    def restore(self, slices: Mapping[str, Rows], columns: int, settled: int) -> None:
+        blocks = list(saved_blocks(slices, "rows"))
+        self.ends = np.full((columns, self.top.capacity), ABSENT)
+        self.blocks.restore(slices)
+        if not blocks:
+            return
+        width = len(self.schema)
+        payload = concat_rows(
+            [
+                pa.RecordBatch.from_arrays(rows.columns[-width:], schema=self.schema)
+                for rows in blocks
+            ],
+            self.schema,
+        )
+        slots, start, open_, out, kept = (_column(blocks, at) for at in range(len(_SAVED)))
+        batch = Batch(payload, start, start)
+        self.top.restore(slots, self.identity.of_rows(batch, self.top), payload, start)
+        self._grow()
+        self._added(slots, payload, start)
+        self.out[slots] = out
+        if (kept != ABSENT).any():
             self.kept = np.full(self.top.capacity, ABSENT)
-            self.kept[slots] = numbers[3]
-        for at in range(width):
-            self.ends[at, slots] = numbers[4 + at]
-        half = np.asarray(numbers[2], np.bool_)
-        if half.any():
-            self.top.reach(int(batch.start[half].max()) + 1)
+            self.kept[slots] = kept
+        for rows in blocks:
+            own = rows.column(0).to_numpy()
+            for at in range(min(rows.num_columns - width - len(_SAVED), columns)):
+                self.ends[at, own] = rows.column(len(_SAVED) + at).to_numpy()
+        open_ = open_.astype(np.bool_)
+        self.top.open[slots] = open_
+        self.top.queue(slots[open_])
+        self.top.reach(settled)
+        late = slots[~open_]
+        ends = np.where(self.out[late] == ABSENT, self.top.start[late], self.out[late])
+        self.settled.add(late, np.minimum(ends, MAX_TIME))
         if self.answers is not None:
             self.answers.show(slots[self.out[slots] != ABSENT])
 
     def state_size(self) -> StateSize:
-        bytes_ = self.top.nbytes + self.ends.nbytes + self.out.nbytes
+        bytes_ = self.top.nbytes + self.ends.nbytes + self.out.nbytes + self.settled.nbytes
         bytes_ += 0 if self.kept is None else self.kept.nbytes
         bytes_ += 0 if self.answers is None else self.answers.nbytes
         return StateSize(len(self.top), bytes_)
+
+
+_SAVED = ("_slot", "_start", "_open", "_out", "_kept")
+
+
+def _column(blocks: list[Rows], at: int) -> Times:
+    parts = [rows.column(at).to_numpy(zero_copy_only=False) for rows in blocks]
+    return np.concatenate(parts).astype(np.int64)

@@ -9,6 +9,7 @@ may stand, and `show` makes the changes that policies ask for beyond that.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,9 +18,13 @@ import numpy as np
 from thalweg.errors import InputError
 from thalweg.model.batch import Batch
 from thalweg.model.elements import Payload
+from thalweg.model.progress import Scope
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import StateSize
+from thalweg.operators.merging.chains import ABSENT
+from thalweg.operators.merging.group_promises import GroupPromises
+from thalweg.operators.merging.top_tier import TopTier
 from thalweg.plan.merging import MergePolicy
 
 __all__ = [
@@ -32,9 +37,6 @@ __all__ = [
     "first_row",
     "show_end",
 ]
-
-ABSENT: int = -(2**63)
-"""The end of a row that is not there."""
 
 
 class BrokenLevelError(InputError):
@@ -77,6 +79,8 @@ class MergeInput:
     """Elements about rows that the output had settled before."""
     led: int = 0
     """How often its promise became that of the output."""
+    compared_from: int = MIN_TIME
+    """Rows that start earlier may have been settled and dropped before it joined."""
 
     @property
     def promise(self) -> int:
@@ -93,9 +97,37 @@ class Outlook:
     settled: int
     """The output's CTI."""
     leader: MergeInput | None
+    groups: GroupPromises
+    """What the output has promised for single groups."""
+    history: Sequence[tuple[int, str]] = ()
+    """The CTIs of the output in order, each with the input whose promise it was."""
+    leaving: Mapping[Scope, int] = field(default_factory=dict)
+    """What an input that leaves has promised for groups."""
     alarms: list[Alarm] = field(default_factory=list)
     left_out: int = 0
     """Rows of other inputs that the leader lacks, and that a promise has left out for good."""
+
+    def settled_of(self, batch: Batch) -> int | Times:
+        """What the output has promised about each row of a batch."""
+        if not self.groups.promised:
+            return self.settled
+        return self.groups.of_rows(batch.payload, self.settled)
+
+    def settled_at(self, slots: Codes) -> int | Times:
+        """What the output has promised about the rows in these slots."""
+        return self.groups.at(slots, self.settled) if self.groups.promised else self.settled
+
+    def is_final(self, member: MergeInput, slots: Codes, start: Times) -> Bools:
+        """Whether an input that leaves could not have taken these rows back."""
+        if member.insert_only:
+            return np.ones(len(slots), np.bool_)
+        promised = self.groups.said(slots, self.leaving, member.cti) if self.groups else member.cti
+        return np.asarray(start < promised)
+
+    def settled_by(self, time: int) -> str:
+        """The input whose promise was the first of the output's beyond a time."""
+        at = bisect_right([promise for promise, _ in self.history], time)
+        return self.history[at][1] if at < len(self.history) else "an input that has left"
 
 
 class MergeLevel(ABC):
@@ -122,6 +154,12 @@ class MergeLevel(ABC):
         """The changes that must come before the output may promise a time, as `leader` has it."""
 
     @abstractmethod
+    def advance_groups(
+        self, leader: MergeInput, times: Mapping[Scope, int], outlook: Outlook
+    ) -> Batch:
+        """The same for promises that concern some groups only."""
+
+    @abstractmethod
     def show(self, member: MergeInput, outlook: Outlook) -> Batch:
         """The changes that policies ask for after the last update."""
 
@@ -130,11 +168,23 @@ class MergeLevel(ABC):
         """All state."""
 
     @abstractmethod
-    def restore(self, slices: Mapping[str, Rows], columns: int) -> None:
-        """Back to a snapshot, with so many columns."""
+    def restore(self, slices: Mapping[str, Rows], columns: int, settled: int) -> None:
+        """Back to a snapshot, with so many columns, of a merge whose output had promised this."""
 
     @abstractmethod
     def state_size(self) -> StateSize: ...
+
+    def group_rows(self) -> TopTier | None:
+        """The rows that are held and may have promises for their groups."""
+        return None
+
+    def compare(self, member: MergeInput, since: int, outlook: Outlook) -> None:
+        """An input has promised more than `since`: alarms where it contradicts what is settled."""
+        return
+
+    def release(self, outlook: Outlook) -> None:
+        """Drop what was kept for inputs that are not there any more."""
+        return
 
     def join(self, member: MergeInput, outlook: Outlook) -> Batch | None:
         """The changes because an input that had to wait may now lead."""

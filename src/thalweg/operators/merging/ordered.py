@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from thalweg.model.batch import Batch, one_batch
 from thalweg.model.digests import Digests, digest_rows
-from thalweg.model.progress import NO_PROGRESS
+from thalweg.model.progress import NO_PROGRESS, Scope
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import MIN_TIME, Times
 from thalweg.operators.base import StateSize
@@ -42,6 +42,7 @@ from thalweg.operators.merging.level import (
     Outlook,
     first_row,
 )
+from thalweg.operators.merging.sent_starts import SentStarts
 
 __all__ = ["InOrderLevel", "RunDigestLevel", "RunOrderLevel", "StrictLevel"]
 
@@ -57,13 +58,16 @@ class InOrderLevel(MergeLevel):
         self.waiting: dict[int, list[Batch]] = {}
         """By column what an input has sent that has not joined yet."""
         self._out: Batch = Batch.empty(schema)
+        self.sent_starts = SentStarts()
 
     def attach(self, member: MergeInput) -> None:
         self.last[member.column] = MIN_TIME
+        self.sent_starts.attach(member.column)
 
     def detach(self, member: MergeInput, outlook: Outlook) -> None:
         self.last.pop(member.column, None)
         self.waiting.pop(member.column, None)
+        self.sent_starts.detach(member.column)
 
     def update(self, member: MergeInput, batch: Batch, outlook: Outlook) -> None:
         self._out = Batch.empty(self.schema)
@@ -87,8 +91,12 @@ class InOrderLevel(MergeLevel):
         begin = int(np.searchsorted(start, self.highest, side="left"))
         begin = max(begin, int(np.searchsorted(start, outlook.settled, side="left")))
         sent = self._select(member, batch, begin)
+        if outlook.groups.promised:
+            sent &= start >= outlook.settled_of(batch)
         member.ignored += len(batch) - int(np.count_nonzero(sent))
         self.highest = max(self.highest, int(start[-1]))
+        self.sent_starts.note(start[sent])
+        outlook.left_out += self.sent_starts.left_out(member.column, start)
         return batch.filter(sent).with_progress(NO_PROGRESS)
 
     def _check(self, member: MergeInput, batch: Batch) -> None:
@@ -119,6 +127,11 @@ class InOrderLevel(MergeLevel):
     def advance(self, leader: MergeInput, time: int, outlook: Outlook) -> Batch:
         return Batch.empty(self.schema)
 
+    def advance_groups(
+        self, leader: MergeInput, times: Mapping[Scope, int], outlook: Outlook
+    ) -> Batch:
+        return Batch.empty(self.schema)
+
     def show(self, member: MergeInput, outlook: Outlook) -> Batch:
         out, self._out = self._out, Batch.empty(self.schema)
         return out
@@ -135,13 +148,15 @@ class InOrderLevel(MergeLevel):
     def snapshot(self) -> dict[str, Rows]:
         text = json.dumps(self._figures())
         slices = {"figures": pa.RecordBatch.from_arrays([pa.array([text])], names=["figures"])}
+        slices |= self.sent_starts.snapshot()
         for column, held in self.waiting.items():
             rows = one_batch(Batch.concat(held, self.schema).to_table(), "a merge")
             slices[f"waiting/{column}"] = rows
         return slices
 
-    def restore(self, slices: Mapping[str, Rows], columns: int) -> None:
+    def restore(self, slices: Mapping[str, Rows], columns: int, settled: int) -> None:
         self._take_figures(json.loads(slices["figures"].column(0)[0].as_py()))
+        self.sent_starts.restore(slices["sent starts"], slices["runs"])
         for name in slices:
             if name.startswith("waiting/"):
                 self.waiting[int(name.partition("/")[2])] = [Batch.from_table(slices[name])]
@@ -149,7 +164,8 @@ class InOrderLevel(MergeLevel):
     def state_size(self) -> StateSize:
         held = [batch for batches in self.waiting.values() for batch in batches]
         rows, bytes_ = sum(map(len, held)), sum(int(batch.payload.nbytes) for batch in held)
-        return StateSize(rows, bytes_ + 16 * rows + 16 + 16 * len(self.last))
+        numbers = 16 * rows + 16 + 16 * len(self.last) + self.sent_starts.nbytes
+        return StateSize(rows, bytes_ + numbers)
 
 
 class StrictLevel(InOrderLevel):
@@ -258,8 +274,8 @@ class RunDigestLevel(InOrderLevel):
         rows = pa.RecordBatch.from_arrays(sent, names=["high", "low"])
         return {**super().snapshot(), "sent": rows}
 
-    def restore(self, slices: Mapping[str, Rows], columns: int) -> None:
-        super().restore(slices, columns)
+    def restore(self, slices: Mapping[str, Rows], columns: int, settled: int) -> None:
+        super().restore(slices, columns, settled)
         high, low = (column.to_numpy().astype(np.uint64) for column in slices["sent"].columns)
         self.sent = DigestTable()
         self.sent.add(Digests(high, low))

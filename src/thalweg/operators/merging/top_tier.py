@@ -4,6 +4,9 @@ Figure 1 of the document has a tree by start and payload. Here a row has a slot,
 of its payload and start; rows that no CTI of the output has reached lie in sorted runs by start, so
 that the rows a CTI freezes are taken off the front. What the inputs and the output say about a row
 is kept beside it, in columns by slot, by the level (two tiers in `keyed`, three in `counted`).
+
+A promise for one group takes rows out of the middle of a run. Their places there stay, counted as
+stale, until the common CTI passes them or half of all places are stale.
 """
 
 from __future__ import annotations
@@ -19,6 +22,9 @@ from thalweg.operators.merging.payloads import Payloads
 
 __all__ = ["TopTier"]
 
+_FEW = 64
+"""So many stale places are not worth a clean-up."""
+
 
 class TopTier:
     """Live rows by payload and start, and which of them the output's CTI has reached."""
@@ -29,12 +35,21 @@ class TopTier:
         self.payloads = Payloads(schema)
         self.start: Times = np.zeros(self.table.capacity, np.int64)
         self.alive: Bools = np.zeros(self.table.capacity, np.bool_)
+        """The row can be found."""
+        self.open: Bools = np.zeros(self.table.capacity, np.bool_)
+        """The row is not settled yet."""
+        self._queued: Bools = np.zeros(self.table.capacity, np.bool_)
+        """The slot has a place in `half` or in a run."""
         self.half: Codes = np.empty(0, np.int64)
         """Slots of half frozen rows."""
         self._unfrozen: list[tuple[Times, Codes]] = []
+        self._stale = 0
+        """Places of rows that are settled ..."""
+        self._dead = 0
+        """... of which so many are not there any more."""
 
     def __len__(self) -> int:
-        return len(self.table)
+        return len(self.table) - self._dead
 
     @property
     def capacity(self) -> int:
@@ -43,21 +58,52 @@ class TopTier:
     @property
     def nbytes(self) -> int:
         runs = sum(start.nbytes + slots.nbytes for start, slots in self._unfrozen)
-        columns = self.start.nbytes + self.alive.nbytes + self.half.nbytes
+        flags = self.alive.nbytes + self.open.nbytes + self._queued.nbytes
+        columns = self.start.nbytes + flags + self.half.nbytes
         return self.table.nbytes + self.payloads.nbytes + columns + runs
 
     def add(self, digests: Digests, rows: Rows, start: Times) -> Codes:
         """Slots for rows that are not there yet."""
         slots = self.table.add(digests)
+        self._put(slots, rows, start)
+        self._queue(slots, start)
+        return slots
+
+    def add_settled(self, digests: Digests, rows: Rows, start: Times) -> Codes:
+        """Slots for rows that are settled already: no CTI will reach them."""
+        slots = self.table.add(digests)
+        self._put(slots, rows, start)
+        self.open[slots] = False
+        return slots
+
+    def restore(self, slots: Codes, digests: Digests, rows: Rows, start: Times) -> None:
+        """Rows that were saved, into a tier that is empty."""
+        self.table.add_at(slots, digests)
+        self._put(slots, rows, start)
+
+    def queue(self, slots: Codes) -> None:
+        """Rows that were saved: a CTI may reach them."""
+        self._queue(slots, self.start[slots])
+
+    def _put(self, slots: Codes, rows: Rows, start: Times) -> None:
         self.start = grown(self.start, self.capacity)
         self.alive = grown(self.alive, self.capacity)
+        self.open = grown(self.open, self.capacity)
+        self._queued = grown(self._queued, self.capacity)
         self.start[slots] = start
         self.alive[slots] = True
+        self.open[slots] = True
         self.payloads.add(slots, rows)
-        order = np.argsort(start, kind="stable")
-        self._unfrozen.append((start[order], slots[order]))
+
+    def _queue(self, slots: Codes, start: Times) -> None:
+        if not len(slots):
+            return
+        self._queued[slots] = True
+        if (start[1:] < start[:-1]).any():
+            order = np.argsort(start, kind="stable")
+            start, slots = start[order], slots[order]
+        self._unfrozen.append((start, slots))
         self._merge_runs()
-        return slots
 
     def _merge_runs(self) -> None:
         runs = self._unfrozen
@@ -82,20 +128,63 @@ class TopTier:
                 kept.append((rest[0].copy(), rest[1].copy()) if cut > len(rest[0]) else rest)
         self._unfrozen = kept
         self.half = np.concatenate(taken) if len(taken) > 1 else self.half
+        if self._stale:
+            self.half = self._without_stale(self.half)
         return self.half
 
     def unfrozen(self) -> Codes:
         """Slots of all rows that the output's CTI has not reached."""
         if not self._unfrozen:
             return np.empty(0, np.int64)
-        return np.concatenate([slots for _, slots in self._unfrozen])
+        slots = np.concatenate([slots for _, slots in self._unfrozen])
+        return slots[self.open[slots]] if self._stale else slots
 
-    def remove_half(self, gone: Bools) -> None:
-        """Drop half frozen rows that are settled; `gone` is by their order in `half`."""
+    def remove_half(self, gone: Bools) -> Codes:
+        """Take half frozen rows that are settled off the list; `gone` is by their order in
+        `half`. Returns their slots."""
         if not gone.any():
-            return
+            return np.empty(0, np.int64)
         slots = self.half[gone]
         self.half = self.half[~gone]
+        self._queued[slots] = False
+        self.open[slots] = False
+        return slots
+
+    def settle(self, slots: Codes) -> None:
+        """Rows that a promise for their group has settled, wherever they lie."""
+        self.open[slots] = False
+        self._stale += len(slots)
+        places = len(self.half) + sum(len(run[1]) for run in self._unfrozen)
+        if 2 * self._stale > places + _FEW:
+            self.half = self._without_stale(self.half)
+            runs = []
+            for start, slots_ in self._unfrozen:
+                fresh = self.open[slots_]
+                self._leave(slots_[~fresh])
+                runs.append((start[fresh], slots_[fresh]))
+            self._unfrozen = [run for run in runs if len(run[1])]
+
+    def _without_stale(self, slots: Codes) -> Codes:
+        fresh = self.open[slots]
+        if fresh.all():
+            return slots
+        self._leave(slots[~fresh])
+        return slots[fresh]
+
+    def _leave(self, slots: Codes) -> None:
+        self._queued[slots] = False
+        self._stale -= len(slots)
+        dead = slots[~self.alive[slots]]
+        self._dead -= len(dead)
+        self.table.free(dead)
+
+    def remove(self, slots: Codes) -> None:
+        """Drop settled rows. A slot that still has a place in a run is free when it leaves that."""
+        if not len(slots):
+            return
         self.alive[slots] = False
         self.payloads.remove(slots)
-        self.table.remove(slots)
+        self.table.unlink(slots)
+        queued = self._queued[slots]
+        self._dead += int(np.count_nonzero(queued))
+        self.table.free(slots[~queued])

@@ -26,12 +26,12 @@ from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.progress import Progress, Scope
 from thalweg.model.rows import Bools, Codes, Rows, concat_rows, encode
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.extents import NO_FRAMES, Frames
-from thalweg.operators.regroup import only_starts
+from thalweg.operators.groups import only_starts
 from thalweg.operators.window.assigner import Assigner, Ordered
-from thalweg.operators.window.held_rows import Found, HeldRows, Partitions
+from thalweg.operators.window.held_rows import Found, GroupPromises, HeldRows, Partitions
 from thalweg.operators.window.totals import Totals
 from thalweg.operators.window.values import Values
 from thalweg.progress.frontier import Consistency, Frontier, Line
@@ -81,7 +81,6 @@ class WindowEngine(Operator):
         assigner.attach(self._held, self._totals)
         self._apart = set(columns) != set(partition)
         self._frontier = Frontier(consistency)
-        self._seen: Mapping[Scope, int] = {}
         self._promise: int | None = None
         self._ahead_schema = pa.schema([*self._partitions.fields, _AHEAD])
 
@@ -93,7 +92,7 @@ class WindowEngine(Operator):
         before, cti = _Reached(frontier.line(), assigner.mark()), frontier.cti
         moved = assigner.observe(batch)
         taken = self._take_in(batch) if len(batch) or moved else None
-        groups = self._promised(batch.progress)
+        groups = self._partitions.promised(batch.progress)
         frontier.out = frontier.after(batch)
         frontier.promise(groups.partition, groups.time)
         due = frontier.line()
@@ -257,20 +256,7 @@ class WindowEngine(Operator):
     # ----------------------------------------------------------------------------------------------
     # promises
 
-    def _promised(self, progress: Progress) -> _Groups:
-        """Promises for groups that are new, where windows of one group need no other."""
-        named, columns = progress.scoped, progress.scope_columns
-        if not named or named is self._seen or not set(columns) <= set(self._partitions.columns):
-            return _NO_GROUPS
-        seen, self._seen = self._seen, named
-        scopes = [scope for scope, time in named.items() if seen.get(scope) != time]
-        if not scopes:
-            return _NO_GROUPS
-        times = np.array([named[scope] for scope in scopes], np.int64)
-        which, partition = self._partitions.of_scopes(columns, scopes)
-        return _Groups(columns, scopes, times, which, partition)
-
-    def _close(self, groups: _Groups, *, moved: bool) -> Progress:
+    def _close(self, groups: GroupPromises, *, moved: bool) -> Progress:
         frontier, assigner = self._frontier, self._assigner
         if frontier.cti == INFINITY:
             self._clear()
@@ -284,7 +270,7 @@ class WindowEngine(Operator):
         self._tidy()
         return progress
 
-    def _close_groups(self, groups: _Groups, promise: int) -> dict[Scope, int]:
+    def _close_groups(self, groups: GroupPromises, promise: int) -> dict[Scope, int]:
         """Forget what the promises for groups settle; the promises that follow."""
         frontier, assigner = self._frontier, self._assigner
         ended = groups.time == INFINITY
@@ -320,7 +306,7 @@ class WindowEngine(Operator):
         if self._totals is not None:
             self._totals.clear()
         self._assigner.clear()
-        self._partitions.index.clear()
+        self._partitions.clear()
         self._frontier.promised = {}
 
     def needs(self, time: int) -> tuple[int, ...]:
@@ -342,7 +328,7 @@ class WindowEngine(Operator):
         return {**slices, "marks": self._frontier.to_rows(), "ahead": ahead}
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        self._partitions.index.clear()
+        self._partitions.clear()
         self._held.restore(slices)
         if self._totals is not None:
             self._totals.restore(slices)
@@ -352,7 +338,7 @@ class WindowEngine(Operator):
         self._frontier.promised = {}
         self._frontier.promise(self._partitions.of_rows(ahead), times)
         self._assigner.restore(slices, self._frontier)
-        self._promise, self._seen = None, {}
+        self._promise = None
 
     def state_size(self) -> StateSize:
         size = self._held.size() + self._assigner.size()
@@ -387,21 +373,4 @@ class _Reached:
     mark: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Groups:
-    """New promises for groups, and the partitions that each of them speaks of."""
-
-    columns: tuple[str, ...]
-    scopes: list[Scope]
-    times: Times
-    which: Codes
-    partition: Codes
-
-    @property
-    def time(self) -> Times:
-        """Of each partition."""
-        return self.times[self.which]
-
-
 _NONE = np.empty(0, np.int64)
-_NO_GROUPS = _Groups((), [], _NONE, _NONE, _NONE)

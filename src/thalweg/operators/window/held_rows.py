@@ -7,6 +7,7 @@ stretch [since, until) of positions in which they are needed. A position is a ti
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,32 @@ import pyarrow as pa
 
 from thalweg.model.batch import column_of
 from thalweg.model.delta import Delta
+from thalweg.model.progress import Progress, Scope
 from thalweg.model.rows import Bools, Codes, Rows, encode_together
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Slices, StateSize
 from thalweg.state import Arrangement, Hits, KeyIndex
 
-__all__ = ["Found", "HeldRows", "PartitionedState", "Partitions"]
+__all__ = ["Found", "GroupPromises", "HeldRows", "PartitionedState", "Partitions"]
 
 _MANY = 1_024
 """So many partitions are not looked up one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPromises:
+    """New promises for groups, and the partitions that each of them speaks of."""
+
+    columns: tuple[str, ...]
+    scopes: list[Scope]
+    times: Times
+    which: Codes
+    partition: Codes
+
+    @property
+    def time(self) -> Times:
+        """Of each partition."""
+        return self.times[self.which]
 
 
 class Partitions:
@@ -39,6 +57,23 @@ class Partitions:
         self.columns = columns
         self.fields = [schema.field(name) for name in columns]
         self.index = KeyIndex(self.fields)
+        self._seen: Mapping[Scope, int] = {}
+
+    def clear(self) -> None:
+        self.index.clear()
+        self._seen = {}
+
+    def promised(self, progress: Progress) -> GroupPromises:
+        """Promises for groups that are new, where what is held of one group needs no other."""
+        named, columns = progress.scoped, progress.scope_columns
+        if not named or named is self._seen or not set(columns) <= set(self.columns):
+            return _NO_PROMISES
+        seen, self._seen = self._seen, named
+        scopes = [scope for scope, time in named.items() if seen.get(scope) != time]
+        if not scopes:
+            return _NO_PROMISES
+        times = np.array([named[scope] for scope in scopes], np.int64)
+        return GroupPromises(columns, scopes, times, *self.of_scopes(columns, scopes))
 
     def of_rows(self, rows: Rows) -> Codes:
         return self.index.numbers([rows.column(name) for name in self.columns], rows.num_rows)
@@ -66,6 +101,10 @@ class Partitions:
     def named(self, numbers: Codes) -> list[pa.Array]:
         """The columns of some partitions."""
         return self.index.columns(numbers)
+
+
+_NONE = np.empty(0, np.int64)
+_NO_PROMISES = GroupPromises((), [], _NONE, _NONE, _NONE)
 
 
 class Found:

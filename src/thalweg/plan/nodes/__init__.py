@@ -28,7 +28,7 @@ from thalweg.plan.nodes.merge import Merge
 from thalweg.plan.nodes.merged_source import MergedSource
 from thalweg.plan.nodes.pairs import JOIN_KINDS, ClipBy, Join, Union
 from thalweg.plan.nodes.panes import CombinePanes, Panes
-from thalweg.plan.nodes.progress import Describe
+from thalweg.plan.nodes.progress import Describe, InOrder
 from thalweg.plan.nodes.retime import Retime
 from thalweg.plan.nodes.rows import Select, SelectMany, Where
 from thalweg.plan.nodes.sources import GroupInput, Ingress, Source
@@ -52,6 +52,7 @@ __all__ = [
     "GroupApply",
     "GroupInput",
     "HoppingLifetime",
+    "InOrder",
     "Ingress",
     "Join",
     "Merge",

@@ -75,6 +75,8 @@ class Node:
     """Part of the signature; raised when the same settings come to mean another state."""
     not_state: ClassVar[frozenset[str]] = frozenset()
     """Settings that saved state does not depend on."""
+    whole_runs: ClassVar[bool] = False
+    """Whether all rows of one start leave in one batch, and batches in order of their starts."""
     internal_columns: ClassVar[bool] = False
     """Whether it makes columns whose names users cannot have (see `model.names`)."""
 

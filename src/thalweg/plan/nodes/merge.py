@@ -66,6 +66,7 @@ class Merge(Node):
                 unique_start=all(each.unique_start for each in known) and len(keys) == 1,
                 payload_start_key=all(each.payload_start_key for each in known),
                 group_keys=known[0].group_keys if len(keys) == 1 else (),
+                group_ctis=any(each.group_ctis for each in known) and len(keys) == 1,
             ),
         )
 
@@ -140,5 +141,5 @@ def _facts(stream: Node, *, final: bool) -> InputFacts:
         known,
         insert_only=known.insert_only or (final and stream.never_revises),
         ordered=known.ordered,
-        whole_runs=windows,
+        whole_runs=windows or stream.whole_runs,
     )

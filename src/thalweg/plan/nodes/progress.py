@@ -1,15 +1,71 @@
-"""Nodes that leave the table alone and speak of progress only."""
+"""Nodes that leave the table alone: they change promises, or the order of elements."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from thalweg.errors import PlanError
 from thalweg.model.clocks import lasting
+from thalweg.plan.expressions import Keys
 from thalweg.plan.nodes.base import Grid, Node, require_known
 from thalweg.plan.nodes.families import RowOperator
 
-__all__ = ["Describe"]
+__all__ = ["Describe", "InOrder"]
+
+
+@dataclass(frozen=True, eq=False)
+class InOrder(Node):
+    """R' = R, as inserts in the order of their starts (Cleanse in the LMerge document): each row
+    leaves when nothing can change it and no earlier one can come. Rows of one start leave together,
+    in an order that is the same for every copy of the stream."""
+
+    input: Node
+
+    row_by_row = False
+    before_exchange = False
+    reads_start = True
+    never_revises = True
+    progressing = frozenset()
+    identity = frozenset()
+    whole_runs = True
+    state = "the rows that are not final, and those that start after one of them"
+    promise = "the start of the earliest row that is not final, at most t"
+    details = ""
+
+    def __post_init__(self) -> None:
+        before = self.input.properties
+        self._settle(
+            self.input.schema,
+            before.but(ordered=True, insert_only=True, firm_ends=True, group_ctis=False),
+        )
+
+    @cached_property
+    def endless_by(self) -> Node | None:
+        return self.input.endless_by
+
+    def useful_promises(self, asked: Grid | None) -> Grid | None:
+        return None
+
+    @property
+    def divided_by(self) -> tuple[Keys, ...] | None:
+        return ((),)
+
+    def result_keys(self, *keys: Keys) -> Keys | None:
+        return keys[0]
+
+    def lower_keys(self, keys: Keys) -> Keys | None:
+        return None
+
+    @property
+    def columns_read(self) -> tuple[frozenset[str] | None, ...]:
+        return (None,)
+
+    def group_changes(
+        self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
+    ) -> dict[str, Any]:
+        raise PlanError("group_apply: put the grouped stream in order, not the one inside a group.")
 
 
 @dataclass(frozen=True, eq=False)

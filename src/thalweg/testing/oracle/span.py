@@ -15,6 +15,7 @@ from thalweg.plan.nodes import (
     Describe,
     Extend,
     HoppingLifetime,
+    InOrder,
     Merge,
     Node,
     PointAtEnd,
@@ -106,6 +107,11 @@ def retime(node: Retime, scene: Scene) -> list[Row]:
         if start is not None and end is not None:
             result.append((start, end, p))
     return result
+
+
+@meaning(InOrder)
+def in_order(node: InOrder, scene: Scene) -> list[Row]:
+    return scene.rows(node.input)
 
 
 @meaning(Describe)

@@ -1,6 +1,9 @@
 """What a source promises from the rows it has shown: all its policies together, on one timeline or
 one for each partition.
 
+In-process every row is seen, and judged by the promise before it (`after`). On shards rows are read
+far away, and come as summaries of chunks (`absorb`): then only the promise after them is known.
+
 The promise before a row is the largest of
 
     what was promised so far, to all rows or to its group
@@ -14,7 +17,7 @@ that reads the source).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,17 +30,28 @@ from thalweg.model.rows import Codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.progress.admission import Ingress
 from thalweg.progress.estimate import EstimateTracker
+from thalweg.progress.summary import Sighting
 from thalweg.progress.trackers import (
     Tracker,
+    absorbed,
     restore_trackers,
     trackers_for,
     trackers_text,
 )
 
-__all__ = ["Groups", "SourcePromises", "roll_down", "running_before"]
+__all__ = [
+    "FIRST_PROMISE",
+    "Groups",
+    "SourceProgress",
+    "roll_down",
+    "running_before",
+    "ways_to_promise",
+]
 
 Groups = tuple[list[Scope], Codes]
 """The groups that a batch speaks of, and which of them each row is in."""
+FIRST_PROMISE = MIN_TIME // 2
+"""A wait for a time before this is a wait for any promise at all."""
 Grid = tuple[int, int]
 """Times `offset + k * period`: (period, offset)."""
 
@@ -54,9 +68,24 @@ def roll_down(time: int, grid: Grid | None) -> int:
     return (time - offset) // period * period + offset
 
 
+def ways_to_promise(
+    time: int, by_policy: Callable[[], list[str]], policy: Ingress, clock: Clock = None
+) -> list[str]:
+    """What would bring the promise of a source to a time: what its policies name, and what always
+    does."""
+    if time == INFINITY:
+        return ["the end of the source"]
+    if time < FIRST_PROMISE:  # nothing was promised yet, so that any promise is a beginning
+        rows = ["its first rows"] if policy.observes else []
+        return [*rows, "a CTI in the data", "the end of the source"]
+    given = f"a CTI at {shown_time(time, clock)} or later in the data"
+    return [*by_policy(), given, "the end of the source"]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class SourcePromises:
-    """A value: taking rows in gives another one. The key of a source without partitions is None."""
+class SourceProgress:
+    """A value: taking rows in gives another one. A timeline is named by the value of its partition,
+    or by the part of the source that is read by itself; the only one of a source is None."""
 
     policy: Ingress
     newest: Mapping[Any, int] = field(default_factory=dict)
@@ -64,7 +93,7 @@ class SourcePromises:
 
     def after(
         self, batch: Batch, parts: Groups | None, known: Times
-    ) -> tuple[Times, SourcePromises]:
+    ) -> tuple[Times, SourceProgress]:
         """The promise before each row, `known` being what was promised before the batch; and what
         is remembered after it."""
         policy = self.policy
@@ -97,14 +126,14 @@ class SourcePromises:
         tracked, trackers = self._tracked(sync, parts)
         if tracked is not None:
             promise = np.maximum(promise, tracked)
-        return promise, SourcePromises(policy, self._newest_after(sync, parts), trackers)
+        return promise, SourceProgress(policy, self._newest_after(sync, parts), trackers)
 
-    def after_row(self, time: int) -> SourcePromises:
+    def after_row(self, time: int) -> SourceProgress:
         """What is remembered after one more row, of a source that has neither partitions nor
         trackers."""
         if self.policy.disorder is None or time <= self.newest.get(None, MIN_TIME):
             return self
-        return SourcePromises(self.policy, {None: time}, self.trackers)
+        return SourceProgress(self.policy, {None: time}, self.trackers)
 
     def _newest_after(self, sync: Times, parts: Groups | None) -> dict[Any, int]:
         if parts is None:
@@ -141,7 +170,30 @@ class SourcePromises:
             after[value] = tuple(moved)
         return promise, after
 
-    def _made(self, key: Any) -> int:
+    # --------------------------------------------------------------------------------------------
+    # summaries of rows
+
+    def see_newest(self, key: Any, time: int) -> SourceProgress:
+        """After rows of which only the newest time is known."""
+        newest = {**self.newest, key: max(time, self.newest.get(key, MIN_TIME))}
+        return SourceProgress(self.policy, newest, self.trackers)
+
+    def absorb(self, key: Any, sighting: Sighting) -> SourceProgress:
+        """After the rows of a chunk, known by their summary."""
+        known = self.trackers.get(key) or trackers_for(self.policy.observed)
+        return SourceProgress(
+            self.policy, self.newest, {**self.trackers, key: absorbed(known, sighting)}
+        )
+
+    # --------------------------------------------------------------------------------------------
+    # promises
+
+    @property
+    def timelines(self) -> list[Any]:
+        """The timelines that have shown rows."""
+        return list(dict.fromkeys([*self.newest, *self.trackers]))
+
+    def of(self, key: Any) -> int:
         """What all policies together promise on one timeline."""
         made = [tracker.promise for tracker in self.trackers.get(key, ())]
         if self.policy.disorder is not None and key in self.newest:
@@ -152,7 +204,7 @@ class SourcePromises:
     def observed(self) -> int:
         """What the policies promise for all rows together, on no grid; partitions have promises of
         their own."""
-        return self._made(None) if self.policy.partition is None else MIN_TIME
+        return self.of(None) if self.policy.partition is None else MIN_TIME
 
     def now(
         self, given: Progress, parts: Groups | None, known: Progress, grid: Grid | None
@@ -163,13 +215,13 @@ class SourcePromises:
         if not policy.observes or not self.newest:
             return given
         if policy.partition is None:
-            seen = self._made(None)
+            seen = self.of(None)
             if given.cti != MIN_TIME:  # a CTI in the data asks for all the promise there is
                 return given.merge(Progress(max(given.cti, seen)))
             return given.merge(Progress(roll_down(seen, grid)))
         scoped = {}
         for group in [] if parts is None else parts[0]:
-            time = roll_down(self._made(group[0]), grid)
+            time = roll_down(self.of(group[0]), grid)
             if time > known.of(group):
                 scoped[group] = time
         made = Progress(MIN_TIME, (policy.partition,), scoped) if scoped else NO_PROGRESS
@@ -178,11 +230,13 @@ class SourcePromises:
             made = made.merge(Progress(roll_down(max(self.newest.values()) - lag, (period, 0))))
         return given.merge(made)
 
-    def broken(self) -> dict[Any, EstimateTracker]:
-        """The estimates that reality has broken, by timeline."""
+    def broken_estimates(self) -> dict[Any, str]:
+        """What is wrong with the estimates that reality has broken, by timeline."""
         found = ((key, tracker) for key, several in self.trackers.items() for tracker in several)
         return {
-            key: tracker
+            key: f"{tracker.late:.0f} of {tracker.judged:.0f} rows came later than the slack "
+            f"{tracker.slack} that was estimated for a share of {tracker.percentile:.6g}. Disorder "
+            "has grown; name a larger share, or give disorder=."
             for key, tracker in found
             if isinstance(tracker, EstimateTracker) and tracker.broken
         }
@@ -205,11 +259,11 @@ class SourcePromises:
         return ways
 
     def to_json(self) -> Any:
-        keys = list(dict.fromkeys([*self.newest, *self.trackers]))
+        keys = self.timelines
         states = [[self.newest.get(key), trackers_text(self.trackers.get(key, ()))] for key in keys]
         return [pack_values(keys), states]
 
-    def from_json(self, state: Any) -> SourcePromises:
+    def from_json(self, state: Any) -> SourceProgress:
         keys, states = unpack_values(state[0]), state[1]
         newest = {
             key: time for key, (time, _) in zip(keys, states, strict=True) if time is not None
@@ -219,7 +273,7 @@ class SourcePromises:
             for key, (_, told) in zip(keys, states, strict=True)
             if told
         }
-        return SourcePromises(self.policy, newest, trackers)
+        return SourceProgress(self.policy, newest, trackers)
 
 
 def _observed(batch: Batch) -> Times:

@@ -1,0 +1,203 @@
+"""What R3 and R4 share: an index of the live rows, promises for all and for groups, and settled rows
+that wait for slower inputs to confirm them (see `settled_rows`)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.batch import Batch
+from thalweg.model.digests import Digests
+from thalweg.model.progress import Scope
+from thalweg.model.rows import Bools, Codes, Rows
+from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
+from thalweg.operators.merging.chains import ABSENT
+from thalweg.operators.merging.identity import Identity
+from thalweg.operators.merging.level import Alarm, MergeInput, MergeLevel, Outlook
+from thalweg.operators.merging.settled_rows import SettledRows
+from thalweg.operators.merging.slot_blocks import SlotBlocks
+from thalweg.operators.merging.top_tier import TopTier
+
+__all__ = ["IndexedLevel"]
+
+
+class IndexedLevel(MergeLevel):
+    """A level that holds every live row once."""
+
+    def __init__(self, schema: pa.Schema, identity: Identity) -> None:
+        self.schema, self.identity = schema, identity
+        self.top = TopTier(schema)
+        self.settled = SettledRows()
+        self.blocks = SlotBlocks("rows")
+        self._touched: Codes = np.empty(0, np.int64)
+
+    def group_rows(self) -> TopTier:
+        return self.top
+
+    # ------------------------------------------------------------------------------------------
+    # rows
+
+    def _add(
+        self, batch: Batch, digests: Digests, positions: Codes, settled: Bools, outlook: Outlook
+    ) -> Codes:
+        """Slots for the rows of a batch at some positions, which are not there yet; of those that
+        are `settled` only whether the inputs agree is of interest."""
+        slots = np.empty(len(positions), np.int64)
+        for late in (False, True):
+            which = np.flatnonzero(settled[positions] == late)
+            if not len(which):
+                continue
+            taken = positions[which]
+            rows = batch.payload.take(pa.array(taken))
+            add = self.top.add_settled if late else self.top.add
+            slots[which] = added = add(digests.take(taken), rows, batch.start[taken])
+            self._grow()
+            self._added(added, rows, batch.start[taken])
+            if late:
+                self.settled.add(added, batch.start[taken])
+            if outlook.groups:
+                outlook.groups.note(added, rows, self.top)
+            self.blocks.touch(added)
+        return slots
+
+    def _ignored(self, member: MergeInput, batch: Batch, settled: Bools, outlook: Outlook) -> Bools:
+        """Rows that are not there and that the output has settled: which of them say nothing."""
+        if outlook.policy.settled == "forget":
+            return settled
+        return np.asarray(settled & (batch.start < member.compared_from))
+
+    @abstractmethod
+    def _grow(self) -> None:
+        """Make columns by slot as large as the top tier."""
+
+    def _added(self, slots: Codes, rows: Rows, start: Times) -> None:
+        """Rows are new."""
+        return
+
+    # ------------------------------------------------------------------------------------------
+    # promises
+
+    def advance(self, leader: MergeInput, time: int, outlook: Outlook) -> Batch:
+        slots = self.top.reach(time)
+        self.operations += len(slots)
+        if not len(slots):
+            return Batch.empty(self.schema)
+        settled = outlook.settled_at(slots)
+        if isinstance(settled, int):
+            batch = self._align(leader, slots, time, settled, outlook)
+            gone = self._last_ends(slots) < time
+        else:  # a group may have promised more, as its own leader has it
+            behind = settled < time
+            batch = self._align(leader, slots[behind], time, settled[behind], outlook)
+            gone = self._last_ends(slots) < np.maximum(settled, time)
+        if time == INFINITY:
+            gone = np.ones(len(slots), np.bool_)
+        self._retire(self.top.remove_half(gone), outlook)
+        return batch
+
+    def advance_groups(
+        self, leader: MergeInput, times: Mapping[Scope, int], outlook: Outlook
+    ) -> Batch:
+        slots, limit = outlook.groups.rows_before(times, self.top)
+        self.operations += len(slots)
+        if not len(slots):
+            return Batch.empty(self.schema)
+        settled = outlook.groups.at(slots, outlook.settled)
+        batch = self._align(leader, slots, limit, settled, outlook)
+        gone = slots[(self._last_ends(slots) < limit) | (limit == INFINITY)]
+        self.top.settle(gone)
+        self._retire(gone, outlook)
+        return batch
+
+    @abstractmethod
+    def _align(
+        self,
+        leader: MergeInput,
+        slots: Codes,
+        time: int | Times,
+        settled: int | Times,
+        outlook: Outlook,
+    ) -> Batch:
+        """The changes after which the output may promise `time` about these rows."""
+
+    @abstractmethod
+    def _last_ends(self, slots: Codes) -> Times:
+        """The last end that the output has of each row; ABSENT where it has none."""
+
+    # ------------------------------------------------------------------------------------------
+    # settled rows
+
+    def _retire(self, slots: Codes, outlook: Outlook) -> None:
+        """Rows are settled: they are dropped, or wait until every input has confirmed them."""
+        if outlook.policy.settled == "forget" or not len(slots):
+            self._drop(slots)
+            return
+        last = self._last_ends(slots)
+        keys = np.minimum(np.where(last == ABSENT, self.top.start[slots], last), MAX_TIME)
+        self.settled.add(slots, keys)
+        self.blocks.touch(slots)
+        for member in outlook.inputs:
+            self._judge(member, slots[keys < member.promise], outlook)
+        self.release(outlook)
+
+    def compare(self, member: MergeInput, since: int, outlook: Outlook) -> None:
+        if not len(self.settled) or member.promise <= since:
+            return
+        self._judge(member, self.settled.between(since, member.promise), outlook)
+        self.release(outlook)
+
+    def release(self, outlook: Outlook) -> None:
+        if len(self.settled):
+            slowest = min((member.promise for member in outlook.inputs), default=INFINITY)
+            self._drop(self.settled.take_before(slowest))
+
+    def _drop(self, slots: Codes) -> None:
+        if len(slots):
+            self._forget(slots)
+            self.blocks.touch(slots)
+            self.top.remove(slots)
+
+    @abstractmethod
+    def _forget(self, slots: Codes) -> None:
+        """Clear the columns of rows that are dropped."""
+
+    def _judge(self, member: MergeInput, slots: Codes, outlook: Outlook) -> None:
+        """Alarm where an input has something else than what is settled."""
+        if not len(slots):
+            return
+        self.operations += len(slots)
+        differs, own = self._differs(member, slots)
+        if outlook.policy.missing == "keep":
+            differs &= own != ABSENT
+        if member.since > MIN_TIME:
+            differs &= np.maximum(self._last_ends(slots), own) >= member.since
+        if not differs.any():
+            return
+        slot = slots[differs][:1]
+        last = int(self._last_ends(slot)[0])
+        start = int(self.top.start[slot[0]])
+        other = outlook.settled_by(start if last == ABSENT else last)
+        outlook.alarms.append(
+            Alarm(
+                "disagreement",
+                member.name,
+                other,
+                self.top.payloads.take(slot).to_pylist()[0],
+                start,
+                f"merge: inputs {member.name!r} and {other!r} disagree about "
+                f"{self.top.payloads.take(slot).to_pylist()[0]} from {start}: {member.name!r} has "
+                f"{self._said(member, slot)}, and {other!r} has settled "
+                f"{self._said(None, slot)} ({int(differs.sum())} rows in all).",
+            )
+        )
+
+    @abstractmethod
+    def _differs(self, member: MergeInput, slots: Codes) -> tuple[Bools, Times]:
+        """Where an input and the output differ, and the last end that the input has."""
+
+    @abstractmethod
+    def _said(self, member: MergeInput | None, slot: Codes) -> str:
+        """In words: the ends of a row in an input, or in the output."""

@@ -1,0 +1,85 @@
+"""When a source was last heard, by the clock, and what the clock lets it promise.
+
+A timer speaks after a silence (`Timer`), a question at any time (`OnDemand`). In-process the engine
+tells the time; on Spark a ticker does, in chunks that are replayed with their micro-batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from thalweg.model.clocks import Clock, shown_duration, shown_time
+from thalweg.model.time import MIN_TIME
+from thalweg.progress.admission import Ingress
+
+__all__ = ["SourceClock"]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceClock:
+    """A value: every change gives another one.
+
+    >>> from thalweg.progress.policies import Timer
+    >>> silent = SourceClock(Ingress(progress=(Timer(behind=2, every=5, lull=10),))).at(100)
+    >>> silent.at(109).is_due, silent.at(110).is_due, silent.at(110).by_timer
+    (False, True, 108)
+    """
+
+    policy: Ingress
+    now: int | None = None
+    """The latest time that was told."""
+    heard: int | None = None
+    """The time when rows last came. Silence begins with the query."""
+    fired: int | None = None
+    """The time when the timer last went off."""
+
+    def at(self, now: int) -> SourceClock:
+        """The same source at this time."""
+        return replace(self, now=now, heard=now if self.heard is None else self.heard)
+
+    def after_rows(self) -> SourceClock:
+        """Rows came: a silence has ended."""
+        return replace(self, heard=self.now)
+
+    def after_timer(self) -> SourceClock:
+        """The timer went off."""
+        return replace(self, fired=self.now)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the timer goes off now."""
+        timer = self.policy.timer
+        if timer is None or self.now is None or self.heard is None:
+            return False
+        silent = self.now - self.heard >= timer.lull
+        return silent and (self.fired is None or self.now - self.fired >= timer.every)
+
+    @property
+    def by_timer(self) -> int:
+        """What the source promises when its timer goes off."""
+        timer = self.policy.timer
+        return MIN_TIME if timer is None or self.now is None else self.now - timer.behind
+
+    @property
+    def when_asked(self) -> int:
+        """What the source promises when it is asked."""
+        asked = self.policy.on_demand
+        return MIN_TIME if asked is None or self.now is None else self.now - asked.behind
+
+    def needed(self, time: int, clock: Clock = None) -> list[str]:
+        """What the clock must show for a promise of a time, one way for each policy."""
+        ways = []
+        timer, asked = self.policy.timer, self.policy.on_demand
+        if timer is not None:
+            silence = shown_duration(timer.lull, clock)
+            at = shown_time(time + timer.behind, clock)
+            ways.append(f"the clock at {at}, after a silence of {silence}")
+        if asked is not None:
+            ways.append(f"the clock at {shown_time(time + asked.behind, clock)}")
+        return ways
+
+    def to_json(self) -> list[int | None]:
+        return [self.now, self.heard, self.fired]
+
+    def from_json(self, times: list[int | None]) -> SourceClock:
+        return SourceClock(self.policy, *times)

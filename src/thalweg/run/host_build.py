@@ -1,0 +1,190 @@
+"""The operators of a hosted query: those that the host has already, and new ones.
+
+A query is built when it is added, and again when a host is restored. Then the operators that it
+used are known by name, so that what was shared is shared again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from thalweg.graph.stations import Station
+from thalweg.graph.whole import has_windows
+from thalweg.model.time import MIN_TIME
+from thalweg.operators.base import Operator
+from thalweg.operators.consistency import Consistency
+from thalweg.operators.fill import FillKernel
+from thalweg.operators.final_gate import FinalGateKernel
+from thalweg.operators.ingress import IngressKernel
+from thalweg.operators.registry import kernel_for
+from thalweg.operators.whole_windows import WholeWindowsKernel
+from thalweg.plan.explain import operator_ids
+from thalweg.plan.nodes import Node, Source, WindowAggregate, walk
+from thalweg.run.hosted import LaterRows, Signature, signature_of
+
+__all__ = ["HostBuild", "HostedQuery", "Operators"]
+
+
+@dataclass(frozen=True, slots=True)
+class HostedQuery:
+    """A query that runs: what it was, and the operators it uses."""
+
+    node: Node
+    consistency: Consistency
+    point: int
+    """How many pushes with rows came before it."""
+    stations: tuple[Station, ...]
+    uses: tuple[tuple[str, str], ...]
+    """The operators by name and class, in the order in which they were built, with repetition."""
+    signatures: Mapping[Signature, Station] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Operators:
+    """What a host runs already."""
+
+    stations: Sequence[Station]
+    sources: Mapping[str, Station]
+    known: Mapping[Signature, Station]
+    """By what they do."""
+
+
+class HostBuild:
+    """The operators of one query: those that the host has, and new ones."""
+
+    def __init__(
+        self,
+        name: str,
+        consistency: Consistency,
+        hosted: Operators,
+        *,
+        point: int,
+        whole: int = MIN_TIME,
+        carried: Mapping[Signature, Station] | None = None,
+        uses: Sequence[tuple[str, str]] | None = None,
+    ) -> None:
+        """`point` numbers the rows that were admitted before; `whole` is the first time from which
+        windows have missed nothing. `uses` are the operators that the query had when it was saved,
+        by name and class."""
+        self._name, self.consistency, self._hosted = name, consistency, hosted
+        self.point, self._whole, self._carried = point, whole, carried or {}
+        self._saved = uses
+        self.new: list[Station] = []
+        self.used: list[Station] = []
+        self.sources: dict[str, Station] = {}
+        self.signatures: dict[Signature, Station] = {}
+        self.all_signatures: dict[Signature, Station] = {}
+
+    def plan(self, root: Node, *, from_start: bool) -> Station:
+        """The station that gives the answer."""
+        ids = operator_ids(root)
+        last: dict[Node, Station] = {}
+        for node in walk(root):
+            before = [last[child] for child in node.inputs]
+            if isinstance(node, Source):
+                last[node] = self._source(node, from_start=from_start)
+                continue
+            if isinstance(node, WindowAggregate) and node.fill is not None:
+                plain = self._station(replace(node, fill=None), ids[node], before)
+                filled = ("fill", signature_of(node, [plain]), self.point)
+                name = f"{ids[node]}-fill"
+                answers = self._use(filled, name, FillKernel(node), [plain], node)
+            else:
+                answers = self._station(node, ids[node], before)
+            last[node] = self._whole_windows(node, ids[node], answers)
+        end = last[root]
+        if self.consistency.is_final and not root.never_revises:
+            gate = FinalGateKernel(root.schema, firm_ends=root.properties.firm_ends)
+            end = self._use(("gate", id(end), self.point), "final-gate", gate, [end], root)
+        return end
+
+    def _source(self, node: Source, *, from_start: bool) -> Station:
+        station = self._hosted.sources.get(node.name) or self.sources.get(node.name)
+        if station is None:
+            station = Station(node.name, kernel_for(node, self.consistency))
+            self.sources[node.name] = station
+            self.new.append(station)
+        self.used.append(station)
+        kernel = station.operator
+        assert isinstance(kernel, IngressKernel)
+        later = not from_start and bool(len(kernel.adjustable))
+        if not (later if self._saved is None else self._next_is(LaterRows)):
+            return station
+        entry = LaterRows(kernel.adjustable)
+        return self._use(
+            ("later", self.point, station.id), f"{node.name}-later", entry, [station], node
+        )
+
+    def _station(self, node: Node, name: str, before: list[Station]) -> Station:
+        operator: Operator = kernel_for(node, self.consistency)
+        signature: Signature = ("node", signature_of(node, before))
+        if not operator.row_by_row:
+            signature = (*signature, repr(self.consistency), self.point)
+        return self._use(signature, name, operator, before, node)
+
+    def _whole_windows(self, node: Node, name: str, answers: Station) -> Station:
+        """The answers about windows that have missed nothing. An operator that was taken over has
+        missed what it had missed before."""
+        if not has_windows(node):
+            return answers
+        if self._saved is not None:
+            if not self._next_is(WholeWindowsKernel):
+                return answers
+        elif self._whole == MIN_TIME:
+            return answers
+        elif answers in self._carried.values():
+            kept = ("carried", WholeWindowsKernel, signature_of(node, [answers]))
+            if kept not in self._carried:
+                return answers
+        signature: Signature = ("whole", id(answers), self._whole)
+        kernel = WholeWindowsKernel(node.schema, self._whole)
+        return self._use(signature, f"{name}-whole", kernel, [answers], node)
+
+    def _use(
+        self,
+        signature: Signature,
+        name: str,
+        operator: Operator,
+        before: list[Station],
+        node: Node,
+    ) -> Station:
+        handed = ("carried", type(operator), signature_of(node, before))
+        station = (
+            self._found(signature, handed)
+            if self._saved is None
+            else self._named(self._saved[len(self.used)][0])
+        )
+        if station is None:
+            station = Station(self._host_name(name), operator, before=before)
+            self.new.append(station)
+        self.signatures[signature] = station
+        self.all_signatures[handed] = station
+        self.used.append(station)
+        return station
+
+    def _found(self, signature: Signature, handed: Signature) -> Station | None:
+        """The operator that does the same already, here or in the query that is replaced."""
+        known = self._hosted.known.get(signature) or self.signatures.get(signature)
+        return known or self._carried.get(handed)
+
+    def _named(self, name: str) -> Station | None:
+        """The operator of a name, if there is one."""
+        every = (*self._hosted.stations, *self.new)
+        return next((station for station in every if station.id == name), None)
+
+    def _next_is(self, kind: type[Operator]) -> bool:
+        """Whether the next operator that was saved is of a class."""
+        assert self._saved is not None
+        at = len(self.used)
+        return at < len(self._saved) and self._saved[at][1] == kind.__name__
+
+    def _host_name(self, name: str) -> str:
+        if self._saved is not None:
+            return self._saved[len(self.used)][0]
+        taken = {station.id for station in (*self._hosted.stations, *self.new)}
+        wanted, number = f"{self._name}/{name}", 1
+        while wanted in taken:
+            number += 1
+            wanted = f"{self._name}/{name}.{number}"
+        return wanted

@@ -1,0 +1,125 @@
+"""A host as bytes: its queries as plans, the operators each of them uses, and all state.
+
+Plans are written as JSON (`plan.written`), state as Arrow; nothing is unpickled. Functions and modules
+that only this process knows are given again when the host is restored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from thalweg.graph.query_graph import QueryGraph
+from thalweg.model.batch import Batch, one_batch
+from thalweg.model.progress import progress_of_text, progress_text
+from thalweg.operators.base import Slices
+from thalweg.operators.consistency import Consistency
+from thalweg.plan.nodes import Node
+from thalweg.plan.written import Given, read_plan, write_plan
+from thalweg.run.host_build import HostedQuery
+from thalweg.run.snapshots import pack, text_of_rows, text_rows, unpack
+
+__all__ = ["SavedHost", "SavedQuery", "read_host", "write_host"]
+
+_ITSELF = "(host)"
+"""Where a snapshot holds what the host itself remembers."""
+_MARK = "host"
+
+
+@dataclass(frozen=True, slots=True)
+class SavedQuery:
+    """A query as it was when the host was saved."""
+
+    name: str
+    node: Node
+    consistency: Consistency
+    point: int
+    uses: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedHost:
+    """What a snapshot says; `state` is that of the operators."""
+
+    queries: list[SavedQuery]
+    point: int
+    newest: dict[str, int]
+    history: dict[str, list[Batch]] | None
+    passed: dict[str, str]
+    arcs: dict[str, list[str]]
+    state: dict[str, Slices]
+
+    def give(self, graph: QueryGraph) -> None:
+        """Bring the operators of a graph to the state that was saved."""
+        graph.restore_arcs(self.arcs)
+        graph.restore(self.state)
+        for station in graph.stations:
+            station.passed = progress_of_text(self.passed[station.id])
+
+
+def write_host(
+    graph: QueryGraph,
+    queries: Mapping[str, HostedQuery],
+    point: int,
+    newest: Mapping[str, int],
+    history: Mapping[str, list[Batch]] | None,
+) -> bytes:
+    """The snapshot of a host, between two pushes."""
+    about: dict[str, Any] = {
+        "queries": [
+            {
+                "name": name,
+                "plan": write_plan(hosted.node),
+                "consistency": [hosted.consistency.mode, hosted.consistency.hold],
+                "point": hosted.point,
+                "uses": hosted.uses,
+            }
+            for name, hosted in queries.items()
+        ],
+        "point": point,
+        "newest": dict(newest),
+        "passed": {station.id: progress_text(station.passed) for station in graph.stations},
+        "arcs": graph.arcs(),
+        "history": None
+        if history is None
+        else {
+            source: [progress_text(batch.progress) for batch in batches]
+            for source, batches in history.items()
+        },
+    }
+    slices: Slices = {"about": text_rows(json.dumps(about))}
+    for source, batches in (history or {}).items():
+        for number, batch in enumerate(batches):
+            slices[f"history/{number}/{source}"] = one_batch(batch.to_table(), "history")
+    return pack({**graph.snapshot(), _ITSELF: slices}, _MARK)
+
+
+def read_host(snapshot: bytes, given: Given = ()) -> SavedHost:
+    """The inverse of `write_host`."""
+    state = unpack(snapshot, _MARK)
+    itself = state.pop(_ITSELF)
+    about = json.loads(text_of_rows(itself["about"]))
+    queries = [
+        SavedQuery(
+            saved["name"],
+            read_plan(saved["plan"], given),
+            Consistency(*saved["consistency"]),
+            saved["point"],
+            tuple((name, kind) for name, kind in saved["uses"]),
+        )
+        for saved in about["queries"]
+    ]
+    history = about["history"]
+    if history is not None:
+        history = {
+            source: [
+                Batch.from_table(itself[f"history/{number}/{source}"], progress_of_text(text))
+                for number, text in enumerate(texts)
+            ]
+            for source, texts in history.items()
+        }
+    return SavedHost(
+        queries, about["point"], about["newest"], history, about["passed"], about["arcs"], state
+    )
