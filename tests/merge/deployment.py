@@ -15,22 +15,25 @@ import thalweg as tw
 from thalweg.cli.ha_folder import HaFolder
 from thalweg.io.element_log import ElementLogReader
 from thalweg.model import Row, first_violation_in_batches, rows_of_table, table_of_batches
+from thalweg.testing import oracle
 
 QUERY = """
 import thalweg as tw
 from thalweg import spark
 
-events = spark.from_files({folder!r}, time="ts", disorder=20, late="drop", name="events")
-query = events{where}.group_by("k").tumbling(10).aggregate(n=tw.count(), s=tw.sum_("v"))
+events = spark.from_files({folder!r}, time="ts", disorder={disorder}, late="drop", name="events")
+query = events{where}.group_by("k").hopping({size}, {hop}).aggregate(n=tw.count(), s=tw.sum_("v"))
 """
-SOURCE = tw.source("events", {"k": "string", "v": "int64"}, disorder=20, late="drop")
 
 
 class Deployment:
-    """A query under `thalweg ha`, and its input."""
+    """A query under `thalweg ha`, and its input. Windows are `size` by `hop` units of so many
+    ticks; rows of a file lie within 40 units, and 30 after those of the file before."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, unit: int = 1, size: int = 10, hop: int = 10) -> None:
         self.folder, self.place = folder, HaFolder(folder / "ha")
+        self.unit, self.size, self.hop = unit, size * unit, hop * unit
+        self.disorder = 40 * unit  # no row is late
         (folder / "in").mkdir()
         self.files = 0
         self.patience = 1_200
@@ -40,14 +43,20 @@ class Deployment:
         self.arrive(3)
 
     def write(self, name: str, where: str = "") -> None:
-        text = QUERY.format(folder=str(self.folder / "in"), where=where)
+        text = QUERY.format(
+            folder=str(self.folder / "in"),
+            where=where,
+            disorder=self.disorder,
+            size=self.size,
+            hop=self.hop,
+        )
         (self.folder / name).write_text(text, encoding="utf-8")
 
     def arrive(self, files: int) -> None:
         """More files of input, each with some disorder."""
         for _ in range(files):
             base = self.files * 30
-            rows = [(base + (at * 7) % 40, "abc"[at % 3], at) for at in range(30)]
+            rows = [((base + (at * 7) % 40) * self.unit, "abc"[at % 3], at) for at in range(30)]
             self.rows += rows
             columns = [pa.array(column) for column in zip(*rows, strict=True)]
             table = pa.Table.from_arrays(columns, names=["ts", "k", "v"])
@@ -84,10 +93,14 @@ class Deployment:
         return "\n".join(p.read_text("utf-8") for p in self.place.path.rglob("errors.txt"))
 
     def caught_up(self) -> bool:
-        """Whether the merge has promised all that the files allow."""
+        """Whether the merge has promised all that the files allow: the start of the earliest window
+        that is not closed."""
         said = self.place.status()
-        newest = max(row[0] for row in self.rows)
-        return said is not None and said["cti"] >= (newest - 20) // 10 * 10
+        promised = max(row[0] for row in self.rows) - self.disorder
+        return said is not None and said["cti"] >= self.earliest(promised)
+
+    def earliest(self, promised: int) -> int:
+        return (promised - self.size) // self.hop * self.hop + self.hop
 
     def table(self) -> list[Row]:
         """What is final in the answer."""
@@ -99,9 +112,27 @@ class Deployment:
         return [row for row in rows if row[1] <= said["cti"]]
 
     def expected(self, where: str = "") -> list[Row]:
-        stream = SOURCE if not where else SOURCE.where(where)
-        query = stream.group_by("k").tumbling(10).aggregate(n=tw.count(), s=tw.sum_("v"))
+        """What the answer must be, by the definition."""
+        source = tw.source("events", {"k": "string", "v": "int64"})
+        stream = source if not where else source.where(where)
+        query = stream.group_by("k").hopping(self.size, self.hop)
+        node = query.aggregate(n=tw.count(), s=tw.sum_("v")).node
         said = self.place.status()
         assert said is not None
-        rows = [tw.point({"k": k, "v": v}, ts) for ts, k, v in self.rows]
-        return [row for row in tw.table(query, {"events": rows}) if row[1] <= said["cti"]]
+        rows = [(ts, ts + 1, {"k": k, "v": v}) for ts, k, v in self.rows]
+        return [row for row in oracle(node, {"events": rows}) if row[1] <= said["cti"]]
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """A command about this deployment, while input goes on arriving."""
+        command = [*self.command(*arguments), "--folder", str(self.place.path)]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as child:
+            while child.poll() is None:
+                self.arrive(1)
+                try:
+                    child.wait(0.2)
+                except subprocess.TimeoutExpired:
+                    continue
+            out, errors = child.communicate()
+        return subprocess.CompletedProcess(command, child.returncode, out, errors)

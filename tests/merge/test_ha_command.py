@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.merge.deployment import Deployment
+from thalweg.io.element_log import ElementLogReader
+from thalweg.model import Row
 
 
 @pytest.fixture
@@ -65,3 +67,72 @@ def test_kills_and_a_cutover_to_a_query_with_a_mended_bug(running: Deployment) -
         [*command, "--folder", str(running.place.path)], capture_output=True, text=True, check=False
     )
     assert "old.py is not what runs there; new.py is" in refused.stderr
+
+
+def switched(said: dict[str, object], rows: list[Row], coming: list[Row]) -> list[Row]:
+    """Rows that start before the switch, and those of another query from there on."""
+    t = said["switched_at"]
+    assert isinstance(t, int)
+    both = [row for row in rows if row[0] < t] + [row for row in coming if row[0] >= t]
+    return sorted(both, key=lambda row: (row[0], row[1], str(row[2])))
+
+
+def test_a_ten_minute_window_is_replaced_under_load_by_another_plan_a_mended_one_and_back(
+    tmp_path: Path,
+) -> None:
+    """Ten minutes by one, in units of 20 seconds. Every answer is compared with the oracle."""
+    made = Deployment(tmp_path, unit=20_000_000, size=30, hop=3)
+    made.write("plan.py", where=".where('v >= 0')")
+    made.write("mended.py", where=".where('v > 3')")
+    made.start()
+    old, plan, mended = (str(tmp_path / f"{name}.py") for name in ("old", "plan", "mended"))
+    try:
+        made.until(made.caught_up)
+        refused = made.run("cutover", old, mended, "--equivalent", "--json")
+        assert refused.returncode and "are not equivalent. NEW was stopped" in refused.stderr
+        same = made.run("cutover", old, plan, "--equivalent", "--json")
+        assert same.returncode == 0, same.stderr
+        assert json.loads(same.stdout)["case"] == "equivalent"
+        made.until(made.caught_up)
+        assert made.table() == made.expected()
+
+        done = made.run("cutover", plan, mended, "--json")
+        assert done.returncode == 0, done.stderr
+        first = json.loads(done.stdout)
+        assert first["case"] == "different" and first["differences"] > 0
+        made.until(made.caught_up)
+        assert made.table() == switched(first, made.expected(), made.expected("v > 3"))
+
+        back = made.run("cutover", plan, mended, "--back", "--json")
+        assert back.returncode == 0, back.stderr
+        second = json.loads(back.stdout)
+        made.until(made.caught_up)
+        while made.place.status()["cti"] <= second["switched_at"] + made.size:  # type: ignore[index]
+            made.arrive(1)
+            made.until(made.caught_up)
+        before = switched(first, made.expected(), made.expected("v > 3"))
+        assert made.table() == switched(second, before, made.expected())
+        assert {Path(r.file).name for r in made.place.supervised().replicas} == {"plan.py"}
+    finally:
+        made.child.terminate()
+        made.child.wait()
+
+
+def test_a_replica_that_joins_late_leaves_out_what_is_settled(running: Deployment) -> None:
+    running.arrive(20)
+    running.until(running.caught_up)
+    running.place.ask({"start": str(running.folder / "old.py"), "n": 1, "candidate": False})
+    [fresh] = running.until(
+        lambda: [r for r in running.place.supervised().replicas if r.name == "old-2"]
+    )
+    running.until(lambda: fresh.name in (running.place.status() or {"inputs": ()})["inputs"])
+    running.arrive(2)
+    running.until(running.caught_up)
+    cti = running.place.status()["cti"]  # type: ignore[index]
+    running.until(lambda: running.place.status()["inputs"][fresh.name]["cti"] >= cti)  # type: ignore[index]
+    logs = {
+        name: sum(len(batch) for batch in ElementLogReader(running.place.log(name)).read())
+        for name in ("old-0", fresh.name)
+    }
+    assert logs[fresh.name] < logs["old-0"] / 2  # 20 of 25 files were settled when it began
+    assert running.table() == running.expected()

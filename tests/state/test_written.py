@@ -14,15 +14,7 @@ HELD = 200_000
 SMALL = 4_096
 """Bytes of a kernel that keeps no rows: how far its inputs have come."""
 
-WHOLE = "writes its rows or sums as a whole"
-WRITES_ALL = dict.fromkeys(
-    (
-        "GridApplyKernel",
-        "PanedApplyKernel",
-        "WindowApplyKernel",
-    ),
-    WHOLE,
-)
+WRITES_ALL: dict[str, str] = {}
 """Kernels that still write more than they touch, and why. One that is mended is taken off."""
 
 ROWS = (

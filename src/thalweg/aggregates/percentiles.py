@@ -12,8 +12,9 @@ import pyarrow as pa
 from thalweg.aggregates.base import Aggregate, Columns, Values
 from thalweg.aggregates.sums import plain_floats
 from thalweg.errors import ExpressionError
-from thalweg.model.order import dense_ranks
+from thalweg.model.order import dense_ranks, whole_keys
 from thalweg.model.rows import Bools, Codes
+from thalweg.model.sorting import sort_pairs
 
 __all__ = ["DiscretePercentile", "Percentile"]
 
@@ -119,7 +120,10 @@ def _sorted_cells(
     values: pa.Array, member: Codes, cell: Codes, cells: int
 ) -> tuple[Codes, Codes, Codes]:
     """Members by cell and value; where each cell begins, and how many it has."""
-    sorted_ = member[np.lexsort((dense_ranks(values)[member], cell))]
+    keys = whole_keys(values)
+    if keys is None:
+        keys = dense_ranks(values)
+    sorted_ = member[sort_pairs(cell, keys[member])]
     counts = np.bincount(cell, minlength=cells).astype(np.int64)
     return sorted_, np.cumsum(counts) - counts, counts
 

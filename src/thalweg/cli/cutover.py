@@ -76,7 +76,8 @@ def cutover(
     wait = _Waiting(place, patience)
     before = (place.status() or {"cti": MIN_TIME})["cti"]
     names = {replica.name for replica in known.replicas}
-    place.ask({"start": str(new.absolute()), "n": replicas, "candidate": not equivalent})
+    request = {"start": str(new.absolute()), "n": replicas, "candidate": not equivalent}
+    place.ask({**request, "feedback": False})  # its history is compared
     coming = wait.until(
         lambda: [r.name for r in place.supervised().replicas if r.name not in names]
     )

@@ -94,13 +94,16 @@ class _Supervisor:
         self._start_front()
         self._note()
 
-    def _add(self, file: Path, count: int, *, candidate: bool) -> list[Replica]:
+    def _add(
+        self, file: Path, count: int, *, candidate: bool, feedback: bool = True
+    ) -> list[Replica]:
         taken = {replica.name for replica in self._known.replicas} | {
             entry.name for entry in self._folder.registry.entries()
         }
         names = (f"{file.stem}-{n}" for n in range(len(taken) + count))
         free = [name for name in names if name not in taken][:count]
-        made = [Replica(name, str(file.absolute()), candidate) for name in free]
+        path = str(file.absolute())
+        made = [Replica(name, path, candidate, feedback=feedback) for name in free]
         for replica in made:
             self._folder.registry.attach(
                 replica.name, self._folder.log(replica.name), candidate=candidate
@@ -118,6 +121,7 @@ class _Supervisor:
             replica.file,
             self._engine,
             self._finish,
+            "feedback" if replica.feedback else "everything",
         )
         replica.pid = child.pid
 
@@ -182,7 +186,12 @@ class _Supervisor:
 
     def _answer(self, request: dict[str, Any]) -> None:
         if "start" in request:
-            made = self._add(Path(request["start"]), request["n"], candidate=request["candidate"])
+            made = self._add(
+                Path(request["start"]),
+                request["n"],
+                candidate=request["candidate"],
+                feedback=request.get("feedback", True),
+            )
             for replica in made:
                 self._start(replica)
         elif "switch" in request:

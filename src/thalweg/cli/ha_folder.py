@@ -67,6 +67,9 @@ class Replica:
     candidate: bool = False
     pid: int | None = None
     restarts: int = 0
+    feedback: bool = True
+    """Whether it leaves out what the merge in front has settled; one whose whole history is to be
+    compared does not."""
 
 
 @dataclass
@@ -95,6 +98,11 @@ class HaFolder:
 
     def replica(self, name: str) -> Path:
         return self.path / "replicas" / name
+
+    @property
+    def settled(self) -> Path:
+        """The file in which the merge in front says what it has promised."""
+        return self.path / "status.json"
 
     def log(self, name: str) -> Path:
         return self.replica(name) / "log"

@@ -10,19 +10,24 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from thalweg.cli.ha_folder import HaFolder, QueryFile
 from thalweg.errors import PlanError, ThalwegError
 from thalweg.io.element_log import ElementLog, written_whole
 from thalweg.io.files import read_file
 from thalweg.io.listing import FilePlace
 from thalweg.io.locks import lock_file
+from thalweg.io.statistics import newest_time
+from thalweg.io.unwanted import Unwanted
 from thalweg.merging import LoggedMerge, Merger, SwitchedMerge
 from thalweg.model.batch import Batch
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.plan.nodes import Source, find
 from thalweg.run import Engine
 
-__all__ = ["main"]
+__all__ = ["FileSource", "main"]
 
 _LOOK_S = 0.05
 """How often a process looks for more when there is nothing to do."""
@@ -30,7 +35,7 @@ _SNAPSHOT_EVERY = 5
 
 
 def main() -> int:
-    """`replica FOLDER NAME FILE ENGINE FINISH` or `front FOLDER FILE`."""
+    """`replica FOLDER NAME FILE ENGINE FINISH FEEDBACK` or `front FOLDER FILE`."""
     task, folder = sys.argv[1], HaFolder(Path(sys.argv[2]))
     supervisor = os.getppid()
     threading.Thread(target=_end_with, args=(supervisor,), daemon=True).start()
@@ -38,11 +43,12 @@ def main() -> int:
         if task == "front":
             _front(folder, QueryFile.load(Path(sys.argv[3])))
         else:
-            name, file, engine, finish = sys.argv[3:7]
+            name, file, engine, finish, feedback = sys.argv[3:8]
             if not lock_file(folder.replica(name) / "lock", patience_s=30):
                 raise PlanError(f"replica {name}: another process is running it.")
             run = _on_spark if engine == "spark" else _in_process
-            run(folder, name, QueryFile.load(Path(file)), finish=finish == "finish")
+            settled = folder.settled if feedback == "feedback" else None
+            run(folder, name, QueryFile.load(Path(file)), settled, finish=finish == "finish")
     except ThalwegError as reason:
         sys.stderr.write(f"{type(reason).__name__}: {reason}\n")
         return 3
@@ -59,12 +65,15 @@ def _end_with(supervisor: int) -> None:
 # replicas
 
 
-def _on_spark(folder: HaFolder, name: str, file: QueryFile, *, finish: bool) -> None:
+def _on_spark(
+    folder: HaFolder, name: str, file: QueryFile, settled: Path | None, *, finish: bool
+) -> None:
     from thalweg import spark
+    from thalweg.spark.file_feed import skips_unwanted
 
     trigger = "available now" if finish else "at once"
     spark.start(
-        file.query,
+        file.query if settled is None else skips_unwanted(file.query, settled),
         to="elements",
         path=str(folder.log(name)),
         checkpoint=str(folder.replica(name) / "checkpoint"),
@@ -74,11 +83,11 @@ def _on_spark(folder: HaFolder, name: str, file: QueryFile, *, finish: bool) -> 
     ).wait()
 
 
-class _FileSource:
+class FileSource:
     """The files of one source, read in-process as its query on Spark reads them."""
 
     def __init__(self, node: Source, checkpoint: Path) -> None:
-        from thalweg.spark.file_feed import Files
+        from thalweg.spark.file_feed import Files, can_skip
 
         if not isinstance(node.feed, Files) or node.feed.times is None:
             raise PlanError(
@@ -88,10 +97,17 @@ class _FileSource:
         self.feed, self.times, self.node = node.feed, node.feed.times, node
         self.log = node.feed.log(str(checkpoint / f"{node.name}.files"))
         self.place = FilePlace(node.feed.folder)
+        self.skips = node.feed.format == "parquet" and can_skip(node)
 
-    def batch(self, number: int) -> list[Batch]:
-        """The rows of a file by its number, with the promises in them."""
+    def batch(self, number: int, unwanted: int) -> list[Batch]:
+        """The rows of a file by its number, with the promises in them. Of a file whose rows all end
+        before `unwanted` there is only its newest time, as often as it has rows: the engine leaves
+        them out."""
         found = self.log.files[number]
+        if unwanted > MIN_TIME and self.skips:
+            newest = newest_time(self.place, found.name, self.times.start)
+            if newest is not None and newest[0] + self.times.duration < unwanted:
+                return [self._unread(*newest)]
         where = f"source {self.node.name!r}, file {self.place.shown(found.name)}"
         columns = self.times.columns(self.node.columns)
         made = []
@@ -100,8 +116,16 @@ class _FileSource:
             made.append(batch.with_progress(header.progress))
         return made
 
+    def _unread(self, newest: int, rows: int) -> Batch:
+        columns = [pa.nulls(rows, field.type) for field in self.node.columns]
+        start = np.full(rows, newest)
+        payload = pa.RecordBatch.from_arrays(columns, schema=self.node.columns)
+        return Batch(payload, start, start + self.times.duration)
 
-def _in_process(folder: HaFolder, name: str, file: QueryFile, *, finish: bool) -> None:
+
+def _in_process(
+    folder: HaFolder, name: str, file: QueryFile, settled: Path | None, *, finish: bool
+) -> None:
     """One batch of the log for each file, in the order in which the checkpoint noted the files."""
     place = folder.replica(name) / "checkpoint"
     place.mkdir(parents=True, exist_ok=True)
@@ -114,9 +138,11 @@ def _in_process(folder: HaFolder, name: str, file: QueryFile, *, finish: bool) -
         size = int.from_bytes(raw[:8], "big")
         done, taken = _position(raw[8 : 8 + size].decode())
         engine = Engine.restore(file.query, raw[8 + size :], **options)
-    sources = {n.name: _FileSource(n, place) for n in find(engine.query, Source)}
+    sources = {n.name: FileSource(n, place) for n in find(engine.query, Source)}
     log = ElementLog(folder.log(name), run=name)
     order = _Order(place / "order")
+    unwanted = None if settled is None else Unwanted(str(settled), 0)
+    engine.skip_before(order.unwanted(done))
     while True:
         turn = order.at(done)
         if turn is None:
@@ -124,7 +150,9 @@ def _in_process(folder: HaFolder, name: str, file: QueryFile, *, finish: bool) -
             if turn is None:
                 time.sleep(_LOOK_S)
                 continue
-            order.add(turn)
+            known = order.unwanted(done)
+            order.add(turn, known if unwanted is None else unwanted.before(known))
+        engine.skip_before(order.unwanted(done + 1))
         if turn == "end":
             out = engine.finish()
             log.write(done, Batch.concat(out, file.query.node.schema))
@@ -132,7 +160,8 @@ def _in_process(folder: HaFolder, name: str, file: QueryFile, *, finish: bool) -
         number = taken.get(turn, 0)
         if number >= len(sources[turn].log.files):
             sources[turn].log.look()
-        out = [b for rows in sources[turn].batch(number) for b in engine.push(turn, rows)]
+        unread = engine.unwanted_before(turn)
+        out = [b for rows in sources[turn].batch(number, unread) for b in engine.push(turn, rows)]
         log.write(done, Batch.concat(out, file.query.node.schema))
         taken[turn], done = number + 1, done + 1
         if done % _SNAPSHOT_EVERY == 0:
@@ -140,7 +169,7 @@ def _in_process(folder: HaFolder, name: str, file: QueryFile, *, finish: bool) -
             written_whole(saved, len(text).to_bytes(8, "big") + text + engine.snapshot())
 
 
-def _next(sources: dict[str, _FileSource], taken: dict[str, int], *, finish: bool) -> str | None:
+def _next(sources: dict[str, FileSource], taken: dict[str, int], *, finish: bool) -> str | None:
     """Whose file comes next; None: there is none yet."""
     for name, source in sources.items():
         if source.log.look() > taken.get(name, 0):
@@ -155,7 +184,8 @@ def _position(text: str) -> tuple[int, dict[str, int]]:
 
 
 class _Order:
-    """Whose file each batch takes, written before the batch is worked on."""
+    """Whose file each batch takes and which answers are not wanted any more, written before the
+    batch is worked on: `NAME TIME`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -165,14 +195,19 @@ class _Order:
             written_whole(path, "".join(f"{turn}\n" for turn in self._turns).encode())
 
     def at(self, number: int) -> str | None:
-        return self._turns[number] if number < len(self._turns) else None
+        return self._turns[number].rpartition(" ")[0] if number < len(self._turns) else None
 
-    def add(self, turn: str) -> None:
+    def unwanted(self, number: int) -> int:
+        """What was not wanted any more in the batch before this one."""
+        return int(self._turns[number - 1].rpartition(" ")[2]) if number else MIN_TIME
+
+    def add(self, turn: str, unwanted: int) -> None:
+        line = f"{turn} {unwanted}"
         with self._path.open("a", encoding="utf-8") as file:
-            file.write(f"{turn}\n")
+            file.write(f"{line}\n")
             file.flush()
             os.fsync(file.fileno())
-        self._turns.append(turn)
+        self._turns.append(line)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -571,6 +571,11 @@ class QueryGraph:
         self._unwanted[end] = max(time, self._unwanted.get(end, MIN_TIME))
         self._tell()
 
+    def unwanted_before(self, source: str) -> int:
+        """Rows of a source that end before this are skipped."""
+        kernel = self.sources[source].operator
+        return kernel.skips_before if isinstance(kernel, IngressKernel) else MIN_TIME
+
     @property
     def skipped(self) -> int:
         """How many rows were skipped because nobody wanted them."""

@@ -21,6 +21,7 @@ import pyarrow as pa
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows, encode, take_rows
+from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import Times
 
 __all__ = ["Delta", "Weights"]
@@ -158,7 +159,7 @@ def _pair(net: Delta, leaving: Codes, arriving: Codes, progress: Progress) -> Ba
 
 def _ranked(net: Delta, row: Codes, which: Codes) -> tuple[Codes, Codes]:
     """Positions ordered by row and end, with each one's rank among its row."""
-    order = which[np.lexsort((net.end[which], row[which]))]
+    order = which[sort_pairs(row[which], net.end[which])]
     group = row[order]
     new = np.ones(len(order), np.bool_)
     new[1:] = group[1:] != group[:-1]

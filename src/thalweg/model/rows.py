@@ -28,6 +28,7 @@ __all__ = [
     "equal_pairs",
     "rows_bytes",
     "take_rows",
+    "used_codes",
 ]
 
 Rows: TypeAlias = pa.RecordBatch
@@ -35,6 +36,8 @@ Codes: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 _COMBINE_LIMIT = 2**62
+_WIDEST = 2**44
+"""Integers of a wider range are encoded one column at a time, so that several fit one number."""
 _FEW = 1_024
 """Up to this many rows are encoded by one sort."""
 
@@ -96,6 +99,8 @@ def encode(columns: Sequence[pa.Array | Times], length: int) -> tuple[Codes, int
         more, more_size = _encode_one(column)
         if size * more_size >= _COMBINE_LIMIT:  # keep the product inside int64
             codes, size = _dense(codes, size)
+        if size * more_size >= _COMBINE_LIMIT:
+            more, more_size = _dense(more, more_size)
         codes, size = codes * more_size + more, size * more_size
     return _dense(codes, size)
 
@@ -107,6 +112,19 @@ def encode_together(
     columns = [pa.concat_arrays([a, b.cast(a.type)]) for a, b in zip(left, right, strict=True)]
     codes, size = encode(columns, sizes[0] + sizes[1])
     return codes[: sizes[0]], codes[sizes[0] :], size
+
+
+def used_codes(parts: Sequence[Codes]) -> Codes:
+    """The small numbers that occur in some columns, in order.
+
+    >>> used_codes([np.array([4, 1, 4]), np.array([2])]).tolist()
+    [1, 2, 4]
+    """
+    full = [part for part in parts if len(part)]
+    used = np.zeros(max((int(part.max()) + 1 for part in full), default=0), np.bool_)
+    for part in full:
+        used[part] = True
+    return np.flatnonzero(used)
 
 
 def equal_pairs(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> Bools:
@@ -158,7 +176,8 @@ def _encode_few(numbers: list[Times]) -> tuple[Codes, int]:
 
 
 def _encode_one(column: pa.Array | Times) -> tuple[Codes, int]:
-    """Codes that may leave numbers out; integers of a narrow range are their own codes."""
+    """Codes that may leave numbers out; integers are their own codes, unless they are very far
+    apart."""
     numbers: Times | None = None
     if isinstance(column, np.ndarray):
         numbers = column
@@ -166,7 +185,7 @@ def _encode_one(column: pa.Array | Times) -> tuple[Codes, int]:
         numbers = column.to_numpy(zero_copy_only=False)
     if numbers is not None and len(numbers) and numbers.dtype.kind == "i":
         low, high = int(numbers.min()), int(numbers.max())
-        if high - low < 2 * len(numbers) + 64:
+        if high - low < _WIDEST:
             return (numbers.astype(np.int64, copy=False) - low), high - low + 1
     array = pa.array(column) if isinstance(column, np.ndarray) else column
     if pa.types.is_dictionary(array.type):

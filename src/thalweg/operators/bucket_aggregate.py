@@ -34,7 +34,15 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.progress import Progress
-from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows, encode
+from thalweg.model.rows import (
+    Bools,
+    Codes,
+    Rows,
+    concat_rows,
+    empty_rows,
+    encode,
+    used_codes,
+)
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.accumulators import Accumulators
 from thalweg.operators.adaptation import (
@@ -510,7 +518,7 @@ class BucketAggregateKernel(GridOperator):
         return self._book.columns(np.arange(len(self._book)))
 
     def held_groups(self) -> Codes:
-        return np.unique(np.concatenate([held.groups() for held in self._stores()]))
+        return used_codes([held.groups() for held in self._stores()])
 
     def _stores(self) -> list[PlacedSlices[Items]]:
         return [self._buffer, self._cells, self._out]

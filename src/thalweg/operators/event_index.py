@@ -1,201 +1,186 @@
-"""The event index: the rows that open windows need, found by group and by end, then start.
+"""The event index: the rows that open windows of modules need, by group and position.
 
-Rows lie in runs. A run never changes and is sorted by (hash of the group, end, start), so the rows
-of a group that end after a time are found by two binary searches. A batch becomes a new run; runs
-of about one size are merged, so there are logarithmically many and each row is copied
-logarithmically often. A row that is taken back is a row of weight -1 until the two meet in a merge.
-Hashes only find candidates: who asks compares the keys themselves.
+Rows lie in an arrangement (see `state.arrangement`) under the number of their group. A window that
+rows belong to by overlap finds them by their lifetimes; one that they belong to by an instant, the
+start or the last tick, finds them by that instant, and the rest of the lifetime is a column. So the
+rows of a window are found by search, however many the group has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
 
 from thalweg.model.delta import Delta
-from thalweg.model.hashing import Hashes, hash_rows
+from thalweg.model.names import internal
 from thalweg.model.rows import Bools, Codes, Rows
-from thalweg.model.time import INFINITY, Times
-from thalweg.operators.base import StateSize, delta_of_slice, slice_of_delta
-from thalweg.operators.groups import ranges
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.base import Slices, StateSize
+from thalweg.operators.window.held_rows import Found, HeldRows, Partitions
 
-__all__ = ["EventIndex", "first_after", "key_hashes"]
+__all__ = ["EventIndex", "Events"]
 
-_SMALL = 4_096
-"""A run of up to so many rows is cleaned whenever something in it can go; a larger one when a
-quarter can."""
+_OTHER = pa.field(internal("other"), pa.int64())
+"""The end of a row that is held at its start, or the start of one that is held at its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    rows: Delta
-    hashes: Hashes
-    slice: Rows
+class Events:
+    """Rows that were found: `owner` is the probe that found each, [since, until) the position."""
 
-    @classmethod
-    def of(cls, rows: Delta, hashes: Hashes) -> _Run:
-        order = np.lexsort((rows.start, rows.end, hashes))
-        ordered = rows.take(order)
-        return cls(ordered, hashes[order], slice_of_delta(ordered))
+    __slots__ = ("_found", "_width", "end", "owner", "since", "start", "until", "weight")
+
+    def __init__(self, found: Found, owner: Codes, start: Times, end: Times, width: int) -> None:
+        self._found, self._width = found, width
+        self.owner, self.start, self.end = owner, start, end
+        self.since, self.until, self.weight = found.start, found.end, found.weight
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    def delta(self) -> Delta:
+        """The rows themselves."""
+        payload = self._found.payload
+        if payload.num_columns > self._width:
+            payload = payload.select(list(range(self._width)))
+        return Delta(payload, self.start, self.end, self.weight)
+
+    @property
+    def partition(self) -> Codes:
+        return self._found.partition
+
+    def filter(self, mask: Bools) -> Events:
+        if mask.all():
+            return self
+        found = self._found.filter(mask)
+        return Events(found, self.owner[mask], self.start[mask], self.end[mask], self._width)
+
+    def distinct(self) -> Events:
+        """Each row once, where several probes found it."""
+        if len(self._found.hits.parts) and len(self) > 1:
+            places = np.concatenate(
+                [at + (number << 40) for number, (_, at) in enumerate(self._found.hits.parts)]
+            )
+            _, first = np.unique(places, return_index=True)
+            if len(first) < len(self):
+                mask = np.zeros(len(self), np.bool_)
+                mask[first] = True
+                return self.filter(mask)
+        return self
+
+    def found(self) -> Found:
+        """Where they stand."""
+        return self._found
 
 
 class EventIndex:
-    """Rows of `schema`, in groups by `keys`.
+    """Rows of `schema`; `by` is the instant that they belong to windows by, None for the whole
+    lifetime; `ends` says whether anybody looks at the ends of rows that belong by their starts.
 
-    >>> index = EventIndex(pa.schema([("k", pa.int64())]), ("k",))
-    >>> rows = Delta(pa.RecordBatch.from_pydict({"k": [1, 2, 1]}), np.array([0, 0, 5]), np.array([9, 9, 6]), np.array([1, 1, 1]))
-    >>> index.add(rows)
-    >>> found = index.of_groups(key_hashes(rows.payload, ("k",))[:1], np.array([7]))
+    >>> schema = pa.schema([("k", pa.string())])
+    >>> index = EventIndex(schema, Partitions(schema, ("k",)), "example", by="end")
+    >>> rows = pa.RecordBatch.from_pydict({"k": ["a", "a"]})
+    >>> index.apply(Delta(rows, np.array([0, 1]), np.array([4, 9]), np.ones(2, np.int64)), np.zeros(2, np.int64))
+    >>> found = index.find(np.array([0]), np.array([3]), np.array([5]))
     >>> found.start.tolist(), found.end.tolist()
-    ([0], [9])
+    ([0], [4])
     """
 
-    def __init__(self, schema: pa.Schema, keys: tuple[str, ...]) -> None:
-        self.schema, self.keys = schema, keys
-        self._runs: list[_Run] = []
-        self._negative = False
+    def __init__(
+        self,
+        schema: pa.Schema,
+        partitions: Partitions,
+        what: str,
+        *,
+        by: str | None = None,
+        ends: bool = True,
+    ) -> None:
+        self._by = by
+        self._other = by == "end" or (by == "start" and ends)
+        self._width = len(schema)
+        held = pa.schema([*schema, _OTHER]) if self._other else schema
+        self.rows = HeldRows(held, partitions, what)
 
-    def add(self, rows: Delta) -> None:
-        """Rows that came (weight above 0) or were taken back (below)."""
-        if not len(rows):
-            return
-        self._negative = self._negative or bool((rows.weight < 0).any())
-        self._runs.append(_Run.of(rows, key_hashes(rows.payload, self.keys)))
-        while len(self._runs) > 1 and len(self._runs[-2].rows) < 2 * len(self._runs[-1].rows):
-            one, two = self._runs.pop(), self._runs.pop()
-            merged = Delta.concat([two.rows, one.rows], self.schema)
-            hashes = np.concatenate([two.hashes, one.hashes])
-            if self._negative:
-                merged = merged.consolidate()
-                hashes = key_hashes(merged.payload, self.keys)
-            if len(merged):
-                self._runs.append(_Run.of(merged, hashes))
-        if len(self._runs) <= 1:
-            self._negative = bool(self._runs) and bool((self._runs[0].rows.weight < 0).any())
+    def place(self, delta: Delta) -> Delta:
+        """Rows as they are held: over their positions."""
+        if self._by is None:
+            return delta
+        since = delta.start if self._by == "start" else delta.end - 1
+        payload = delta.payload
+        if self._other:
+            other = delta.end if self._by == "start" else delta.start
+            payload = pa.RecordBatch.from_arrays(
+                [*payload.columns, pa.array(other)], schema=self.rows.schema
+            )
+        return Delta(payload, since, since + 1, delta.weight)
 
-    def of_groups(self, hashes: Hashes, after: Times | None = None) -> Delta:
-        """The rows of groups with these hashes (sorted, each once), of each those that end after a
-        time."""
-        parts = []
-        for run in self._runs:
-            low = np.searchsorted(run.hashes, hashes, side="left")
-            high = np.searchsorted(run.hashes, hashes, side="right")
-            if after is not None:
-                low = first_after(run.rows.end, low, high, after)
-            if len(hashes) == 1:
-                if high[0] > low[0]:
-                    parts.append(_slice(run.rows, int(low[0]), int(high[0])))
-                continue
-            if int((high - low).sum()) == len(run.rows):
-                parts.append(run.rows)
-                continue
-            _, which = ranges(low, high - low)
-            if len(which):
-                parts.append(run.rows.take(which))
-        return self._settled(parts)
+    def apply(self, delta: Delta, partition: Codes) -> None:
+        """Add rows and take rows away."""
+        self.rows.apply(self.place(delta), partition)
 
-    def ending_from(self, time: int) -> Delta:
-        """The rows of all groups that end at a time or later."""
-        return self._settled([run.rows.filter(run.rows.end >= time) for run in self._runs])
+    def find(self, partition: Codes, since: Times, until: Times) -> Events:
+        """For each probe the rows of its partition whose position overlaps [since, until)."""
+        found = self.rows.find(partition, since, until)
+        return self._events(found, found.hits.owner)
 
-    def overlapping(self, start: int, end: int) -> Delta:
-        """The rows of all groups that overlap [start, end)."""
-        return self._settled(
-            [run.rows.filter((run.rows.end > start) & (run.rows.start < end)) for run in self._runs]
-        )
+    def of(self, partition: Codes) -> Events:
+        """All rows of some partitions."""
+        size = len(partition)
+        return self.find(partition, np.full(size, MIN_TIME), np.full(size, INFINITY))
 
-    def everything(self) -> Delta:
-        return self._settled([run.rows for run in self._runs])
+    def between(self, since: int, until: int) -> Events:
+        """The rows of all partitions whose position overlaps [since, until)."""
+        found = self.rows.between(since, until)
+        return self._events(found, found.hits.owner)
 
-    def _settled(self, parts: list[Delta]) -> Delta:
-        found = Delta.concat(parts, self.schema)
-        return (
-            found.consolidate()
-            if self._negative and len(found) and (found.weight < 0).any()
-            else found
-        )
+    def _events(self, found: Found, owner: Codes) -> Events:
+        start, end = found.start, found.end
+        if self._other:
+            other: Times = found.hits.column(_OTHER.name).to_numpy()
+            start, end = (start, other) if self._by == "start" else (other, end)
+        return Events(found, owner, start, end, self._width)
 
-    def forget(self, needed: Callable[[Delta], Bools]) -> None:
-        """Drop the rows that nobody needs any more; `needed` sees all rows at once."""
-        if self._negative:
-            rows = self.everything()
-            self._runs = [_Run.of(rows, key_hashes(rows.payload, self.keys))] if len(rows) else []
-            self._negative = False
-        keep_all = needed(Delta.concat([run.rows for run in self._runs], self.schema))
-        begin, kept = 0, []
-        for run in self._runs:
-            keep = keep_all[begin : begin + len(run.rows)]
-            begin += len(run.rows)
-            going = len(keep) - int(keep.sum())
-            if going and (len(keep) <= _SMALL or going * 4 >= len(keep)):
-                if going == len(keep):
-                    continue
-                rest = run.rows.filter(keep)
-                kept.append(_Run(rest, run.hashes[keep], slice_of_delta(rest)))
-            else:
-                kept.append(run)
-        self._runs = kept
+    def missing(self, delta: Delta, partition: Codes) -> Bools:
+        """Which of some rows are not held."""
+        lost = np.ones(len(delta), np.bool_)
+        lost[self.rows.equal(self.place(delta), partition)] = False
+        return lost
+
+    def earlier(self, partition: Codes, instant: Times, count: int) -> Times:
+        """For each probe the instant of a row that is the `count`-th distinct one before another,
+        or the first; the instant itself where there is none before."""
+        for _ in range(count):
+            before = self.rows.latest_before(partition, instant)
+            instant = np.where(before == MIN_TIME, instant, before)
+        return instant
+
+    def later(self, partition: Codes, instant: Times, count: int) -> Times:
+        """For each probe the position behind the `count`-th distinct instant from another on, or
+        behind the last."""
+        for _ in range(count):
+            after = self.rows.first_after(partition, instant)
+            instant = np.where(after == INFINITY, instant, after)
+        return instant
+
+    # ----------------------------------------------------------------------------------------------
+    # forgetting and state
+
+    def drop(self, until: int) -> None:
+        """Forget rows whose position ends by a time. They may go later than they could."""
+        self.rows.drop(until)
+
+    def remove(self, events: Events) -> None:
+        self.rows.remove(events.found().hits)
 
     def clear(self) -> None:
-        self._runs, self._negative = [], False
+        self.rows.clear()
 
-    def smallest_end(self) -> int:
-        return min((int(run.rows.end.min()) for run in self._runs), default=INFINITY)
+    def snapshot(self) -> Slices:
+        return self.rows.snapshot()
 
-    # -------------------------------------------------------------------------------------------------------
-    # state
-
-    def slices(self) -> Iterator[tuple[str, Rows]]:
-        """One slice a run: the same object as long as the run is there."""
-        for number, run in enumerate(self._runs):
-            yield f"events/{number}", run.slice
-
-    def restore(self, slices: dict[str, Rows]) -> None:
-        self.clear()
-        for name in sorted(
-            (name for name in slices if name.startswith("events/")),
-            key=lambda name: int(name.partition("/")[2]),
-        ):
-            rows = delta_of_slice(slices[name])
-            self._runs.append(_Run(rows, key_hashes(rows.payload, self.keys), slices[name]))
-            self._negative |= bool((rows.weight < 0).any())
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        self.rows.restore(slices)
 
     def size(self) -> StateSize:
-        return StateSize(
-            sum(len(run.rows) for run in self._runs), sum(run.rows.nbytes for run in self._runs)
-        )
-
-
-def key_hashes(rows: Rows, keys: tuple[str, ...]) -> Hashes:
-    """The hash of each row's group."""
-    return hash_rows([rows.column(name) for name in keys], rows.num_rows)
-
-
-def first_after(times: Times, low: Codes, high: Codes, limit: Times) -> Codes:
-    """Of each sorted stretch times[low:high] the first position whose time is after the limit:
-    binary searches side by side.
-
-    >>> first_after(np.array([1, 3, 5, 2, 4]), np.array([0, 3]), np.array([3, 5]), np.array([3, 0])).tolist()
-    [2, 3]
-    """
-    low, high = low.astype(np.int64), high.astype(np.int64)
-    while (low < high).any():
-        middle = (low + high) // 2
-        inside = low < high
-        later = np.zeros(len(low), np.bool_)
-        later[inside] = times[middle[inside]] > limit[inside]
-        high = np.where(inside & later, middle, high)
-        low = np.where(inside & ~later, middle + 1, low)
-    return low
-
-
-def _slice(rows: Delta, begin: int, end: int) -> Delta:
-    return Delta(
-        rows.payload.slice(begin, end - begin),
-        rows.start[begin:end],
-        rows.end[begin:end],
-        rows.weight[begin:end],
-    )
+        return self.rows.size()

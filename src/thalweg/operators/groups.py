@@ -38,6 +38,8 @@ def only_starts(delta: Delta) -> Delta:
 
 def ranges(first: Codes, length: Codes) -> tuple[Codes, Codes]:
     """Every integer of [first, first + length) for each i: (which i, which integer)."""
+    if (length == 1).all():
+        return np.arange(len(first)), first
     which = np.repeat(np.arange(len(first)), length)
     offset = np.arange(len(which)) - np.repeat(np.cumsum(length) - length, length)
     return which, first[which] + offset

@@ -27,7 +27,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.progress import Progress
-from thalweg.model.rows import Bools, Codes, Rows, encode
+from thalweg.model.rows import Bools, Codes, Rows, encode, used_codes
 from thalweg.model.time import INFINITY
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Slices, StateSize
@@ -244,7 +244,7 @@ class HoppingAggregateKernel(GridOperator):
 
     def held_groups(self) -> Codes:
         tables = [self._running.group, self._late.group]
-        return np.unique(np.concatenate([*tables, self._open.groups(), self._entries.groups()]))
+        return used_codes([*tables, self._open.groups(), self._entries.groups()])
 
     def close_groups(self, closed: Codes) -> None:
         self._open.drop(lambda cells: cells.window <= closed[cells.group])

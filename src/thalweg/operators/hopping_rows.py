@@ -82,14 +82,19 @@ class HoppingRowsKernel(GridOperator):
 
     def _apply(self, delta: Delta) -> Delta:
         """Take the changes in; revise the answers that are out."""
-        low = max(int(self._grid.first(delta.start).min()), self._release.closed + 1)
-        high = min(int(self._grid.beyond(delta.end).max()) - 1, self._release.released)
-        if low > high:
-            self._held.apply(delta)
+        first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
+        earliest = np.maximum(first, self._release.closed + 1)
+        latest = np.minimum(beyond - 1, self._release.released)
+        late = np.flatnonzero(earliest <= latest)
+        group = self._held.group_of(delta.payload)
+        if not len(late):
+            self._held.apply(delta, group)
             return Delta.empty(self.schema)
-        touched, span = self._held.groups_of(delta), self._span(low, high)
+        touched = np.unique(group[late])
+        low, high = int(earliest[late].min()), int(latest[late].max())
+        span = self._span(low, high)
         before = self._held.of_groups(touched, *span)
-        self._held.apply(delta)
+        self._held.apply(delta, group)
         after = self._held.of_groups(touched, *span)
         return Delta.concat(
             [self._evaluate(*after, low, high), self._evaluate(*before, low, high).negate()],

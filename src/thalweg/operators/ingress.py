@@ -201,6 +201,12 @@ class IngressKernel(Operator):
                 ledger.count, ledger.unlisted, ledger.tables = count, unlisted, tables
             raise
 
+    @property
+    def skips_before(self) -> int:
+        """Rows that end before this are skipped. A row that may be adjusted may yet come to end
+        later than it does now, so that of a source with adjusts none is."""
+        return self.unwanted_before if self._declared.insert_only else MIN_TIME
+
     def process(self, port: int, batch: Batch) -> Batch:
         if self._policy.trusted:
             self._advance(batch.progress, len(batch))
@@ -216,10 +222,9 @@ class IngressKernel(Operator):
         promise = self._guarded(batch, promise)
         promise, newest = self._by_columns(batch, promise)
         arrived, place = len(batch), None
-        # A row that may be adjusted may yet come to end later than it does now.
-        never_adjusted = self._declared.insert_only and batch.is_adjust is None
-        if self.unwanted_before > MIN_TIME and never_adjusted:
-            wanted = batch.end >= self.unwanted_before
+        unwanted = self.skips_before if batch.is_adjust is None else MIN_TIME
+        if unwanted > MIN_TIME:
+            wanted = batch.end >= unwanted
             if not wanted.all():
                 place = np.flatnonzero(wanted)
                 batch, promise = batch.filter(wanted), promise[wanted]

@@ -6,8 +6,9 @@ alike to the module. Those of one batch become one cell, (group, first window, w
 last, state); the answer of a window is the result of the merged states of its cells. A row is
 looked at once, however many windows it is in, and is not kept.
 
-State: cells of windows that are not closed; the answers of windows that are out but not closed.
-Cells that are alike are merged now and then. The promise is the start of the earliest window that
+State: cells of windows that are not closed; the answers of windows that are out but not closed; both
+in arrangements by group, so that a late row costs the windows that it is in. Cells that are alike
+are merged when they have doubled. The promise is the start of the earliest window that
 is not closed.
 """
 
@@ -25,15 +26,17 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.progress import Progress
-from thalweg.model.rows import Codes, Rows, concat_rows, encode, take_rows
-from thalweg.model.time import INFINITY
-from thalweg.operators.base import Operator, Slices, StateSize
+from thalweg.model.rows import Codes, Rows, empty_rows, encode, take_rows
+from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import ranges
-from thalweg.operators.hopping_grid import Grid, Release
+from thalweg.operators.hopping_grid import FOREVER, NEVER, Grid, GridOperator, Release
 from thalweg.operators.hopping_rows import restore_release, slice_of_release
 from thalweg.operators.module_windows import ModuleWindows, in_order
+from thalweg.operators.window.held_rows import Partitions
 from thalweg.plan.nodes import WindowApply
+from thalweg.state import Arrangement
 from thalweg.udm.calls import Cells, values_of
 from thalweg.udm.limits import TimeUp, Watch
 from thalweg.udm.module import Module
@@ -41,11 +44,14 @@ from thalweg.windows import HoppingWindow
 
 __all__ = ["PanedApplyKernel"]
 
-_PARTS_BEFORE_MERGE = 16
+_FEW = 1_024
+"""So many cells are held without a look at which of them are alike."""
+_FORM = "form"
+"""The slice that says what a cell looks like."""
 _FIRST, _BEYOND, _FILLED = internal("first"), internal("beyond"), internal("filled")
 
 
-class PanedApplyKernel(Operator):
+class PanedApplyKernel(GridOperator):
     """
     >>> import thalweg as tw
     >>> query = tw.source("s", {"v": "double"}, insert_only=True).hopping(10, 5).apply("average", "v")
@@ -61,52 +67,77 @@ class PanedApplyKernel(Operator):
         self._states = _States(node.module, self._module.caller.object)
         self._grid = Grid(node.window)
         self._release = Release(self._grid, consistency)
-        self._parts: list[Rows] = []
-        self._out = Delta.empty(node.schema)
+        self._partitions = Partitions(self._module.held, node.keys)
+        self._cells: Arrangement | None = None
+        """Cells over their windows [first, beyond). What a state looks like is known when there is
+        one."""
+        self._merged_size = 0
+        self._out = Arrangement(node.schema, self._partitions.of_rows, what="answers")
 
     def process(self, port: int, batch: Batch) -> Batch:
         release, changes = self._release, []
         if len(batch):
-            cells = self._cells(self._module.project(batch))
-            late = cells is not None and int(_column(cells, _FIRST).min()) <= release.released
+            cells = self._of_rows(self._module.project(batch))
             if cells is not None:
-                self._parts.append(cells)
-            if late and cells is not None:
-                changes.append(self._revise(cells))
+                changes.append(self._take(cells))
         closed, released = release.advance(batch.progress.cti)
         if released > release.released:
-            new = self._answer(self._whole(), max(release.released, release.closed) + 1, released)
+            low = max(release.released, release.closed) + 1
+            new, partition = self._answer(self._between(low, released), low, released)
             changes.append(new)
             if closed < released:
-                self._out = Delta.concat([self._out, new], self.schema)
+                self._keep(new, partition, closed)
+        moved = closed > release.closed
         release.closed, release.released = closed, released
-        self._forget()
+        if moved:
+            self._forget()
         return Delta.concat(changes, self.schema).to_batch(Progress(release.promise()))
 
     def needs(self, time: int) -> tuple[int, ...]:
         return (self._release.needs(time),)
 
-    def _whole(self) -> Rows | None:
-        """All cells; alike ones are merged when there are many parts."""
-        if not self._parts:
+    # ----------------------------------------------------------------------------------------------
+    # cells
+
+    def _add(self, cells: Rows) -> Codes:
+        """Hold cells; the partition of each."""
+        partition = self._partitions.of_rows(cells)
+        held = self._held(cells)
+        first, beyond = _column(cells, _FIRST), _column(cells, _BEYOND)
+        held.add(Delta(cells, first, beyond, np.ones(len(first), np.int64)), partition)
+        return partition
+
+    def _held(self, cells: Rows) -> Arrangement:
+        if self._cells is None:
+            self._cells = Arrangement(cells.schema, self._partitions.of_rows, what="panes")
+        return self._cells
+
+    def _between(self, low: int, high: int) -> Rows | None:
+        """The cells of the windows low .. high; alike ones are merged when there are many."""
+        if self._cells is None:
             return None
-        if len(self._parts) >= _PARTS_BEFORE_MERGE:
-            joined = concat_rows(self._parts, self._parts[0].schema)
+        if len(self._cells) > 2 * self._merged_size + _FEW:
+            self._merge_all(self._cells)
+        found = self._cells.between(max(low, self._release.closed + 1), high + 1)
+        return found.payload() if len(found) else None
+
+    def _merge_all(self, held: Arrangement) -> None:
+        """Make one cell of those that are alike."""
+        joined = held.between(self._release.closed + 1, INFINITY).payload()
+        held.clear()
+        if joined.num_rows:
+            width = len(self._module.key_schema)
             alike, count = encode(
-                [
-                    *joined.columns[: len(self._module.key_schema)],
-                    _column(joined, _FIRST),
-                    _column(joined, _BEYOND),
-                ],
+                [*joined.columns[:width], _column(joined, _FIRST), _column(joined, _BEYOND)],
                 joined.num_rows,
             )
-            self._parts = [self._merged(joined, np.arange(joined.num_rows), alike, count)]
-        return concat_rows(self._parts, self._parts[0].schema)
+            self._add(self._merged(joined, np.arange(joined.num_rows), alike, count))
+        self._merged_size = len(held)
 
     # -----------------------------------------------------------------------------------------------
     # taking rows in
 
-    def _cells(self, delta: Delta) -> Rows | None:
+    def _of_rows(self, delta: Delta) -> Rows | None:
         """The rows of a batch as cells."""
         self._release.see(delta.start, delta.end)
         first = np.maximum(self._grid.first(delta.start), self._release.closed + 1)
@@ -160,36 +191,56 @@ class PanedApplyKernel(Operator):
     # ---------------------------------------------------------------------------------------------------
     # answering
 
-    def _revise(self, late: Rows) -> Delta:
-        """Windows that are out and got rows after all answer again."""
-        release = self._release
-        low, high = max(int(_column(late, _FIRST).min()), release.closed + 1), release.released
-        high = min(high, int(_column(late, _BEYOND).max()) - 1)
-        if low > high:
+    def _take(self, cells: Rows) -> Delta:
+        """Hold cells. Windows that are out and got rows after all answer again."""
+        release, partition = self._release, self._add(cells)
+        first = np.maximum(_column(cells, _FIRST), release.closed + 1)
+        beyond = np.minimum(_column(cells, _BEYOND), release.released + 1)
+        late = np.flatnonzero(first < beyond)
+        if not len(late):
             return Delta.empty(self.schema)
-        begin, end = (int(time) for time in self._grid.start(np.array([low, high])))
-        touched = (self._out.start >= begin) & (self._out.start <= end)
-        new = self._answer(self._whole(), low, high)
-        changes = Delta.concat([new, self._out.filter(touched).negate()], self.schema)
-        self._out = Delta.concat([self._out.filter(~touched), new], self.schema)
-        return changes
+        which, window = ranges(first[late], beyond[late] - first[late])
+        touched, count = encode([partition[late[which]], window], len(which))
+        one = np.empty(count, np.int64)
+        one[touched] = np.arange(len(which))
+        partition, window = partition[late[which[one]]], window[one]
+        start = self._grid.start(window)
+        old = self._out.find(partition, start, start + 1)
+        old = old.filter(old.start == start[old.owner])
+        gone = old.delta().negate()
+        old.set_weight(np.zeros(len(old), np.int64))
+        self._out.drop(MIN_TIME)
+        found = self._held(cells).find(partition, window, window + 1)
+        new = self._results(found.payload(), np.arange(len(found)), found.owner, window)
+        self._keep(new, partition, release.closed)
+        return Delta.concat([new, gone], self.schema)
 
-    def _answer(self, cells: Rows | None, low: int, high: int) -> Delta:
-        """The windows low .. high."""
+    def _keep(self, answers: Delta, partition: Codes, closed: int) -> None:
+        """Remember answers of windows that are not closed."""
+        number = (answers.start - self._grid.offset) // self._grid.hop
+        mask = number > closed
+        self._out.add(answers.filter(mask), partition[mask])
+
+    def _answer(self, cells: Rows | None, low: int, high: int) -> tuple[Delta, Codes]:
+        """The windows low .. high, and the partition of each answer."""
         if cells is None:
-            return Delta.empty(self.schema)
+            return Delta.empty(self.schema), np.empty(0, np.int64)
         first = np.maximum(_column(cells, _FIRST), low)
         cell, window = ranges(
             first, np.maximum(np.minimum(_column(cells, _BEYOND), high + 1) - first, 0)
         )
         if not len(cell):
-            return Delta.empty(self.schema)
-        width = len(self._module.key_schema)
-        group, _ = encode(cells.columns[:width], cells.num_rows)
+            return Delta.empty(self.schema), np.empty(0, np.int64)
+        group = self._partitions.of_rows(cells)
         spot, count = encode([group[cell], window], len(cell))
+        one = np.empty(count, np.int64)
+        one[spot] = np.arange(len(cell))
+        return self._results(cells, cell, spot, window[one]), group[cell[one]]
+
+    def _results(self, cells: Rows, cell: Codes, spot: Codes, window: Codes) -> Delta:
+        """The answer of each spot, which is a window of a group, from the cells at it."""
+        count, width = len(window), len(self._module.key_schema)
         merged = self._merged(cells, cell, spot, count)
-        someone = np.empty(count, np.int64)
-        someone[spot] = np.arange(len(cell))
         states = merged.select(list(range(width + 3, merged.num_columns)))
         kind = self.schema.field(len(self.schema) - 1).type
         rows = self._guarded(
@@ -201,7 +252,7 @@ class PanedApplyKernel(Operator):
         empty = _column(merged, _FILLED) == 0
         if self._node.module.nulls == "skip" and empty.any():
             result = result.take(pa.array(np.arange(count), mask=empty))
-        start = self._grid.start(window[someone])
+        start = self._grid.start(window)
         keys = merged.columns[:width] if self._node.keys else []
         payload = pa.RecordBatch.from_arrays([*keys, result], schema=self.schema)
         return Delta(payload, start, start + self._grid.size, np.ones(count, np.int64))
@@ -223,49 +274,67 @@ class PanedApplyKernel(Operator):
     def _forget(self) -> None:
         release = self._release
         if release.cti == INFINITY:
-            self._parts, self._out = [], Delta.empty(self.schema)
+            self._cells, self._merged_size = None, 0
+            self._out.clear()
+            self._partitions.clear()
             return
-        kept = []
-        for part in self._parts:
-            needed = _column(part, _BEYOND) > release.closed + 1
-            if needed.all():
-                kept.append(part)
-            elif needed.any():
-                kept.append(part.filter(pa.array(needed)))
-        self._parts = kept
-        if len(self._out):
-            number = (self._out.start - self._grid.offset) // self._grid.hop
-            self._out = self._out.filter(number > release.closed)
+        if self._cells is not None:
+            self._cells.drop(release.closed + 1)
+        self._out.drop(release.cti)
+        index = self._partitions.index
+        if index.is_untidy:
+            moved = index.keep(self.held_groups())
+            for held in (self._cells, self._out):
+                if held is not None:
+                    held.renumber(moved)
 
-    # -------------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
+    # groups with promises of their own
+
+    def groups(self) -> list[pa.Array]:
+        return self._partitions.named(np.arange(len(self._partitions.index)))
+
+    def held_groups(self) -> Codes:
+        cells = [] if self._cells is None else [self._cells.groups()]
+        return np.unique(np.concatenate([*cells, self._out.groups()]))
+
+    def close_groups(self, closed: Codes) -> None:
+        some = np.flatnonzero(closed != NEVER)
+        last = closed[some]
+        ended = last == FOREVER
+        if self._cells is not None:
+            self._cells.drop_groups(some, np.where(ended, INFINITY, np.where(ended, 0, last) + 1))
+        over = self._grid.start(np.where(ended, 0, last)) + self._grid.size
+        self._out.drop_groups(some, np.where(ended, INFINITY, over))
+
+    # ----------------------------------------------------------------------------------------------
     # state
 
     def snapshot(self) -> Slices:
-        out = [pa.array(self._out.start), *self._out.payload.columns]
-        names = ["start", *(f"column{at}" for at in range(len(self.schema)))]
-        parts = {f"cells/{number}": part for number, part in enumerate(self._parts)}
+        cells: Slices = {}
+        if self._cells is not None:
+            cells = {**self._cells.snapshot("cells"), _FORM: empty_rows(self._cells.schema)}
         return {
             "release": slice_of_release(self._release),
-            "out": pa.RecordBatch.from_arrays(out, names=names),
-            **parts,
+            **self._out.snapshot("out"),
+            **cells,
         }
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         restore_release(self._release, slices["release"])
-        names = sorted(
-            (name for name in slices if name.startswith("cells/")),
-            key=lambda name: int(name.partition("/")[2]),
-        )
-        self._parts = [slices[name] for name in names]
-        start = np.array(slices["out"].column(0).to_numpy())
-        payload = pa.RecordBatch.from_arrays(slices["out"].columns[1:], schema=self.schema)
-        self._out = Delta(payload, start, start + self._grid.size, np.ones(len(start), np.int64))
+        self._partitions.clear()
+        self._out.restore("out", slices)
+        self._out.drop(self._release.cti)
+        self._cells, self._merged_size = None, 0
+        if _FORM in slices:
+            self._cells = Arrangement(slices[_FORM].schema, self._partitions.of_rows, what="panes")
+            self._cells.restore("cells", slices)
+            self._cells.drop(self._release.closed + 1)
+            self._merged_size = len(self._cells)
 
     def state_size(self) -> StateSize:
-        cells = StateSize(
-            sum(part.num_rows for part in self._parts), sum(part.nbytes for part in self._parts)
-        )
-        return cells + StateSize(len(self._out), self._out.nbytes)
+        cells = StateSize() if self._cells is None else self._cells.size()
+        return cells + self._out.size()
 
 
 class _States:

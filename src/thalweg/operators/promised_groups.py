@@ -34,6 +34,7 @@ from thalweg.operators.base import (
     slice_of_progress,
 )
 from thalweg.operators.consistency import Consistency, Gate
+from thalweg.operators.dead_letters import DeadLetters, WritesLetters
 from thalweg.operators.hopping_grid import FOREVER, NEVER, GridOperator
 
 __all__ = ["PromisedGroupsKernel"]
@@ -43,7 +44,7 @@ _FEW = 64
 """So many promises for groups are kept without a look at which of them are needed."""
 
 
-class PromisedGroupsKernel(Operator):
+class PromisedGroupsKernel(Operator, WritesLetters):
     """
     >>> import thalweg as tw
     >>> sensors = tw.source("s", {"sensor": "string"}, group_ctis="sensor")
@@ -68,6 +69,10 @@ class PromisedGroupsKernel(Operator):
         self._apart = False
         """Whether there was a promise for a group."""
         self._kept = 0
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        return self.inner.dead_letters if isinstance(self.inner, WritesLetters) else DeadLetters()
 
     def process(self, port: int, batch: Batch) -> Batch:
         if len(batch) and not self._endless:

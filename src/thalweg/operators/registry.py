@@ -105,18 +105,7 @@ def _kernel_for(node: Node, consistency: Consistency) -> Operator:
     if isinstance(node, nodes.CombinePanes):
         return _by_groups(CombinePanesKernel(node, consistency), node.keys, consistency)
     if isinstance(node, nodes.WindowApply):
-        if node.in_panes:
-            return PanedApplyKernel(node, consistency)
-        on_a_grid = (
-            isinstance(node.window, HoppingWindow)
-            and not node.ends_matter
-            and node.stamp != "time-bound"
-        )
-        return (
-            GridApplyKernel(node, consistency)
-            if on_a_grid
-            else WindowApplyKernel(node, consistency)
-        )
+        return _apply(node, consistency)
     if isinstance(node, TopK):
         return _top_k(node, consistency)
     if isinstance(node, Join) and node.how == "inner":
@@ -148,6 +137,18 @@ def _merge(node: nodes.Merge, consistency: Consistency) -> Operator:
         broken=node.broken,
         sort=choice.sort,
     )
+
+
+def _apply(node: nodes.WindowApply, consistency: Consistency) -> Operator:
+    if not isinstance(node.window, HoppingWindow):
+        return WindowApplyKernel(node, consistency)
+    if node.in_panes:
+        return _by_groups(PanedApplyKernel(node, consistency), node.keys, consistency)
+    if node.ends_matter or node.stamp == "time-bound":
+        return WindowApplyKernel(node, consistency)
+    kernel = GridApplyKernel(node, consistency)
+    # The answers of a group are held back by their ends, so that those must be the windows' own.
+    return _by_groups(kernel, node.keys, consistency) if node.stamp == "align" else kernel
 
 
 def _wid_aggregate(node: nodes.WidAggregate, consistency: Consistency) -> Operator:

@@ -29,6 +29,7 @@ from thalweg.model.boxes import rename_boxes
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Codes, Rows
+from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import (
     Operator,
@@ -68,7 +69,7 @@ def snapshots_of(group: Codes, since: Times, end: Times) -> Snapshots:
     """Cut the time of each group at every endpoint of its rows."""
     size = len(group)
     times, groups = np.concatenate([since, end]), np.concatenate([group, group])
-    order = np.lexsort((times, groups))
+    order = sort_pairs(groups, times)
     sorted_times, sorted_groups = times[order], groups[order]
     new = np.ones(2 * size, np.bool_)
     new[1:] = (sorted_times[1:] != sorted_times[:-1]) | (sorted_groups[1:] != sorted_groups[:-1])

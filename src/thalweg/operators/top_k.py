@@ -15,6 +15,7 @@ from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.order import dense_ranks, whole_keys
 from thalweg.model.rows import Bools, Codes, Rows
+from thalweg.model.sorting import sort_pairs
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.frames import frame_of
 from thalweg.operators.groups import append_column
@@ -37,7 +38,7 @@ def ranked_projection(node: TopK, delta: Delta) -> Delta:
 def rank_members(order: pa.Array, member: Codes, cell: Codes, *, descending: bool) -> Codes:
     """The rank of each member within its cell, ties sharing the best; nulls rank last."""
     ranks = _order_keys(order, descending=descending)[member]
-    sorted_ = np.lexsort((ranks, cell))
+    sorted_ = sort_pairs(cell, ranks)
     cells, values = cell[sorted_], ranks[sorted_]
     position = np.arange(len(cell))
     new_cell = np.ones(len(cell), np.bool_)

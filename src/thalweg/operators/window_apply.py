@@ -7,8 +7,9 @@ rows like others.
 
 A batch is taken in in four phases: the windows it affects are found (their rows, or what the module
 can tell of their lifetimes, change); what they have answered is taken back; the two indices are
-updated, which may split, merge, make and remove windows; the affected windows answer again. Which
-windows may answer is looked at after that, with the new CTI.
+updated, which may split, merge, make and remove windows (see `reframing`); the affected windows
+answer again. Which windows may answer is looked at after that, with the new CTI. All of it looks at
+the stretches of time that the batch touches, found by search in the two indices.
 
 Taking back. What a window has answered is kept, or, when that is more than its own rows and the
 module is deterministic, computed again from the old rows and compared with a checksum. Now and then
@@ -16,7 +17,8 @@ what was kept is computed again too: where the two differ the module is not dete
 is a failure.
 
 State. The window index: windows that are not closed. The event index: rows of those windows, rows
-that count windows to come may need, and rows whose end may still move. A window is closed when the
+that count windows to come may need, and rows whose end may still move. A promise for one group
+closes the windows of that group, and frees all of it when the group has ended. A window is closed when the
 CTI has reached its end (passed it, where the end itself is an event's) and, if the module sees ends
 beyond the window, has passed the ends of all its rows.
 
@@ -35,23 +37,26 @@ import pyarrow as pa
 from thalweg.errors import ModuleError
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
-from thalweg.model.hashing import Hashes
-from thalweg.model.progress import Progress
+from thalweg.model.names import internal
+from thalweg.model.progress import Progress, Scope
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Slices
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.event_index import key_hashes
-from thalweg.operators.groups import refuse_negative
 from thalweg.operators.hopping_grid import Release
-from thalweg.operators.module_kernel import ModuleKernel, matches, merged, sorted_spans
-from thalweg.operators.window_frames import GridFrame, Reach, Spans
+from thalweg.operators.module_kernel import ModuleKernel
+from thalweg.operators.reframing import Reframing
+from thalweg.operators.window.assigner import grown, moved_to
+from thalweg.operators.window.held_rows import GroupPromises
+from thalweg.operators.window_frames import CountFrame, GridFrame, Reach, Regions
 from thalweg.operators.window_index import Answered, Entries
 from thalweg.plan.nodes import WindowApply
+from thalweg.progress.frontier import Frontier, Line
 
 __all__ = ["WindowApplyKernel"]
 
-_MARKS = ("cti", "closed_cti", "watermark", "horizon", "promised")
+_AHEAD, _PASSED = internal("ahead"), internal("passed")
+_NONE = np.empty(0, np.int64)
 
 
 class WindowApplyKernel(ModuleKernel):
@@ -64,269 +69,372 @@ class WindowApplyKernel(ModuleKernel):
 
     def __init__(self, node: WindowApply, consistency: Consistency) -> None:
         super().__init__(node, consistency)
-        self._cti = self._closed_cti = self._watermark = self._horizon = self._promised = MIN_TIME
+        self._frontier = Frontier(consistency)
+        self._reframing = Reframing(
+            self._module,
+            self._frame,
+            self._partitions,
+            self._events,
+            self._windows,
+            self._taking_back,
+            self._in_steps,
+        )
+        self._time_bound = node.stamp == "time-bound"
+        self._waits_to_close = consistency.is_final and not self._time_bound
+        self._horizon = self._promised = MIN_TIME
+        self._endless = False
+        self._passed: dict[int, int] = {}
+        """What was promised for single partitions."""
+        self._begins = _NONE
+        """Count windows: of each partition the first instant that a window to come may begin with;
+        infinity where there is none."""
+
+    # ----------------------------------------------------------------------------------------------
+    # the loop
 
     def process(self, port: int, batch: Batch) -> Batch:
-        changes = []
+        frontier = self._frontier
+        settled, watermark = frontier.settled(), frontier.watermark
+        groups = self._partitions.promised(batch.progress)
+        frontier.out = frontier.after(batch)
+        self._see(batch)
+        frontier.promise(groups.partition, self._bounded(groups.time))
+        changes, arriving = [], []
         if len(batch):
-            changes.append(self._take(self._module.project(batch)))
-        before, self._cti = self._cti, max(self._cti, batch.progress.cti)
-        changes += self._advance(moved=self._cti > before)
+            gone, new = self._reframing.take(self._module.project(batch), settled, self._reach())
+            changes.append(gone)
+            arriving.append(new)
+        if isinstance(self._frame, GridFrame):
+            arriving += self._extend(self._frame, watermark, settled, groups)
+        answers, closed = self._answer(self._due(arriving, groups))
+        changes += answers
+        if self._time_bound:
+            changes.append(self._let_out())
         out = Delta.concat(changes, self.schema).to_batch()
         self._refuse_broken_promise(out)
-        self._promised = max(self._promised, self._promise())
-        return out.with_progress(Progress(self._promised))
+        return out.with_progress(self._close(groups, closed, settled.common))
+
+    def _see(self, batch: Batch) -> None:
+        """The largest finite time, and whether a row has no end."""
+        if len(batch):
+            finite = batch.end[batch.end != INFINITY]
+            self._endless |= len(finite) < len(batch)
+            latest = int(batch.start.max()) + 1
+            self._horizon = max(self._horizon, latest, int(finite.max(initial=MIN_TIME)))
+        if self._frontier.cti != INFINITY:
+            self._horizon = max(self._horizon, self._frontier.cti)
+
+    def _bounded(self, time: Times) -> Times:
+        """A row without an end has windows of a grid as far as the largest finite time."""
+        if isinstance(self._frame, GridFrame) and self._endless:
+            return np.minimum(time, self._horizon)
+        return time
 
     def _reach(self) -> Reach:
-        limit = INFINITY if self._watermark == INFINITY else self._watermark + 1
-        return Reach(self._closed_cti, limit, self._horizon)
+        watermark = self._frontier.watermark
+        return Reach(INFINITY if watermark == INFINITY else watermark + 1, self._horizon)
 
-    # --------------------------------------------------------------------------------------------
-    # taking rows in
-
-    def _take(self, delta: Delta) -> Delta:
-        """Phases one to three; what is taken back."""
-        before_watermark = self._watermark
-        finite = delta.end[delta.end != INFINITY]
-        self._watermark = max(self._watermark, int(delta.start.max()))
-        self._horizon = max(self._horizon, self._watermark + 1, int(finite.max(initial=MIN_TIME)))
-        hashes = np.unique(key_hashes(delta.payload, self._node.keys))
-        before = self._events.of_groups(hashes)
-        self._events.add(delta)
-        gone = self._reframe(hashes, before, delta)
-        if isinstance(self._frame, GridFrame) and self._watermark > before_watermark:
-            return Delta.concat([gone, self._extend(before_watermark + 1)], self.schema)
-        return gone
-
-    def _extend(self, reached: int) -> Delta:
+    def _extend(
+        self, frame: GridFrame, watermark: int, settled: Line, groups: GroupPromises
+    ) -> list[Entries]:
         """Time has moved on: rows that go on beyond the old limit are in new windows of the
-        grid."""
-        going_on = self._events.ending_from(reached + 1)
-        if not len(going_on):
-            return Delta.empty(self.schema)
-        hashes = np.unique(key_hashes(going_on.payload, self._node.keys))
-        return self._reframe(hashes, self._events.of_groups(hashes), Delta.empty(self._module.held))
+        grid. A promise for a group moves its time alone."""
+        found, reach = [], self._reach()
+        if watermark not in (MIN_TIME, INFINITY):
+            begin = _first_after(frame, watermark)
+            if begin < reach.limit:
+                going_on = np.unique(self._events.between(begin, reach.limit).partition)
+                found.append(self._extended(going_on, begin, settled, reach))
+        times = self._bounded(groups.time)
+        for time in np.unique(times[times > reach.limit]).tolist():
+            begin, own = _first_after(frame, reach.limit - 1), Reach(time, self._horizon)
+            some = np.unique(groups.partition[times == time])
+            found.append(self._extended(some, begin, settled, own))
+        return [entries for entries in found if len(entries)]
 
-    def _reframe(self, hashes: Hashes, before: Delta, delta: Delta) -> Delta:
-        """The windows of some groups after a change of their rows: entries exchanged, old answers
-        taken back."""
-        at = self._windows.of_groups(hashes)
-        old = self._windows.entries.take(at)
-        code, groups = self._codes([before.payload, delta.payload], old.keys)
-        after, after_code = merged(before, delta, code, self._module.held)
-        refuse_negative(after, f"apply({self._node.module.name!r})")
-        old_code, delta_code = (
-            code[len(before) + len(delta) :],
-            code[len(before) : len(before) + len(delta)],
-        )
-        base = np.full(groups, INFINITY)
-        np.minimum.at(base, old_code, old.start)
-        base[base >= self._closed_cti] = (
-            MIN_TIME  # nothing of such a group is closed: a row may still come before its windows
-        )
-        spans = self._frame.spans(after_code, after.start, after.end, base, self._reach())
-        match = matches(old_code, old, spans)
-        known = match >= 0
-        fresh = known | ~self._frame.ended(spans.end, self._closed_cti)
-        spans, match, known = spans.take(fresh), match[fresh], known[fresh]
-        row, window, times = self._changes(delta, delta_code, spans)
-        stays = known.copy()
-        stays[window] = False
-        leaving = np.ones(len(old), np.bool_)
-        leaving[match[stays]] = False
-        gone = self._taking_back.rows(
-            old.take(leaving),
-            self._windows,
-            before,
-            code[: len(before)],
-            old_code[leaving],
-            self._frame,
-        )
-        new = spans.take(~stays)
-        arriving = self._make_entries(
-            after, *self._frame.members(after_code, after.start, after.end, new), new
-        )
-        self._carry(arriving, old, match[~stays], delta, (row, window, times), spans, stays)
-        self._windows.exchange(at[leaving], arriving)
-        return gone
+    def _extended(self, partition: Codes, begin: int, settled: Line, reach: Reach) -> Entries:
+        size = len(partition)
+        if not size:
+            return self._reframing.nothing()[1]
+        regions = Regions(partition, np.full(size, begin), np.full(size, INFINITY))
+        none = Delta.empty(self._module.held)
+        return self._reframing.reframe(regions, none, _NONE, settled, reach)[1]
 
-    def _changes(self, delta: Delta, code: Codes, spans: Spans) -> tuple[Codes, Codes, Codes]:
-        """Pairs (changed row, window) that the module can tell, and how often the row came or
-        went."""
-        none = np.empty(0, np.int64)
-        if not len(delta) or not len(spans):
-            return none, none, none
-        row, window = self._frame.members(code, delta.start, delta.end, spans)
-        return self._module.net(delta, row, window, spans) if len(row) else (none, none, none)
-
-    def _carry(
-        self,
-        arriving: Entries,
-        old: Entries,
-        match: Codes,
-        delta: Delta,
-        pairs: tuple[Codes, Codes, Codes],
-        spans: Spans,
-        stays: Bools,
-    ) -> None:
-        """A window that is only changed goes on from its state: it is told what came and what
-        went."""
-        if not self._in_steps or not len(arriving):
-            return
-        number = np.full(len(spans), -1)
-        number[~stays] = np.arange(len(arriving))
-        has = match >= 0
-        has[has] = np.array([state is not None for state in old.state[match[has]]], np.bool_)
-        row, window, times = pairs
-        if (times < 0).any() and not self._node.module.differential:
-            has[number[window[times < 0]]] = False
-        self._module.carry(arriving, old, match, has, delta, row, number[window], times)
-
-    # --------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
     # answering
 
-    def _advance(self, *, moved: bool) -> list[Delta]:
-        """Phase four, for all windows that may answer now; then forget what is closed."""
-        changes = []
-        if self._cti > self._watermark:
-            reached, self._watermark = self._watermark + 1, self._cti
-            if self._cti != INFINITY:
-                self._horizon = max(self._horizon, self._cti)
-            if isinstance(self._frame, GridFrame):
-                changes.append(self._extend(reached))
-        if len(self._windows):
-            closed = self._closed()
-            changes.append(self._answer(np.flatnonzero(self._due(closed))))
-            if self._node.stamp == "time-bound":
-                changes.append(self._let_out(closed))
-            if closed.any():
-                self._windows.exchange(
-                    np.flatnonzero(closed), self._windows.entries.take(np.empty(0, np.int64))
+    def _ready(self, entries: Entries) -> Times:
+        """When windows may answer, by the line of the frontier."""
+        return entries.closes if self._waits_to_close else entries.end
+
+    def _due(self, arriving: list[Entries], groups: GroupPromises) -> list[Entries]:
+        """The windows that answer now; the others wait."""
+        frontier, windows = self._frontier, self._windows
+        line, settled = frontier.line(), frontier.settled()
+        due = [windows.due(line.common)]
+        for entries in arriving:
+            now = self._ready(entries) <= line.of(entries.partition)
+            if self._time_bound:
+                now |= entries.start < settled.of(entries.partition)
+            elif self._node.passes_cti and not self._waits_to_close:
+                # It is known already, and may only get another end.
+                now |= entries.start < Line(self._promised, self._passed).of(entries.partition)
+            due.append(entries.take(now))
+            later = entries.take(~now)
+            windows.wait(later, self._ready(later))
+        if self._time_bound:
+            found = windows.waiting_before(frontier.cti)
+            windows.remove(found)
+            due.append(found.entries)
+        if len(groups.partition):
+            found = windows.of(np.unique(groups.partition))
+            entries = found.entries
+            now = self._ready(entries) <= line.of(entries.partition)
+            if self._time_bound:
+                now |= entries.start < settled.of(entries.partition)
+            found = found.filter(now & ~found.answered)
+            windows.remove(found)
+            due.append(found.entries)
+        return [entries for entries in due if len(entries)]
+
+    def _answer(self, due: list[Entries]) -> tuple[list[Delta], list[Entries]]:
+        """The answers of windows, and the windows that are closed already."""
+        changes, over = [], []
+        for entries in due:
+            answered, entries = self._compute(entries)
+            closed = entries.closes <= self._frontier.settled().of(entries.partition)
+            if self._time_bound:
+                order = np.argsort(entries.id)
+                at = order[np.searchsorted(entries.id[order], answered.window)]
+                out = closed[at] | self._settled(
+                    answered.rows, entries.end[at], entries.partition[at]
                 )
-        self._closed_cti = self._cti
-        if moved:
-            self._forget()
-        return changes
+                answered = Answered(answered.rows, answered.window, out)
+            changes.append(answered.rows.filter(answered.out))
+            if closed.any():
+                over.append(entries.take(closed))
+            if not closed.all():
+                stay = entries.take(~closed)
+                kept = (
+                    answered
+                    if not closed.any()
+                    else answered.filter(np.isin(answered.window, stay.id))
+                )
+                self._windows.put_out(stay, kept)
+        return changes, over
 
-    def _closed(self) -> Bools:
-        entries = self._windows.entries
-        closed = self._frame.ended(entries.end, self._cti) | (self._cti == INFINITY)
-        if not self._node.ends_matter or self._cti == INFINITY or not closed.any():
-            return closed
-        moving = self._events.ending_from(self._cti)
-        ended = np.flatnonzero(closed)
-        if len(moving):
-            code, _ = self._codes([moving.payload], entries.take(ended).keys)
-            order, spans = sorted_spans(code[len(moving) :], entries.take(ended))
-            _, window = self._frame.members(code[: len(moving)], moving.start, moving.end, spans)
-            closed[ended[order[window]]] = False
-        return closed
-
-    def _due(self, closed: Bools) -> Bools:
-        entries = self._windows.entries
-        if self._consistency.is_final and self._node.stamp != "time-bound":
-            return closed & ~entries.answered
-        due = entries.end <= self._consistency.threshold(self._watermark, self._cti)
-        if self._node.stamp == "time-bound":
-            due |= entries.start < self._cti
-        elif self._node.passes_cti:
-            due |= (
-                entries.start < self._promised
-            )  # it is known already, and may only get another end
-        return (due | closed) & ~entries.answered
-
-    def _answer(self, which: Codes) -> Delta:
-        """The answers of some windows, by position."""
-        if not len(which):
-            return Delta.empty(self.schema)
-        entries = self._windows.entries.take(which)
-        answered, failed, states = self._compute(entries)
-        entries = entries.but(answered=np.ones(len(entries), np.bool_), failed=failed, state=states)
-        answered, entries = self._taking_back.choose(answered, entries)
-        if self._node.stamp == "time-bound":
-            answered = Answered(answered.rows, answered.window, self._may_leave(answered, entries))
-        self._windows.note(which, entries)
-        leaving = answered.rows.filter(answered.out) if not answered.out.all() else answered.rows
-        self._keep_answers(answered, entries)
-        return leaving
-
-    def _may_leave(self, answered: Answered, entries: Entries) -> Bools:
+    def _settled(self, rows: Delta, window_end: Times, partition: Codes) -> Bools:
         """Time-bound: what lies before the CTI leaves though its window is open; nothing later can
         change it."""
-        ends = dict(zip(entries.id.tolist(), entries.end.tolist(), strict=True))
-        end = np.array([ends[window] for window in answered.window.tolist()], np.int64)
-        return self._settled(answered.rows.start, answered.rows.end, end)
-
-    def _settled(self, start: Times, end: Times, window_end: Times) -> Bools:
-        if self._cti == INFINITY:
-            return np.ones(len(start), np.bool_)
+        frontier = self._frontier
+        cti = frontier.settled().of(partition)
+        leaves: Bools
         if self._consistency.is_final:
-            return end < self._cti
-        return (window_end <= self._consistency.threshold(self._watermark, self._cti)) | (
-            start < self._cti
-        )
+            leaves = (rows.end < cti) | (cti == INFINITY)
+        else:
+            leaves = (window_end <= frontier.line().of(partition)) | (rows.start < cti)
+        return leaves
 
-    def _let_out(self, closed: Bools) -> Delta:
+    def _let_out(self) -> Delta:
         """Time-bound rows that waited and may leave now."""
-        kept, entries = self._windows.kept, self._windows.entries
-        if kept.out.all():
+        back = self._windows.held_back()
+        if not len(back.hits):
             return Delta.empty(self.schema)
-        order = np.argsort(entries.id)
-        at = order[np.searchsorted(entries.id[order], kept.window)]
-        now = ~kept.out & (
-            self._settled(kept.rows.start, kept.rows.end, entries.end[at]) | closed[at]
-        )
-        self._windows.kept = Answered(kept.rows, kept.window, kept.out | now)
-        return kept.rows.filter(now)
+        rows = back.answered.rows
+        partition = self._partitions.of_rows(rows.payload)
+        now = self._settled(rows, back.window_end, partition)
+        now |= back.closes <= self._frontier.settled().of(partition)
+        back.hits.set_mark(0, now.astype(np.int64))
+        return rows.filter(now)
 
-    # -----------------------------------------------------------------------------------------------
-    # cleaning up
+    # ----------------------------------------------------------------------------------------------
+    # closing
 
-    def _forget(self) -> None:
-        """Drop the rows that belong to closed windows only."""
-        cti = self._cti
-        if cti == INFINITY:
-            self._events.clear()
-            self._windows.clear()
+    def _close(self, groups: GroupPromises, closed: list[Entries], before: int) -> Progress:
+        """Forget what is closed; the promise that follows. `closed` are windows that were closed
+        when they answered."""
+        frontier = self._frontier
+        if frontier.cti == INFINITY:
+            self._clear()
+            self._promised = INFINITY
+            return Progress(INFINITY)
+        partition, moved = np.unique(groups.partition), frontier.cti > before
+        if moved:
+            self._count_settled(Line(before), None)
+            closed = [*closed, self._windows.close(frontier.cti)]
+        if len(partition):
+            self._count_settled(Line(before), partition)
+            closed = [*closed, self._close_partitions(partition)]
+        self._forget(closed)
+        if moved:
+            self._drop()
+        self._promised = max(self._promised, self._promise())
+        progress = Progress(self._promised)
+        if groups.scopes:
+            progress = Progress(self._promised, groups.columns, self._promises(groups))
+        self._renumber()
+        return progress
+
+    def _renumber(self) -> None:
+        frontier = self._frontier
+        used = np.array(sorted({*frontier.promised, *self._passed}), np.int64)
+        moved = self._tidy(used)
+        if moved is not None:
+            frontier.renumber(moved)
+            self._begins = moved_to(self._begins, moved, INFINITY)
+            self._passed = {int(moved[at]): time for at, time in self._passed.items()}
+
+    def _close_partitions(self, partition: Codes) -> Entries:
+        """Promises for single partitions close their windows; one that has ended is forgotten."""
+        settled = self._frontier.settled()
+        found = self._windows.of(partition)
+        closed = found.filter(found.entries.closes <= settled.of(found.entries.partition))
+        self._windows.remove(closed)
+        rows = self._events.of(partition)
+        time = np.broadcast_to(settled.of(rows.partition), rows.owner.shape)
+        if self._frame.by is None and not self._node.ends_matter:
+            over = (rows.end < time) | (time == INFINITY)
+        else:
+            over = time == INFINITY
+        self._events.remove(rows.filter(over))
+        return closed.entries
+
+    def _forget(self, closed: list[Entries]) -> None:
+        """Forget the rows that belong to closed windows only."""
+        if not closed or (self._frame.by is None and not self._node.ends_matter):
             return
-        if self._events.smallest_end() >= cti:
+        spans = [
+            np.concatenate([getattr(entries, name) for entries in closed])
+            for name in ("partition", "start", "end")
+        ]
+        if not len(spans[0]):
             return
-        entries = self._windows.entries
+        regions, _ = Regions(*spans).joined()
+        rows = self._events.find(regions.partition, regions.low, regions.high).distinct()
+        if self._frame.by is None:
+            rows = rows.filter(rows.end < self._frontier.settled().of(rows.partition))
+        elif isinstance(self._frame, CountFrame):
+            self._begins = grown(self._begins, rows.partition, INFINITY)
+            rows = rows.filter(rows.since < self._begins[rows.partition])
+        if not len(rows):
+            return
+        needed = np.zeros(len(rows), np.bool_)
+        needed[self._windows.find(rows.partition, rows.since, rows.until).owner] = True
+        self._events.remove(rows.filter(~needed))
 
-        def needed(rows: Delta) -> Bools:
-            keep: Bools = rows.end >= cti
-            code, _ = self._codes([rows.payload], entries.keys)
-            if len(entries):
-                _, spans = sorted_spans(code[len(rows) :], entries)
-                row, _ = self._frame.members(code[: len(rows)], rows.start, rows.end, spans)
-                keep[row] = True
-            return keep | self._frame.waiting(code[: len(rows)], rows.start, rows.end, cti)[0]
+    def _drop(self) -> None:
+        """Forget rows that have ended before every open window, where rows are held over their
+        lifetimes."""
+        cti = self._frontier.cti
+        if self._frame.by is not None:
+            return
+        until = cti - 1
+        if self._node.ends_matter:
+            until = min(until, self._windows.first())
+        if isinstance(self._frame, GridFrame):
+            grid = self._frame.grid
+            until = min(until, int(grid.start(np.array([grid.last_ending_by(cti) + 1]))[0]))
+        self._events.drop(until)
 
-        self._events.forget(needed)
+    def _line(self, cti: Times | int) -> Times | int:
+        """Instants before it are settled."""
+        return cti - 1 if self._frame.strict else cti
+
+    def _count_settled(self, before: Line, partition: Codes | None) -> None:
+        """Count windows: look which of the settled instants windows to come may begin with."""
+        if not isinstance(self._frame, CountFrame):
+            return
+        settled = self._frontier.settled()
+        if partition is None:
+            low = MIN_TIME if before.common == MIN_TIME else int(self._line(before.common))
+            news = self._events.between(low, int(self._line(settled.common)))
+            partition = np.unique(news.partition)
+        if not len(partition):
+            return
+        self._begins = grown(self._begins, partition, INFINITY)
+        since = self._begins[partition]
+        since = np.where(since == INFINITY, MIN_TIME, since - 1)
+        until = np.broadcast_to(self._line(settled.of(partition)), partition.shape)
+        rows = self._events.find(partition, since, until)
+        some, first = self._frame.needed(rows.partition, rows.since)
+        self._begins[partition] = INFINITY
+        self._begins[some] = first
+        ended = partition[np.broadcast_to(settled.of(partition) == INFINITY, partition.shape)]
+        self._begins[ended] = INFINITY
+
+    # ----------------------------------------------------------------------------------------------
+    # promises
 
     def _promise(self) -> int:
-        cti = self._cti
+        cti = self._frontier.cti
         if cti in (MIN_TIME, INFINITY):
             return cti
         if self._node.stamp == "unrestricted":
             return MIN_TIME
-        entries = self._windows.entries
-        promise = cti
+        if self._time_bound:
+            back = self._windows.held_back().answered.rows
+            return min(cti, int(back.start.min(initial=INFINITY)))
         if self._node.passes_cti:
-            bound = (
-                entries.start[~entries.answered]
-                if self._node.stamp == "align"
-                else self._windows.kept.rows.start[~self._windows.kept.out]
-            )
-            return min([promise, *([int(bound.min())] if len(bound) else [])])
-        if len(entries):
-            promise = min(promise, int(entries.start.min()))
+            return min(cti, self._windows.first_waiting())
+        promise = min(cti, self._windows.first())
         if isinstance(self._frame, GridFrame):
             grid = self._frame.grid
             return min(promise, int(grid.start(np.array([grid.last_ending_by(cti) + 1]))[0]))
-        rows = self._events.everything()
-        code, _ = self._codes([rows.payload], self._module.keys(rows.payload).slice(0, 0))
-        return min(promise, self._frame.waiting(code, rows.start, rows.end, cti)[1])
+        if isinstance(self._frame, CountFrame):
+            return min(promise, int(self._line(cti)), int(self._begins.min(initial=INFINITY)))
+        return promise
+
+    def _promises(self, groups: GroupPromises) -> dict[Scope, int]:
+        """The promises for groups that follow from theirs."""
+        frontier = self._frontier
+        partition, which = groups.partition, groups.which
+        settled = np.array(np.broadcast_to(frontier.settled().of(partition), partition.shape))
+        times = settled.copy()
+        found = self._windows.of(partition)
+        ended = settled == INFINITY
+        if self._node.stamp == "unrestricted":
+            times[~ended] = MIN_TIME
+        elif self._time_bound:
+            self._hold_back(partition, times)
+        else:
+            holds = ~found.answered if self._node.passes_cti else found.answered | True
+            np.minimum.at(times, found.owner[holds], found.entries.start[holds])
+            open_ = ~ended
+            if isinstance(self._frame, GridFrame):
+                grid = self._frame.grid
+                last = (settled[open_] - grid.offset - grid.size) // grid.hop
+                times[open_] = np.minimum(times[open_], grid.start(last + 1))
+            elif isinstance(self._frame, CountFrame):
+                self._begins = grown(self._begins, partition, INFINITY)
+                begins = np.minimum(self._line(settled), self._begins[partition])
+                times[open_] = np.minimum(times, begins)[open_]
+        self._passed |= {
+            at: max(time, self._passed.get(at, MIN_TIME))
+            for at, time in zip(partition.tolist(), times.tolist(), strict=True)
+        }
+        self._withdraw(partition, ended)
+        least = groups.times.copy()
+        np.minimum.at(least, which, times)
+        found_times = zip(groups.scopes, least.tolist(), strict=True)
+        return {scope: time for scope, time in found_times if time > self._promised}
+
+    def _hold_back(self, partition: Codes, times: Times) -> None:
+        rows = self._windows.held_back().answered.rows
+        if len(rows):
+            first = np.full(len(self._partitions.index), INFINITY)
+            np.minimum.at(first, self._partitions.of_rows(rows.payload), rows.start)
+            np.minimum(times, first[partition], out=times)
+
+    def _withdraw(self, partition: Codes, ended: Bools) -> None:
+        """Forget promises for partitions of which nothing is held."""
+        held = np.union1d(
+            partition[self._events.of(partition).owner],
+            partition[self._windows.of(partition).owner],
+        )
+        empty = np.setdiff1d(partition, held)
+        self._frontier.withdraw(empty)
+        for at in empty.tolist():
+            self._passed.pop(at, None)
 
     def needs(self, time: int) -> tuple[int, ...]:
         """The time by which everything that may still change something before `time` is closed."""
@@ -334,28 +442,22 @@ class WindowApplyKernel(ModuleKernel):
             return (time,)
         if self._node.stamp == "unrestricted":
             return (INFINITY,)
-        entries = self._windows.entries
+        if self._time_bound:
+            return (time,)
         if self._node.passes_cti:
-            held = entries.end[(entries.start < time) & ~entries.answered]
-            return (max([time, *held.tolist()]) if self._node.stamp == "align" else time,)
-        rows = self._events.everything()
-        code, _ = self._codes([rows.payload], entries.keys)
-        closing = entries.end + (1 if self._frame.strict else 0) * (entries.end != INFINITY)
-        if self._node.ends_matter and len(entries):
-            order, spans = sorted_spans(code[len(rows) :], entries)
-            row, window = self._frame.members(code[: len(rows)], rows.start, rows.end, spans)
-            np.maximum.at(
-                closing,
-                order[window],
-                np.where(rows.end[row] == INFINITY, INFINITY, rows.end[row] + 1),
-            )
-        least = max([time, *closing[entries.start < time].tolist()])
+            held = self._windows.waiting_before(time).entries.end
+            return (max([time, *held.tolist()]),)
+        entries = self._windows.beginning_before(time)
+        least = max(time, int(entries.closes.max(initial=time)))
         if isinstance(self._frame, GridFrame):
             return (max(least, Release(self._frame.grid, self._consistency).needs(time)),)
-        waits = self._frame.waiting(code[: len(rows)], rows.start, rows.end, max(time, self._cti))[
-            1
-        ]
-        return (INFINITY if waits < time else least,)
+        if isinstance(self._frame, CountFrame):
+            line = self._line(max(time, self._frontier.cti))
+            rows = self._events.between(MIN_TIME, int(line))
+            _, first = self._frame.needed(rows.partition, rows.since)
+            waits = min(int(line), int(first.min(initial=INFINITY)))
+            return (INFINITY if waits < time else least,)
+        return (least,)
 
     def _refuse_broken_promise(self, out: Batch) -> None:
         if self._promised == MIN_TIME or not len(out):
@@ -368,20 +470,51 @@ class WindowApplyKernel(ModuleKernel):
                 f"{out.payload.slice(at, 1).to_pylist()[0]} over [{out.start[at]}, {out.end[at]}). Say stamp='keep', or mend it."
             )
 
-    # ------------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
     # state
 
+    def _clear(self) -> None:
+        super()._clear()
+        self._begins, self._passed, self._frontier.promised = _NONE, {}, {}
+
     def snapshot(self) -> Slices:
-        marks = pa.RecordBatch.from_arrays(
-            [pa.array([getattr(self, f"_{name}")], pa.int64()) for name in _MARKS],
-            names=list(_MARKS),
+        frontier = self._frontier
+        partition = np.array(sorted({*frontier.promised, *self._passed}), np.int64)
+        ahead, passed = (
+            pa.array([known.get(at, MIN_TIME) for at in partition.tolist()], pa.int64())
+            for known in (frontier.promised, self._passed)
         )
-        letters = self._module.letters.slices()
-        return {"marks": marks, **dict(self._events.slices()), **self._windows.slices(), **letters}
+        names = [field.name for field in self._partitions.fields]
+        groups = pa.RecordBatch.from_arrays(
+            [*self._partitions.named(partition), ahead, passed], names=[*names, _AHEAD, _PASSED]
+        )
+        marks = [self._horizon, self._promised, int(self._endless)]
+        return {
+            "frontier": frontier.to_rows(),
+            "marks": pa.RecordBatch.from_arrays([pa.array(marks)], names=["marks"]),
+            "groups": groups,
+            **super().snapshot(),
+        }
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        for name, column in zip(_MARKS, slices["marks"].columns, strict=True):
-            setattr(self, f"_{name}", column[0].as_py())
-        self._events.restore(dict(slices))
-        self._windows.restore(slices)
-        self._module.letters.restore(slices)
+        frontier = self._frontier
+        frontier.restore(slices["frontier"])
+        self._horizon, self._promised, endless = slices["marks"].column(0).to_pylist()
+        self._endless = bool(endless)
+        self._restore(slices, frontier.out, frontier.cti)
+        groups = slices["groups"]
+        partition = self._partitions.of_rows(groups)
+        ahead, passed = (groups.column(name).to_numpy() for name in (_AHEAD, _PASSED))
+        frontier.promised, self._passed, self._begins = {}, {}, _NONE
+        frontier.promise(partition[ahead > MIN_TIME], ahead[ahead > MIN_TIME])
+        found = zip(partition.tolist(), passed.tolist(), strict=True)
+        self._passed = {at: time for at, time in found if time > MIN_TIME}
+        if frontier.cti != MIN_TIME:
+            self._count_settled(Line(), None)
+        if frontier.promised:
+            self._count_settled(Line(), np.unique(partition))
+
+
+def _first_after(frame: GridFrame, time: int) -> int:
+    """The start of the first window of a grid that begins after a time."""
+    return int(frame.grid.start(np.array([frame.grid.last_starting_by(time) + 1]))[0])

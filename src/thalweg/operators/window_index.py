@@ -1,11 +1,13 @@
-"""The window index: every window that is not closed, by group and start.
+"""The window index: every window of modules that is not closed, by group and time.
 
-An entry says where its window ends, how many endpoints of events lie in it (`endpoints`), how many
-events are in it (`events`), and whether it has answered. Entries are sorted by (hash of the group,
-start): the windows of a group are found by binary search. As endpoints come and go windows split,
-merge and vanish; the kernel takes their entries out and puts the new ones in. What a window has
-answered is beside it: its rows (`kept`), or how many there were and a checksum, when computing them
-again is cheaper than keeping them.
+Windows lie in two arrangements (see `state.arrangement`) under the number of their group: those
+that wait, over [start, the time at which they may answer), and those that have answered, over
+[start, the promise that closes them). So the windows that a change touches, those that may answer
+now and those that a promise closes are found by search, and the earliest open one is known. As
+endpoints come and go windows split, merge and vanish; the kernel takes their entries out and puts
+the new ones in. An entry says how many events are in its window (`events`). What a window has
+answered is beside it: its rows, or a checksum of them, when computing them again is cheaper than
+keeping them.
 """
 
 from __future__ import annotations
@@ -19,14 +21,20 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from thalweg.model.delta import Delta
-from thalweg.model.hashing import Hashes
-from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows, take_rows
-from thalweg.model.time import Times
-from thalweg.operators.base import StateSize
-from thalweg.operators.event_index import key_hashes
-from thalweg.operators.groups import ranges
+from thalweg.model.names import internal
+from thalweg.model.rows import Bools, Codes, Rows, take_rows
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.base import Slices, StateSize
+from thalweg.operators.window.held_rows import Partitions
+from thalweg.state import Arrangement, Hits
 
-__all__ = ["Answered", "Entries", "WindowIndex"]
+__all__ = ["Answered", "Entries", "FoundWindows", "WindowIndex"]
+
+_NUMBERS = ("id", "end", "closes", "events", "recomputed", "checksum", "failed")
+_OWN = _ID, _START, _END, _WINDOW_END = tuple(
+    internal(name) for name in ("window", "start", "end", "window_end")
+)
+_NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +42,13 @@ class Entries:
     """Windows in columns."""
 
     keys: Rows
-    hash: Hashes
+    partition: Codes
     id: Codes
     start: Times
     end: Times
-    endpoints: Codes
+    closes: Times
+    """The promise that closes each: nothing about it changes any more."""
     events: Codes
-    answered: Bools
     recomputed: Bools
     """Whether its answer was not kept, and is computed again when it has to be taken back."""
     checksum: Codes
@@ -67,6 +75,32 @@ class Entries:
 
 
 @dataclass(frozen=True, slots=True)
+class FoundWindows:
+    """Windows of the index: those that wait, then those that have answered, each with the probe
+    that found it."""
+
+    entries: Entries
+    owner: Codes
+    waiting: Hits
+    out: Hits
+
+    @property
+    def answered(self) -> Bools:
+        return np.arange(len(self.owner)) >= len(self.waiting)
+
+    def filter(self, mask: Bools) -> FoundWindows:
+        if mask.all():
+            return self
+        cut = len(self.waiting)
+        return FoundWindows(
+            self.entries.take(mask),
+            self.owner[mask],
+            self.waiting.filter(mask[:cut]),
+            self.out.filter(mask[cut:]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Answered:
     """Rows that windows have answered; `out` says which of them have left."""
 
@@ -82,175 +116,264 @@ class Answered:
         )
 
 
-_NUMBERS = (
-    "id",
-    "start",
-    "end",
-    "endpoints",
-    "events",
-    "answered",
-    "recomputed",
-    "checksum",
-    "failed",
-)
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """Answers that have not left; the ends of their windows, and the promises that close those;
+    where they stand."""
+
+    answered: Answered
+    window_end: Times
+    closes: Times
+    hits: Hits
 
 
 class WindowIndex:
-    def __init__(self, keys: pa.Schema, names: tuple[str, ...], answers: pa.Schema) -> None:
-        self._names = names
-        self._key_schema = keys
-        self._answer_schema = answers
-        self.clear()
+    """`stepped`: the module remembers states of windows, which are not saved."""
 
-    def clear(self) -> None:
-        self.entries = self.make(empty_rows(self._key_schema), *[np.empty(0, np.int64)] * 4)
-        self.kept = Answered(
-            Delta.empty(self._answer_schema), np.empty(0, np.int64), np.empty(0, np.bool_)
+    def __init__(
+        self, keys: pa.Schema, partitions: Partitions, answers: pa.Schema, *, stepped: bool
+    ) -> None:
+        self._partitions, self._keys, self._stepped = partitions, keys, stepped
+        numbers = [pa.field(internal(name), pa.int64()) for name in _NUMBERS]
+        self._schema = pa.schema([*keys, *numbers])
+        own = [pa.field(name, pa.int64()) for name in _OWN]
+        self._answer_schema = answers
+        self._waiting = Arrangement(self._schema, partitions.of_rows, what="windows")
+        self._out = Arrangement(self._schema, partitions.of_rows, what="windows")
+        self._kept = Arrangement(
+            pa.schema([*own, *answers]), _window_of, marks=1, hashed=True, what="answers"
         )
+        self._states: dict[int, Any] = {}
         self._next = 0
 
+    def clear(self) -> None:
+        for held in (self._waiting, self._out, self._kept):
+            held.clear()
+        self._states = {}
+
     def __len__(self) -> int:
-        return len(self.entries)
+        return len(self._waiting) + len(self._out)
 
     def make(
-        self, keys: Rows, start: Times, end: Times, endpoints: Codes, events: Codes
+        self, partition: Codes, start: Times, end: Times, closes: Times, events: Codes
     ) -> Entries:
         """Entries for new windows, which have not answered."""
         size = len(start)
-        answered, recomputed, failed = (np.zeros(size, np.bool_) for _ in range(3))
-        numbers = np.arange(size) + getattr(self, "_next", 0)
-        self._next = getattr(self, "_next", 0) + size
+        numbers = np.arange(self._next, self._next + size)
+        self._next += size
+        no, none = np.zeros(size, np.bool_), np.zeros(size, np.int64)
         state = np.full(size, None, object)
-        none = np.zeros(size, np.int64)
+        keys = self._key_rows(partition)
+        return Entries(
+            keys, partition, numbers, start, end, closes, events, no, none, no.copy(), state
+        )
+
+    def _key_rows(self, partition: Codes) -> Rows:
+        columns = self._partitions.named(partition) or [pa.array(np.ones(len(partition), np.bool_))]
+        return pa.RecordBatch.from_arrays(columns, schema=self._keys)
+
+    # ----------------------------------------------------------------------------------------------
+    # finding
+
+    def find(self, partition: Codes, since: Times, until: Times) -> FoundWindows:
+        """For each probe the windows of its partition that overlap [since, until)."""
+        waiting, out = (
+            held.find(partition, np.maximum(since, held.purged), until)
+            for held in (self._waiting, self._out)
+        )
+        found = self._found(waiting, out)
+        return found.filter(found.entries.end > since[found.owner])
+
+    def of(self, partition: Codes) -> FoundWindows:
+        """All windows of some partitions."""
+        size = len(partition)
+        return self.find(partition, np.full(size, MIN_TIME), np.full(size, INFINITY))
+
+    def beginning_before(self, time: int) -> Entries:
+        """The windows of all partitions that begin before a time."""
+        held = (self._waiting, self._out)
+        return self._found(*(windows.between(windows.purged, time) for windows in held)).entries
+
+    def waiting_before(self, time: int) -> FoundWindows:
+        """The windows that wait and begin before a time."""
+        found = self._waiting.between(self._waiting.purged, time)
+        return self._found(found, Hits(self._schema, _NONE, []))
+
+    def first(self) -> int:
+        """The start of the earliest window."""
+        return min(self._waiting.first(), self._out.first())
+
+    def first_waiting(self) -> int:
+        """The start of the earliest window that has not answered."""
+        return self._waiting.first()
+
+    def _found(self, waiting: Hits, out: Hits) -> FoundWindows:
+        both = Hits(
+            self._schema,
+            np.concatenate([waiting.owner, out.owner]),
+            [*waiting.parts, *out.parts],
+        )
+        return FoundWindows(self._entries(both, both.group), both.owner, waiting, out)
+
+    def _entries(self, found: Hits, partition: Codes) -> Entries:
+        payload = found.payload()
+        width = len(self._keys)
+        keys = pa.RecordBatch.from_arrays(payload.columns[:width], schema=self._keys)
+        number = {name: payload.column(width + at).to_numpy() for at, name in enumerate(_NUMBERS)}
+        state = np.full(len(partition), None, object)
+        if self._stepped:
+            for at, one in enumerate(number["id"].tolist()):
+                state[at] = self._states.get(one)
         return Entries(
             keys,
-            key_hashes(keys, self._names),
-            numbers,
-            start,
-            end,
-            endpoints,
-            events,
-            answered,
-            recomputed,
-            none,
-            failed,
+            partition,
+            number["id"],
+            found.start,
+            number["end"],
+            number["closes"],
+            number["events"],
+            number["recomputed"].astype(np.bool_),
+            number["checksum"],
+            number["failed"].astype(np.bool_),
             state,
         )
 
-    def of_groups(self, hashes: Hashes) -> Codes:
-        """Positions of the windows of groups with these hashes (sorted, each once)."""
-        low = np.searchsorted(self.entries.hash, hashes, side="left")
-        high = np.searchsorted(self.entries.hash, hashes, side="right")
-        return ranges(low, high - low)[1]
+    # ----------------------------------------------------------------------------------------------
+    # changing
 
-    def exchange(self, leaving: Codes, arriving: Entries) -> None:
-        """Take windows out, by position, and put others in."""
-        entries = self.entries
-        if len(leaving):
-            stay = np.ones(len(entries), np.bool_)
-            stay[leaving] = False
-            self._forget_answers(entries.id[leaving])
-            entries = entries.take(stay)
-        if not len(arriving):
-            self.entries = entries
+    def wait(self, entries: Entries, until: Times) -> None:
+        """Windows that may answer at a time."""
+        self._put(self._waiting, entries, until)
+
+    def put_out(self, entries: Entries, answered: Answered) -> None:
+        """Windows that have answered, and the answers that are not computed again when they are
+        taken back."""
+        self._put(self._out, entries, entries.closes)
+        if len(answered.window) and entries.recomputed.any():
+            answered = answered.filter(~np.isin(answered.window, entries.id[entries.recomputed]))
+        if not len(answered.window):
             return
-        order = np.lexsort((arriving.start, arriving.hash))
-        arriving = arriving.take(order)
-        if not len(entries):
-            self.entries = arriving
-            return
-        both = np.lexsort(
-            (
-                np.concatenate([entries.start, arriving.start]),
-                np.concatenate([entries.hash, arriving.hash]),
-            )
+        order = np.argsort(entries.id)
+        at = order[np.searchsorted(entries.id[order], answered.window)]
+        rows = answered.rows
+        payload = pa.RecordBatch.from_arrays(
+            [
+                *map(pa.array, (answered.window, rows.start, rows.end, entries.end[at])),
+                *rows.payload.columns,
+            ],
+            schema=self._kept.schema,
         )
-        joined = {
-            entry.name: np.concatenate(
-                [getattr(entries, entry.name), getattr(arriving, entry.name)]
-            )[both]
-            for entry in fields(Entries)
-            if entry.name != "keys"
-        }
-        keys = take_rows(concat_rows([entries.keys, arriving.keys], self._key_schema), both)
-        self.entries = Entries(keys=keys, **joined)
+        held = Delta(payload, entries.start[at], entries.closes[at], rows.weight)
+        self._kept.add(held, answered.window, (answered.out.astype(np.int64),))
 
-    def note(self, which: Codes, entries: Entries) -> None:
-        """What windows, by position, have come to: they have answered, perhaps failed, and have a
-        state."""
-        for name in ("answered", "recomputed", "checksum", "failed", "state"):
-            getattr(self.entries, name)[which] = getattr(entries, name)
+    def _put(self, held: Arrangement, entries: Entries, until: Times) -> None:
+        size = len(entries)
+        if not size:
+            return
+        numbers = [pa.array(getattr(entries, name).astype(np.int64)) for name in _NUMBERS]
+        payload = pa.RecordBatch.from_arrays([*entries.keys.columns, *numbers], schema=self._schema)
+        rows = Delta(payload, entries.start, until, np.ones(size, np.int64))
+        held.add(rows, entries.partition)
+        if self._stepped:
+            for one, state in zip(entries.id.tolist(), entries.state, strict=True):
+                if state is not None:
+                    self._states[one] = state
 
-    def _forget_answers(self, windows: Codes) -> None:
-        if len(self.kept.window):
-            self.kept = self.kept.filter(~np.isin(self.kept.window, windows))
+    def remove(self, found: FoundWindows) -> None:
+        """Forget windows, and what they have answered."""
+        if len(found.out):
+            self._remove_answers(found.entries.id[len(found.waiting) :])
+        for held, hits in ((self._waiting, found.waiting), (self._out, found.out)):
+            if len(hits):
+                hits.set_weight(np.zeros(len(hits), np.int64))
+                held.drop(MIN_TIME)
+        self._forget_states(found.entries.id)
+
+    def _forget_states(self, windows: Codes) -> None:
+        if self._states:
+            for one in windows.tolist():
+                self._states.pop(one, None)
+
+    def due(self, until: int) -> Entries:
+        """The windows that wait for a time up to this one: they wait no longer."""
+        found = self._waiting.release(until)
+        return self._entries(found, found.group)
+
+    def close(self, cti: int) -> Entries:
+        """The windows that have answered and that a promise closes: they are forgotten."""
+        found = self._out.release(cti)
+        entries = self._entries(found, found.group)
+        self._kept.drop(cti)
+        self._forget_states(entries.id)
+        return entries
+
+    # ----------------------------------------------------------------------------------------------
+    # answers
 
     def answers_of(self, windows: Codes) -> Answered:
         """What some windows, by id, have answered."""
-        return self.kept.filter(np.isin(self.kept.window, windows))
+        return self._answered(self._find_answers(windows))
 
-    def keep(self, answered: Answered) -> None:
-        """Remember what windows have answered."""
-        if len(answered.window):
-            kept = self.kept
-            self.kept = Answered(
-                Delta.concat([kept.rows, answered.rows], self._answer_schema),
-                np.concatenate([kept.window, answered.window]),
-                np.concatenate([kept.out, answered.out]),
-            )
+    def held_back(self) -> HeldBack:
+        """The answers that have not left."""
+        every = self._kept.between(self._kept.purged, INFINITY)
+        back = every.filter(every.mark(0) == 0) if len(every) else every
+        ends: Times = back.column(_WINDOW_END).to_numpy()
+        return HeldBack(self._answered(back), ends, back.end, back)
 
-    # -------------------------------------------------------------------------------------------------------
+    def _find_answers(self, windows: Codes) -> Hits:
+        size = len(windows)
+        return self._kept.find(windows, np.full(size, MIN_TIME), np.full(size, INFINITY))
+
+    def _answered(self, found: Hits) -> Answered:
+        payload = found.payload()
+        window, start, end = (column.to_numpy() for column in payload.columns[:3])
+        rows = pa.RecordBatch.from_arrays(payload.columns[len(_OWN) :], schema=self._answer_schema)
+        out = found.mark(0).astype(np.bool_) if len(found) else np.empty(0, np.bool_)
+        return Answered(Delta(rows, start, end, found.weight), window, out)
+
+    def _remove_answers(self, windows: Codes) -> None:
+        found = self._find_answers(windows)
+        if len(found):
+            found.set_weight(np.zeros(len(found), np.int64))
+            self._kept.drop(MIN_TIME)
+
+    # ----------------------------------------------------------------------------------------------
     # state
 
-    def slices(self) -> dict[str, Rows]:
-        entries, kept = self.entries, self.kept
-        numbers = [pa.array(getattr(entries, name)) for name in _NUMBERS]
-        keys = [] if not self._names else list(entries.keys.columns)
-        windows = pa.RecordBatch.from_arrays(
-            [*numbers, *keys], names=[*_NUMBERS, *(f"key{at}" for at in range(len(keys)))]
-        )
-        times = [
-            pa.array(kept.window),
-            pa.array(kept.out),
-            pa.array(kept.rows.start),
-            pa.array(kept.rows.end),
-        ]
-        names = [
-            "window",
-            "out",
-            "start",
-            "end",
-            *(f"column{at}" for at in range(len(self._answer_schema))),
-        ]
-        answers = pa.RecordBatch.from_arrays([*times, *kept.rows.payload.columns], names=names)
-        mark = pa.RecordBatch.from_arrays([pa.array([self._next])], names=["next"])
-        return {"windows": windows, "answers": answers, "next": mark}
+    def groups(self) -> Codes:
+        return np.union1d(self._waiting.groups(), self._out.groups())
 
-    def restore(self, slices: Mapping[str, Rows]) -> None:
-        windows, answers = slices["windows"], slices["answers"]
-        size = windows.num_rows
-        numbers = {
-            name: np.array(windows.column(at).to_numpy(zero_copy_only=False))
-            for at, name in enumerate(_NUMBERS)
+    def renumber(self, moved: Codes) -> None:
+        self._waiting.renumber(moved)
+        self._out.renumber(moved)
+
+    def snapshot(self) -> Slices:
+        mark = pa.RecordBatch.from_arrays([pa.array([self._next])], names=["next"])
+        return {
+            **self._waiting.snapshot("waiting"),
+            **self._out.snapshot("out"),
+            **self._kept.snapshot("answers"),
+            "next": mark,
         }
-        columns = (
-            windows.columns[len(_NUMBERS) :] if self._names else [pa.array(np.ones(size, np.bool_))]
-        )
-        keys = pa.RecordBatch.from_arrays(columns, schema=self._key_schema)
-        self.entries = Entries(
-            keys=keys,
-            hash=key_hashes(keys, self._names),
-            state=np.full(size, None, object),
-            **numbers,
-        )
-        window, out, start, end = (
-            np.array(answers.column(at).to_numpy(zero_copy_only=False)) for at in range(4)
-        )
-        payload = pa.RecordBatch.from_arrays(answers.columns[4:], schema=self._answer_schema)
-        self.kept = Answered(Delta(payload, start, end, np.ones(len(start), np.int64)), window, out)
+
+    def restore(self, slices: Mapping[str, Rows], due: int, cti: int) -> None:
+        """Windows that waited for a time up to `due`, or were closed by `cti`, are no longer
+        there."""
+        self._states = {}
+        self._waiting.restore("waiting", slices)
+        self._waiting.drop(due)
+        self._out.restore("out", slices)
+        self._out.drop(cti)
+        self._kept.restore("answers", slices)
+        self._kept.drop(cti)
         self._next = int(slices["next"].column(0)[0].as_py())
 
     def size(self) -> StateSize:
-        entries = self.entries
-        numbers = sum(getattr(entries, name).nbytes for name in _NUMBERS)
-        return StateSize(len(entries), numbers + int(entries.keys.nbytes) + self.kept.rows.nbytes)
+        windows = self._waiting.size() + self._out.size()
+        return windows + StateSize(0, self._kept.size().bytes)
+
+
+def _window_of(rows: Rows) -> Codes:
+    windows: Codes = rows.column(_ID).to_numpy()
+    return windows

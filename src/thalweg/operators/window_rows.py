@@ -29,7 +29,7 @@ class WindowRows:
     """
     >>> held = WindowRows(pa.schema([("k", pa.string())]), ("k",), "example")
     >>> rows = pa.RecordBatch.from_pydict({"k": ["a", "b", "a"]})
-    >>> group = held.apply(Delta(rows, np.array([0, 0, 5]), np.array([4, 9, 9]), np.ones(3, np.int64)))
+    >>> held.apply(Delta(rows, np.array([0, 0, 5]), np.array([4, 9, 9]), np.ones(3, np.int64)), held.group_of(rows))
     >>> found, of = held.between(4, 6)
     >>> found.payload.column("k").to_pylist(), of.tolist()
     (['b', 'a'], [1, 0])
@@ -38,9 +38,10 @@ class WindowRows:
     def __init__(self, schema: pa.Schema, keys: tuple[str, ...], what: str) -> None:
         self._keys = keys
         self._index = KeyIndex([schema.field(name) for name in keys])
-        self._held = Arrangement(schema, self._groups, what=what)
+        self._held = Arrangement(schema, self.group_of, what=what)
 
-    def _groups(self, rows: Rows) -> Codes:
+    def group_of(self, rows: Rows) -> Codes:
+        """The number of each row's group."""
         return self._index.numbers([rows.column(name) for name in self._keys], rows.num_rows)
 
     @property
@@ -50,15 +51,9 @@ class WindowRows:
     def __len__(self) -> int:
         return len(self._held)
 
-    def apply(self, delta: Delta) -> Codes:
-        """Add rows and take rows away; the group of each."""
-        group = self._groups(delta.payload)
+    def apply(self, delta: Delta, group: Codes) -> None:
+        """Add rows of some groups and take rows away."""
         self._held.apply(delta, group)
-        return group
-
-    def groups_of(self, delta: Delta) -> Codes:
-        """The groups of some rows, each once."""
-        return np.unique(self._groups(delta.payload))
 
     def of_groups(self, group: Codes, since: int, until: int) -> tuple[Delta, Codes]:
         """The rows of some groups that end after `since` and start before `until`, and the group

@@ -324,6 +324,10 @@ class Engine:
         self._refuse_if_broken()
         self._graph.skip_before(time_us(time))
 
+    def unwanted_before(self, source: str) -> int:
+        """Rows of a source that end before this are skipped: whoever reads them need not."""
+        return self._graph.unwanted_before(source)
+
     @property
     def skipped(self) -> int:
         """How many rows were skipped because nobody wanted what follows from them."""

@@ -105,6 +105,8 @@ class Header:
     end: int | None = None
     """... and ends, in the source's own count, so that a gap or an overlap is seen."""
     rows: int = 0
+    unwanted: int | None = None
+    """How many of its rows were left out because nobody wants them (see `io.unwanted`)."""
     steps: list[Any] = field(default_factory=list)
     """Its last running maxima, for `late_by_rows` ..."""
     sample: list[Any] = field(default_factory=list)

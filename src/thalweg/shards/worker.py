@@ -70,6 +70,8 @@ class Answer:
     elements_in: int
     rows_read: int
     """Rows of the sources that these chunks come from, before anything was filtered or summed."""
+    unwanted: int = 0
+    """Of these, rows that were left out because nobody wants them."""
 
 
 class FragmentRunner:
@@ -157,16 +159,21 @@ class FragmentRunner:
             self._ledgers(),
             self._skipped(),
             taken,
-            self._rows_read(by_origin),
+            *self._rows_read(by_origin),
         )
 
-    def _rows_read(self, by_origin: Mapping[str, list[Chunk]]) -> int:
-        """A source that several inputs read tells all of them the same."""
-        read: dict[str, int] = {}
+    def _rows_read(self, by_origin: Mapping[str, list[Chunk]]) -> tuple[int, int]:
+        """Rows that were read, and those of them that nobody wants. A source that several inputs
+        read tells all of them the same."""
+        read: dict[str, tuple[int, int]] = {}
         for name, chunks in by_origin.items():
             source = self._entries[name].source
-            read[name if source is None else source.name] = sum(c.header.rows for c in chunks)
-        return sum(read.values())
+            headers = [chunk.header for chunk in chunks]
+            read[name if source is None else source.name] = (
+                sum(header.rows for header in headers),
+                sum(header.unwanted or 0 for header in headers),
+            )
+        return sum(rows for rows, _ in read.values()), sum(left for _, left in read.values())
 
     def _take_patterns(
         self, name: str, chunks: Iterable[Chunk], now: float, out: list[Batch]

@@ -21,7 +21,7 @@ from thalweg.shards.reports import combined_figures
 
 __all__ = ["Figures", "QueryStatus"]
 
-_ADDED = ("read", "taken", "changes", "adjusts", "late", "dead")
+_ADDED = ("read", "unwanted", "taken", "changes", "adjusts", "late", "dead")
 _REMEMBERED = 1_000
 
 
@@ -53,6 +53,8 @@ class QueryStatus:
     """Files that are there but are not read: not whole yet, links, of another format, changed after
     they were read."""
     warnings: tuple[str, ...] = ()
+    skipped: int = 0
+    """Of the rows that were read, those that were left out because nobody wants them."""
 
     @property
     def final_up_to(self) -> int | datetime | None:

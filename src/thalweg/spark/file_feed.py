@@ -27,15 +27,21 @@ from thalweg.io.files import FileForm, read_file
 from thalweg.io.formats import END_MARKS, require_format
 from thalweg.io.listing import FilePlace, Found
 from thalweg.io.partitions import Partitions
+from thalweg.io.statistics import newest_time
 from thalweg.io.text import NULLS
+from thalweg.io.unwanted import Unwanted
 from thalweg.model.batch import Batch
-from thalweg.model.time import INFINITY
+from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.plan.nodes import Node, Source
+from thalweg.plan.nodes.traversal import replace as replace_nodes
+from thalweg.plan.reach import reach_of_sources
 from thalweg.shards.exchange import Header
 from thalweg.shards.host_ingest import AnyIngest
 from thalweg.shards.ingest import exchange_rows
 from thalweg.spark.feeds import Times, load_reader
+from thalweg.stream import Stream
 
-__all__ = ["Files", "files_being_read"]
+__all__ = ["Files", "can_skip", "files_being_read", "skips_unwanted"]
 
 _FILE = 1_000_000
 """Positions are file number times this plus the chunk's number in its file."""
@@ -62,6 +68,8 @@ class Files:
     partitions: Partitions = Partitions()
     named: bool = True
     """Whether the user gave the source its name."""
+    unwanted: Unwanted | None = None
+    """Who says which rows are not wanted any more."""
 
     def __post_init__(self) -> None:
         require_format(self.format, "files")
@@ -103,13 +111,16 @@ class _Part(InputPartition):
     entries: list[tuple[int, Found]]
     """The files, with their numbers."""
     end: bool = False
+    unwanted: int = MIN_TIME
+    """Rows that end before this are left out."""
 
     def __post_init__(self) -> None:
         super().__init__(None)
 
 
 class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets are {"n": files handed out, "ended": 0 or 1}."""
+    """Offsets are {"n": files handed out, "ended": 0 or 1}; where somebody says what is not wanted
+    any more, that is in them too, so that a micro-batch that runs again leaves out the same."""
 
     def __init__(self, job: _FileJob) -> None:
         self._job = job
@@ -152,9 +163,31 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.judge(start["n"])
             known = self._target if most is None else min(self._target, start["n"] + most)
         known = max(known, start["n"])
+        unwanted = MIN_TIME
+        if self._job.files.unwanted is not None and known > start["n"]:
+            unwanted = self._job.files.unwanted.before(start.get("unwanted", MIN_TIME))
+            known = self._beyond_unwanted(start["n"], known, unwanted)
         self._vouched = max(self._vouched, known)
         ends = self._job.files.finish and self._target is not None and known >= self._target
-        return {"n": known, "ended": 1 if ends or start["ended"] else 0}
+        offset = {"n": known, "ended": 1 if ends or start["ended"] else 0}
+        if unwanted > MIN_TIME or "unwanted" in start:
+            offset["unwanted"] = max(unwanted, start.get("unwanted", MIN_TIME))
+        return offset
+
+    def _beyond_unwanted(self, first: int, known: int, unwanted: int) -> int:
+        """Files that nobody wants cost next to nothing: they do not count towards the limit of a
+        micro-batch."""
+        if unwanted <= MIN_TIME or self._job.files.files_per_batch is None:
+            return known
+        files, left = self._files().files, self._job.files.files_per_batch
+        last = len(files) if self._target is None else self._target
+        for at in range(first, last):
+            if self._newest(files[at], unwanted) is not None:
+                continue
+            if not left:
+                return max(known, at)
+            left -= 1
+        return last
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         log = self._files()
@@ -162,7 +195,9 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         entries = list(enumerate(log.files[start["n"] : end["n"]], start["n"]))
         tasks = max(1, min(self._job.files.tasks, len(entries)))
         parts: list[InputPartition] = [
-            _Part(entries[i::tasks]) for i in range(tasks) if entries[i::tasks]
+            _Part(entries[i::tasks], unwanted=end.get("unwanted", MIN_TIME))
+            for i in range(tasks)
+            if entries[i::tasks]
         ]
         if end["ended"] > start["ended"]:
             parts.append(_Part([(end["n"], Found("", 0, 0))], end=True))
@@ -178,13 +213,38 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return
         for number, found in partition.entries:
             with _noted(_reading(job.log), number, self._place.shown(found.name)):
-                yield from self._read_file(number, found)
+                newest = self._newest(found, partition.unwanted)
+                if newest is None:
+                    yield from self._read_file(number, found, partition.unwanted)
+                else:
+                    yield self._left_out(number, newest)
 
     @cached_property
     def _place(self) -> FilePlace:
         return FilePlace(self._job.files.folder)
 
-    def _read_file(self, number: int, found: Found) -> Iterator[pa.RecordBatch]:
+    def _newest(self, found: Found, unwanted: int) -> tuple[int, int] | None:
+        """The newest time in a file and the number of its rows, where its statistics tell that
+        nobody wants any of them."""
+        files = self._job.files
+        if unwanted <= MIN_TIME or files.format != "parquet" or files.times is None:
+            return None
+        newest = newest_time(self._place, found.name, files.times.start)
+        return newest if newest and newest[0] + files.times.duration < unwanted else None
+
+    def _left_out(self, number: int, newest: tuple[int, int]) -> pa.RecordBatch:
+        """A file that is not read: its promise goes on."""
+        job = self._job
+        header = Header(
+            newest=newest[0],
+            rows=newest[1],
+            unwanted=newest[1],
+            begin=number * _FILE,
+            end=(number + 1) * _FILE,
+        )
+        return exchange_rows(job.ingest.rows(Batch.empty(job.schema), header, number * _FILE))
+
+    def _read_file(self, number: int, found: Found, unwanted: int) -> Iterator[pa.RecordBatch]:
         job = self._job
         if job.files.format in END_MARKS:
             note_repair(Path(job.log), number, found, self._place)
@@ -203,16 +263,22 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         while piece is not None:
             following = next(pieces, None)
             end = last if following is None else position + 1
-            yield exchange_rows(self._chunk(piece, found.name, position, end, letters))
+            chunk = self._chunk(piece, found.name, (position, end), letters, unwanted)
+            yield exchange_rows(chunk)
             piece, position = following, end
         if letters is not None and letters.count:
             dead = letters.take().combine_chunks().to_batches()[0]
             yield exchange_rows(iter([job.ingest.dead(job.source, dead)]))
 
     def _chunk(
-        self, piece: pa.Table, name: str, begin: int, end: int, letters: DeadLetters | None
+        self,
+        piece: pa.Table,
+        name: str,
+        position: tuple[int, int],
+        letters: DeadLetters | None,
+        unwanted: int,
     ) -> Iterator[Any]:
-        job = self._job
+        job, (begin, end) = self._job, position
         where = f"{job.where}, file {self._place.shown(name)}"
         if job.files.times is None:  # a file of elements: its promise is in its metadata
             batch = Batch.from_table(piece)
@@ -221,7 +287,33 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             header = Header.of_progress(progress, begin=begin, end=end, rows=len(batch))
             return job.ingest.rows(batch, header, begin)
         batch, header = job.files.times.chunk(piece, job.schema, where, letters)
-        return job.ingest.rows(batch, replace(header, begin=begin, end=end), begin)
+        header = replace(header, begin=begin, end=end)
+        if unwanted > MIN_TIME:
+            wanted = batch.end >= unwanted
+            header = replace(header, unwanted=len(batch) - int(wanted.sum()))
+            batch = batch if wanted.all() else batch.filter(wanted)
+        return job.ingest.rows(batch, header, begin)
+
+
+def skips_unwanted(query: Stream, path: Path) -> Stream:
+    """The query with sources that leave out rows that nobody wants any more, as the file says."""
+    changes: dict[Node, Node] = {}
+    for source, reach in reach_of_sources(query.node).items():
+        if can_skip(source):
+            told = replace(source.feed, unwanted=Unwanted(str(path), reach))
+            changes[source] = replace(source, feed=told)
+    return Stream(replace_nodes(query.node, changes)) if changes else query
+
+
+def can_skip(source: Source) -> bool:
+    """Whether rows of a source may be left out: files of events of one length, whose promises follow
+    from their newest times alone. Then no row changes what is late of rows that end later."""
+    feed, rules = source.feed, source.ingress
+    if not isinstance(feed, Files) or feed.times is None or feed.times.end is not None:
+        return False
+    by_rows = rules.partition or rules.quarantine or rules.observed or rules.patterns
+    by_other_columns = rules.columns or source.conflation or feed.times.punctuation is not None
+    return not by_rows and not by_other_columns
 
 
 def _reading(log: str) -> Path:

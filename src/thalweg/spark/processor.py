@@ -47,8 +47,8 @@ __all__ = [
 ]
 
 OUTPUT_COLUMNS = (
-    "bucket int, kind string, origin string, cti long, read long, taken long, changes long, adjusts long, late long, dead long, "
-    "state_rows long, state_bytes long, written long, report string, blob binary"
+    "bucket int, kind string, origin string, cti long, read long, taken long, changes long, adjusts long, "
+    "late long, dead long, unwanted long, state_rows long, state_bytes long, written long, report string, blob binary"
 )
 Fields = dict[str, Any]
 """Some columns of a row of the output; the others are null."""
@@ -125,16 +125,16 @@ class FragmentProcessor(StatefulProcessor):
         answer = runner.process(chunks, micro_batch_time(self._handle))
         store.save(runner.slices(), runner.signatures)
         memory.runner = runner, memory.token
-        read = answer.rows_read if bucket == spec.first else 0  # every bucket sees every header
+        first = bucket == spec.first  # every bucket sees every header
+        read, unwanted = (answer.rows_read, answer.unwanted) if first else (0, 0)
         if spec.targets:
-            yield from self._to_fragments(bucket, answer.batch, read)
+            yield from self._to_fragments(bucket, answer.batch, read, unwanted)
             for chunk in (*_beside(answer, json.dumps(runner.report())), *forwarded):
                 yield self._passed_on(chunk)
             return
         size = sum(runner.state_size().values(), StateSize())
-        yield from _to_output(
-            bucket, answer, read, size, store.written, json.dumps(runner.report())
-        )
+        report = json.dumps(runner.report())
+        yield from _to_output(bucket, answer, (read, unwanted), size, store.written, report)
         for fields in tables_rows(bucket, answer):  # the figures above have counted them
             yield _output(**fields)
         for chunk in forwarded:
@@ -161,10 +161,13 @@ class FragmentProcessor(StatefulProcessor):
             runner.restore(slices)
         return runner
 
-    def _to_fragments(self, bucket: int, batch: Batch, read: int) -> Iterator[Row]:
+    def _to_fragments(self, bucket: int, batch: Batch, read: int, unwanted: int) -> Iterator[Row]:
         for fragment, entry, ids in self._spec.targets:
             header = Header.of_progress(
-                batch.progress.without_groups(), partition=str(bucket), rows=read
+                batch.progress.without_groups(),
+                partition=str(bucket),
+                rows=read,
+                unwanted=unwanted or None,
             ).to_json()
             for target, part in divide(batch, entry.keys, ids):
                 yield _exchange_row(
@@ -249,9 +252,15 @@ def output_batch(rows: list[Fields]) -> pa.RecordBatch:
 
 
 def _to_output(
-    bucket: int, answer: Answer, read: int, size: StateSize, written: int, report: str
+    bucket: int,
+    answer: Answer,
+    read: tuple[int, int],
+    size: StateSize,
+    written: int,
+    report: str,
 ) -> Iterator[Row]:
-    """The answer in pieces of a few MiB, and one row with the figures of the micro-batch."""
+    """The answer in pieces of a few MiB, and one row with the figures of the micro-batch. `read`
+    are the rows that were read, and those of them that nobody wants."""
     batch = answer.batch
     for fields in changes_rows(bucket, batch):
         yield _output(**fields)
@@ -262,7 +271,8 @@ def _to_output(
         kind="figures",
         origin="",
         cti=cti,
-        read=read,
+        read=read[0],
+        unwanted=read[1],
         taken=answer.elements_in,
         changes=len(batch),
         adjusts=adjusts,

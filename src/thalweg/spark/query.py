@@ -338,6 +338,7 @@ def _observed(output: DataFrame) -> DataFrame:
             "adjusts",
             "late",
             "dead",
+            "unwanted",
             "state_rows",
             "state_bytes",
             "written",

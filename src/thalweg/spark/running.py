@@ -188,6 +188,7 @@ class RunningQuery:
             active=self.query.isActive,
             operators=dict(told.operators),
             dead=told.totals["dead"],
+            skipped=told.totals["unwanted"],
             passed=passed,
             warnings=tuple(
                 dict.fromkeys(

@@ -96,7 +96,7 @@ class StatelessStage:
         for task in tasks:
             total.update(task["figures"])
         figures = {
-            **dict.fromkeys(("read", "taken", "changes", "adjusts", "late", "dead"), 0),
+            **dict.fromkeys(("read", "unwanted", "taken", "changes", "adjusts", "late", "dead"), 0),
             **dict.fromkeys(("state_rows", "state_bytes", "written"), 0),
             **total,
             "cti": None if cti == MIN_TIME else cti,
@@ -158,6 +158,7 @@ def run_task(
             adjusts = answer.batch.is_adjust
             figures.update(
                 read=answer.rows_read,
+                unwanted=answer.unwanted,
                 taken=answer.elements_in,
                 changes=len(answer.batch),
                 adjusts=0 if adjusts is None else int(adjusts.sum()),

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from thalweg.errors import UnknownRowError
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Codes, Rows, encode, equal_pairs
+from thalweg.model.rows import Codes, Rows, encode, equal_pairs, used_codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.state.hits import Hits
 from thalweg.state.overlaps import overlapping_pairs
@@ -147,8 +147,10 @@ class Arrangement:
 
     def groups(self) -> Codes:
         """The groups that have a row."""
-        found = [np.unique(run.rows.group) for run in self._runs()]
-        return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+        groups = [run.rows.group for run in self._runs()]
+        if self._hashed:
+            return np.unique(np.concatenate(groups)) if groups else _NONE
+        return used_codes(groups)
 
     def renumber(self, moved: Codes) -> None:
         """Groups have got new numbers, in the same order: `moved` has the new one of each."""
@@ -270,11 +272,10 @@ class Arrangement:
         """The rows of all groups that end after `since` and start before `until`."""
         parts = []
         for run in self._runs(since):
-            rows = run.rows
             if run.first < until:
-                inside = (rows.end > since) & (rows.start < until) & (rows.weight != 0)
-                if inside.any():
-                    parts.append((run, np.flatnonzero(inside)))
+                at = run.within(since, until)
+                if len(at):
+                    parts.append((run, at))
         size = sum(len(at) for _, at in parts)
         return Hits(self.schema, np.zeros(size, np.int64), parts)
 
@@ -287,6 +288,11 @@ class Arrangement:
 
     def __len__(self) -> int:
         return sum(len(run) - run.dead for run in self._runs())
+
+    @property
+    def purged(self) -> int:
+        """Rows that have ended by then are forgotten, though they may still be there."""
+        return self._purged
 
     def is_empty(self) -> bool:
         return self._tail is None and not self._slots.slots

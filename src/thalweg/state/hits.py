@@ -63,6 +63,10 @@ class Hits:
             schema = pa.schema([schema.field(position) for position in at])
         taken = []
         for run, positions in self.parts:
+            if _is_whole(run, positions):
+                rows = run.rows.payload
+                taken.append(rows if names is None else rows.select(list(names)))
+                continue
             which = pa.array(positions)
             columns = [run.rows.payload.column(position).take(which) for position in at]
             taken.append(
@@ -126,6 +130,14 @@ class Hits:
         """Values of all hits, part by part."""
         cuts = np.cumsum([0, *(len(at) for _, at in self.parts)]).tolist()
         return [values[begin:end] for begin, end in pairwise(cuts)]
+
+
+def _is_whole(run: Run, at: Codes) -> bool:
+    """Whether these are all rows of a run, as they stand."""
+    size = len(run)
+    if len(at) != size or at[0] != 0 or at[-1] != size - 1:
+        return False
+    return bool((at[1:] > at[:-1]).all())
 
 
 def _joined(parts: list[Codes]) -> Codes:

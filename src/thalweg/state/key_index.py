@@ -149,7 +149,7 @@ class KeyIndex:
         values = key.to_numpy().astype(np.int64, copy=False)
         found = known.find(values)
         if int(found.min()) < 0:
-            new = np.unique(values[found < 0])
+            new = pa.array(values[found < 0]).unique().to_numpy()
             self._add([pa.array(new, self._fields[0].type)], len(new))
             found = known.find(values)
         return found

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from thalweg.model.rows import Codes
+from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, Times
 
 __all__ = ["overlapping_pairs"]
@@ -120,12 +121,11 @@ def _pairs_of_class(
     if longest is None:
         earliest = np.zeros(len(left), np.int64)
     place = right * span + at
-    order = np.argsort(place, kind="stable")
+    order = sort_pairs(right, at)
     place = place[order]
     begin = left * span + earliest
-    probe = np.argsort(
-        begin, kind="stable"
-    )  # in order, each search begins where the last one ended: in the cache
+    # In order, each search begins where the last one ended: in the cache.
+    probe = sort_pairs(left, earliest)
     low = np.searchsorted(place, begin[probe])
     high = np.searchsorted(place, (left * span + until)[probe])
     count = np.where(left[probe] >= 0, np.maximum(high - low, 0), 0)

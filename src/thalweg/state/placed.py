@@ -14,7 +14,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from thalweg.model.rows import Bools, Codes, Rows
+from thalweg.model.rows import Bools, Codes, Rows, used_codes
 from thalweg.state.slices import Slices, StateSize
 
 __all__ = ["Found", "Placed", "PlacedSlices"]
@@ -273,8 +273,7 @@ class PlacedSlices(Generic[T]):
 
     def groups(self) -> Codes:
         """The groups of which something is held."""
-        found = [np.unique(items.group) for items in self.all()]
-        return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+        return used_codes([items.group for items in self.all()])
 
     # ----------------------------------------------------------------------------------------------
     # snapshots

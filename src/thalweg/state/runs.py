@@ -269,6 +269,20 @@ class Run:
         at = order[low:high]
         return at[self.rows.weights(at) != 0] if self.dead else at
 
+    def within(self, since: int, until: int) -> Codes:
+        """The positions of rows that end after `since`, start before `until` and have not been
+        taken away."""
+        rows = self.rows
+        if self.soonest > since:
+            if self.last <= until and not self.dead:
+                return np.arange(len(rows))
+            inside = rows.start < until
+        else:
+            inside = (rows.end > since) & (rows.start < until)
+        if self.dead:
+            inside &= rows.weight != 0
+        return np.flatnonzero(inside)
+
     def _by_end(self) -> tuple[Codes, Times]:
         """Positions in the order of ends, and the ends in that order."""
         if self.end_order is None:

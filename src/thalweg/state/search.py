@@ -42,44 +42,59 @@ def ended(run: Run, group: Codes, until: Times) -> tuple[Codes, Codes]:
 
 def latest_end_before(run: Run, group: Codes, times: Times) -> Times:
     """For each probe the latest end before a time of a living row of its group; MIN_TIME: none."""
-    latest = np.full(len(group), MIN_TIME)
-    owner, at = candidates(run, group, times - 1)
-    ends = run.rows.ends(at)
-    hit = (ends < times[owner]) & (run.rows.weights(at) != 0)
-    np.maximum.at(latest, owner[hit], ends[hit])
     if not run.number:
+        latest = np.full(len(group), MIN_TIME)
+        owner, at = candidates(run, group, times)
+        ends = run.rows.ends(at)
+        hit = (ends < times[owner]) & (run.rows.weights(at) != 0)
+        np.maximum.at(latest, owner[hit], ends[hit])
         return latest
-    at = run.span(group, times - 1)[0] - 1  # rows in front of those that `candidates` finds
-    order = run.order
+    at, order = _first_reaching(run, group, times) - 1, run.order
     while True:
         here = order[at]
         inside = (at >= 0) & (run.rows.group[here] == group)
         dead = inside & (run.rows.weights(here) == 0)
         if not dead.any():
-            found: Times = np.maximum(latest, np.where(inside, run.rows.ends(here), MIN_TIME))
-            return found
+            return np.where(inside, run.rows.ends(here), MIN_TIME)
         at = np.where(dead, at - 1, at)
 
 
 def soonest_end_after(run: Run, group: Codes, times: Times) -> Times:
     """For each probe the earliest end after a time of a living row of its group; INFINITY: none.
     Rows without an end do not count."""
-    if not run.number or not run.bits:
+    if not run.number:
         soonest = np.full(len(group), INFINITY)
         owner, at = candidates(run, group, times)
         ends = run.rows.ends(at)
         hit = (ends > times[owner]) & (run.rows.weights(at) != 0)
         np.minimum.at(soonest, owner[hit], ends[hit])
         return soonest
-    at, high = run.span(group, times)
-    last, order = len(run) - 1, run.order
+    at, order = _first_reaching(run, group, times, passing=True), run.order
+    last = len(run) - 1
     while True:
-        inside = at < high
         here = order[np.minimum(at, last)]
-        skipped = inside & ((run.rows.ends(here) <= times) | (run.rows.weights(here) == 0))
-        if not skipped.any():
+        inside = (at <= last) & (run.rows.group[here] == group)
+        dead = inside & (run.rows.weights(here) == 0)
+        if not dead.any():
             return np.where(inside, run.rows.ends(here), INFINITY)
-        at = np.where(skipped, at + 1, at)
+        at = np.where(dead, at + 1, at)
+
+
+def _first_reaching(run: Run, group: Codes, times: Times, *, passing: bool = False) -> Codes:
+    """For each probe where in `order` the first row of its group is that ends at a time or later,
+    or, with `passing`, later; behind its last row, where none does. Rows whose ends have the same
+    leading bits are sorted by end."""
+    low, high = run.span_at(group, times)
+    order = run.order
+    while True:
+        open_ = low < high
+        if not open_.any():
+            return low
+        middle = np.where(open_, (low + high) // 2, 0)
+        ends = run.rows.ends(order[middle])
+        early = open_ & (ends <= times if passing else ends < times)
+        low = np.where(early, middle + 1, low)
+        high = np.where(open_ & ~early, middle, high)
 
 
 def spread(low: Codes, high: Codes) -> tuple[Codes, Codes]:

@@ -133,7 +133,9 @@ class CountedLevel(IndexedLevel):
         slots = self.top.table.find(digests)
         settled = (slots < 0) & (batch.start < outlook.settled_of(batch))
         unknown = slots < 0
-        fresh = np.flatnonzero(unknown & ~self._ignored(member, batch, settled, outlook))
+        ignored = self._ignored(member, batch, slots, settled, outlook)
+        slots[ignored] = -1
+        fresh = np.flatnonzero(unknown & ~ignored)
         first, codes = distinct_digests(digests.take(fresh))
         self._check(member, batch, slots, fresh, codes)
         member.ignored += int(np.count_nonzero(settled))

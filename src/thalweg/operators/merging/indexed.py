@@ -63,11 +63,16 @@ class IndexedLevel(MergeLevel):
             self.blocks.touch(added)
         return slots
 
-    def _ignored(self, member: MergeInput, batch: Batch, settled: Bools, outlook: Outlook) -> Bools:
-        """Rows that are not there and that the output has settled: which of them say nothing."""
+    def _ignored(
+        self, member: MergeInput, batch: Batch, slots: Codes, settled: Bools, outlook: Outlook
+    ) -> Bools:
+        """Elements that say nothing new: about rows that the output has settled, unless these are
+        compared. `settled` are rows that are not there; an input that joined later is not asked
+        about rows from before, of which some are gone."""
         if outlook.policy.settled == "forget":
             return settled
-        return np.asarray(settled & (batch.start < member.compared_from))
+        known = (slots >= 0) & ~self.top.open[slots]
+        return np.asarray((settled | known) & (batch.start < member.compared_from))
 
     @abstractmethod
     def _grow(self) -> None:
@@ -140,13 +145,13 @@ class IndexedLevel(MergeLevel):
         self.settled.add(slots, keys)
         self.blocks.touch(slots)
         for member in outlook.inputs:
-            self._judge(member, slots[keys < member.promise], outlook)
+            self._judge(member, slots[keys < member.cti], outlook)
         self.release(outlook)
 
     def compare(self, member: MergeInput, since: int, outlook: Outlook) -> None:
-        if not len(self.settled) or member.promise <= since:
+        if not len(self.settled):
             return
-        self._judge(member, self.settled.between(since, member.promise), outlook)
+        self._judge(member, self.settled.between(since, member.cti), outlook)
         self.release(outlook)
 
     def release(self, outlook: Outlook) -> None:
@@ -170,6 +175,7 @@ class IndexedLevel(MergeLevel):
             return
         self.operations += len(slots)
         differs, own = self._differs(member, slots)
+        differs &= self.top.start[slots] >= member.compared_from
         if outlook.policy.missing == "keep":
             differs &= own != ABSENT
         if member.since > MIN_TIME:

@@ -148,7 +148,7 @@ class MergeKernel(Operator):
         column = next(at for at in range(len(taken) + 1) if at not in taken)
         member = MergeInput(name, column, since, insert_only=insert_only)
         member.joined = since <= self.settled or since == MIN_TIME
-        member.compared_from = max([self.settled, *self.groups.promised.values()])
+        member.compared_from = max([since, self.settled, *self.groups.promised.values()])
         self.level.attach(member)
         self.inputs[name] = member
         if name in self.cut:
@@ -197,7 +197,7 @@ class MergeKernel(Operator):
         member.adjusts += 0 if batch.is_adjust is None else int(batch.is_adjust.sum())
         if len(batch):
             member.highest_start = max(member.highest_start, int(batch.start.max()))
-        before = member.promise
+        before = member.cti
         member.cti = max(member.cti, batch.progress.cti)
         self._take_group_promises(member, batch.progress)
         parts: list[Batch] = []
@@ -205,7 +205,7 @@ class MergeKernel(Operator):
             self._lead(member, parts)
         keep = self.policy.missing == "keep"
         out = self._progress(parts, member, None if keep else batch.progress.scoped)
-        if member.promise > before:
+        if member.cti > before:
             outlook = self._outlook()
             self.level.compare(member, before, outlook)
             self._take_notes(outlook)

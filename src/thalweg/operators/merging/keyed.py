@@ -116,7 +116,7 @@ class KeyedLevel(IndexedLevel):
         settled = unknown & (batch.start < outlook.settled_of(batch))
         fresh = np.flatnonzero(unknown)
         which = np.arange(len(batch))
-        ignored = self._ignored(member, batch, settled, outlook)
+        ignored = self._ignored(member, batch, slots, settled, outlook)
         if ignored.any():
             which = np.flatnonzero(~ignored)
             fresh = np.flatnonzero(unknown & ~ignored)

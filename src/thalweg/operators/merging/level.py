@@ -80,7 +80,7 @@ class MergeInput:
     led: int = 0
     """How often its promise became that of the output."""
     compared_from: int = MIN_TIME
-    """Rows that start earlier may have been settled and dropped before it joined."""
+    """Rows that start earlier may have been dropped before it joined, or need not be right."""
 
     @property
     def promise(self) -> int:

@@ -222,6 +222,27 @@ class HeldRows(PartitionedState):
         hits = self._held.all()
         return Found(hits, hits.group)
 
+    def equal(self, rows: Delta, partition: Codes) -> Codes:
+        """Which of some rows are held, by position in `rows`."""
+        return np.unique(self._held.find_equal(rows, partition).owner)
+
+    def latest_before(self, partition: Codes, instant: Times) -> Times:
+        """For each probe the latest instant before another at which a row of its partition is held;
+        MIN_TIME: none. Rows are held at instants: over one tick."""
+        found = self._held.last_end_before(partition, instant + 1)
+        return np.where(found == MIN_TIME, found, found - 1)
+
+    def first_after(self, partition: Codes, instant: Times) -> Times:
+        """For each probe the position behind the first instant, from another on, at which a row of
+        its partition is held; INFINITY: none. Rows are held at instants."""
+        return self._held.first_end_after(partition, instant)
+
+    @property
+    def forgotten(self) -> int:
+        """Rows that are not needed after this position are forgotten, though they may still be
+        there."""
+        return self._held.purged
+
     def first(self) -> int:
         """The earliest position of a row."""
         return self._held.first()

@@ -1,0 +1,40 @@
+"""What a reader behind a query does not want any more, told from one process to another.
+
+A merge in front of replicas has no use for answers that end before what it has promised. It writes
+that promise into a file, and each replica reads it there: rows that end before the promise less the
+*reach* of the query (how much later than a row the answers may end that it has a part in) are not
+wanted. The file only ever says more, and a reader that finds none, or one that is being written,
+goes on with what it knows.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from thalweg.model.time import INFINITY, MIN_TIME
+
+__all__ = ["Unwanted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unwanted:
+    """`path` is a file of JSON with the promise under `cti`.
+
+    >>> Unwanted("no such file", 10).before(5)
+    5
+    """
+
+    path: str
+    reach: int
+
+    def before(self, known: int = MIN_TIME) -> int:
+        """Rows that end before this are not wanted; never less than what is `known` already."""
+        try:
+            cti = int(json.loads(Path(self.path).read_bytes())["cti"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return known
+        if cti <= MIN_TIME or cti >= INFINITY:
+            return known
+        return max(known, cti - self.reach)
