@@ -4,7 +4,7 @@ Speed is measured in processor time of one core. Staleness comes from virtual ti
 a hundredth of the keys are served one after the other, each row at a cost of one, while ten times
 as many updates arrive. It is given as a share of a round, the time to serve every key once, over
 the last third of the run; p99 over keys and moments. Beside the schedules: an append queue, and an
-append queue behind random shedding.
+append queue behind random shedding. `overload_on_spark` measures it on Spark, in real time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,11 @@ def run(
     keys: int = 1_000_000,
     stale_keys: int = 100_000,
     rounds: int = 3,
+    spark_seconds: float = 60.0,
+    spark_cost: float = 0.00005,
 ) -> None:
+    """`spark_seconds` is how long each way runs on Spark, 0 for not at all; `spark_cost` what a row takes
+    there, in seconds."""
     for text in (False, True):
         for name in SCHEDULES if not text else ("gain",):
             _measure_speed(emit, name, keys, text=text)
@@ -51,6 +55,10 @@ def run(
     _measure_log(emit, min(keys, 100_000))
     for skew in (0.0, 0.9):
         _measure_staleness(emit, stale_keys, skew, rounds)
+    if spark_seconds:
+        from benchmarks.overload_on_spark import measure_ways
+
+        measure_ways(emit, keys=stale_keys, load=LOAD, cost=spark_cost, seconds=spark_seconds)
 
 
 # ---------------------------------------------------------------------------------------- speed

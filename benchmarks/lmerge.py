@@ -3,19 +3,41 @@
 Output and input elements a second of processor time, bytes held, adjusts: 2 to 10 inputs, payloads
 of 16 and 1,000 bytes, batches of 1, 100 and 10,000, in order, in-process. A merge that cannot take
 the stream (R0 to R2 need order) is given one it can.
+
+`gain` compares R3+ with the best form of sorting and dropping duplicates that does the same work: it
+takes adjusts and answers as rows come. Two streams, each input with a disorder of its own: the
+document's (`disordered`, 10,000 live rows) and counts that are revised (`revised`, a few dozen live
+rows, where sorting all of them anew costs little). Without adjusts, answering only where all inputs
+have promised, sorting is faster than any index (`sort and drop`).
+
+`on Spark`: the logs of two and four replicas, merged by one query (`spark.merge_logs`).
 """
 
 from __future__ import annotations
 
+import tempfile
+import time
+from pathlib import Path
+
+import pyarrow as pa
+
 from benchmarks.repro.merge_streams import MERGES, SCHEMA, forms, make_merge, play
+from benchmarks.repro.revised_counts import COUNTS, revised_counts
+from thalweg import spark
 from thalweg.cli.bench import Emit
+from thalweg.io.element_log import ElementLog
+from thalweg.merging import MergeRegistry
+from thalweg.model.batch import Batch
 
 CASES = [(1, 400), (100, 20_000), (10_000, 100_000)]
 """Rows in a batch, and rows of the stream."""
 
 
-def run(emit: Emit, *, scale: float = 1.0) -> None:
+def run(emit: Emit, *, scale: float = 1.0, on_spark: bool = True) -> None:
     """Measure every merge in turn on the same stream."""
+    _against_sorting(emit, scale)
+    if on_spark:
+        _merged_on_spark(emit, scale)
     for bytes_ in (16, 1_000):
         for batch, full in CASES:
             count = max(int(full * scale * (1.0 if bytes_ == 16 else 0.2)), 2 * batch)
@@ -34,3 +56,60 @@ def run(emit: Emit, *, scale: float = 1.0) -> None:
                     emit("output", result.output_rate, "elements/s", **params)
                     emit("held", result.most_bytes, "B", **params)
                     emit("adjusts", result.adjusts, "elements", **params)
+
+
+def _against_sorting(emit: Emit, scale: float) -> None:
+    inputs, count = 10, max(int(20_000 * scale), 1_000)
+    revised = [revised_counts(count, 0.2, form=form) for form in range(inputs)]
+    cases: list[tuple[str, int, pa.Schema, list[list[Batch]]]] = [
+        ("revised", 100, COUNTS.node.schema, [_in_batches(stream, 100) for stream in revised])
+    ]
+    for batch, rows in ((100, 30_000), (1_000, 50_000), (10_000, 100_000)):
+        size = max(int(rows * scale), 2 * batch)
+        options = {"bytes_": 16, "disorder": 0.2, "stable": 1 / batch, "live": 10_000}
+        streams = forms(size, inputs, same=False, **options)  # type: ignore[arg-type]
+        cases.append(("disordered", batch, SCHEMA, streams))
+    for stream, batch, schema, streams in cases:
+        rates = {}
+        for name in ("R3+", "R4", "sort and drop, as it goes"):
+            result = play(make_merge(name, schema, inputs), streams)
+            params = {"merge": name, "inputs": inputs, "stream": stream, "batch": batch}
+            emit("input", result.input_rate, "elements/s", **params)
+            emit("adjusts", result.adjusts, "elements", **params)
+            rates[name] = result.input_rate
+        gain = rates["R3+"] / rates["sort and drop, as it goes"]
+        emit("gain", gain, "x", inputs=inputs, stream=stream, batch=batch)
+
+
+def _in_batches(stream: list[Batch], size: int) -> list[Batch]:
+    """The same elements and promises in larger batches."""
+    groups = [stream[at : at + size] for at in range(0, len(stream), size)]
+    return [Batch.concat(group, group[0].schema) for group in groups]
+
+
+def _merged_on_spark(emit: Emit, scale: float) -> None:
+    count = max(int(400_000 * scale), 4_000)
+    for inputs in (2, 4):
+        streams = forms(count, inputs, bytes_=16, stable=1 / 10_000, live=10_000)
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder)
+            registry = MergeRegistry(place / "registry")
+            for at, stream in enumerate(streams):
+                log = ElementLog(place / f"log-{at}", run=str(at))
+                for batch in stream:
+                    log.append(batch)
+                registry.attach(str(at), place / f"log-{at}")
+            merged = spark.merge_logs(str(place / "registry"), columns=SCHEMA)
+            begin = time.perf_counter()
+            running = spark.start(
+                merged,
+                to="elements",
+                path=str(place / "out"),
+                checkpoint=str(place / "checkpoint"),
+                trigger="available now",
+                progress=False,
+            )
+            running.wait()
+            seconds = time.perf_counter() - begin
+        params = {"merge": "R3+", "inputs": inputs, "payload": 16, "batch": 10_000, "rows": count}
+        emit("input", count * inputs / seconds, "elements/s", engine="spark", **params)

@@ -5,7 +5,11 @@
 - `CleanseMerge` (C+LM-R1): each input is first put in order, by holding every row until nothing can
   change it; then R1.
 - `CountingMerge`: follows the input that has sent most. Right only for identical sequences.
-- `SortMerge`: holds what all inputs send; where all have promised, sorts it and drops duplicates.
+- `SortMerge`: holds what all inputs send; where all have promised, sorts it and drops duplicates. It
+  answers when the slowest input has promised, and takes inserts only.
+- `ResortMerge`: the same idea for the input that LMerge takes: adjusts, answers as they come, and the
+  promise of the fastest input. Every batch makes the rows of all inputs anew, drops duplicates, and
+  says how that differs from what was shown.
 """
 
 from __future__ import annotations
@@ -31,7 +35,14 @@ from thalweg.operators.merging.level import MergeInput, MergeLevel, Outlook
 from thalweg.operators.merging.top_tier import TopTier
 from thalweg.plan.merging import MergePolicy
 
-__all__ = ["CleanseMerge", "CountingMerge", "SeparateLevel", "SortMerge", "separate_merge"]
+__all__ = [
+    "CleanseMerge",
+    "CountingMerge",
+    "ResortMerge",
+    "SeparateLevel",
+    "SortMerge",
+    "separate_merge",
+]
 
 
 class _Index:
@@ -240,3 +251,48 @@ class SortMerge(Operator):
     def state_size(self) -> StateSize:
         rows = sum(map(len, self._held))
         return StateSize(rows, sum(int(batch.payload.nbytes) for batch in self._held) + 16 * rows)
+
+
+class ResortMerge(Operator):
+    """Sorts and drops duplicates with every batch."""
+
+    def __init__(self, schema: pa.Schema, inputs: tuple[str, ...]) -> None:
+        self.schema, self.ports = schema, len(inputs)
+        self._rows = [Delta.empty(schema) for _ in inputs]
+        self._shown = Delta.empty(schema)
+        self._promised = [MIN_TIME] * len(inputs)
+        self._settled = MIN_TIME
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        changed = Delta.concat([self._rows[port], Delta.of_batch(batch)], self.schema)
+        self._rows[port] = changed.consolidate()
+        self._promised[port] = max(self._promised[port], batch.progress.cti)
+        leader = int(np.argmax(self._promised))
+        before, self._settled = self._settled, max(self._settled, self._promised[leader])
+        wanted = self._distinct(leader, before)
+        change = Delta.concat([wanted, self._shown.negate()], self.schema).consolidate()
+        self._shown = self._live(wanted)
+        self._rows = [self._live(rows) for rows in self._rows]
+        return change.to_batch(Progress(self._settled))
+
+    def _distinct(self, leader: int, before: int) -> Delta:
+        """The rows of the input that leads, and those that the others have after its promise."""
+        led = self._rows[leader]
+        parts = [led.filter(led.end >= before)]
+        for at, rows in enumerate(self._rows):
+            if at != leader:
+                parts.append(rows.filter(rows.start >= self._settled))
+        rows = Delta.concat(parts, self.schema)
+        names = ["_start", *self.schema.names]
+        columns = [pa.array(rows.start), *rows.payload.columns, pa.array(np.arange(len(rows)))]
+        found = pa.Table.from_arrays(columns, [*names, "_at"]).group_by(names, use_threads=False)
+        return rows.take(np.sort(found.aggregate([("_at", "min")])["_at_min"].to_numpy()))
+
+    def _live(self, rows: Delta) -> Delta:
+        if self._settled == INFINITY:
+            return Delta.empty(self.schema)
+        return rows.filter(rows.end >= self._settled)
+
+    def state_size(self) -> StateSize:
+        held = [self._shown, *self._rows]
+        return StateSize(sum(map(len, held)), sum(rows.nbytes for rows in held))

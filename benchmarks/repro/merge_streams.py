@@ -15,7 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.baselines.merging import CleanseMerge, CountingMerge, SortMerge, separate_merge
+from benchmarks.baselines.merging import (
+    CleanseMerge,
+    CountingMerge,
+    ResortMerge,
+    SortMerge,
+    separate_merge,
+)
 from thalweg.model.batch import Batch
 from thalweg.model.progress import Progress
 from thalweg.model.time import INFINITY, Times
@@ -100,6 +106,7 @@ MERGES: dict[str, Callable[..., Operator]] = {
     "C+R1": CleanseMerge,
     "counting": CountingMerge,
     "sort and drop": SortMerge,
+    "sort and drop, as it goes": ResortMerge,
 }
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from thalweg.errors import StateError
 from thalweg.freshness.durable_queue import Cut, DurableQueue
+from thalweg.freshness.schedules import SCHEDULES
 from thalweg.freshness.update_log import UpdateLog
 
 SCHEMA = pa.schema({"key": pa.string(), "number": pa.int64()})
@@ -68,12 +69,14 @@ def check(queue: DurableQueue, acknowledged: dict[str, int], committed: dict[str
 
 @pytest.mark.parametrize("target", [None, 3, 10**6], ids=["update", "adaptive", "append"])
 @pytest.mark.parametrize("key", ["key", ()], ids=["by key", "one row"])
-@given(steps=steps)
-@settings(max_examples=30, deadline=None)
-def test_nothing_newest_is_lost(key: str | tuple[()], target: int | None, steps: Steps) -> None:
+@given(steps=steps, schedule=st.sampled_from(sorted(SCHEDULES)))
+@settings(max_examples=40, deadline=None)
+def test_nothing_newest_is_lost(
+    key: str | tuple[()], target: int | None, steps: Steps, schedule: str
+) -> None:
     with tempfile.TemporaryDirectory() as root:
         folder = Path(root) / "first"
-        queue = DurableQueue(folder, SCHEMA, key, target=target)
+        queue = DurableQueue(folder, SCHEMA, key, schedule=schedule, target=target)
         number, synced = 0, queue._log.nbytes
         sent: dict[str, int] = {}
         acknowledged: dict[str, int] = {}
@@ -105,7 +108,7 @@ def test_nothing_newest_is_lost(key: str | tuple[()], target: int | None, steps:
                 queue._log._file.flush()
                 folder = crash(folder, synced, argument)
                 queue.close()
-                queue = DurableQueue(folder, SCHEMA, key, target=target)
+                queue = DurableQueue(folder, SCHEMA, key, schedule=schedule, target=target)
                 synced = queue._log.nbytes
                 check(queue, acknowledged, committed)
                 # What was sent but not acknowledged may be lost; a sender would send it again.

@@ -277,6 +277,9 @@ def test_a_batch_is_its_rows_one_by_one(
             assert isinstance(action, int)
             check_steps(whole, single, action, now)
         assert show(whole, now) == show(single, now)
+        held = [whole.buffers.rows(buffer) for buffer in range(2 * KEYS)]
+        blocks = np.unique(np.concatenate(held) // whole.buffers.block_rows)
+        assert whole.buffers.memory.used == len(blocks), "a block leaked"
 
 
 def check_steps(whole: WindowQueue, single: WindowQueue, count: int, now: int) -> None:

@@ -72,6 +72,7 @@ def test_a_window_over_matches() -> None:
         ("SELECT * FROM SEQ(NOT alarms, cases AS a, products AS b) WITHIN 5", "between two steps"),
         ("SELECT * FROM SEQ(cases AS a, products AS b PARTITION BY belt", r"end with '\)'"),
         ("SELECT * FROM SEQ(cases AS a, products AS b) PARTITION BY belts WITHIN 5", "belts"),
+        ("SELECT * FROM cases MATCH_RECOGNIZE (ORDER BY ts PATTERN (A B+))", "stream.detect"),
     ],
 )
 def test_mistakes_are_shown_where_they_are(text: str, message: str) -> None:

@@ -99,6 +99,17 @@ class _Streams(WindowParser):
                 this.set("alias", self._parse_table_alias())
         return this
 
+    def _parse_table_alias(self, *args: Any, **options: Any) -> exp.TableAlias | None:
+        if self._curr.text.upper() == "MATCH_RECOGNIZE" and (
+            self._next.token_type == TokenType.L_PAREN
+        ):
+            self.raise_error(
+                "there is no MATCH_RECOGNIZE here; write the pattern with stream.detect(...), or "
+                "events after each other as FROM SEQ(...)",
+                self._curr,
+            )
+        return super()._parse_table_alias(*args, **options)
+
     def _at_stream_union(self) -> bool:
         """Whether a UNION of streams goes on, and not one of queries."""
         if self._curr.token_type != TokenType.UNION:
