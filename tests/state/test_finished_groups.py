@@ -44,6 +44,9 @@ QUERIES: dict[str, Query] = {
     "module, count by end": lambda a, _: a.group_by("k").count_by_end(2).apply("median", "v"),
     "session lifetime": lambda a, _: a.group_by("k").session_lifetime(12),
     "session lifetime, limited": lambda a, _: a.group_by("k").session_lifetime(12, max_duration=15),
+    "two levels": lambda a, _: (
+        a.points().group_by("k").hopping(20, 10).two_level(16).aggregate(n=tw.count())
+    ),
     "sessions": lambda a, _: a.group_by("k").session(12).aggregate(n=tw.count()),
     "hopping of points": lambda a, _: (
         a.points().group_by("k").hopping(20, 10).aggregate(n=tw.count())
@@ -151,3 +154,21 @@ def test_a_group_that_goes_on_keeps_what_it_needs(name: str) -> None:
         return list(tw.table(made, dict.fromkeys(tw.Engine(made).sources, elements)))
 
     assert answers({"k": 1}) == answers(None)
+
+
+def test_partitions_of_bins_that_have_ended_leave_nothing() -> None:
+    """Slide-by-tuple windows in one pass: answers of a partition are final at its promise."""
+    source = tw.source("a", {"k": "int64", "v": "int64"}, insert_only=True, group_ctis="k")
+    windows = source.group_by("k").slide_by_tuple(12, partition_by="k")
+    engine = tw.Engine(windows.using("bins").aggregate(n=tw.count()), consistency="final")
+    for group in range(50):
+        engine.push(
+            "a", [tw.insert({"k": group, "v": at}, 10 * at, 10 * at + 1) for at in (2, 0, 1)]
+        )
+        assert engine.status().state.rows > 0
+        out = list(tw.elements_of(engine.push("a", tw.cti(15, {"k": group}))))
+        assert [e.payload["n"] for e in out if isinstance(e, tw.Insert)] == [1, 2]
+        engine.push("a", tw.insert({"k": group, "v": 3}, 17, 18))
+        out = list(tw.elements_of(engine.push("a", tw.cti(INFINITY, {"k": group}))))
+        assert [e.payload["n"] for e in out if isinstance(e, tw.Insert)] == [2, 3]
+        assert engine.status().state.rows == 0

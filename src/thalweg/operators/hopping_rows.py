@@ -1,6 +1,9 @@
 """Hopping windows over kept rows: aggregates that need each window's rows (percentiles, first,
 ...), and top-k.
 
+Where rows lie in many windows and partial results are small, windows are put together from ranges
+(see `hopping_ranges`).
+
 Meaning: per group and window [a, a + size) with at least one row that overlaps it, what those rows
 give, living as long as the window. A window answers once, when it may (see `consistency`), and is
 answered again when its rows change.
@@ -20,19 +23,26 @@ import pyarrow as pa
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import Progress
-from thalweg.model.rows import Codes, Rows, encode
+from thalweg.model.rows import Codes, Rows, encode, take_rows
 from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.operators.accumulators import Accumulators
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import append_column, ranges, units
 from thalweg.operators.hopping_grid import FOREVER, NEVER, Grid, GridOperator, Release
+from thalweg.operators.hopping_ranges import parts_of_windows
 from thalweg.operators.top_k import ORDER, rank_members, ranked_projection
 from thalweg.operators.window_rows import WindowRows
 from thalweg.plan.nodes import TopK, WindowAggregate
 from thalweg.windows import HoppingWindow
 
 __all__ = ["HoppingRowsAggregateKernel", "HoppingRowsKernel", "HoppingTopKKernel"]
+
+_FEW_WINDOWS = 3
+"""Where rows are in no more windows than this, each is looked at once for each of its windows."""
+_LENGTHS = 16
+"""So many different numbers of windows that rows are in are put together one by one."""
 
 
 class HoppingRowsKernel(GridOperator):
@@ -183,6 +193,11 @@ class HoppingRowsAggregateKernel(HoppingRowsKernel):
     def __init__(self, node: WindowAggregate, consistency: Consistency) -> None:
         assert isinstance(node.window, HoppingWindow)
         self._arguments = ArgumentProjection(node.aggregates, node.keys, node.input.schema)
+        self._sums = (
+            Accumulators(self._arguments, node.schema)
+            if all(call.bounded for _, call in node.aggregates)
+            else None
+        )
         super().__init__(node.schema, self._arguments.schema, node.keys, node.window, consistency)
 
     def project(self, batch: Batch) -> Delta:
@@ -193,6 +208,28 @@ class HoppingRowsAggregateKernel(HoppingRowsKernel):
             delta.end,
             delta.weight,
         )
+
+    def _evaluate(self, rows: Delta, group: Codes, low: int, high: int) -> Delta:
+        first, beyond = self._grid.first(rows.start), self._grid.beyond(rows.end)
+        many = np.minimum(beyond, high + 1) - np.maximum(first, low)
+        inside = many > 0
+        sums = self._sums
+        if sums is None or int(many[inside].sum()) <= _FEW_WINDOWS * len(rows):
+            return super()._evaluate(rows, group, low, high)
+        length = beyond - first
+        if not inside.all():
+            rows, group = rows.filter(inside), group[inside]
+            first, length = first[inside], length[inside]
+        if len(np.unique(length)) > _LENGTHS:
+            return super()._evaluate(rows, group, low, high)
+        if not (rows.weight == 1).all():
+            which = np.repeat(np.arange(len(rows)), rows.weight)
+            first, length, group, rows = first[which], length[which], group[which], units(rows)
+        parts = sums.of_rows(rows.payload, rows.start)
+        found = parts_of_windows(sums, parts, group, first, length, (low, high))
+        keys = take_rows(rows.payload, found.row)
+        columns = [keys.column(name) for name in self._keys] + sums.results(found.parts)
+        return self._stamped(pa.RecordBatch.from_arrays(columns, schema=self.schema), found.window)
 
     def answer(self, rows: Delta, member: Codes, window: Codes, group: Codes) -> Delta:
         cell, cells = encode([group, window], len(member))

@@ -7,8 +7,8 @@ partial sum like any other, so that the high level (`CombinePanes`) does not car
 When a window ends, its sums have to leave. All at once (`at end`) they make a surge of work; one
 for every so many rows (`slow`), or only when their places are needed (`lazy`), they do not. That is
 possible because nobody asks for order. A sum is sent at the latest when `late` windows have ended
-after its own; the promise waits for the oldest sum that is still there. A promise for one group sends
-the sums of that group that it passes, and goes on.
+after its own; the promise waits for the oldest sum that is still there. A promise for a group sends
+the sums of that group.
 
 State: the table, keys in columns of their own. It does not grow: keys of whole numbers are their
 own identity; of other types, and where there are nulls, a key book gives the groups in the table
@@ -18,7 +18,6 @@ their numbers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -27,13 +26,12 @@ import pyarrow as pa
 from thalweg.model.batch import Batch, column_of
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
-from thalweg.model.progress import NO_PROGRESS, Progress, Scope
+from thalweg.model.progress import Progress, Scope
 from thalweg.model.rows import Codes, Rows, encode, encode_together
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.arguments import ArgumentProjection
-from thalweg.operators.base import Operator, Slices, StateSize, map_progress
+from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.cells import Numbers, sum_by
-from thalweg.operators.group_promises import newly_promised
 from thalweg.operators.hopping_grid import FOREVER, NEVER, Grid
 from thalweg.operators.key_book import KeyBook
 from thalweg.operators.partials import Partials
@@ -79,8 +77,7 @@ class TablePanesKernel(Operator):
         self._sums = np.zeros((len(self._partials.names), slots), np.int64)
         self._pages = Pages()
         self._cti, self._newest, self._position, self._credit = MIN_TIME, NEVER, 0, 0
-        self._progress = NO_PROGRESS
-        """What was promised to groups; whoever reads this knows what was told before a restart."""
+        self._seen: Mapping[Scope, int] = {}
         self._swept = NEVER
         """For a promise in this pane, nothing in the table is overdue."""
 
@@ -95,16 +92,17 @@ class TablePanesKernel(Operator):
                 sent += self._chunk(delta if len(delta) <= _CHUNK else _part(delta, begin))
         self._cti = max(self._cti, batch.progress.cti)
         sent.append(self._send_overdue())
-        before, self._progress = self._progress, self._progress.advance(self._of_keys(batch))
-        sent.append(self._send_groups(newly_promised(before, self._progress)))
+        promised = self._promised(batch.progress)
+        if promised:
+            sent.append(self._send_promised(batch.progress.scope_columns, promised))
         if self._book.is_untidy:
             self._tidy()
-        return self._batch(sent, self._promised())
-
-    def _of_keys(self, batch: Batch) -> Progress:
-        progress = replace(batch.progress, boxes={})
-        ours = set(progress.scope_columns) <= set(self._keys)
-        return progress if ours else progress.without_scopes()
+        promise = self._promise()
+        scoped = {scope: self._floor(time) for scope, time in promised.items()}
+        scoped = {scope: time for scope, time in scoped.items() if time > promise}
+        if not scoped:
+            return self._batch(sent, Progress(promise))
+        return self._batch(sent, Progress(promise, batch.progress.scope_columns, scoped))
 
     def _chunk(self, delta: Delta) -> list[Sent]:
         rows = self._arguments.project(delta.payload, delta.start)
@@ -232,24 +230,32 @@ class TablePanesKernel(Operator):
         self._swept = pane
         return self._send(np.flatnonzero(self._first < pane - self._table.late))
 
-    def _send_groups(self, promised: Mapping[Scope, int]) -> Sent:
-        """The sums of groups whose own promises have passed their panes."""
+    def _promised(self, progress: Progress) -> Mapping[Scope, int]:
+        """Promises for groups that are new, where they are about the keys."""
+        named = progress.scoped
+        if not named or named is self._seen or not set(progress.scope_columns) <= set(self._keys):
+            return {}
+        seen, self._seen = self._seen, named
+        return {scope: time for scope, time in named.items() if seen.get(scope) != time}
+
+    def _send_promised(self, columns: tuple[str, ...], promised: Mapping[Scope, int]) -> Sent:
+        """Sums of windows that are over for their group. A group may be anywhere in the table, as
+        one that was put back is."""
         at = self._taken()
-        if not promised or not len(at):
-            return self._send(at[:0])
-        columns = self._progress.scope_columns
-        keys = dict(zip(self._keys, self._named(self._identity[:, at]), strict=True))
-        held = [keys[name] for name in columns]
+        named = dict(zip(self._keys, self._named(self._identity[:, at]), strict=True))
+        held = [named[name] for name in columns]
         asked = [
             column_of(values, column.type)
             for values, column in zip(zip(*promised, strict=True), held, strict=True)
         ]
         own, theirs, size = encode_together(held, asked, (len(at), len(promised)))
+        times = promised.values()
         until = np.full(size, NEVER)
-        until[theirs] = [
-            FOREVER if time == INFINITY else self._pane(time) for time in promised.values()
-        ]
+        until[theirs] = [_FREE if time == INFINITY else self._pane(time) for time in times]
         return self._send(at[self._first[at] < until[own]])
+
+    def _floor(self, time: int) -> int:
+        return time if time in (MIN_TIME, INFINITY) else self._start(self._pane(time))
 
     def _pane(self, time: int) -> int:
         return int(self._grid.first(np.array([time]))[0])
@@ -264,13 +270,6 @@ class TablePanesKernel(Operator):
         self._first[at] = _FREE
         self._pages.touch(at)
         return out
-
-    def _promised(self) -> Progress:
-        """Of all groups, and of those with promises of their own: their sums have left."""
-        progress = map_progress(self._progress, lambda time: self._start(self._pane(time)))
-        common = self._promise()
-        scoped = {scope: time for scope, time in progress.scoped.items() if time > common}
-        return replace(progress, cti=common, scoped=scoped)
 
     def _promise(self) -> int:
         if self._cti in (MIN_TIME, INFINITY):
@@ -291,10 +290,10 @@ class TablePanesKernel(Operator):
     def _start(self, first: int) -> int:
         return (first - 1) * self._grid.hop + self._grid.offset + self._grid.size
 
-    def _batch(self, sent: list[Sent], promise: Progress) -> Batch:
+    def _batch(self, sent: list[Sent], progress: Progress) -> Batch:
         sent = [part for part in sent if len(part[1])]
         if not sent:
-            return Batch.empty(self.schema, promise)
+            return Batch.empty(self.schema, progress)
         keys = [pa.concat_arrays([part[0][i] for part in sent]) for i in range(len(self._keys))]
         first, beyond = (np.concatenate([part[i] for part in sent]) for i in (1, 2))
         sums = np.concatenate([part[3] for part in sent], axis=1)
@@ -305,7 +304,7 @@ class TablePanesKernel(Operator):
             INFINITY,
             np.where(beyond == FOREVER, 0, beyond) * self._grid.hop + self._grid.offset,
         )
-        return Batch(payload, start, end, progress=promise)
+        return Batch(payload, start, end, progress=progress)
 
     # -------------------------------------------------------------------------------------------------------
     # state
@@ -361,7 +360,7 @@ class TablePanesKernel(Operator):
         self._cti, self._newest, self._position, self._credit, whole = (
             slices["marks"].column(0).to_pylist()
         )
-        self._whole, self._swept = bool(whole), NEVER
+        self._whole, self._swept, self._seen = bool(whole), NEVER, {}
         self._book.clear()
         self._first[:] = _FREE
         self._pages.touch_all()
