@@ -124,6 +124,7 @@ class Station:
         batch = self.inputs[port].take() if most is None else self.take(port, most)
         if self.unwanted is not None:
             batch = self.without_unwanted(port, batch)
+        batch = self.without_unknown(batch)
         begin = perf_counter()
         answer = self.operator.process(port, batch)
         self.seconds += perf_counter() - begin
@@ -146,6 +147,12 @@ class Station:
             parts.append(arc.take())
             room -= len(parts[-1].start)
         return batch if len(parts) == 1 else Batch.concat(parts, batch.schema)
+
+    def without_unknown(self, batch: Batch) -> Batch:
+        """A batch without promises that mean nothing to the operator."""
+        if not batch.progress.group_boxes or self.operator.knows_group_boxes:
+            return batch
+        return batch.with_progress(batch.progress.without_group_boxes())
 
     def without_unwanted(self, port: int, batch: Batch) -> Batch:
         """A batch without the rows that nobody wants."""

@@ -274,6 +274,7 @@ class IngressKernel(Operator):
             or not is_plain_row(batch, self.schema)
             or self._guards
             or self._progress.scoped
+            or self._progress.group_boxes
             or self._ended.runs
             or self._progress.boxes
             or self.unwanted_before > MIN_TIME
@@ -347,7 +348,8 @@ class IngressKernel(Operator):
     def _group_columns(self) -> tuple[str, ...]:
         """The columns that promises for groups speak of."""
         progress = self._progress
-        return progress.scope_columns if progress.scoped else self._ended.columns
+        told = progress.scoped or progress.group_boxes
+        return progress.scope_columns if told else self._ended.columns
 
     def _scope_columns(self, columns: Sequence[str], scopes: Sequence[Scope]) -> list[pa.Array]:
         """The values of groups, in the types that the columns have."""
@@ -439,6 +441,10 @@ class IngressKernel(Operator):
         boxes = pattern.to_boxes()
         if boxes:
             return Progress(boxes=boxes)
+        columns = self._group_columns or self._declared.group_keys
+        of_group = pattern.to_group_boxes(columns)
+        if of_group:
+            return Progress(scope_columns=columns, group_boxes=of_group)
         promise = pattern.to_cti()
         if promise is None or promise.scope is None:
             return None if promise is None else Progress(promise.time)
@@ -468,9 +474,15 @@ class IngressKernel(Operator):
     def _by_columns(self, batch: Batch, promise: Times) -> tuple[Times, Mapping[str, int]]:
         """Promises raised for the rows whose columns come too late; and the largest values after
         the batch. Such a row cannot be moved: nothing remains of it."""
-        if not len(batch) or not (self._policy.columns or self._progress.boxes):
+        known = self._progress
+        if not len(batch) or not (self._policy.columns or known.boxes or known.group_boxes):
             return promise, self._newest
-        late = inside(self._progress.boxes, batch.payload)
+        late = inside(known.boxes, batch.payload)
+        if known.group_boxes:
+            groups, code = _groups(batch, known.scope_columns)
+            for at, group in enumerate(groups):
+                if group in known.group_boxes:
+                    late |= inside(known.group_boxes[group], batch.payload) & (code == at)
         newest = dict(self._newest)
         for name, disorder in self._policy.columns:
             column = batch.payload.column(name)
