@@ -64,6 +64,8 @@ class Fused:
         changed where it was not: row operators keep no state."""
         members = self.members
         chain = self._row_chain
+        if chain is None and self._operators and members[0].operator is self._operators[0]:
+            return False
         for member, known in zip(members, self._operators, strict=False):
             if member.operator is not known:
                 self._operators = []  # another operator has taken the place, as a trace does
