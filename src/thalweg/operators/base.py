@@ -80,6 +80,11 @@ class Operator(ABC):
             return (MIN_TIME,) * self.ports
         return (time if time == INFINITY else time - self.reach,) * self.ports
 
+    def forget(self, unwanted: tuple[int, ...]) -> None:
+        """Drop state that only rows need which end before these times, one for each input. It is
+        told of inputs without adjusts; of others the time is MIN_TIME."""
+        return
+
     def lacks(self) -> tuple[str, ...]:
         """In words: what is missing for an answer besides a promise of its inputs."""
         return ()

@@ -31,7 +31,7 @@ from thalweg.model.boxes import Boxes, box, join_boxes, merge_boxes, rename_boxe
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Codes, Rows
-from thalweg.model.time import Times
+from thalweg.model.time import MAX_TIME, MIN_TIME, Times
 from thalweg.operators.base import (
     Operator,
     Slices,
@@ -209,6 +209,13 @@ class JoinKernel(Operator):
         start = np.maximum(delta.start[at], found.start)
         end = np.minimum(delta.end[at], found.end)
         return Delta(payload, start, end, delta.weight[at] * found.weight)
+
+    def forget(self, unwanted: tuple[int, ...]) -> None:
+        """A pair ends no later than either of its rows."""
+        for held, time in zip(self._held, unwanted, strict=True):
+            if time > MIN_TIME:
+                held.purge(min(time - 1, MAX_TIME))
+        self._state.tidy()
 
     # ----------------------------------------------------------------------------------------------------
     # promises
