@@ -100,6 +100,7 @@ def _kinds() -> Iterator[tuple[str, Node]]:
     ):
         yield str(kind), nodes.WidAggregate(nodes.NumberRows(rows.node, ()), kind, calls, ("k",))
     yield "count", rows.count_by_end(3).apply("std.median", "v").node
+    yield "module over tuples", rows.slide_by_tuple(5).apply("std.median", "v").node
     yield (
         "expected",
         nodes.WindowAggregate(

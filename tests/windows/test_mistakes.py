@@ -91,8 +91,8 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
         "only hopping and tumbling windows",
     ),
     "top_k by tuple": (lambda: EVENTS.slide_by_tuple(5).top_k(1, by="v"), "has no ranking"),
-    "ids of hopping windows": (
-        lambda: EVENTS.hopping(10, 5).with_id("w").aggregate(n=tw.count()),
+    "ids of sessions": (
+        lambda: EVENTS.session(10).with_id("w").aggregate(n=tw.count()),
         "is its start",
     ),
 }

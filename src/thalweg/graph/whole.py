@@ -26,6 +26,7 @@ _WINDOWED = (
     nodes.CombinePanes,
     nodes.TopK,
     nodes.WidAggregate,
+    nodes.WidApply,
     nodes.SessionLifetime,
 )
 

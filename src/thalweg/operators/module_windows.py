@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thalweg.errors import ModuleError
+from thalweg.expr import Frame
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
@@ -29,7 +30,7 @@ from thalweg.operators.dead_letters import DeadLetters
 from thalweg.operators.frames import frame_of
 from thalweg.operators.window_frames import Spans
 from thalweg.operators.window_index import Answered, Entries
-from thalweg.plan.nodes import WindowApply
+from thalweg.plan.nodes import WidApply, WindowApply
 from thalweg.udm.calls import Caller, Cells
 from thalweg.udm.results import Answers
 
@@ -49,10 +50,10 @@ class Stepped(NamedTuple):
 class ModuleWindows:
     """The module of a node, ready to be called on windows of held rows."""
 
-    def __init__(self, node: WindowApply) -> None:
+    def __init__(self, node: WindowApply | WidApply) -> None:
         self.node = node
         self.module = node.module
-        keys = [node.input.schema.field(name) for name in node.keys]
+        keys = [node.input.schema.field(name) for name in node.columns]
         self.key_schema = pa.schema(keys or [PRESENT])
         """Arrow cannot count rows without columns: a stream without groups has a column that says
         nothing."""
@@ -65,7 +66,8 @@ class ModuleWindows:
                 *(pa.field(name, kind) for name, kind in zip(self._names, types, strict=True)),
             ]
         )
-        outputs = node.schema.names[len(node.keys) :]
+        self._front = len(node.columns) + (1 if isinstance(node, WidApply) and node.wid else 0)
+        outputs = node.schema.names[self._front :]
         self.caller = Caller(
             node.module,
             node.params,
@@ -81,18 +83,31 @@ class ModuleWindows:
         """The changes a batch makes to the rows that are held: keys and arguments."""
         delta = Delta.of_batch(batch)
         frame = frame_of(delta.payload, delta.start)
-        columns = [delta.payload.column(name) for name in self.node.keys] or [
+        columns = [delta.payload.column(name) for name in self.node.columns] or [
             pa.array(np.ones(len(delta), np.bool_))
         ]
-        for (_, expr), kind in zip(self.node.arguments, self.inputs.types, strict=True):
-            array = expr.evaluate(frame)
-            columns.append(array if array.type == kind else array.cast(kind))
+        columns += self._evaluated(frame)
         return Delta(
             pa.RecordBatch.from_arrays(columns, schema=self.held),
             delta.start,
             delta.end,
             delta.weight,
         )
+
+    def _evaluated(self, frame: Frame) -> list[pa.Array]:
+        found = []
+        for (_, expr), kind in zip(self.node.arguments, self.inputs.types, strict=True):
+            array = expr.evaluate(frame)
+            found.append(array if array.type == kind else array.cast(kind))
+        return found
+
+    @property
+    def argument_fields(self) -> list[pa.Field]:
+        return list(self.held)[len(self.key_schema) :]
+
+    def argument_columns(self, delta: Delta) -> list[pa.Array]:
+        """The module's inputs, of some rows."""
+        return self._evaluated(frame_of(delta.payload, delta.start))
 
     def arguments(self, rows: Rows) -> Rows:
         return pa.RecordBatch.from_arrays(rows.columns[len(self.key_schema) :], schema=self.inputs)
@@ -206,7 +221,7 @@ class ModuleWindows:
                 start[keep],
                 end[keep],
             )
-        keys = take_rows(entries.keys, cell).columns if self.node.keys else []
+        keys = take_rows(entries.keys, cell).columns if self._front else []
         whole = pa.RecordBatch.from_arrays([*keys, *payload.columns], schema=self.node.schema)
         rows = Delta(whole, start, end, np.ones(len(cell), np.int64))
         return Answered(rows, entries.id[cell], np.ones(len(cell), np.bool_)), sorted(failures)
@@ -306,7 +321,7 @@ class ModuleWindows:
     ) -> None:
         """Raise, or write a dead letter."""
         window = f"[{entries.start[at]}, {entries.end[at]})"
-        group = entries.keys.slice(at, 1).to_pylist()[0] if self.node.keys else {}
+        group = entries.keys.slice(at, 1).to_pylist()[0] if self._front else {}
         sample = []
         if cells is not None:
             begin, stop = int(cells.offsets[at]), int(cells.offsets[at + 1])

@@ -50,7 +50,7 @@ from thalweg.operators.table_panes import TablePanesKernel
 from thalweg.operators.top_k import TopKKernel
 from thalweg.operators.union import UnionKernel
 from thalweg.operators.where import WhereKernel
-from thalweg.operators.window.build import held_engine, wid_engine
+from thalweg.operators.window.build import held_engine, wid_engine, wid_module_engine
 from thalweg.operators.window_apply import WindowApplyKernel
 from thalweg.plan import nodes
 from thalweg.plan.nodes import Join, Node, TopK, WindowAggregate
@@ -104,6 +104,8 @@ def _kernel_for(node: Node, consistency: Consistency) -> Operator:
         return PanesKernel(node) if node.table is None else TablePanesKernel(node)
     if isinstance(node, nodes.CombinePanes):
         return _by_groups(CombinePanesKernel(node, consistency), node.keys, consistency)
+    if isinstance(node, nodes.WidApply):
+        return wid_module_engine(node, consistency)
     if isinstance(node, nodes.WindowApply):
         return _apply(node, consistency)
     if isinstance(node, TopK):

@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 from thalweg.errors import PlanError, UnknownColumnError, did_you_mean
 from thalweg.expr import Column, ExprLike, as_expr
 from thalweg.model.time import Duration, duration_us
-from thalweg.plan.nodes import Named, Node, WindowApply
+from thalweg.plan.nodes import Named, Node, WidApply, WindowApply
+from thalweg.plan.nodes.wid import ARRIVED_AT, ROW_NUMBER
 from thalweg.udm import DEFAULT
 from thalweg.udm.module import Module
 from thalweg.windows import Window, WindowKind
@@ -76,20 +77,40 @@ def apply_node(
     on_error: str,
     time_limit: Duration | None,
     output: str | None,
-) -> WindowApply:
+    partition: tuple[str, ...] = (),
+    wid: str | None = None,
+) -> WindowApply | WidApply:
     """The node for `window.apply(name, ...)`."""
-    if not isinstance(window, Window):
-        raise PlanError(
-            f"apply: modules run over snapshot, hopping, tumbling, session and count windows; this one is {window}."
-        )
     module = find_module(name)
     limit = None if time_limit is None else duration_us(time_limit, what="time_limit") / 1_000_000
+    given = tuple(sorted((params or {}).items()))
+    if isinstance(window, WindowKind):
+        groups = (*partition, *(key for key in keys if key not in partition))
+        if clip not in (None, "none"):
+            raise PlanError(
+                f"apply({module.name!r}): rows belong to {window} by their starts, as events of one tick; "
+                "leave clip= out."
+            )
+        return WidApply(
+            node,
+            window,
+            module,
+            _arguments(module, node, groups, columns, named),
+            given,
+            keys,
+            partition,
+            wid,
+            module.stamp if stamp is None else stamp,
+            on_error,
+            limit,
+            output,
+        )
     return WindowApply(
         node,
         window,
         module,
         _arguments(module, node, keys, columns, named),
-        tuple(sorted((params or {}).items())),
+        given,
         keys,
         module.clip if clip is None else clip,
         module.stamp if stamp is None else stamp,
@@ -116,7 +137,13 @@ def _arguments(
             )
         plain = [str(column) for column in columns]
         chosen = plain or (
-            [] if named else [column for column in node.schema.names if column not in keys]
+            []
+            if named
+            else [
+                column
+                for column in node.schema.names
+                if column not in (*keys, ROW_NUMBER, ARRIVED_AT)
+            ]
         )
         return (
             *((column, Column(column)) for column in chosen),

@@ -36,6 +36,7 @@ from thalweg.plan.nodes import (
     Union,
     Where,
     WidAggregate,
+    WidApply,
     WindowAggregate,
     WindowApply,
 )
@@ -180,7 +181,7 @@ def _derive(node: Node) -> UpdateStream | None:
         )
     if isinstance(node, WindowAggregate) and _goes_by_mark(node, found):
         return UpdateStream(found.keys, found.source)
-    if isinstance(node, (WindowAggregate, WidAggregate, WindowApply)):
+    if isinstance(node, (WindowAggregate, WidAggregate, WindowApply, WidApply)):
         raise _refusal(node, found, _window_reason(node, found))
     if isinstance(node, SelectMany):
         raise _refusal(node, found, "a key would get several rows at one time")
@@ -240,7 +241,9 @@ def _goes_by_mark(node: WindowAggregate, found: UpdateStream) -> bool:
     )
 
 
-def _window_reason(node: WindowAggregate | WidAggregate | WindowApply, found: UpdateStream) -> str:
+def _window_reason(
+    node: WindowAggregate | WidAggregate | WindowApply | WidApply, found: UpdateStream
+) -> str:
     if not columns_of(*found.keys) <= set(node.grouping):
         return (
             f"the groups must contain the update key ({_show(found.keys)}); rows of different keys "

@@ -10,12 +10,13 @@ from thalweg.errors import (
     PlanError,
     WindowError,
 )
-from thalweg.expr import Expr, ExprLike, as_expr
+from thalweg.expr import Expr, ExprLike, as_expr, col
 from thalweg.model.time import Duration
 from thalweg.plan import nodes
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.applying import ModuleLike, ModuleUse, apply_node
 from thalweg.plan.clock import understood
+from thalweg.plan.expressions import START
 from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.panes import Table, in_panes
 from thalweg.plan.other_names import unknown_method
@@ -25,7 +26,7 @@ from thalweg.plan.window_joins import (
 )
 from thalweg.stream import streams
 from thalweg.stream.arguments import filled_groups, refuse_moved, shown_columns
-from thalweg.windows import SessionWindow, Window, WindowKind
+from thalweg.windows import HoppingWindow, SessionWindow, Window, WindowKind
 
 if TYPE_CHECKING:
     from thalweg.stream.streams import Stream
@@ -92,8 +93,9 @@ class WindowedStream:
         return replace(self, filled=filled_groups(self.node.schema, self.keys, groups))
 
     def with_id(self, name: str) -> WindowedStream:
-        """The same windows; `name` is the column for a window's id, where windows have one."""
-        if not isinstance(self.window, WindowKind):
+        """The same windows; `name` is the column for a window's id, where windows have one: window w
+        over time ends `hop * (w + 1)` after the origin."""
+        if not isinstance(self.window, WindowKind | HoppingWindow):
             raise WindowError(
                 f"with_id: the id of a window of {self.window} is its start; read `_start` of the answers."
             )
@@ -152,17 +154,42 @@ class WindowedStream:
             self.sources,
         )
         if self.table is None:
-            return streams.Stream(whole)
+            return self._numbered(streams.Stream(whole))
         halves = in_panes(whole, self.table)
         if halves is None:
             raise WindowError(
                 "two_level: partial sums need counts or sums of whole numbers, windows whose size is a multiple of their hop, and no fill."
             )
-        return streams.Stream(halves)
+        return self._numbered(streams.Stream(halves))
+
+    def _numbered(self, answers: Stream) -> Stream:
+        """Answers of windows on a grid with the ids of the windows."""
+        window, name = self.window, self.id_column
+        if name is None or not isinstance(window, HoppingWindow):
+            return answers
+        number = (col(START) + (window.size - window.origin)) // window.hop - 1
+        rest = [column for column in answers.schema.names if column not in self.keys]
+        return streams.Stream(
+            nodes.Select(
+                answers.node,
+                (
+                    *((key, col(key)) for key in self.keys),
+                    (name, number),
+                    *((column, col(column)) for column in rest),
+                ),
+            )
+        )
 
     def _with_modules(self, given: Mapping[str, AggregateCall | ModuleUse]) -> Stream:
         """Aggregates of both sorts: each module by itself, joined where group and window are the
         same."""
+        if isinstance(self.window, WindowKind) and len(given) > 1 and self.id_column is None:
+            # Two windows over rows may stand at one instant: their ids tell them apart.
+            columns = (*self.partition, *(key for key in self.keys if key not in self.partition))
+            free = "window_id"
+            while free in columns or free in given:
+                free += "_"
+            return self.with_id(free)._with_modules(given).select(*columns, *given)
         plain = {name: one for name, one in given.items() if not isinstance(one, ModuleUse)}
         parts = [self.aggregate(plain).node] if plain else []
         for name, one in given.items():
@@ -173,7 +200,9 @@ class WindowedStream:
                         one.module, *one.columns, *mapping, params=one.params, name=name
                     ).node
                 )
-        return streams.Stream(side_by_side(parts, self.keys)).select(*self.keys, *given)
+        keys = (*self.partition, *(key for key in self.keys if key not in self.partition))
+        keys = keys if self.id_column is None else (*keys, self.id_column)
+        return streams.Stream(side_by_side(parts, keys)).select(*keys, *given)
 
     def _read(self, call: AggregateCall) -> AggregateCall:
         """An aggregate over the rows of this stream, as its user means it."""
@@ -208,22 +237,28 @@ class WindowedStream:
         plain = [column for column in columns if not isinstance(column, Mapping)]
         for mapping in (column for column in columns if isinstance(column, Mapping)):
             named = {**mapping, **named}
-        return streams.Stream(
-            apply_node(
-                self.node,
-                self.window,
-                self.keys,
-                module,
-                plain,
-                named,
-                params,
-                clip,
-                stamp,
-                on_error,
-                time_limit,
-                name,
-            )
+        node = apply_node(
+            self.node,
+            self.window,
+            self.keys,
+            module,
+            plain,
+            named,
+            params,
+            clip,
+            stamp,
+            on_error,
+            time_limit,
+            name,
+            self.partition,
+            self.id_column,
         )
+        if self.id_column is not None and node.stamp != "align":
+            raise WindowError(
+                f"with_id: the module stamps its output (stamp={node.stamp!r}); the id of a window goes "
+                "with stamp='align'."
+            )
+        return self._numbered(streams.Stream(node))
 
     def top_k(
         self, k: int, *, by: ExprLike, descending: bool = True, rank: str | None = None

@@ -54,6 +54,12 @@ class HoppingWindow:
             )
 
     @property
+    def origin(self) -> int:
+        """Where windows are counted from, less than a hop from zero: window w ends a hop times w + 1
+        after it, as those of `SlidingTime` do."""
+        return (self.offset + self.size) % self.hop
+
+    @property
     def pane(self) -> int:
         """The largest span that never crosses a window edge."""
         return math.gcd(self.size, self.hop)

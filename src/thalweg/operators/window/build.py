@@ -14,9 +14,10 @@ from thalweg.operators.window.by_time import (
 from thalweg.operators.window.counts import CountAssigner
 from thalweg.operators.window.engine import WindowEngine
 from thalweg.operators.window.landmark import LandmarkAssigner
+from thalweg.operators.window.modules import ModuleValues
 from thalweg.operators.window.sessions import SessionAssigner
 from thalweg.operators.window.values import PartialValues, RowValues, Values
-from thalweg.plan.nodes import NumberRows, WidAggregate, WindowAggregate
+from thalweg.plan.nodes import NumberRows, WidAggregate, WidApply, WindowAggregate
 from thalweg.plan.nodes.wid import ARRIVED_AT, ROW_NUMBER
 from thalweg.progress.frontier import Consistency
 from thalweg.windows import (
@@ -28,7 +29,7 @@ from thalweg.windows import (
     SlidingTime,
 )
 
-__all__ = ["held_engine", "wid_engine"]
+__all__ = ["held_engine", "wid_engine", "wid_module_engine"]
 
 
 def held_engine(node: WindowAggregate, consistency: Consistency) -> WindowEngine:
@@ -78,7 +79,27 @@ def wid_engine(node: WidAggregate, consistency: Consistency) -> WindowEngine:
     )
 
 
-def assigner_for(node: WidAggregate) -> Assigner:
+def wid_module_engine(node: WidApply, consistency: Consistency) -> WindowEngine:
+    """
+    >>> import thalweg as tw
+    >>> query = tw.source("s", {"v": "double"}).slide_by_tuple(5).apply("median", "v")
+    >>> tw.table(query, {"s": [tw.point({"v": 7.0}, 2), tw.point({"v": 3.0}, 4)]})
+    [(-2, 3, {'median': 7.0}), (0, 5, {'median': 5.0})]
+    """
+    return WindowEngine(
+        node.schema,
+        node.input.schema,
+        assigner_for(node),
+        ModuleValues(node),
+        node.columns,
+        node.partition if _by_partition(node) else node.columns,
+        consistency,
+        wid=node.wid,
+        what="WidApply",
+    )
+
+
+def assigner_for(node: WidAggregate | WidApply) -> Assigner:
     """The run time of a node's kind of window; a kind that nobody knows is refused."""
     kind = node.kind
     if isinstance(kind, LandmarkTime):
@@ -108,7 +129,7 @@ def assigner_for(node: WidAggregate) -> Assigner:
     return MembershipAssigner(kind)
 
 
-def _by_partition(node: WidAggregate) -> bool:
+def _by_partition(node: WidAggregate | WidApply) -> bool:
     """Whether rows of other groups of a partition decide where windows lie."""
     kind = node.kind
     if isinstance(kind, SlidingTime | LandmarkTime):

@@ -34,6 +34,7 @@ from thalweg.plan.nodes.rows import Select, SelectMany, Where
 from thalweg.plan.nodes.sources import GroupInput, Ingress, Source
 from thalweg.plan.nodes.traversal import find, rebuild, replace, walk
 from thalweg.plan.nodes.wid import NumberRows, WidAggregate
+from thalweg.plan.nodes.wid_apply import WidApply
 
 __all__ = [
     "FACTS",
@@ -77,6 +78,7 @@ __all__ = [
     "Union",
     "Where",
     "WidAggregate",
+    "WidApply",
     "WindowAggregate",
     "WindowApply",
     "find",

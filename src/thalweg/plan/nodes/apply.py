@@ -24,13 +24,69 @@ from thalweg.udm.module import CLIPS, STAMPS, Module, Params
 from thalweg.udm.types import fits
 from thalweg.windows import CountWindow, HoppingWindow, SessionWindow, SnapshotWindow, Window
 
-__all__ = ["ON_ERROR", "WindowApply"]
+__all__ = ["ON_ERROR", "ModuleOperator", "WindowApply"]
 
 ON_ERROR = ("fail", "skip")
 
 
+class ModuleOperator:
+    """What is true of every operator that runs a module: its inputs, and what may be asked of it."""
+
+    input: Node
+    module: Module
+    arguments: Named
+    clip: str
+    stamp: str
+    on_error: str
+    time_limit: float | None
+
+    def _check_module(self, where: str) -> None:
+        for value, known, what in (
+            (self.clip, CLIPS, "clip"),
+            (self.stamp, STAMPS, "stamp"),
+            (self.on_error, ON_ERROR, "on_error"),
+        ):
+            if value not in known:
+                raise PlanError(
+                    f"{where}: {what} must be one of {', '.join(known)}{did_you_mean(str(value), known)} Got {value!r}."
+                )
+        if self.module.kind == "function":
+            raise PlanError(
+                f"{where}: it is a function of single events; use it in where, select or a join predicate."
+            )
+        if not self.module.time_sensitive and self.stamp != "align":
+            raise PlanError(
+                f"{where}: the module knows no time, so its output lives as long as the window; leave stamp= out."
+            )
+        if self.time_limit is not None and self.time_limit <= 0:
+            raise PlanError(f"{where}: the time limit must be positive; got {self.time_limit}.")
+        wanted = self.module.input_types()
+        if wanted is not None and [name for name, _ in self.arguments] != list(wanted):
+            raise TypeMismatchError(
+                f"{where}: it takes {', '.join(wanted)}; got {', '.join(name for name, _ in self.arguments)}."
+            )
+
+    def input_schema(self) -> pa.Schema:
+        """What the module is given: its inputs in the types it wants, which the arguments must
+        fit."""
+        given = columns_schema(self.arguments, lifetime_schema(self.input.schema))
+        wanted = self.module.input_types()
+        if wanted is None:
+            return given
+        fields = []
+        for entry, kind in zip(given, wanted.values(), strict=True):
+            if kind is not None and not fits(entry.type, kind):
+                expr = dict(self.arguments)[entry.name]
+                where = f"apply({self.module.name!r}): the input {entry.name!r}"
+                raise TypeMismatchError(
+                    f"{where} is {kind}; {expr} is {entry.type}. Convert it with CAST(... AS ...)."
+                )
+            fields.append(pa.field(entry.name, entry.type if kind is None else kind))
+        return pa.schema(fields)
+
+
 @dataclass(frozen=True, eq=False)
-class WindowApply(GroupedOperator):
+class WindowApply(ModuleOperator, GroupedOperator):
     """Per group and window with at least one row, what the module makes of the window's rows, in
     canonical order.
 
@@ -89,29 +145,11 @@ class WindowApply(GroupedOperator):
         )
 
     def _check_choices(self, where: str) -> None:
-        for value, known, what in (
-            (self.clip, CLIPS, "clip"),
-            (self.stamp, STAMPS, "stamp"),
-            (self.on_error, ON_ERROR, "on_error"),
-        ):
-            if value not in known:
-                raise PlanError(
-                    f"{where}: {what} must be one of {', '.join(known)}{did_you_mean(str(value), known)} Got {value!r}."
-                )
-        if self.module.kind == "function":
-            raise PlanError(
-                f"{where}: it is a function of single events; use it in where, select or a join predicate."
-            )
-        if not self.module.time_sensitive and self.stamp != "align":
-            raise PlanError(
-                f"{where}: the module knows no time, so its output lives as long as the window; leave stamp= out."
-            )
+        self._check_module(where)
         if not self.module.time_sensitive and self.clip != "none":
             raise PlanError(
                 f"{where}: the module knows no time, so there is nothing to clip; leave clip= out."
             )
-        if self.time_limit is not None and self.time_limit <= 0:
-            raise PlanError(f"{where}: the time limit must be positive; got {self.time_limit}.")
         if isinstance(self.window, SessionWindow) and self.stamp == "time-bound":
             raise PlanError(
                 f"{where}: a session's span changes as a whole; time-bound output needs other windows."
@@ -121,35 +159,17 @@ class WindowApply(GroupedOperator):
                 f"{where}: where a count window ends is known only when its last row has come, so that its rows answer "
                 "before and after that; time-bound output needs other windows."
             )
-        wanted = self.module.input_types()
-        if wanted is not None and [name for name, _ in self.arguments] != list(wanted):
-            raise TypeMismatchError(
-                f"{where}: it takes {', '.join(wanted)}; got {', '.join(name for name, _ in self.arguments)}."
-            )
-
-    def input_schema(self) -> pa.Schema:
-        """What the module is given: its inputs in the types it wants, which the arguments must
-        fit."""
-        given = columns_schema(self.arguments, lifetime_schema(self.input.schema))
-        wanted = self.module.input_types()
-        if wanted is None:
-            return given
-        fields = []
-        for entry, kind in zip(given, wanted.values(), strict=True):
-            if kind is not None and not fits(entry.type, kind):
-                expr = dict(self.arguments)[entry.name]
-                where = f"apply({self.module.name!r}): the input {entry.name!r}"
-                raise TypeMismatchError(
-                    f"{where} is {kind}; {expr} is {entry.type}. Convert it with CAST(... AS ...)."
-                )
-            fields.append(pa.field(entry.name, entry.type if kind is None else kind))
-        return pa.schema(fields)
 
     # -------------------------------------------------------------------------------------------------------
     # facts
 
     @property
     def grouping(self) -> tuple[str, ...]:
+        return self.keys
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns in front of what the module gives."""
         return self.keys
 
     @property

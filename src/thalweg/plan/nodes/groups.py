@@ -360,7 +360,8 @@ class WindowAggregate(GroupedOperator):
             return
         window, decision = self.window, self.decide()
         panes = window.size // window.pane
-        yield f"window ids: {Category.CF}; window w is [{lasting(window.offset)} + {lasting(window.hop)} w, + {lasting(window.size)})"
+        start = lasting(window.origin + window.hop - window.size)
+        yield f"window ids: {Category.CF}; window w is [{start} + {lasting(window.hop)} w, + {lasting(window.size)})"
         yield f"panes: {panes:,} a window, {_pane(window.pane)} each; possible: {', '.join(decision.possible)}"
         yield f"evaluation: {decision.strategy}, {decision.reason}"
         yield from decision.remarks()

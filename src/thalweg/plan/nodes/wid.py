@@ -26,7 +26,7 @@ from thalweg.windows import (
     WindowKind,
 )
 
-__all__ = ["ARRIVED_AT", "ROW_NUMBER", "NumberRows", "WidAggregate"]
+__all__ = ["ARRIVED_AT", "ROW_NUMBER", "NumberRows", "WidAggregate", "WidOperator"]
 
 ROW_NUMBER, ARRIVED_AT = "_row", "_at"
 """The columns that `NumberRows` adds: the number, and the largest time among the rows that have got
@@ -88,8 +88,72 @@ class NumberRows(GroupedOperator):
         return show_keys(self.partition).strip()
 
 
+class WidOperator(GroupedOperator):
+    """What is true of every operator over windows of a kind: how groups and windows lie."""
+
+    input: Node
+    kind: WindowKind
+    keys: tuple[str, ...]
+    partition: tuple[str, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of a group: partition, then keys."""
+        return (*self.partition, *(key for key in self.keys if key not in self.partition))
+
+    @property
+    def grouping(self) -> tuple[str, ...]:
+        return self.columns
+
+    @property
+    def divided_by(self) -> tuple[Keys, ...] | None:
+        """By columns that may be seen apart: windows that follow from the time alone need no other
+        group, others their partition."""
+        counts = isinstance(self.kind, SlideByTuple | SlidingRows | SlidingTime)
+        alone = isinstance(self.kind, LandmarkTime) or not (counts or self.kind.context)
+        if isinstance(self.kind, SlidingTime):
+            alone = self.kind.origin is not None
+        if alone:
+            return (by_columns(self.columns),)
+        return (by_columns(() if isinstance(self.kind, SlidingTime) else self.partition),)
+
+    @property
+    def identity(self) -> frozenset[str]:
+        """None: rows of other groups may decide where windows lie."""
+        return frozenset()
+
+    def group_changes(
+        self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
+    ) -> dict[str, Any]:
+        """The windows of a group are those of a partition."""
+        if isinstance(self.kind, SlidingTime) and self.kind.origin is None:
+            raise PlanError(
+                "group_apply: windows that begin with the first row cannot differ from group to group; give origin=."
+            )
+        rows = isinstance(self.kind, SlidingRows)
+        kind = replace(self.kind, partitioned=True) if rows else self.kind  # type: ignore[type-var]
+        return {"partition": (*keys, *self.partition), "kind": kind}
+
+    def remembers(self) -> str:
+        """What the kind must know besides a row, for `explain`."""
+        if isinstance(self.kind, SlidingRows) and self.kind.partitioned and not self.kind.ranked:
+            return "; the number of rows so far is kept for each partition"
+        if self.kind.category is Category.FCA:
+            return "; which windows a row belongs to is known when rows after it have come"
+        return ""
+
+    @property
+    def by_number(self) -> bool:
+        """Whether the windows count rows as they arrived."""
+        return (
+            isinstance(self.kind, SlidingRows | SlideByTuple)
+            and not self.kind.ranked
+            and getattr(self.kind, "every", 2) > 1
+        )
+
+
 @dataclass(frozen=True, eq=False)
-class WidAggregate(GroupedOperator):
+class WidAggregate(WidOperator):
     """Per window of a kind, and group in it: (lifetime of the window, partition + keys +
     aggregates).
 
@@ -178,49 +242,11 @@ class WidAggregate(GroupedOperator):
             )
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of a group: partition, then keys."""
-        return (*self.partition, *(key for key in self.keys if key not in self.partition))
-
-    @property
-    def grouping(self) -> tuple[str, ...]:
-        return self.columns
-
-    @property
-    def divided_by(self) -> tuple[Keys, ...] | None:
-        """By columns that may be seen apart: windows that follow from the time alone need no other
-        group, others their partition."""
-        counts = isinstance(self.kind, SlideByTuple | SlidingRows | SlidingTime)
-        alone = isinstance(self.kind, LandmarkTime) or not (counts or self.kind.context)
-        if isinstance(self.kind, SlidingTime):
-            alone = self.kind.origin is not None
-        if alone:
-            return (by_columns(self.columns),)
-        return (by_columns(() if isinstance(self.kind, SlidingTime) else self.partition),)
-
-    @property
-    def identity(self) -> frozenset[str]:
-        """None: rows of other groups may decide where windows lie."""
-        return frozenset()
-
-    @property
     def columns_read(self) -> tuple[frozenset[str] | None, ...]:
         if isinstance(self.kind, SlidingRows) and self.kind.ranked:
             return (None,)  # equal starts are ordered by all columns
         numbers = {ROW_NUMBER, ARRIVED_AT} if self.by_number else set()
         return (call_columns(self.aggregates).union(self.columns, self.kind.reads, numbers),)
-
-    def group_changes(
-        self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
-    ) -> dict[str, Any]:
-        """The windows of a group are those of a partition."""
-        if isinstance(self.kind, SlidingTime) and self.kind.origin is None:
-            raise PlanError(
-                "group_apply: windows that begin with the first row cannot differ from group to group; give origin=."
-            )
-        rows = isinstance(self.kind, SlidingRows)
-        kind = replace(self.kind, partitioned=True) if rows else self.kind  # type: ignore[type-var]
-        return {"partition": (*keys, *self.partition), "kind": kind}
 
     @cached_property
     def never_revises(self) -> bool:
@@ -234,22 +260,6 @@ class WidAggregate(GroupedOperator):
         return f"{self.kind}{parts}{show_keys(self.keys)}: {calls}{named}; {self.kind.category}"
 
     def remarks(self) -> Iterator[str]:
-        yield f"window ids: {self.kind.category}{self._needs()}"
+        yield f"window ids: {self.kind.category}{self.remembers()}"
         if len(self.strategies) > 1:
             yield f"evaluation: {self.strategy or 'rows'}; possible: {', '.join(self.strategies)}"
-
-    def _needs(self) -> str:
-        if isinstance(self.kind, SlidingRows) and self.kind.partitioned and not self.kind.ranked:
-            return "; the number of rows so far is kept for each partition"
-        if self.kind.category is Category.FCA:
-            return "; which windows a row belongs to is known when rows after it have come"
-        return ""
-
-    @property
-    def by_number(self) -> bool:
-        """Whether the windows count rows as they arrived."""
-        return (
-            isinstance(self.kind, SlidingRows | SlideByTuple)
-            and not self.kind.ranked
-            and getattr(self.kind, "every", 2) > 1
-        )

@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.model import Row
-from thalweg.plan.nodes import WindowApply, lifetime_schema
+from thalweg.plan.nodes import WidApply, WindowApply, lifetime_schema
 from thalweg.testing.identity import order
 from thalweg.testing.oracle.chains import by_group
 from thalweg.testing.oracle.scene import Scene, meaning
 from thalweg.testing.oracle.values import columns_of
+from thalweg.testing.oracle.wid import extents, numbers_given
 from thalweg.testing.oracle.windows import windows_of
 from thalweg.udm import Event, Window
 
@@ -28,43 +29,72 @@ __all__ = ["ask"]
 
 @meaning(WindowApply)
 def window_apply(node: WindowApply, scene: Scene) -> list[Row]:
-    schema, module = lifetime_schema(node.input.schema), node.module
+    schema = lifetime_schema(node.input.schema)
     outputs = [field.name for field in node.schema][len(node.keys) :]
     result: list[Row] = []
     for group in by_group(scene.rows(node.input), node.keys):
         keys = {key: group[0][2].get(key) for key in node.keys}
         for start, end, members in windows_of(group, node.window, scene.horizon):
             window = Window(start, end)
-            rows = [
-                (s, e, columns_of(node.arguments, {**payload, "_start": s}, schema))
-                for s, e, payload in members
-            ]
-            rows.sort(key=lambda row: (row[0], [order(value) for value in row[2].values()], row[1]))
-            if module.nulls == "skip":
-                rows = [row for row in rows if None not in row[2].values()]
-            if rows:
-                shown = [_clipped(row, window, node) for row in rows]
-                found = list(
-                    _events(
-                        ask(module, dict(node.params), shown, window, node.input_schema()),
-                        module.kind,
-                        outputs,
-                        window,
-                    )
-                )
-            else:
-                found = (
-                    [Event(start, end, {outputs[0]: None})] if module.kind == "aggregate" else []
-                )
             result += [
-                (*stamp, keys | dict(event.payload))
-                for event in found
-                for stamp in _stamped(event, window, node)
+                (s, e, {**keys, **payload})
+                for s, e, payload in answers(node, members, window, schema, outputs)
             ]
     return result
 
 
-def _clipped(row: Row, window: Window, node: WindowApply) -> Row:
+@meaning(WidApply)
+def wid_apply(node: WidApply, scene: Scene) -> list[Row]:
+    """The windows of a kind, each by itself; a row is an event of one tick at its start."""
+    everything = scene.rows(node.input)
+    schema = lifetime_schema(node.input.schema)
+    front = len(node.columns) + (0 if node.wid is None else 1)
+    outputs = [field.name for field in node.schema][front:]
+    result: list[Row] = []
+    for part in by_group(everything, node.partition):
+        for window, start, end, members in extents(
+            node.kind, part, everything, node, numbers_given(node, scene)
+        ):
+            for group in by_group(members, node.keys):
+                keys = {key: group[0][2].get(key) for key in node.columns}
+                ids = {} if node.wid is None else {node.wid: window}
+                ticks = [(s, s + 1, payload) for s, _, payload in group]
+                result += [
+                    (s, e, {**keys, **ids, **payload})
+                    for s, e, payload in answers(node, ticks, Window(start, end), schema, outputs)
+                ]
+    return result
+
+
+def answers(
+    node: WindowApply | WidApply,
+    members: list[Row],
+    window: Window,
+    schema: pa.Schema,
+    outputs: list[str],
+) -> list[Row]:
+    """What a module gives for the rows of one window."""
+    module = node.module
+    rows = [
+        (s, e, columns_of(node.arguments, {**payload, "_start": s}, schema))
+        for s, e, payload in members
+    ]
+    rows.sort(key=lambda row: (row[0], [order(value) for value in row[2].values()], row[1]))
+    if module.nulls == "skip":
+        rows = [row for row in rows if None not in row[2].values()]
+    if rows:
+        shown = [_clipped(row, window, node) for row in rows]
+        asked = ask(module, dict(node.params), shown, window, node.input_schema())
+        found = list(_events(asked, module.kind, outputs, window))
+    else:
+        empty = Event(window.start, window.end, {outputs[0]: None})
+        found = [empty] if module.kind == "aggregate" else []
+    return [
+        (*stamp, dict(event.payload)) for event in found for stamp in _stamped(event, window, node)
+    ]
+
+
+def _clipped(row: Row, window: Window, node: WindowApply | WidApply) -> Row:
     start, end, payload = row
     if node.clip in ("left", "full"):
         start = max(start, window.start)
@@ -73,7 +103,9 @@ def _clipped(row: Row, window: Window, node: WindowApply) -> Row:
     return start, end, payload
 
 
-def _stamped(event: Event, window: Window, node: WindowApply) -> Iterator[tuple[int, int]]:
+def _stamped(
+    event: Event, window: Window, node: WindowApply | WidApply
+) -> Iterator[tuple[int, int]]:
     if node.stamp == "align":
         yield window.start, window.end
     elif node.stamp == "clip":

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.model import INFINITY, Row
-from thalweg.plan.nodes import NumberRows, WidAggregate, lifetime_schema, walk
+from thalweg.plan.nodes import NumberRows, WidAggregate, WidApply, lifetime_schema, walk
 from thalweg.plan.nodes.wid import ARRIVED_AT, ROW_NUMBER
 from thalweg.testing.identity import order
 from thalweg.testing.oracle.aggregates import aggregate
@@ -18,7 +18,7 @@ from thalweg.testing.oracle.chains import by_group
 from thalweg.testing.oracle.scene import Scene, meaning
 from thalweg.windows import LandmarkTime, SlideByTuple, SlidingRows, SlidingTime, Tuples, WindowKind
 
-__all__ = ["extents"]
+__all__ = ["extents", "numbers_given"]
 
 Extent = tuple[int, int, int, list[Row]]
 """A window's id, the lifetime of its answer, and its rows."""
@@ -44,7 +44,7 @@ def wid_aggregate(node: WidAggregate, scene: Scene) -> list[Row]:
     whole = node.columns if isinstance(node.kind, LandmarkTime) else node.partition
     for part in by_group(rows, whole):
         for window, start, end, members in extents(
-            node.kind, part, rows, node, _given(node, scene)
+            node.kind, part, rows, node, numbers_given(node, scene)
         ):
             for group in by_group(members, node.keys):
                 keys = {key: group[0][2].get(key) for key in node.columns}
@@ -62,7 +62,7 @@ def wid_aggregate(node: WidAggregate, scene: Scene) -> list[Row]:
 
 
 def extents(
-    kind: WindowKind, part: list[Row], rows: list[Row], node: WidAggregate, given: int
+    kind: WindowKind, part: list[Row], rows: list[Row], node: WidAggregate | WidApply, given: int
 ) -> Iterator[Extent]:
     """The windows of one partition that are not empty. `rows` are those of all partitions."""
     if isinstance(kind, SlidingTime):
@@ -99,7 +99,7 @@ def _landmark(kind: LandmarkTime, group: list[Row]) -> Iterator[Extent]:
 
 
 def _position(
-    kind: SlideByTuple | SlidingRows, part: list[Row], node: WidAggregate
+    kind: SlideByTuple | SlidingRows, part: list[Row], node: WidAggregate | WidApply
 ) -> list[tuple[int, int, Row]]:
     """Each row with its number and the time at which it counts, in order."""
     if not kind.ranked and ROW_NUMBER in node.input.schema.names:
@@ -116,7 +116,9 @@ def _position(
     return [(at, row[0], row) for at, row in enumerate(ranked, 1)]
 
 
-def _slide_by_tuple(kind: SlideByTuple, part: list[Row], node: WidAggregate) -> Iterator[Extent]:
+def _slide_by_tuple(
+    kind: SlideByTuple, part: list[Row], node: WidAggregate | WidApply
+) -> Iterator[Extent]:
     for time in sorted(
         {row[0] for number, _, row in _position(kind, part, node) if number % kind.every == 0}
     ):
@@ -124,7 +126,7 @@ def _slide_by_tuple(kind: SlideByTuple, part: list[Row], node: WidAggregate) -> 
         yield time, time - kind.range + 1, time + 1, members
 
 
-def _given(node: WidAggregate, scene: Scene) -> int:
+def numbers_given(node: WidAggregate | WidApply, scene: Scene) -> int:
     """How many numbers were given in all, where rows were filtered after they got theirs. A
     partition counts its own rows, those that it has."""
     if isinstance(node.kind, SlidingRows) and node.kind.partitioned:
@@ -136,7 +138,7 @@ def _given(node: WidAggregate, scene: Scene) -> int:
 
 
 def _sliding_rows(
-    kind: SlidingRows, part: list[Row], node: WidAggregate, given: int
+    kind: SlidingRows, part: list[Row], node: WidAggregate | WidApply, given: int
 ) -> Iterator[Extent]:
     """A window is complete when all its numbers were given; its answer stands where the last of
     the rows that it has was there. Everything so far answers where a slide brought something."""
