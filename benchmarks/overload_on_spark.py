@@ -38,7 +38,7 @@ from thalweg.freshness.receiver_client import ReceiverClient
 from thalweg.freshness.receiver_process import stop_receiver
 from thalweg.freshness.simulation import zipf_shares
 
-__all__ = ["measure", "measure_ways"]
+__all__ = ["Record", "measure", "measure_ways", "staleness_at"]
 
 Way = Literal["thalweg", "newest per key", "append", "random shedding"]
 WAYS: tuple[Way, ...] = ("thalweg", "newest per key", "append", "random shedding")
@@ -47,6 +47,8 @@ FRAMES = 10
 KEPT = 0.95
 """Of what can be served, random shedding keeps this share."""
 FRESHNESS = "4 s"
+_REPORTS = "spark.sql.streaming.numRecentProgressUpdates"
+_WARM_UP = 5
 COLUMNS = pa.schema({"key": pa.int64(), "number": pa.int64(), "at": pa.int64()})
 
 
@@ -97,7 +99,7 @@ UNITS = {
 
 
 @dataclass
-class _Record:
+class Record:
     """What was sent and what was served, with times."""
 
     sent_at: list[float] = field(default_factory=list)
@@ -113,7 +115,7 @@ def measure(
 ) -> dict[str, float]:
     """One way, in this process."""
     place = Path(tempfile.mkdtemp(prefix="thalweg-bench-"))
-    record = _Record()
+    record = Record()
     random = np.random.default_rng(0)
     edges = np.cumsum(zipf_shares(keys, skew))
     frame_rows = max(1, round(rate / FRAMES))
@@ -165,9 +167,9 @@ def measure(
     return _figures(record, keys, begin, end, reports)
 
 
-def _warm_up(frame: Callable[[int], None], record: _Record, query: Any) -> None:
+def _warm_up(frame: Callable[[int], None], record: Record, query: Any) -> None:
     """A few micro-batches of some hundred rows."""
-    for _ in range(5):
+    for _ in range(_WARM_UP):
         before = len(record.served)
         frame(500)
         _wait(lambda seen=before: len(record.served) > seen, query)  # type: ignore[misc]
@@ -202,6 +204,7 @@ def _begin(
         rows = ts.from_receiver(str(folder), COLUMNS, time="at", disorder=0, name="rows")
         query = rows.update_key("key", freshness=FRESHNESS).where("number >= 0")
         spark = ts.session(spark__driver__memory="2g")
+        spark.conf.set(_REPORTS, 10_000)
         running = ts.start(query, to=sink, consistency="eager", checkpoint=checkpoint, spark=spark)
         client: list[ReceiverClient] = []
 
@@ -225,6 +228,7 @@ def _begin(
         (place / "next").rename(inbox / f"{files:06}.parquet")
 
     peer = peer_session("default", "2g")
+    peer.conf.set(_REPORTS, 10_000)
     reader = peer.readStream.schema("key long, number long, at long")
     if way == "append":
         reader = reader.option("maxFilesPerTrigger", max(1, round(rows_a_second / frame_rows)))
@@ -239,13 +243,14 @@ def _begin(
 
 
 def _figures(
-    record: _Record, keys: int, begin: float, end: float, reports: list[Any]
+    record: Record, keys: int, begin: float, end: float, reports: list[Any]
 ) -> dict[str, float]:
     moments = np.arange(begin + 1, end, 1.0)
-    stale = _staleness(record, keys, moments)
+    stale = staleness_at(record, keys, moments)
     middle = stale[len(moments) // 3 : 2 * len(moments) // 3]
     last = stale[2 * len(moments) // 3 :]
     taken = [entry for entry in reports if entry.numInputRows]
+    timed = taken[_WARM_UP + 1 :] or taken[-1:]
     served = [
         len(rows) for rows, at in zip(record.served, record.served_at, strict=True) if at > begin
     ]
@@ -256,11 +261,11 @@ def _figures(
         "rows that reached Spark": float(sum(entry.numInputRows for entry in taken)),
         "rows sent": float(sum(len(frame) for frame in record.sent)),
         "rows served": float(sum(served)),
-        "micro-batch": float(np.median([entry.batchDuration for entry in taken[6:]])) / 1000,
+        "micro-batch": float(np.median([entry.batchDuration for entry in timed])) / 1000,
     }
 
 
-def _staleness(record: _Record, keys: int, moments: Floats) -> Floats:
+def staleness_at(record: Record, keys: int, moments: Floats) -> Floats:
     """Of each key at each moment: the age of its oldest row that neither it nor a younger one of its key
     was served."""
     cells = np.concatenate(record.sent)
