@@ -111,6 +111,26 @@ def promised(out: list[Batch]) -> int:
     return max((batch.progress.cti for batch in out), default=MIN_TIME)
 
 
+def test_a_join_drops_the_rows_that_nobody_wants() -> None:
+    plain, told = (tw.Engine(QUERIES["join"]) for _ in range(2))
+    left = [tw.insert({"k": "x", "v": at}, at, at + 5) for at in range(100)]
+    right = [tw.insert({"k": "x", "v": at}, at, at + 5) for at in range(60, 100)]
+    for engine in (plain, told):
+        engine.push("a", left)
+    told.skip_before(80)
+    assert (held(plain), held(told)) == (100, 25)  # those that end at 80 or later
+    outs = [engine.push("b", right) for engine in (plain, told)]
+    query = QUERIES["join"]
+    assert wanted(outs[0], query, 80) == wanted(outs[1], query, 80)
+    assert held(told) == 25 + 25 and told.skipped == 15
+
+
+def held(engine: tw.Engine) -> int:
+    """Rows in the state of the join."""
+    sizes = engine.state_size()
+    return sum(size.rows for name, size in sizes.items() if "join" in name)
+
+
 def test_what_is_skipped_is_counted_and_not_late() -> None:
     engine = tw.Engine(LATE)
     engine.push("a", tw.point({"k": "x", "v": 1}, 100))

@@ -72,3 +72,50 @@ def test_r0_to_r2_hold_nothing_that_grows() -> None:
                 kernel.process(port, rows(0, count, 0))
             sizes.setdefault(level, []).append(kernel.state_size().bytes)
     assert all(few == many for few, many in sizes.values())
+
+
+def slope(few: float, many: float) -> float:
+    """Of the cost, as a power of what grew by ten."""
+    return float(np.log10(many / few))
+
+
+def test_r4_a_promise_costs_what_it_freezes_times_its_duplicates() -> None:
+    """d ends of each payload and start (h d in the document's table)."""
+    costs = []
+    for duplicates in (10, 100):
+        kernel = MergeKernel(SCHEMA, ("a", "b"), level="R4")
+        for port in (0, 1):
+            for lasting in range(1, duplicates + 1):
+                kernel.process(port, rows(0, 50, 1_000_000, lasting=10**6 + lasting))
+        before = operations(kernel)
+        kernel.process(0, Batch.empty(SCHEMA, Progress(1_000_060)))
+        costs.append(operations(kernel) - before)
+    assert 0.8 <= slope(*costs) <= 1.2
+
+
+def test_r2_holds_the_rows_at_the_highest_start() -> None:
+    """g of them."""
+    held = []
+    for together in (100, 1_000):
+        kernel = MergeKernel(SCHEMA, ("a", "b"), level="R2")
+        batch = rows(0, together, 5)
+        same = Batch(batch.payload, np.full(together, 5), np.full(together, 9))
+        for port in (0, 1):
+            kernel.process(port, same)
+        held.append(kernel.state_size().rows)
+    assert 0.8 <= slope(*held) <= 1.2
+
+
+@pytest.mark.parametrize("level", ["R3", "R4"])
+def test_space_grows_with_rows_and_little_with_inputs(level: Level) -> None:
+    """w (p + n): the payloads once, and a number for each input (d numbers at R4)."""
+
+    def size(inputs: int, live: int) -> int:
+        kernel = MergeKernel(SCHEMA, tuple(f"i{at}" for at in range(inputs)), level=level)
+        for port in range(inputs):
+            kernel.process(port, rows(0, live, 1_000_000))
+        return kernel.state_size().bytes
+
+    assert 0.8 <= slope(size(2, 2_000), size(2, 20_000)) <= 1.2
+    extra = (size(20, 2_000) - size(2, 2_000)) / 18 / 2_000
+    assert extra <= (2 * 8 if level == "R3" else 150)  # columns have room for twice the rows

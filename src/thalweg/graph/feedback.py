@@ -4,7 +4,8 @@ A merge that has promised t has no use for rows of its inputs that end before t,
 reader that has fallen behind on purpose. Each operator says what that means for its own inputs
 (`Operator.unwanted`); an operator that says nothing ends the way upstream. Where several read one
 operator, the least of what they do not want counts. Operators then skip such rows before they work
-on them, and sources before they judge them. Promises go on.
+on them and drop those that they hold (`Operator.forget`), and sources skip them before they judge
+them. Promises go on.
 
 Rows that end at t or later are the same with and without feedback, at any moment, and no promise is
 broken. Only inserts are skipped, and only of streams that have no adjusts: a row that was skipped
@@ -14,6 +15,7 @@ could otherwise be adjusted to end after t.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 
 from thalweg.graph.stations import Station
 from thalweg.model.time import MIN_TIME
@@ -34,5 +36,8 @@ def tell_unwanted(stations: Sequence[Station], ends: Mapping[Station, int]) -> N
         station.unwanted = unwanted if any(time > MIN_TIME for time in unwanted) else None
         if isinstance(station.operator, IngressKernel):
             station.operator.unwanted_before = least
+        if station.unwanted is not None:
+            ports = zip_longest(station.unwanted, station.skips, fillvalue=False)
+            station.operator.forget(tuple(t if skips else MIN_TIME for t, skips in ports))
         for above, time in zip(station.before, unwanted, strict=False):
             said[above].append(time)

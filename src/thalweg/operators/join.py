@@ -31,7 +31,7 @@ from thalweg.model.boxes import Boxes, box, join_boxes, merge_boxes, rename_boxe
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Codes, Rows
-from thalweg.model.time import Times
+from thalweg.model.time import MAX_TIME, MIN_TIME, Times
 from thalweg.operators.base import (
     Operator,
     Slices,
@@ -41,6 +41,7 @@ from thalweg.operators.base import (
     slice_of_progress,
 )
 from thalweg.operators.frames import evaluate_columns, evaluate_mask, plain_renames
+from thalweg.operators.group_promises import forget_ended
 from thalweg.operators.keyed_state import KeyedState
 from thalweg.operators.matching import keyed_sides
 from thalweg.plan.nodes import Join
@@ -173,6 +174,7 @@ class JoinKernel(Operator):
         self._held[port].apply(delta, group, marks)
 
     def _advance(self, port: int, progress: Progress) -> None:
+        forget_ended(self._progress, progress)
         before = self._progress[port]
         self._progress[port] = before.merge(progress)
         now = self._progress[port]
@@ -207,6 +209,13 @@ class JoinKernel(Operator):
         start = np.maximum(delta.start[at], found.start)
         end = np.minimum(delta.end[at], found.end)
         return Delta(payload, start, end, delta.weight[at] * found.weight)
+
+    def forget(self, unwanted: tuple[int, ...]) -> None:
+        """A pair ends no later than either of its rows."""
+        for held, time in zip(self._held, unwanted, strict=True):
+            if time > MIN_TIME:
+                held.purge(min(time - 1, MAX_TIME))
+        self._state.tidy()
 
     # ----------------------------------------------------------------------------------------------------
     # promises

@@ -127,7 +127,10 @@ class CountedLevel(IndexedLevel):
 
     def update(self, member: MergeInput, batch: Batch, outlook: Outlook) -> None:
         self._touched = np.empty(0, np.int64)
+        arrived = len(batch)
+        batch = self._without_old(batch, outlook)
         if not len(batch):
+            member.ignored += arrived
             return
         digests = self.identity.of_rows(batch, self.top)
         slots = self.top.table.find(digests)
@@ -138,7 +141,7 @@ class CountedLevel(IndexedLevel):
         fresh = np.flatnonzero(unknown & ~ignored)
         first, codes = distinct_digests(digests.take(fresh))
         self._check(member, batch, slots, fresh, codes)
-        member.ignored += int(np.count_nonzero(settled))
+        member.ignored += arrived - len(batch) + int(np.count_nonzero(settled))
         self.operations += len(batch)
         slots[fresh] = self._add(batch, digests, fresh[first], settled, outlook)[codes]
         rows_, ends, weights = _moves(batch, slots)

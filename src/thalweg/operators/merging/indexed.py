@@ -63,6 +63,18 @@ class IndexedLevel(MergeLevel):
             self.blocks.touch(added)
         return slots
 
+    def _without_old(self, batch: Batch, outlook: Outlook) -> Batch:
+        """A batch without the elements about rows that start before every row that is held: they
+        are settled, and need not be looked for. So an input that lags far behind costs little."""
+        if outlook.policy.settled == "compare" or not len(batch):
+            return batch
+        if int(batch.start.min()) >= outlook.settled:
+            return batch
+        half = self.top.half
+        oldest = int(self.top.start[half].min(initial=outlook.settled))
+        recent = batch.start >= oldest
+        return batch if recent.all() else batch.filter(recent)
+
     def _ignored(
         self, member: MergeInput, batch: Batch, slots: Codes, settled: Bools, outlook: Outlook
     ) -> Bools:

@@ -108,7 +108,10 @@ class KeyedLevel(IndexedLevel):
 
     def update(self, member: MergeInput, batch: Batch, outlook: Outlook) -> None:
         self._touched = np.empty(0, np.int64)
+        arrived = len(batch)
+        batch = self._without_old(batch, outlook)
         if not len(batch):
+            member.ignored += arrived
             return
         digests = self.identity.of_rows(batch, self.top)
         slots = self.top.table.find(digests)
@@ -129,7 +132,7 @@ class KeyedLevel(IndexedLevel):
         after = left_ends(batch)
         linked = chain(keys[which], current[which], after[which], self.top.capacity + len(first))
         self._check(member, batch, which, linked.before, expected_ends(batch)[which])
-        member.ignored += int(np.count_nonzero(settled))
+        member.ignored += arrived - len(batch) + int(np.count_nonzero(settled))
         self.operations += len(batch)
         slots[fresh] = self._add(batch, digests, fresh[first], settled, outlook)[codes]
         last = which[linked.last]
