@@ -63,6 +63,7 @@ __all__ = [
     "WindowError",
     "WindowWarning",
     "did_you_mean",
+    "list_names",
     "require_package",
     "user_stack_level",
 ]
@@ -115,7 +116,7 @@ class UnknownColumnError(PlanError):
 
     def __init__(self, name: str, known: Iterable[str], where: str = "") -> None:
         names = list(known)
-        listed = ", ".join(names) if names else "none"
+        listed = list_names(names) or "none"
         prefix = f"{where}: " if where else ""
         super().__init__(
             f"{prefix}unknown column {name!r}{did_you_mean(name, names)} Columns here: {listed}."
@@ -229,6 +230,16 @@ def require_package(package: str, extra: str, what: str) -> None:
 
 class EstimateWarning(UserWarning):
     """Reality has broken an estimate of disorder."""
+
+
+def list_names(names: Iterable[str]) -> str:
+    """Names in one line. Those of a file's columns may hold anything: what cannot be printed is
+    written out.
+
+    >>> list_names(["src", "a\\nb"])
+    "src, 'a\\\\nb'"
+    """
+    return ", ".join(name if name.isprintable() else repr(name) for name in names)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -89,6 +89,48 @@ def test_a_range_of_time_of_one_group_closes_its_windows(engine: str) -> None:
     assert news(run.punctuate("s", punctuation(k="a", ts=within(3, 15)))) == [(0, "a", 1)]
 
 
+@both
+def test_a_value_and_a_range_close_the_windows_of_one_group(engine: str) -> None:
+    """Value, range and wildcard together: of one group, a column up to a bound, whatever the size."""
+    stream = source(progressing="end", group_ctis="k", late="drop")
+    query = stream.where("size > 0").group_by("k").sliding(10, over="end").aggregate(n=tw.count())
+    run = ENGINES[engine](query, consistency="final")
+    run.push("s", [row(1, end=3), row(2, end=7), row(3, "b", end=4), row(4, end=15)])
+    assert news(run.punctuate("s", punctuation(k="a", end=before(12)))) == [(0, "a", 2)]
+    assert not news(run.punctuate("s", punctuation(k="a", end=within(40, 50))))
+    assert not news(run.punctuate("s", punctuation(k="b", end=within(5, 12))))
+    run.push("s", [row(5, end=11), row(6, "b", end=2)])
+    assert news(run.punctuate("s", punctuation(k="a", end=within(12, 40)))) == [(10, "a", 1)]
+    late = run.late_count("s") if engine == "in-process" else run.late_rows
+    assert late == 1, "a row of a before 12"
+    assert news(run.punctuate("s", punctuation(end=before(5)))) == [(0, "b", 2)]
+    rest = news(run.push("s", [row(7, "b", end=20)]) + run.finish())
+    assert rest == [(20, "b", 1)]
+
+
+def test_a_bound_for_one_group_survives_a_restart() -> None:
+    stream = source(progressing="end", group_ctis="k", late="drop")
+    query = stream.group_by("k").sliding(10, over="end").aggregate(n=tw.count())
+    engine = tw.Engine(query, consistency="final")
+    engine.push("s", [row(1, end=3), row(2, "b", end=4)])
+    assert news(engine.punctuate("s", punctuation(k="a", end=before(12)))) == [(0, "a", 1)]
+    again = tw.Engine.restore(query, engine.snapshot(), consistency="final")
+    again.push("s", [row(3, end=2), row(3, "b", end=2)])
+    assert again.late_count("s") == 1
+    assert news(again.finish()) == [(0, "b", 2)]
+
+
+def test_what_is_said_of_a_column_of_one_group_ends_where_the_column_does() -> None:
+    """An aggregate that is called like the column says nothing about it."""
+    stream = source(group_ctis="k").group_by("k").tumbling(10).aggregate(end=tw.max_("end"))
+    over = stream.alter_lifetime(start="end", duration=1).group_by("k").tumbling(10)
+    engine = tw.Engine(over.aggregate(n=tw.count()), consistency="final")
+    engine.push("s", [row(1, end=3)])
+    assert not news(engine.punctuate("s", punctuation(k="a", end=before(100))))
+    engine.push("s", [row(2, end=200), row(2, "b", end=4)])
+    assert sorted(news(engine.finish())) == [(0, "b", 1), (200, "a", 1)]
+
+
 def test_a_pattern_waits_in_a_snapshot() -> None:
     query = source().tumbling(10).aggregate(n=tw.count())
     engine = tw.Engine(query, consistency="final")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 import thalweg as tw
 from thalweg import insert
-from thalweg.errors import EvaluationError, WindowError
+from thalweg.errors import EvaluationError, LateEventError, WindowError
+from thalweg.model.time import MIN_TIME
 
 VALUE = {"v": "int64"}
 
@@ -38,3 +40,32 @@ def test_durations_from_an_expression() -> None:
     assert tw.table(events.set_duration(tw.col("v") * 2), rows) == [(3, 7, {"v": 2})]
     with pytest.raises(WindowError, match="not understood"):
         events.set_duration("10 lightyears")
+
+
+def test_a_time_that_python_has_no_date_for_is_shown_in_answers_and_messages() -> None:
+    """As a damaged file may hold it, in a column that is no time of the stream."""
+    beyond = pa.array([2**62, 0], pa.int64()).cast(pa.timestamp("us"))
+    rows = pa.table({"_start": [5, 1], "_end": [6, 2], "when": beyond, "v": [1, 2]})
+    events = tw.source("s", {"when": pa.timestamp("us"), "v": "int64"}, disorder=0)
+    ((_, _, row),) = tw.table(events, {"s": rows.slice(0, 1)})
+    assert str(row["when"]).startswith("148108-07-06") and row["v"] == 1
+    swapped = rows.take([1, 0]).set_column(0, "_start", pa.array([5, 1]))
+    with pytest.raises(LateEventError, match=r"148108-07-06.*'v': 1"):
+        tw.table(events, {"s": swapped.set_column(1, "_end", pa.array([6, 2]))})
+    by_time = events.group_by("when").tumbling(10).aggregate(n=tw.count())
+    assert len(tw.table(by_time, {"s": rows.slice(0, 1)})) == 1
+
+
+@pytest.mark.parametrize("consistency", ["eager", "speculative", "final"])
+def test_no_promise_goes_back_behind_the_beginning_of_time(consistency: str) -> None:
+    """A window that begins before all times is not closed: there is nothing to promise yet."""
+    moved = tw.source("s", VALUE).alter_lifetime(start="_start + 3", duration=7)
+    for query in (
+        moved.tumbling(5).aggregate(n=tw.count()),
+        moved.hopping(9, 3).top_k(2, by="v"),
+        moved.hopping(9, 6).aggregate(n=tw.max_("v")),
+        moved.session(4).aggregate(n=tw.count()),
+    ):
+        engine = tw.Engine(query, consistency=consistency)
+        for batch in engine.push("s", [insert({"v": 1}, -(2**60), 4 - 2**60)]):
+            assert batch.progress.cti >= MIN_TIME

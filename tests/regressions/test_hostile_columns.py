@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pyarrow as pa
 import pytest
 
 import thalweg as tw
-from thalweg.errors import PlanError
+from thalweg.errors import PlanError, SchemaChangeError, UnknownColumnError
+from thalweg.io.files import FileForm, read_file
+from thalweg.io.listing import FilePlace
 from thalweg.stream import WindowedStream
 
 NAMES = [
@@ -73,3 +78,15 @@ def test_a_key_with_the_name_of_an_internal_column(name: str) -> None:
 def test_the_names_of_internal_columns_are_refused() -> None:
     with pytest.raises(PlanError, match="internal columns"):
         tw.source("s", {"\x1frows": "int64"})
+
+
+def test_names_from_a_file_stay_in_one_line_of_a_message(tmp_path: Path) -> None:
+    """A quote that was not closed makes a name of half of the file."""
+    (tmp_path / "a.csv").write_text('ts,"k,2026\n3,a\x1b[31m",v\n1,b,2\n', encoding="utf-8")
+    form = FileForm("csv", pa.schema([("ts", pa.int64()), ("k", pa.string())]))
+    with pytest.raises(SchemaChangeError) as caught:
+        list(read_file(FilePlace(str(tmp_path)), "a.csv", form, ["ts", "k"]))
+    assert str(caught.value).isprintable() and "no column 'k'" in str(caught.value)
+    with pytest.raises(UnknownColumnError) as unknown:
+        raise UnknownColumnError("k", ["a\nb"])
+    assert "\n" not in str(unknown.value).partition("\n  at")[0]

@@ -21,6 +21,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.clocks import Clock
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS
+from thalweg.model.python_rows import python_rows
 from thalweg.model.time import MIN_TIME, time_us
 from thalweg.plan.clock import clock_of
 from thalweg.plan.nodes import Source, walk
@@ -197,7 +198,7 @@ class Job:
             pyarrow.csv.write_csv(whole, file)
         else:
             file.write_text(
-                "".join(f"{json.dumps(row, default=str)}\n" for row in whole.to_pylist()),
+                "".join(f"{json.dumps(row, default=str)}\n" for row in python_rows(whole)),
                 encoding="utf-8",
             )
 

@@ -52,9 +52,11 @@ class Bypass:
         """Write the register at the end of the arc, if the promise is news there; those who are
         passed know of it too."""
         for station in self.chain:
-            station.received[0] = station.received.get(0, NO_PROGRESS).merge(progress)
+            station.received[0] = station.received.get(0, NO_PROGRESS).advance(progress)
             progress = station.operator.moves(progress)
-            station.passed = station.passed.merge(progress)
+            if not station.operator.knows_group_boxes:
+                progress = progress.without_group_boxes()
+            station.passed = station.passed.advance(progress)
         known = self.target.received.get(self.port, NO_PROGRESS)
         if known.merge(progress) == known:
             return

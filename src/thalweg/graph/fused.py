@@ -48,7 +48,7 @@ class Fused:
         for member in self.members:
             if member.unwanted is not None:
                 batch = member.without_unwanted(0, batch)
-            answer = member.operator.process(0, batch)
+            answer = member.operator.process(0, member.without_unknown(batch))
             now = perf_counter()
             member.seconds += now - begin
             begin = now
@@ -84,13 +84,15 @@ class Fused:
         rows = 1
         for at, member in enumerate(members):
             member.note(0, progress, rows)
+            if not self._operators[at].knows_group_boxes:
+                progress = progress.without_group_boxes()
             progress = self._operators[at].moves(progress)
             if at == passed:
                 rows = 0
             elif rows:
                 member.elements_out += 1
             before = member.passed
-            after = before.merge(progress)
+            after = before.advance(progress)
             if not rows and after == before:
                 break
             member.passed = after

@@ -124,6 +124,7 @@ class Station:
         batch = self.inputs[port].take() if most is None else self.take(port, most)
         if self.unwanted is not None:
             batch = self.without_unwanted(port, batch)
+        batch = self.without_unknown(batch)
         begin = perf_counter()
         answer = self.operator.process(port, batch)
         self.seconds += perf_counter() - begin
@@ -147,6 +148,12 @@ class Station:
             room -= len(parts[-1].start)
         return batch if len(parts) == 1 else Batch.concat(parts, batch.schema)
 
+    def without_unknown(self, batch: Batch) -> Batch:
+        """A batch without promises that mean nothing to the operator."""
+        if not batch.progress.group_boxes or self.operator.knows_group_boxes:
+            return batch
+        return batch.with_progress(batch.progress.without_group_boxes())
+
     def without_unwanted(self, port: int, batch: Batch) -> Batch:
         """A batch without the rows that nobody wants."""
         if self.unwanted is None or port >= len(self.skips) or not self.skips[port]:
@@ -165,7 +172,7 @@ class Station:
         if received is None:
             self.received[port] = progress
         elif progress is not received:
-            self.received[port] = received.merge(progress)
+            self.received[port] = received.advance(progress)
 
     def pass_on(self, answer: Batch) -> None:
         """Put an answer out, if it says something; a promise without rows goes past the operators
@@ -183,7 +190,7 @@ class Station:
         """Count an answer; whether it has rows, or a promise that was not made before."""
         count = len(answer.start)
         passed = self.passed
-        advanced = passed if answer.progress is passed else passed.merge(answer.progress)
+        advanced = passed if answer.progress is passed else passed.advance(answer.progress)
         if count:
             self.elements_out += count
             if answer.is_adjust is not None:

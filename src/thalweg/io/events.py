@@ -20,6 +20,7 @@ from thalweg.errors import (
     SchemaChangeError,
     TimeRangeError,
     UnknownColumnError,
+    list_names,
 )
 from thalweg.io.frames import conform, is_frame, table_of
 from thalweg.model.batch import CONTROL_COLUMNS, Batch, batch_of, one_batch, ticks_of
@@ -122,7 +123,7 @@ def _from_frame(frame: Frame, schema: pa.Schema, times: TimeColumns | None, wher
         wanted = "_start (and _end)" if times is None else repr(times.start)
         raise SchemaChangeError(
             f"{where}: a frame needs the time column {wanted} (see thalweg.events, or name it: "
-            f"source(..., time=...)); it has {', '.join(names)}."
+            f"source(..., time=...)); it has {list_names(names)}."
         )
     payload = conform(
         table.select([name for name in names if name not in ("_start", "_end")]), schema, where

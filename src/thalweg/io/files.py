@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
-from thalweg.errors import InputError, SchemaChangeError
+from thalweg.errors import InputError, SchemaChangeError, list_names
 from thalweg.io.dead_letters import DeadLetters
 from thalweg.io.listing import FilePlace, Found
 from thalweg.io.partitions import Partitions
@@ -146,7 +146,7 @@ class _Job:
             if found != 1:
                 said = f"the column {name!r} {found} times" if found else f"no column {name!r}"
                 raise SchemaChangeError(
-                    f"the file {self.shown} has {said}; it has {', '.join(names)}."
+                    f"the file {self.shown} has {said}; it has {list_names(names)}."
                 )
         return wanted
 

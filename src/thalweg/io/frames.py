@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types
 
-from thalweg.errors import MalformedElementError, SchemaChangeError, did_you_mean
+from thalweg.errors import MalformedElementError, SchemaChangeError, did_you_mean, list_names
 
 __all__ = ["conform", "is_frame", "table_of"]
 
@@ -104,7 +104,7 @@ def conform(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
     if missing:
         hint = did_you_mean(missing[0], extra)
         raise SchemaChangeError(
-            f"{where}: the column {missing[0]!r} is missing{hint} It has {', '.join(table.schema.names)}; "
+            f"{where}: the column {missing[0]!r} is missing{hint} It has {list_names(table.schema.names)}; "
             f"the source declared {', '.join(schema.names)}."
         )
     if extra:

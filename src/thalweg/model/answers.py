@@ -17,6 +17,7 @@ from thalweg.model.batch import Batch, elements_of
 from thalweg.model.cht import table_of_batches
 from thalweg.model.clocks import Clock, shown_time, time_column, time_value
 from thalweg.model.elements import Adjust, Cti, Element, Insert, Payload
+from thalweg.model.python_rows import python_rows
 from thalweg.model.time import INFINITY
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class Answers(_Answers[AnswerRow]):
         clock = self.clock
         return [
             (time_value(row.pop("_start"), clock), time_value(row.pop("_end"), clock), row)
-            for row in self._ticks.to_pylist()
+            for row in python_rows(self._ticks)
         ]
 
 
@@ -182,7 +183,7 @@ def html_table(table: pa.Table, most: int = _SHOWN) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in table.schema.names)
     rows = "".join(
         "<tr>" + "".join(f"<td>{escape(_cell(value))}</td>" for value in row.values()) + "</tr>"
-        for row in table.slice(0, most).to_pylist()
+        for row in python_rows(table.slice(0, most))
     )
     more = f"<p>{most} of {table.num_rows:,} rows</p>" if table.num_rows > most else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"

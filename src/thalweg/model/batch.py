@@ -18,6 +18,7 @@ import pyarrow as pa
 from thalweg.errors import MalformedElementError, SchemaChangeError, TimeRangeError
 from thalweg.model.elements import Adjust, Cti, Element, Insert
 from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.python_rows import python_rows
 from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows, take_rows
 from thalweg.model.time import INFINITY, Times
 
@@ -368,7 +369,7 @@ def elements_of(batches: Iterable[Batch]) -> Iterator[Element]:
     repeated."""
     known = NO_PROGRESS
     for batch in batches:
-        rows: list[dict[str, Any]] = batch.payload.to_pylist()
+        rows: list[dict[str, Any]] = python_rows(batch.payload)
         for index, payload in enumerate(rows):
             start, end = int(batch.start[index]), int(batch.end[index])
             if batch.is_adjust is not None and batch.new_end is not None and batch.is_adjust[index]:

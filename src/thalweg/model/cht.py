@@ -17,6 +17,7 @@ from thalweg.errors import UnknownRowError
 from thalweg.model.batch import Batch, batches_of
 from thalweg.model.delta import Delta
 from thalweg.model.elements import Element, Payload
+from thalweg.model.python_rows import python_rows
 from thalweg.model.rows import encode
 from thalweg.model.time import INFINITY
 
@@ -64,7 +65,7 @@ def _check_order(batch: Batch) -> None:
     bad = np.flatnonzero(running - base < 0)
     if len(bad):
         place = int(which[order[bad[np.argmin(turn[order[bad]])]]])
-        row = batch.payload.slice(place, 1).to_pylist()[0]
+        row = python_rows(batch.payload.slice(place, 1))[0]
         until = "infinity" if batch.end[place] == INFINITY else str(batch.end[place])
         raise UnknownRowError(
             f"element {place}: adjust of a row that is not in the table: {row} over [{batch.start[place]}, {until}). "
@@ -74,7 +75,7 @@ def _check_order(batch: Batch) -> None:
 
 def rows_of_table(table: pa.Table) -> list[Row]:
     """A table as plain Python rows, for tests and for reading."""
-    return [(row.pop("_start"), row.pop("_end"), row) for row in table.to_pylist()]
+    return [(row.pop("_start"), row.pop("_end"), row) for row in python_rows(table)]
 
 
 def cht(elements: Iterable[Element], schema: pa.Schema | None = None) -> list[Row]:

@@ -1,8 +1,11 @@
 """Progress: how far a stream's table is settled.
 
 `cti` holds for the whole stream. `scoped` maps a group (a tuple of values of `scope_columns`) to a
-later promise that holds for that group alone; a group without an entry has only the common one.
-`boxes` are promises over columns (see `boxes`). Progress never goes back.
+later promise that holds for that group alone; a group without an entry has only the common one. A
+group that has ended, promised for ever, is told once: who goes on by `advance` forgets it with the
+next news, so that what is kept follows the groups that are open.
+`boxes` are promises over columns (see `boxes`), `group_boxes` those that hold for one group alone. Who
+does not know of the latter drops them. Progress never goes back.
 
 `progress_text` writes it down for snapshots. Values that JSON has no word for (dates, timestamps,
 bytes, decimals) are written as an Arrow column inside the text.
@@ -14,12 +17,13 @@ import base64
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from thalweg.model.boxes import Boxes, meet_boxes, merge_boxes
+from thalweg.model.python_rows import python_values
 from thalweg.model.time import INFINITY, MIN_TIME
 
 __all__ = [
@@ -47,6 +51,7 @@ class Progress:
     scope_columns: tuple[str, ...] = ()
     scoped: Mapping[Scope, int] = field(default_factory=dict)
     boxes: Boxes = field(default_factory=dict)
+    group_boxes: Mapping[Scope, Boxes] = field(default_factory=dict)
 
     @property
     def ended(self) -> bool:
@@ -59,6 +64,20 @@ class Progress:
 
     def merge(self, later: Progress) -> Progress:
         """Both promises together: the later of the two, group by group."""
+        merged = self._merged(later)
+        if not self.group_boxes and not later.group_boxes:
+            return merged
+        columns = later.scope_columns or self.scope_columns
+        known = self.group_boxes if columns == self.scope_columns else {}
+        both = dict(known)
+        for scope, boxes in later.group_boxes.items():
+            both[scope] = merge_boxes(known.get(scope, {}), boxes)
+        if merged is self and both == self.group_boxes:
+            return self
+        return replace(merged, scope_columns=columns, group_boxes=both)
+
+    def _merged(self, later: Progress) -> Progress:
+        """Without what is said of columns for one group."""
         if later is self or later is NO_PROGRESS:
             return self
         if not (self.scoped or later.scoped or self.boxes or later.boxes):
@@ -76,6 +95,28 @@ class Progress:
             return self  # nothing is new, as after most batches
         both = {**known, **news}
         return Progress(cti, columns, _above(both, cti), boxes)
+
+    def advance(self, later: Progress) -> Progress:
+        """`merge` for who has used what stands: where something is new, groups that had ended
+        before are forgotten.
+
+        >>> Progress(0, ("k",), {("a",): INFINITY}).advance(Progress(0, ("k",), {("b",): 7})).scoped
+        {('b',): 7}
+        """
+        merged = self.merge(later)
+        if merged is self or not self.scoped:
+            return merged
+        return self.without_ended().merge(later)
+
+    def without_ended(self) -> Progress:
+        """Without the groups that have ended."""
+        kept = {scope: time for scope, time in self.scoped.items() if time != INFINITY}
+        if len(kept) == len(self.scoped):
+            return self
+        open_ = {s: b for s, b in self.group_boxes.items() if self.of(s) != INFINITY}
+        return Progress(
+            self.cti, self.scope_columns if kept or open_ else (), kept, self.boxes, open_
+        )
 
     def meet(self, other: Progress) -> Progress:
         """What both promise: the earlier of the two, group by group."""
@@ -99,11 +140,15 @@ class Progress:
 
     def without_groups(self) -> Progress:
         """The promises that hold for all groups."""
-        return Progress(self.cti, boxes=self.boxes) if self.scoped else self
+        return Progress(self.cti, boxes=self.boxes) if self.scoped or self.group_boxes else self
 
     def without_scopes(self) -> Progress:
         """The common promise alone."""
-        return Progress(self.cti) if self.scoped or self.boxes else self
+        return Progress(self.cti) if self.scoped or self.boxes or self.group_boxes else self
+
+    def without_group_boxes(self) -> Progress:
+        """Without promises over columns that hold for one group alone."""
+        return replace(self, group_boxes={}) if self.group_boxes else self
 
 
 def _above(scoped: Mapping[Scope, int], cti: int) -> dict[Scope, int]:
@@ -120,11 +165,16 @@ def progress_text(progress: Progress) -> str:
     '[5, ["k"], [[["a"], 9]]]'
     """
     columns, scoped = list(progress.scope_columns), progress.scoped
-    boxes = (
-        [[[list(names), list(bounds)] for names, bounds in progress.boxes.items()]]
-        if progress.boxes
-        else []
-    )
+    boxes: list[Any] = []
+    if progress.boxes or progress.group_boxes:
+        boxes = [_listed(progress.boxes)]
+    if progress.group_boxes:
+        boxes.append(
+            [
+                [[pack_values([value]) for value in scope], _listed(one)]
+                for scope, one in progress.group_boxes.items()
+            ]
+        )
     try:
         return json.dumps(
             [progress.cti, columns, [[list(scope), time] for scope, time in scoped.items()], *boxes]
@@ -136,6 +186,14 @@ def progress_text(progress: Progress) -> str:
         )
 
 
+def _listed(boxes: Boxes) -> list[Any]:
+    return [[list(names), list(bounds)] for names, bounds in boxes.items()]
+
+
+def _unlisted(listed: list[Any]) -> Boxes:
+    return {tuple(names): tuple(bounds) for names, bounds in listed}
+
+
 def progress_of_text(text: str) -> Progress:
     """The inverse of `progress_text`.
 
@@ -144,15 +202,19 @@ def progress_of_text(text: str) -> Progress:
     {(datetime.date(2020, 2, 1),): 9}
     """
     cti, columns, scoped, *more = json.loads(text)
-    boxes = {tuple(names): tuple(bounds) for names, bounds in more[0]} if more else {}
+    boxes = _unlisted(more[0]) if more else {}
+    of_groups = {
+        tuple(unpack_values(value)[0] for value in scope): _unlisted(listed)
+        for scope, listed in (more[1] if len(more) > 1 else [])
+    }
     if not scoped:
-        return Progress(cti, boxes=boxes)
+        return Progress(cti, tuple(columns) if of_groups else (), {}, boxes, of_groups)
     if isinstance(scoped, dict):
         scopes = zip(*map(unpack_values, scoped["values"]), strict=True)
-        return Progress(cti, tuple(columns), dict(zip(scopes, scoped["times"], strict=True)), boxes)
-    return Progress(
-        cti, tuple(columns), {tuple(unpack_values(scope)): time for scope, time in scoped}, boxes
-    )
+        times = dict(zip(scopes, scoped["times"], strict=True))
+    else:
+        times = {tuple(unpack_values(scope)): time for scope, time in scoped}
+    return Progress(cti, tuple(columns), times, boxes, of_groups)
 
 
 def scope_values(values: pa.Array) -> list[Any]:
@@ -161,7 +223,7 @@ def scope_values(values: pa.Array) -> list[Any]:
     >>> (scope_values(pa.array([float("nan")]))[0],) in {(math.nan,): 5}
     True
     """
-    keys: list[Any] = values.to_pylist()
+    keys: list[Any] = python_values(values)
     if pa.types.is_floating(values.type):
         return [math.nan if key is not None and math.isnan(key) else key for key in keys]
     return keys

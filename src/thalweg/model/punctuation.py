@@ -8,9 +8,10 @@ become CTIs:
     group-wise linear    values of some attributes, and time up to t:      cti(t, those values); without a time, for ever
 
 A pattern of upper bounds on columns alone is a promise over those columns (a box, see `boxes`): it
-closes windows over them. Any other pattern is kept at the input, where a tuple that matches it is
-late and goes by the source's policy; so are tuples inside a box. When the promises of an insert-only
-source reach the beginning of its ranges, it becomes one of the two forms, and closes what they close
+closes windows over them; with values of the columns that name groups, it closes those of one group.
+Any other pattern is kept at the input, where a tuple that matches it is late and goes by the source's
+policy; so are tuples inside a box. When the promises of an insert-only source reach the beginning of
+its ranges, it becomes one of these forms, and closes what they close
 (`Punctuation.given`).
 
 >>> punctuation(ts=before(720)).kind, punctuation(src="202.3.12.4").to_cti()
@@ -31,9 +32,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thalweg.errors import MalformedElementError
-from thalweg.model.boxes import Boxes, box
+from thalweg.model.boxes import Boxes, box, merge_boxes
 from thalweg.model.elements import Cti
-from thalweg.model.progress import Progress, pack_values, unpack_values
+from thalweg.model.progress import Progress, Scope, pack_values, unpack_values
 from thalweg.model.rows import Bools, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 
@@ -106,6 +107,20 @@ class Punctuation:
         whole = self.time == ANY and len(bounds) == len(self.patterns)
         return box(bounds) if whole else {}
 
+    def to_group_boxes(self, columns: tuple[str, ...]) -> dict[Scope, Boxes]:
+        """The promise over columns of one group that it is, where these columns name groups: a value
+        of each, upper bounds of others, anything else.
+
+        >>> punctuation(src="a", flow_end=before(20)).to_group_boxes(("src",))
+        {('a',): {('flow_end',): (20,)}}
+        """
+        values = {n: v for n, v in self.patterns.items() if not isinstance(v, Range)}
+        bounds = {n: v for n, v in self.patterns.items() if isinstance(v, Range)}
+        if not values or set(values) != set(columns):
+            return {}
+        boxes = Punctuation(self.time, bounds).to_boxes() if bounds else {}
+        return {tuple(values[name] for name in columns): boxes} if boxes else {}
+
     def given(self, progress: Progress) -> Punctuation:
         """What it says beside the promises that stand: a range that begins where a promise about
         the same time or column ends, or before, goes on from the beginning.
@@ -116,14 +131,16 @@ class Punctuation:
         {('flow_end',): (18,)}
         """
         values = {n: v for n, v in self.patterns.items() if not isinstance(v, Range)}
-        promise = progress.cti
+        promise, boxes = progress.cti, progress.boxes
         if values and set(values) == set(progress.scope_columns):
-            promise = progress.of(tuple(values[name] for name in progress.scope_columns))
+            scope = tuple(values[name] for name in progress.scope_columns)
+            promise = progress.of(scope)
+            boxes = merge_boxes(boxes, progress.group_boxes.get(scope, {}))
         time = self.time
         if time.low is not None and int(time.low) <= promise:
             time = Range(high=time.high)
         patterns = {
-            name: Range(high=v.high) if isinstance(v, Range) and _reached(name, v, progress) else v
+            name: Range(high=v.high) if isinstance(v, Range) and _reached(name, v, boxes) else v
             for name, v in self.patterns.items()
         }
         return Punctuation(time, patterns)
@@ -166,9 +183,9 @@ class Punctuation:
         return cls(patterns.pop(""), patterns)
 
 
-def _reached(name: str, pattern: Range, progress: Progress) -> bool:
+def _reached(name: str, pattern: Range, boxes: Boxes) -> bool:
     """Whether a promise about a column reaches the beginning of a range of it."""
-    bound = progress.boxes.get((name,))
+    bound = boxes.get((name,))
     return type(pattern.low) is int and bound is not None and pattern.low <= bound[0]
 
 

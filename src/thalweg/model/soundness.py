@@ -17,6 +17,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.boxes import inside
 from thalweg.model.elements import Adjust, Cti, Element, Insert, Payload
 from thalweg.model.progress import NO_PROGRESS, scope_values
+from thalweg.model.python_rows import python_rows
 from thalweg.model.time import MIN_TIME
 
 __all__ = ["Violation", "assert_sound", "first_violation", "first_violation_in_batches"]
@@ -81,7 +82,7 @@ def first_violation_in_batches(batches: Iterable[Batch]) -> str | None:
         broken = np.flatnonzero(batch.sync < promise)
         if len(broken):
             at = int(broken[0])
-            row = batch.payload.slice(at, 1).to_pylist()[0]
+            row = python_rows(batch.payload.slice(at, 1))[0]
             new_end = None if batch.new_end is None else int(batch.new_end[at])
             return (
                 f"batch {number}, element {at}: {row} [{batch.start[at]}, {batch.end[at]}) new end {new_end} "
@@ -89,7 +90,7 @@ def first_violation_in_batches(batches: Iterable[Batch]) -> str | None:
             )
         settled = np.flatnonzero(inside(known.boxes, batch.payload)) if known.boxes else broken
         if len(settled):
-            row = batch.payload.slice(int(settled[0]), 1).to_pylist()[0]
+            row = python_rows(batch.payload.slice(int(settled[0]), 1))[0]
             return f"batch {number}, element {settled[0]}: {row} changes inside one of the boxes {dict(known.boxes)} promised earlier"
         if batch.progress.cti != MIN_TIME and batch.progress.cti < known.cti:
             return f"batch {number}: progress goes back from {known.cti} to {batch.progress.cti}"

@@ -33,6 +33,8 @@ class AlterLifetimeKernel(LifetimeKernel):
     [(5, 10, {'v': 2})]
     """
 
+    knows_group_boxes = True
+
     def __init__(self, node: AlterLifetime) -> None:
         super().__init__(node.schema)
         self._start, self._ticks = node.start, node.ticks

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from thalweg.errors import ThalwegError
 from thalweg.expr import Expr, Frame, is_monotone_in
-from thalweg.model.boxes import box, lowest_corners
+from thalweg.model.boxes import box, lowest_corners, merge_boxes
 from thalweg.model.progress import Progress
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.plan.nodes import Node
@@ -71,6 +71,9 @@ def move_progress(start: Expr, before: Progress) -> Progress:
     was."""
     cti = promise_of(start, before)
     scoped = {scope: promise_of(start, Progress(time)) for scope, time in before.scoped.items()}
+    for scope, boxes in before.group_boxes.items():
+        said = Progress(before.of(scope), boxes=merge_boxes(before.boxes, boxes))
+        scoped[scope] = promise_of(start, said)
     return Progress(
         cti,
         before.scope_columns,

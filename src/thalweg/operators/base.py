@@ -47,6 +47,8 @@ class Operator(ABC):
     ports: int = 1
     row_by_row: bool = False
     """Whether each row is answered by itself, at once and without state."""
+    knows_group_boxes: bool = False
+    """Whether promises over columns of one group mean something here; others do not see them."""
     schema: pa.Schema
     reach: int | None = None
     """A row of the input that ends at e has no part in answers that end later than this after e;
@@ -114,6 +116,7 @@ def map_progress(progress: Progress, move: Callable[[int], int]) -> Progress:
         progress.scope_columns,
         {s: moved(t) for s, t in progress.scoped.items()},
         progress.boxes,
+        progress.group_boxes,
     )
 
 
@@ -139,7 +142,7 @@ def least_promise(promise: Callable[[int], int], time: int) -> int:
 def rename_scopes(progress: Progress, names: Mapping[str, str]) -> Progress:
     """Progress whose columns got new names; promises for groups or boxes that can no longer be told
     apart are dropped."""
-    if not progress.scoped and not progress.boxes:
+    if not progress.scoped and not progress.boxes and not progress.group_boxes:
         return progress
     boxes = rename_boxes(progress.boxes, names)
     if not all(column in names for column in progress.scope_columns):
@@ -149,6 +152,7 @@ def rename_scopes(progress: Progress, names: Mapping[str, str]) -> Progress:
         tuple(names[column] for column in progress.scope_columns),
         progress.scoped,
         boxes,
+        {scope: rename_boxes(one, names) for scope, one in progress.group_boxes.items()},
     )
 
 

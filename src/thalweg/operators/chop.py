@@ -54,7 +54,7 @@ class ChopKernel(Operator):
         if len(endless):
             self._open = Delta.concat([self._open, endless], self.schema).consolidate()
             refuse_negative(self._open, "chop")
-        progress = self._progress.merge(batch.progress)
+        progress = self._progress.advance(batch.progress)
         there = self._grid(progress.cti)
         if len(self._open) and there > here and there != INFINITY:
             changes += [

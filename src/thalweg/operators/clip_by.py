@@ -7,7 +7,8 @@ Ends on the right do not matter. Null keys match nothing. Edge events are this o
 stream and itself.
 
 State, in arrangements by key: left rows over the lifetime of their *result*, with their own end as
-a mark, until the CTI (the smaller of the two) has passed it; right starts from the CTI on, as points.
+a mark, until the CTI (the smaller of the two), or that of their group, has passed it; right starts
+from there on, as points.
 So a right start is compared only with the results that it can cut or lengthen, and a CTI drops whole
 slots. A left row whose result ended before the CTI is settled whatever its own end becomes: later
 changes of it are ignored.
@@ -16,6 +17,7 @@ changes of it are ignored.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +25,7 @@ import pyarrow as pa
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Codes, Rows, equal_pairs
+from thalweg.model.rows import Bools, Codes, Rows, equal_pairs
 from thalweg.model.time import INFINITY, Times
 from thalweg.operators.base import (
     Operator,
@@ -32,6 +34,7 @@ from thalweg.operators.base import (
     progress_of_slice,
     slice_of_progress,
 )
+from thalweg.operators.group_promises import forget_ended
 from thalweg.operators.keyed_state import KeyedState
 from thalweg.operators.matching import keyed_sides
 from thalweg.plan.nodes import ClipBy
@@ -74,14 +77,20 @@ class ClipByKernel(Operator):
         if len(batch):
             delta = Delta.of_batch(batch)
             answer = self._change_left(delta) if port == 0 else self._change_right(delta)
-        settled = self._settled()
+        forget_ended(self._progress, batch.progress)
+        before = self._both()
         self._progress[port] = self._progress[port].merge(batch.progress)
-        if self._settled() > settled:
-            self._forget(self._settled())
-        return answer.to_batch(self._progress[0].meet(self._progress[1]).without_scopes())
+        self._forget(before)
+        return answer.to_batch(self._both())
 
-    def _settled(self) -> int:
-        return min(p.cti for p in self._progress)
+    def _both(self) -> Progress:
+        """What both sides promise, of groups only where keys name them."""
+        both = replace(self._progress[0].meet(self._progress[1]), boxes={})
+        return both if both.scoped and self._state.names_groups(both) else both.without_scopes()
+
+    def _settled(self, rows: Rows) -> Times:
+        """The promise that holds for the key of each row."""
+        return self._state.promised_to(0, self._both(), rows)
 
     def _change_left(self, delta: Delta) -> Delta:
         keyed = self._sides[0].project(delta, only_matchable=True)
@@ -89,10 +98,11 @@ class ClipByKernel(Operator):
         if len(keyed) < len(delta):  # nothing cuts a row with a null key
             answers.append(self._sides[0].unmatchable(delta))
         group = self._state.groups(keyed.payload)
-        old = np.flatnonzero(keyed.start < self._settled())
+        settled = self._settled(keyed.payload)
+        old = np.flatnonzero(keyed.start < settled)
         if len(old):
             keep = np.ones(len(keyed), np.bool_)
-            keep[old] = self._is_held(keyed.take(old), group[old])
+            keep[old] = self._is_held(keyed.take(old), group[old], settled[old])
             keyed, group = keyed.filter(keep), group[keep]
         end = np.minimum(keyed.end, self._cuts(group, keyed.start))
         result = Delta(keyed.payload, keyed.start, end, keyed.weight)
@@ -103,10 +113,9 @@ class ClipByKernel(Operator):
             self._left.remove(result.filter(goes), group[goes], (keyed.end[goes],))
         return Delta.concat([*answers, self._shown(result)], self.schema)
 
-    def _is_held(self, rows: Delta, group: Codes) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Which rows, that started before the CTI, have a result that is not settled."""
-        since = np.full(len(rows), self._settled() - 1)
-        found = self._left.find(group, since, rows.start + 1)
+    def _is_held(self, rows: Delta, group: Codes, settled: Times) -> Bools:
+        """Which rows, that started before their promise, have a result that is not settled."""
+        found = self._left.find(group, settled - 1, rows.start + 1)
         found = found.filter(found.start == rows.start[found.owner])
         if len(found) and rows.payload.num_columns:
             asked = rows.payload.take(pa.array(found.owner))
@@ -156,12 +165,19 @@ class ClipByKernel(Operator):
     def _shown(self, rows: Delta) -> Delta:
         return Delta(self._sides[0].payload(rows.payload), rows.start, rows.end, rows.weight)
 
-    def _forget(self, cti: int) -> None:
-        if cti == INFINITY:
+    def _forget(self, before: Progress) -> None:
+        both = self._both()
+        if both.cti == INFINITY:
             self._state.clear()
             return
-        self._left.purge(cti - 1)
-        self._right.purge(cti)
+        if both.cti > before.cti:
+            self._left.purge(both.cti - 1)
+            self._right.purge(both.cti)
+        promised = self._state.groups_promised(0, before, both) if both.scoped else None
+        if promised is not None:
+            group, time = promised
+            self._left.drop_groups(group, np.where(time == INFINITY, time, time - 1))
+            self._right.drop_groups(group, time)
         self._state.tidy()
 
     def snapshot(self) -> Slices:

@@ -74,7 +74,7 @@ class Gate:
             else:
                 leaving.append(delta.filter(leaves))
                 self._hold(delta.filter(~leaves))
-        self._passed = self._passed.merge(self._promise(promise))
+        self._passed = self._passed.advance(self._promise(promise))
         return Delta.concat(leaving, self._schema), self._passed
 
     def _hold(self, waiting: Delta) -> None:
@@ -167,7 +167,7 @@ class Gate:
 
     def pass_on(self, promise: Progress) -> None:
         """A promise was passed on without the gate."""
-        self._passed = self._passed.merge(promise)
+        self._passed = self._passed.advance(promise)
 
     def scopes(self, columns: Sequence[str]) -> set[Scope]:
         """The groups of which rows are held."""

@@ -34,6 +34,7 @@ from thalweg.operators.base import (
     slice_of_progress,
 )
 from thalweg.operators.frames import evaluate_mask
+from thalweg.operators.group_promises import forget_ended
 from thalweg.operators.join import FoundSide, Side, TakenSide, pair_frame, scoped_by_key
 from thalweg.operators.keyed_state import KeyedState
 from thalweg.operators.matching import keyed_sides
@@ -104,6 +105,7 @@ class CoverageKernel(Operator):
                 answer = self._change_left(delta)
             else:
                 answer = self._change_right(self._sides[1].project(delta, only_matchable=True))
+        forget_ended(self._progress, batch.progress)
         before = self._both()
         self._progress[port] = self._progress[port].merge(batch.progress)
         self._forget(before)

@@ -49,7 +49,7 @@ class DescribeKernel(Operator):
             and not set(progress.scope_columns) <= self._groups
         ):
             progress = progress.without_scopes()
-        self._passed = self._passed.merge(map_progress(progress, self._rolled))
+        self._passed = self._passed.advance(map_progress(progress, self._rolled))
         return batch.with_progress(self._passed)
 
     def _rolled(self, time: int) -> int:

@@ -79,7 +79,7 @@ class DetectKernel(Operator):
                 answer = self._revise(delta, group)
                 self._held.apply(delta, group)
         settled = self._progress.cti
-        self._progress = self._progress.merge(batch.progress)
+        self._progress = self._progress.advance(batch.progress)
         if self._progress.cti > settled:
             self._forget(settled, self._progress.cti)
         self._tidy()

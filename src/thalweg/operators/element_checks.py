@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from thalweg.errors import LifetimeError, MalformedElementError, SchemaChangeError, TimeRangeError
 from thalweg.model.batch import Batch
+from thalweg.model.python_rows import python_rows
 from thalweg.model.rows import Bools
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
 from thalweg.plan.properties import StreamProperties
@@ -186,7 +187,7 @@ def _named(schema: pa.Schema) -> str:
 
 def shown_row(batch: Batch, at: int) -> str:
     """A row as a message shows it."""
-    return str(batch.payload.slice(at, 1).to_pylist()[0])
+    return str(python_rows(batch.payload.slice(at, 1))[0])
 
 
 def refuse_first(bad: Bools, error: Callable[[int], Exception]) -> None:

@@ -42,7 +42,7 @@ class FinalGateKernel(Operator):
         self._progress = NO_PROGRESS
 
     def process(self, port: int, batch: Batch) -> Batch:
-        self._progress = self._progress.merge(batch.progress)
+        self._progress = self._progress.advance(batch.progress)
         leaving, promise = self._gate.release(Delta.of_batch(batch), MIN_TIME, self._progress)
         return leaving.to_batch(promise)
 

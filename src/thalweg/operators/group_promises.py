@@ -7,16 +7,40 @@ forgets of that group alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from thalweg.model.progress import Progress, Scope, scope_values
 from thalweg.model.rows import Codes, Rows, encode
-from thalweg.model.time import Times
+from thalweg.model.time import INFINITY, Times
 from thalweg.state import KeyIndex
 
-__all__ = ["newly_promised", "promised_groups", "promises_of_rows", "scopes_of_rows"]
+__all__ = [
+    "forget_ended",
+    "newly_promised",
+    "promised_groups",
+    "promises_of_rows",
+    "scopes_of_rows",
+]
+
+
+def forget_ended(progress: list[Progress], news: Progress) -> None:
+    """Of the promises of two inputs, to which there is news, forget the groups that both have
+    ended: that was told with the last answer."""
+    left, right = progress
+    if not news.scoped or not left.scoped or left.scope_columns != right.scope_columns:
+        return
+    ended = {
+        scope
+        for scope, time in left.scoped.items()
+        if time == INFINITY and right.of(scope) == INFINITY
+    }
+    if ended:
+        for port, known in enumerate(progress):
+            kept = {scope: time for scope, time in known.scoped.items() if scope not in ended}
+            progress[port] = replace(known, scoped=kept)
 
 
 def newly_promised(before: Progress, now: Progress) -> dict[Scope, int]:

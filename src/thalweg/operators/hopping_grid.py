@@ -113,7 +113,7 @@ class Release:
         more."""
         if self.cti in (MIN_TIME, INFINITY):
             return self.cti
-        return (self.closed + 1) * self.grid.hop + self.grid.offset
+        return max((self.closed + 1) * self.grid.hop + self.grid.offset, MIN_TIME)
 
 
 class GridOperator(Operator):

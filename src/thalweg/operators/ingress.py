@@ -17,7 +17,8 @@ row as it is; of a row that was left out, it is left out too.
 
 State: rows that may still be adjusted, in a row set (none for a source declared insert-only), rows
 that are not as their source believes (see `claims`), what the policies remember of each partition,
-rows in quarantine, and the entries of the ledgers that nobody has taken yet.
+rows in quarantine, the entries of the ledgers that nobody has taken yet, and 16 bytes for each group
+that has ended (see `ended_groups`).
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ from thalweg.model.progress import (
     scope_values,
 )
 from thalweg.model.punctuation import Punctuation
-from thalweg.model.rows import Codes, Rows, encode
+from thalweg.model.rows import Bools, Codes, Rows, encode
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
 from thalweg.operators.base import (
     Operator,
@@ -69,6 +70,7 @@ from thalweg.operators.group_promises import newly_promised, promises_of_rows
 from thalweg.plan.nodes import Source
 from thalweg.plan.nodes.arrivals import CLOCK
 from thalweg.progress import QuarantineGate
+from thalweg.progress.ended_groups import NO_ENDED_GROUPS, EndedGroups
 from thalweg.progress.late_ledger import LateLedger
 from thalweg.progress.quarantine import Case
 from thalweg.progress.source_clock import SourceClock
@@ -101,6 +103,7 @@ class IngressKernel(Operator):
         self._live = RowSet(node.schema, what=f"source {node.name!r}")
         self._claims = Claims(node.schema)
         self._progress = NO_PROGRESS
+        self._ended = NO_ENDED_GROUPS
         self._promises = SourceProgress(node.ingress)
         self._gate = (
             None
@@ -164,6 +167,7 @@ class IngressKernel(Operator):
         held = {**self._live.snapshot("live"), **self._claims.snapshot()}
         before = (
             self._progress,
+            self._ended,
             self._batches,
             self._promises,
             self._gate,
@@ -182,6 +186,7 @@ class IngressKernel(Operator):
         except InputError:
             (
                 self._progress,
+                self._ended,
                 self._batches,
                 self._promises,
                 self._gate,
@@ -269,6 +274,8 @@ class IngressKernel(Operator):
             or not is_plain_row(batch, self.schema)
             or self._guards
             or self._progress.scoped
+            or self._progress.group_boxes
+            or self._ended.runs
             or self._progress.boxes
             or self.unwanted_before > MIN_TIME
         ):
@@ -311,13 +318,50 @@ class IngressKernel(Operator):
 
     def _advance(self, made: Progress, arrived: int) -> None:
         before = self._progress
-        self._progress = before.merge(made)
+        self._progress = before.advance(made)
+        self._note_ended(before)
         if arrived:
             self._told = self._told.after_rows()
         if self._progress.cti > before.cti:
             self._since = self.now
         if self._policy.observed:
             self._warn()
+
+    def _note_ended(self, before: Progress) -> None:
+        """Remember the groups that have ended now. Who is trusted needs no check."""
+        if self._progress is before or self._policy.trusted:
+            return
+        if self._progress.cti == INFINITY:
+            self._ended = NO_ENDED_GROUPS  # everything is late
+            return
+        columns = self._progress.scope_columns
+        ended = [
+            scope
+            for scope, time in self._progress.scoped.items()
+            if time == INFINITY and before.of(scope) != INFINITY
+        ]
+        if ended:
+            values = self._scope_columns(columns, ended)
+            self._ended = self._ended.add(columns, values, len(ended))
+
+    @property
+    def _group_columns(self) -> tuple[str, ...]:
+        """The columns that promises for groups speak of."""
+        progress = self._progress
+        told = progress.scoped or progress.group_boxes
+        return progress.scope_columns if told else self._ended.columns
+
+    def _scope_columns(self, columns: Sequence[str], scopes: Sequence[Scope]) -> list[pa.Array]:
+        """The values of groups, in the types that the columns have."""
+        return [
+            column_of(values, self.schema.field(name).type)
+            for name, values in zip(columns, zip(*scopes, strict=True), strict=True)
+        ]
+
+    def _have_ended(self, columns: Sequence[str], scopes: Sequence[Scope]) -> Bools:
+        if not len(self._ended):
+            return np.zeros(len(scopes), np.bool_)
+        return self._ended.find(self._scope_columns(columns, scopes), len(scopes))
 
     def _refuse_late(self, batch: Batch, promise: Times, at: int, place: int) -> None:
         changed = shown_time(int(batch.sync[at]), self._clock)
@@ -397,11 +441,15 @@ class IngressKernel(Operator):
         boxes = pattern.to_boxes()
         if boxes:
             return Progress(boxes=boxes)
+        columns = self._group_columns or self._declared.group_keys
+        of_group = pattern.to_group_boxes(columns)
+        if of_group:
+            return Progress(scope_columns=columns, group_boxes=of_group)
         promise = pattern.to_cti()
         if promise is None or promise.scope is None:
             return None if promise is None else Progress(promise.time)
         columns = tuple(promise.scope)
-        known = self._progress.scope_columns or self._declared.group_keys
+        known = self._group_columns or self._declared.group_keys
         if set(columns) != set(known):
             return None
         scope = tuple(promise.scope[name] for name in known)
@@ -426,9 +474,15 @@ class IngressKernel(Operator):
     def _by_columns(self, batch: Batch, promise: Times) -> tuple[Times, Mapping[str, int]]:
         """Promises raised for the rows whose columns come too late; and the largest values after
         the batch. Such a row cannot be moved: nothing remains of it."""
-        if not len(batch) or not (self._policy.columns or self._progress.boxes):
+        known = self._progress
+        if not len(batch) or not (self._policy.columns or known.boxes or known.group_boxes):
             return promise, self._newest
-        late = inside(self._progress.boxes, batch.payload)
+        late = inside(known.boxes, batch.payload)
+        if known.group_boxes:
+            groups, code = _groups(batch, known.scope_columns)
+            for at, group in enumerate(groups):
+                if group in known.group_boxes:
+                    late |= inside(known.group_boxes[group], batch.payload) & (code == at)
         newest = dict(self._newest)
         for name, disorder in self._policy.columns:
             column = batch.payload.column(name)
@@ -467,14 +521,17 @@ class IngressKernel(Operator):
         if not given.scoped:
             return given if type(given.cti) is int else Progress(cti, boxes=given.boxes)
         columns, scopes = self._scopes(given)
+        ended = self._have_ended(columns, scopes).tolist()
         scoped = {
             scope: self._promised(
                 time,
-                self._progress.of(scope),
+                INFINITY if over else self._progress.of(scope),
                 f"the CTI of {dict(zip(columns, scope, strict=True))}",
             )
-            for scope, time in zip(scopes, given.scoped.values(), strict=True)
+            for scope, over, time in zip(scopes, ended, given.scoped.values(), strict=True)
         }
+        told_before = {scope for scope, over in zip(scopes, ended, strict=True) if over}
+        scoped = {scope: time for scope, time in scoped.items() if scope not in told_before}
         return Progress(cti, columns, scoped, given.boxes)
 
     def _promised(self, time: Any, known: int, what: str) -> int:
@@ -506,7 +563,7 @@ class IngressKernel(Operator):
         if self._policy.partition is not None:
             known: tuple[str, ...] = (self._policy.partition,)
         else:
-            known = self._progress.scope_columns if self._progress.scoped else columns
+            known = self._group_columns or columns
         if (
             not columns
             or columns != known
@@ -538,10 +595,13 @@ class IngressKernel(Operator):
 
     def _known(self, batch: Batch, parts: Groups | None) -> Times:
         """What was promised to each row before the batch."""
-        if not self._progress.scoped or not len(batch):
+        columns = self._group_columns
+        if not columns or not len(batch):
             return np.full(len(batch), self._progress.cti)
-        groups, code = parts if parts is not None else _groups(batch, self._progress.scope_columns)
-        return np.array([self._progress.of(group) for group in groups], np.int64)[code]
+        groups, code = parts if parts is not None else _groups(batch, columns)
+        known = np.array([self._progress.of(group) for group in groups], np.int64)
+        known[self._have_ended(columns, groups)] = INFINITY
+        return known[code]
 
     # -------------------------------------------------------------------------------------------------------
     # clock
@@ -652,9 +712,19 @@ class IngressKernel(Operator):
         slices: Slices = {
             **self._live.snapshot("live"),
             **self._claims.snapshot(),
+            **self._ended.snapshot(),
             "progress": _text(progress_text(self._progress), "progress"),
             "notes": _text(
-                json.dumps([self._promises.to_json(), counts, clocks, self._newest]), "notes"
+                json.dumps(
+                    [
+                        self._promises.to_json(),
+                        counts,
+                        clocks,
+                        self._newest,
+                        self._ended.columns,
+                    ]
+                ),
+                "notes",
             ),
         }
         if self._gate is not None:
@@ -669,7 +739,10 @@ class IngressKernel(Operator):
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._progress = progress_of_text(slices["progress"].column(0)[0].as_py())
         self._restore_rows(slices)
-        promises, counts, clocks, self._newest = json.loads(slices["notes"].column(0)[0].as_py())
+        promises, counts, clocks, self._newest, ended = json.loads(
+            slices["notes"].column(0)[0].as_py()
+        )
+        self._ended = EndedGroups.restore(tuple(ended), slices)
         self._promises = self._promises.from_json(promises)
         self._batches, self.ledger.count, self.ledger.unlisted = counts[:3]
         self.quarantined.count, self.quarantined.unlisted = counts[3:]
@@ -696,6 +769,7 @@ class IngressKernel(Operator):
             if self._gate is None or self._gate.waiting is None
             else self._gate.waiting.payload.nbytes
         )
+        held += self._ended.nbytes
         return self._live.size() + self._claims.size() + StateSize(waiting, held)
 
 

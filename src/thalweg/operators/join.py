@@ -41,6 +41,7 @@ from thalweg.operators.base import (
     slice_of_progress,
 )
 from thalweg.operators.frames import evaluate_columns, evaluate_mask, plain_renames
+from thalweg.operators.group_promises import forget_ended
 from thalweg.operators.keyed_state import KeyedState
 from thalweg.operators.matching import keyed_sides
 from thalweg.plan.nodes import Join
@@ -173,6 +174,7 @@ class JoinKernel(Operator):
         self._held[port].apply(delta, group, marks)
 
     def _advance(self, port: int, progress: Progress) -> None:
+        forget_ended(self._progress, progress)
         before = self._progress[port]
         self._progress[port] = before.merge(progress)
         now = self._progress[port]

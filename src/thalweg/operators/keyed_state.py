@@ -70,6 +70,10 @@ class KeyedState:
         named = [column for column in found if column is not None]
         return named if len(named) == len(found) else None
 
+    def names_groups(self, progress: Progress) -> bool:
+        """Whether the columns of promises for groups of the left side are keys."""
+        return self._key_columns(0, progress) is not None
+
     def groups_promised(
         self, port: int, before: Progress, now: Progress
     ) -> tuple[Codes, Times] | None:

@@ -66,7 +66,7 @@ class NumberRowsKernel(Operator):
         return self._partitions.numbers([rows.column(name) for name in self._names], rows.num_rows)
 
     def process(self, port: int, batch: Batch) -> Batch:
-        self._progress = self._progress.merge(batch.progress)
+        self._progress = self._progress.advance(batch.progress)
         answer = Batch.empty(self.schema)
         if len(batch):
             row, at = self._numbers(batch)

@@ -32,6 +32,8 @@ class RetimeKernel(LifetimeKernel):
     [(10, 15, {'v': 2})]
     """
 
+    knows_group_boxes = True
+
     def __init__(self, node: Retime) -> None:
         super().__init__(node.schema)
         self._start, self._end, self._reads_end = node.start, node.end, node.reads_end

@@ -29,6 +29,7 @@ class SelectKernel(Operator):
     """
 
     row_by_row = True
+    knows_group_boxes = True
 
     def __init__(self, node: Select) -> None:
         self.schema = node.schema

@@ -113,7 +113,7 @@ class SnapshotKernel(Operator):
         if len(batch):
             self._watermark = max(self._watermark, int(batch.start.max()))
             changes = self._apply(self.project(batch))
-        before, progress = self._progress, self._progress.merge(self._scoped(batch.progress))
+        before, progress = self._progress, self._progress.advance(self._scoped(batch.progress))
         self._watermark = max(self._watermark, progress.cti)
         self._progress = progress
         self._forget(before)

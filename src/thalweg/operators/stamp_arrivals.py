@@ -60,7 +60,7 @@ class StampArrivalsKernel(Operator):
         """The number of the newest row."""
 
     def process(self, port: int, batch: Batch) -> Batch:
-        self._progress = self._progress.merge(batch.progress)
+        self._progress = self._progress.advance(batch.progress)
         answer = Batch.empty(self.schema)
         if len(batch):
             stamps = self._stamps(batch.payload)

@@ -7,19 +7,20 @@ last).
 State, by payload: rows that end at or after the CTI, in an arrangement; and, in another, the rows
 that these continue and that have ended, each with the start of its chain. A row may still change
 its end, and so the row that it continues; how many rows start at a time before the CTI, and which
-ended there, may not. Progress passes: a change at or after the CTI moves only ends at or after it.
+ended there, may not. Progress passes, that of groups too: a change at or after the CTI moves only
+ends at or after it. The payloads of a group that has ended are forgotten.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
-from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.progress import NO_PROGRESS, Scope
 from thalweg.model.rows import Codes, Rows, encode
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import (
@@ -29,6 +30,7 @@ from thalweg.operators.base import (
     progress_of_slice,
     slice_of_progress,
 )
+from thalweg.operators.group_promises import newly_promised, promised_groups
 from thalweg.operators.groups import refuse_negative
 from thalweg.plan.nodes import Stitch
 from thalweg.state import Arrangement, Hits, KeyIndex
@@ -109,11 +111,22 @@ class StitchKernel(Operator):
         changes = Delta.empty(self.schema)
         if len(batch):
             changes = self._apply(Delta.of_batch(batch))
-        before, self._progress = self._progress.cti, self._progress.merge(batch.progress)
-        if self._progress.cti > before:
+        before, self._progress = self._progress, self._progress.advance(batch.progress)
+        if self._progress.cti > before.cti:
             self._forget(self._progress.cti)
-        # Payloads do not forget one by one, so promises for one group alone do not pass.
-        return changes.to_batch(Progress(self._progress.cti))
+        ended = [s for s, t in newly_promised(before, self._progress).items() if t == INFINITY]
+        if ended:
+            self._drop(ended)
+        return changes.to_batch(replace(self._progress, boxes={}))
+
+    def _drop(self, scopes: list[Scope]) -> None:
+        """Forget the payloads of groups that have ended."""
+        columns = self._progress.scope_columns
+        promised = dict.fromkeys(scopes, INFINITY)
+        group, until = promised_groups(self._index, list(self.schema), columns, promised)
+        if len(group):
+            self._held.drop_groups(group, until)
+            self._behind.drop_groups(group, until)
 
     def _apply(self, delta: Delta) -> Delta:
         number = self._groups(delta.payload)

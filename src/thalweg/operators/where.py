@@ -24,6 +24,7 @@ class WhereKernel(Operator):
     """
 
     row_by_row = True
+    knows_group_boxes = True
 
     def __init__(self, node: Where) -> None:
         self.schema = node.schema

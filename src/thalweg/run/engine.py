@@ -309,7 +309,7 @@ class Engine:
         """The answers that say something: elements, or a promise that was not made before."""
         kept = []
         for answer in out:
-            advanced = self._progress.merge(answer.progress)
+            advanced = self._progress.advance(answer.progress)
             if len(answer) or advanced != self._progress:
                 kept.append(answer)
             self._progress = advanced

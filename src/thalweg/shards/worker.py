@@ -152,7 +152,7 @@ class FragmentRunner:
         self.figures = self._graph.figures()
         self._stuck.observe()
         answer = Batch.concat(out, self.fragment.plan.schema)
-        self._progress = self._progress.merge(answer.progress)
+        self._progress = self._progress.advance(answer.progress)
         return Answer(
             answer.with_progress(self._progress),
             self.late - late_before,
@@ -396,7 +396,7 @@ class FragmentRunner:
             out: list[Batch] = []
             self._offer(name, Batch.empty(entry.leaf.schema, Progress(memory.cti)), now, out)
             for batch in out:
-                self._progress = self._progress.merge(batch.progress)
+                self._progress = self._progress.advance(batch.progress)
 
     def leave_out(self, since: int) -> None:
         """Leave out windows that begin before a time."""

@@ -1,0 +1,49 @@
+"""Rows as Python values, for messages and for reading.
+
+A column may hold times that Python has no date for: a damaged file, a clock that is far off, an
+infinity of another system. Such a value is a `numpy.datetime64`; the rest of the row is as it is.
+
+>>> python_rows(pa.table({"at": pa.array([0, 2**62]).cast(pa.timestamp("us")), "v": [1, 2]}))[1]
+{'at': np.datetime64('148108-07-06T14:00:27.387904'), 'v': 2}
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.rows import Rows
+
+__all__ = ["python_rows", "python_values"]
+
+
+def python_rows(rows: Rows | pa.Table) -> list[dict[str, Any]]:
+    """Each row as a dictionary."""
+    try:
+        return rows.to_pylist()
+    except (OverflowError, ValueError):
+        columns = [python_values(column) for column in rows.columns]
+        names = rows.schema.names
+        return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values of a column."""
+    try:
+        return column.to_pylist()
+    except (OverflowError, ValueError):
+        return [_python_value(value) for value in column]
+
+
+def _python_value(value: pa.Scalar) -> Any:
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):
+        kind = value.type
+        if pa.types.is_timestamp(kind):
+            return np.array([value.cast(pa.int64()).as_py()], f"M8[{kind.unit}]")[0]
+        if pa.types.is_date(kind):
+            return np.array([value.cast(pa.int32()).as_py()], "M8[D]")[0]
+        return str(value)
