@@ -12,7 +12,7 @@ import pytest
 
 import thalweg as tw
 from thalweg import udm
-from thalweg.errors import EvaluationError, ExpressionError, TypeMismatchError
+from thalweg.errors import EvaluationError, ExpressionError, PlanError, TypeMismatchError
 from thalweg.model import Row
 from thalweg.shards.local_engine import DividedEngine
 from thalweg.testing import assert_physically_independent
@@ -129,3 +129,53 @@ def test_in_queries_in_sql() -> None:
         assert columns(
             tw.sql(f"SELECT id, value FROM readings WHERE value < {name}(id)", readings=S)
         ) == [(1, 4.0)]
+
+
+# -------------------------------------------------------------------------------------------------
+# failures
+
+
+def _inverse(value: float) -> Any:
+    """Fails for 4, does not end for 30, gives a text for 1."""
+    while value == 30.0:
+        pass
+    return "text" if value == 1.0 else 1 / (value - 4.0)
+
+
+def _inverses(values: pa.Array) -> Any:
+    return [_inverse(value) for value in values.to_pylist()]
+
+
+for _name, _run in (("inverse", _inverse), ("inverses", _inverses)):
+    udm.function(
+        f"fn.{_name}",
+        inputs=["double"],
+        output="double",
+        vectorised=_name == "inverses",
+        on_error="null",
+        time_limit="50 ms",
+    )(_run)
+
+
+@pytest.mark.parametrize("name", ["fn.inverse", "fn.inverses"])
+def test_an_event_that_a_function_fails_on_gives_null(name: str) -> None:
+    query = S.select("id", x=f"{name}(value)", y=f"{name}(value + 1)")
+    rows = [{"id": at, "value": value} for at, value in enumerate([4.0, 30.0, 1.0, 6.0])]
+    elements = {"s": [tw.point(row, at) for at, row in enumerate(rows)]}
+    found = tw.table(query, elements)
+    assert [row["x"] for _, _, row in found] == [None, None, None, 0.5]
+    assert found[0][2]["y"] == 1.0
+
+
+def test_a_function_that_takes_too_long_is_named() -> None:
+    @udm.function("fn.endless", inputs=["double"], output="double", time_limit="50 ms")
+    def endless(value: float) -> float:
+        while True:
+            pass
+
+    with pytest.raises(
+        EvaluationError, match=r"fn.endless\(value\) failed where value = 4.0: longer"
+    ):
+        columns(S.select(x="fn.endless(value)"))
+    with pytest.raises(PlanError, match="must be 'fail' or 'null'"):
+        udm.function("fn.other", inputs=["double"], output="double", on_error="skip")

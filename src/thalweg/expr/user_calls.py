@@ -3,13 +3,15 @@
 The function itself travels with the expression, so that it runs in processes that never saw its
 definition. Per event, a row with a null argument gives null and the function is not called, unless
 it asks for nulls; a function on columns sees them. It must be deterministic: an event that is taken
-back has to give the value it gave when it came.
+back has to give the value it gave when it came. A call that raises, gives a value of another type or
+takes longer than its limit ends the query, or gives null for that event alone (`on_error`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from thalweg.errors import EvaluationError, ExpressionError, TypeMismatchError
 from thalweg.expr._rendering import ATOM, Rendered
 from thalweg.expr.frame import Frame, Shape
 from thalweg.expr.kinds import Datum, kind_of
+from thalweg.expr.limits import TimeUp, Watch
 from thalweg.expr.nodes import Expr
 
 __all__ = ["LOOKUPS", "UserCall", "UserFunction", "find_user_function", "user_call"]
@@ -36,6 +39,10 @@ class UserFunction:
     doc: str = ""
     nulls: bool = False
     """Whether it is called for nulls."""
+    on_error: str = "fail"
+    """`fail`: an event that it fails on ends the query. `null`: such an event gives null."""
+    time_limit: float | None = None
+    """Seconds that one call may take."""
 
     @property
     def label(self) -> str:
@@ -112,19 +119,39 @@ class UserCall(Expr):
 
     def _on_columns(self, columns: list[pa.Array], frame: Frame) -> pa.Array:
         try:
-            given = self.function.run(*columns)
+            return self._called(columns, frame.length)
+        except EvaluationError:
+            if self.function.on_error == "fail":
+                raise
+        alone = [[column.slice(at, 1) for column in columns] for at in range(frame.length)]
+        return pa.concat_arrays([self._or_null(partial(self._called, row, 1)) for row in alone])
+
+    def _called(self, columns: list[pa.Array], length: int) -> pa.Array:
+        watch = Watch(self.function.time_limit)
+        try:
+            with watch:
+                watch.at = 0
+                given = self.function.run(*columns)
             result = given.to_arrow() if hasattr(given, "to_arrow") else given
             array = _one_piece(result if isinstance(result, pa.Array) else pa.array(result))
             array = (
                 array if array.type == self.function.output else array.cast(self.function.output)
             )
+        except TimeUp:
+            raise EvaluationError(f"{self} took longer than {watch.limit:g} s.") from None
         except Exception as reason:  # anything may come out of a user's function
             raise EvaluationError(f"{self} failed: {type(reason).__name__}: {reason}.") from reason
-        if len(array) != frame.length:
+        if len(array) != length:
             raise EvaluationError(
-                f"{self}: the function returned {len(array)} values for {frame.length} rows; it must give one for each."
+                f"{self}: the function returned {len(array)} values for {length} rows; it must give one for each."
             )
         return array
+
+    def _or_null(self, call: Callable[[], pa.Array]) -> pa.Array:
+        try:
+            return call()
+        except EvaluationError:
+            return pa.nulls(1, self.function.output)
 
     def _on_rows(self, columns: list[pa.Array], length: int) -> pa.Array:
         """One call for each event whose arguments are all there."""
@@ -137,29 +164,52 @@ class UserCall(Expr):
             if columns
             else [()] * length
         )
-        values: list[Any] = []
-        row: tuple[Any, ...] = ()
-        run = self.function.run
-        try:
-            for row in _where(rows, wanted):
-                values.append(run(*row))
-        except Exception as reason:
-            shown = ", ".join(
-                f"{arg} = {value!r}" for arg, value in zip(self.args, row, strict=True)
-            )
-            raise EvaluationError(
-                f"{self} failed where {shown}: {type(reason).__name__}: {reason}."
-            ) from reason
-        try:
-            known = pa.array(values, self.function.output)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
-            raise EvaluationError(
-                f"{self}: the function returned something that is no {self.function.output}: {reason}."
-            ) from reason
+        known = self._values(list(_where(rows, wanted)))
         if wanted.all():
             return known
         places = np.where(wanted, np.cumsum(wanted) - 1, 0)
         return known.take(pa.array(places, mask=~wanted))
+
+    def _values(self, rows: list[tuple[Any, ...]]) -> pa.Array:
+        """The value of each event, or null where the function fails and may."""
+        values: list[Any] = []
+        run, watch = self.function.run, Watch(self.function.time_limit)
+        while len(values) < len(rows):
+            try:
+                with watch:
+                    for row in rows[len(values) :]:
+                        watch.at = len(values)
+                        values.append(run(*row))
+            except TimeUp:
+                if watch.fired == len(values):  # otherwise the call had just ended
+                    self._refuse(rows[len(values)], f"longer than {watch.limit:g} s")
+                    values.append(None)
+            except Exception as reason:  # anything may come out of a user's function
+                said = f"{type(reason).__name__}: {reason}"
+                self._refuse(rows[len(values)], said, reason)
+                values.append(None)
+        try:
+            return pa.array(values, self.function.output)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
+            if self.function.on_error == "fail":
+                raise EvaluationError(
+                    f"{self}: the function returned something that is no {self.function.output}: {reason}."
+                ) from reason
+        return pa.concat_arrays([self._or_null(partial(self._one, value)) for value in values])
+
+    def _one(self, value: Any) -> pa.Array:
+        try:
+            return pa.array([value], self.function.output)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
+            raise EvaluationError(str(reason)) from reason
+
+    def _refuse(self, row: tuple[Any, ...], said: str, reason: Exception | None = None) -> None:
+        """An event that the function fails on ends the query, unless it may give null."""
+        if self.function.on_error == "fail":
+            shown = ", ".join(
+                f"{arg} = {value!r}" for arg, value in zip(self.args, row, strict=True)
+            )
+            raise EvaluationError(f"{self} failed where {shown}: {said}.") from reason
 
     def _rendered(self) -> Rendered:
         return f"{self.function.name}({', '.join(map(str, self.args))})", ATOM

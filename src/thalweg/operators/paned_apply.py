@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.errors import ModuleError
+from thalweg.expr.limits import TimeUp, Watch
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
@@ -38,7 +39,6 @@ from thalweg.operators.window.held_rows import Partitions
 from thalweg.plan.nodes import WindowApply
 from thalweg.state import Arrangement
 from thalweg.udm.calls import Cells, values_of
-from thalweg.udm.limits import TimeUp, Watch
 from thalweg.udm.module import Module
 from thalweg.windows import HoppingWindow
 

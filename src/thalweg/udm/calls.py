@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from thalweg.expr.limits import TimeUp, Watch
 from thalweg.model.rows import Codes, Rows, take_rows
 from thalweg.model.time import Times
 from thalweg.udm.events import Window
-from thalweg.udm.limits import TimeUp, Watch
 from thalweg.udm.module import Module, Params
 from thalweg.udm.results import Answers, Collector, WrongResult
 from thalweg.udm.shapes import changed, require_shape, slicer

@@ -22,6 +22,7 @@ from typing import Any, TypeAlias, TypeVar
 import pyarrow as pa
 
 from thalweg.errors import PlanError
+from thalweg.model.time import Duration, duration_us
 from thalweg.udm.functions import UserFunction
 from thalweg.udm.module import Module, OutputLike
 from thalweg.udm.properties import Properties
@@ -157,22 +158,39 @@ def function(
     output: TypeLike,
     vectorised: bool = False,
     nulls: bool = False,
+    on_error: str = "fail",
+    time_limit: Duration | None = None,
     version: str = "1",
     registry: Registry | None = None,
 ) -> Callable[[T], T]:
     """A user-defined function of values of one event, for any expression.
 
     `vectorised`: of Arrow arrays, one value for each row. `nulls`: it is called for nulls too;
-    otherwise they give null.
+    otherwise they give null. `on_error`: an event that it fails on, or on which it takes longer than
+    `time_limit`, ends the query (`fail`) or gives null (`null`).
     """
     where = f"function {name!r}"
+    if on_error not in ("fail", "null"):
+        raise PlanError(f"{where}: on_error must be 'fail' or 'null'; got {on_error!r}.")
+    limit = None if time_limit is None else duration_us(time_limit, what="time_limit") / 1_000_000
+    if limit is not None and limit <= 0:
+        raise PlanError(f"{where}: the time limit must be positive; got {time_limit!r}.")
     kinds = inputs.values() if isinstance(inputs, Mapping) else inputs
     types = tuple(None if kind == "any" else arrow_type(kind, where) for kind in kinds)
     result: pa.DataType = arrow_type(output, where)
 
     def decorate(thing: T) -> T:
         user = UserFunction(
-            name, version, thing, types, result, vectorised, inspect.getdoc(thing) or "", nulls
+            name,
+            version,
+            thing,
+            types,
+            result,
+            vectorised,
+            inspect.getdoc(thing) or "",
+            nulls,
+            on_error,
+            limit,
         )
         (DEFAULT if registry is None else registry).add_function(
             user, (thing.__module__, thing.__qualname__)
