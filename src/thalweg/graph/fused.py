@@ -42,9 +42,8 @@ class Fused:
         first = self.members[0]
         batch = first.inputs[0].take() if most is None else first.take(0, most)
         taken = len(batch.start)
-        if taken == 1 and batch.is_adjust is None and not batch.progress.group_boxes:
-            if self._pass_row(batch):
-                return 1
+        if taken == 1 and batch.is_adjust is None and self._pass_row(batch):
+            return 1
         begin = perf_counter()
         for member in self.members:
             if member.unwanted is not None:
