@@ -10,7 +10,6 @@ quicken` writes.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import sys
@@ -24,9 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks._data import make_events
+from benchmarks._process_work import work_below
 from thalweg.cli.bench import Emit
-
-TICKS = os.sysconf("SC_CLK_TCK")
 
 OURS = """
 import sys
@@ -117,26 +115,9 @@ def _run(script: str, folder: str, cache: dict[str, str]) -> tuple[float, float]
         threading.Thread(target=listen, daemon=True).start()
         work: dict[int, float] = {}
         while not answered.wait(0.05) and process.poll() is None:
-            work |= _work_below(process.pid)
+            work |= work_below(process.pid)
         took = time.monotonic() - began
         process.wait()
     if not answered.is_set():
         raise RuntimeError(f"the query ended with code {process.returncode} and no answer")
     return took, sum(work.values())
-
-
-def _work_below(root: int) -> dict[int, float]:
-    """Processor seconds so far of a process and all that it started, by id."""
-    children: dict[int, list[int]] = {}
-    work: dict[int, float] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            fields = stat.read_text().rpartition(")")[2].split()
-            children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
-            work[int(stat.parent.name)] = (int(fields[11]) + int(fields[12])) / TICKS
-    found, todo = {}, [root]
-    while todo:
-        process = todo.pop()
-        found[process] = work.get(process, 0.0)
-        todo += children.get(process, [])
-    return found

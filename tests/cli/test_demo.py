@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from thalweg.cli import main
-from thalweg.cli.demo import Report, play
 from thalweg.cli.demo_packets import MINUTE, SECOND, SOURCES, Packets, make_packets
+from thalweg.cli.demo_run import Report, play
 from thalweg.cli.demo_watch import Watch
 
 

@@ -31,7 +31,8 @@ from thalweg.shards.exchange import Header, Message, batch_of_blob, read_rows
 from thalweg.shards.fragments import fragments_of, targets_of
 from thalweg.shards.ingest import Ingest
 from thalweg.spark.feeds import Times
-from thalweg.spark.file_feed import Files, _FileJob, _FileReader, _Part
+from thalweg.spark.file_feed import Files, _FileJob, _FileReader
+from thalweg.spark.file_offsets import FilePart
 from thalweg.stream import source
 
 SECONDS = 30
@@ -204,7 +205,7 @@ def read(folder: Path, format_: str, data: bytes, *, skip: bool) -> tuple[int, i
     ingest = Ingest(targets_of(fragments_of(stream.node), [0, 1], source="s"))
     reader = _FileReader(_FileJob(files, ingest, PAYLOAD, "s", str(folder / "log" / "s.files")))
     rows = letters = 0
-    for packed in reader.read(_Part([(0, Found("case.bin", len(data), 0))])):
+    for packed in reader.read(FilePart([(0, Found("case.bin", len(data), 0))])):
         for row in packed.to_pylist():
             if row["blob"] is None:
                 continue

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import click
 
 from thalweg.errors import MissingPackageError, ThalwegError
-from thalweg.model.printing import printable
 
 __all__ = ["main"]
 
@@ -87,12 +85,14 @@ class _Commands(click.Group):
                 str(MissingPackageError(str(error.name), extra, _called(ctx)))
             ) from error
         except ThalwegError as error:
+            from thalweg.model.printing import printable
+
             raise click.ClickException(
                 printable(str(getattr(error, "reason", error)))
             ) from error  # no line of ours for a user to look at
 
 
 @click.group(cls=_Commands)
-@click.version_option(version("thalweg"), prog_name="thalweg")
+@click.version_option(package_name="thalweg", prog_name="thalweg")
 def main() -> None:
     """Continuous queries over events that have lifetimes."""

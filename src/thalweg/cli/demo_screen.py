@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 
 import click
 
-from thalweg.cli.demo_watch import Answer, Watch
-
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
+
+    from thalweg.cli.demo_watch import Answer, Watch
 
 __all__ = ["Lines", "Picture", "Screen", "clock_text", "screen"]
 

@@ -11,6 +11,8 @@ whole Arrow columns.
 DataType(double)
 """
 
+from thalweg.model import _arrow  # noqa: F401  # isort: skip  # before anything converts
+
 from thalweg.expr.analysis import is_monotone_in, is_monotone_in_start
 from thalweg.expr.case import Case
 from thalweg.expr.frame import Frame

@@ -52,7 +52,7 @@ def build_graph(
         before = [last[child] for child in node.inputs]
         if isinstance(node, WindowAggregate) and node.fill is not None:
             plain = add(ids[node], kernel_for(replace(node, fill=None), consistency), before)
-            last[node] = add(f"{ids[node]}-fill", FillKernel(node), [plain])
+            last[node] = add(f"{ids[node]}-fill", FillKernel(node, consistency), [plain])
         elif isinstance(node, Source) and node.name in sources:
             last[node] = sources[node.name]  # the same stream, named twice
         else:

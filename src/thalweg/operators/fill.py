@@ -6,7 +6,8 @@ of any group, each known group without one gets a row with counts of 0 and every
 A batch costs the windows that it adds to the range, and the answers that come or go. State: which
 answers there are, from the last settled window on, in slices of neighbouring windows. A silence is
 filled once something after it is known, so the promise waits at the window after the last settled
-answer. Promises for one group alone do not pass.
+answer. Promises for one group alone do not pass. With final answers a zero row waits until the CTI has
+passed the start of its window: a group may answer early, by a promise of its own.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from thalweg.model.rows import Codes, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.cells import Cells
+from thalweg.operators.consistency import Consistency, Gate
 from thalweg.operators.groups import refuse_negative
 from thalweg.plan.nodes import WindowAggregate
 from thalweg.state import KeyIndex
@@ -44,7 +46,7 @@ class FillKernel(Operator):
     20, {'k': 'b', 'n': 1})]
     """
 
-    def __init__(self, node: WindowAggregate) -> None:
+    def __init__(self, node: WindowAggregate, consistency: Consistency) -> None:
         assert isinstance(node.window, HoppingWindow) and node.fill is not None
         self.schema = node.schema
         self._window, self._names = node.window, node.keys
@@ -58,16 +60,21 @@ class FillKernel(Operator):
         self._zeros = [call.aggregate.of_nothing for _, call in node.aggregates]
         self._answers = PlacedSlices(_sum)
         """How many answers each group has in each window."""
+        self._gate = Gate(node.schema, consistency, settled="start")
+        self._final = consistency.is_final
         self._cti = MIN_TIME
         self._promise = MIN_TIME
 
     def process(self, port: int, batch: Batch) -> Batch:
         given = Delta.of_batch(batch)
-        changes = [given, self._apply(given)] if len(given) else []
+        zeros = self._apply(given) if len(given) else Delta.empty(self.schema)
         if batch.progress.cti > self._cti:
             self._cti = batch.progress.cti
             self._settle()
-        return Delta.concat(changes, self.schema).to_batch(Progress(self._promise))
+        promise = Progress(self._promise)
+        if self._final:
+            zeros, promise = self._gate.release(zeros, MIN_TIME, Progress(self._cti), promise)
+        return Delta.concat([given, zeros], self.schema).to_batch(promise)
 
     def _apply(self, given: Delta) -> Delta:
         """The zero rows that come and go."""
@@ -166,14 +173,17 @@ class FillKernel(Operator):
 
     def snapshot(self) -> Slices:
         marks = pa.RecordBatch.from_arrays([pa.array([self._cti, self._promise])], names=["marks"])
-        return {**self._answers.snapshot("answers", _write), "marks": marks}
+        gate = self._gate.snapshot() if self._final else {}
+        return {**self._answers.snapshot("answers", _write), **gate, "marks": marks}
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._cti, self._promise = slices["marks"].column(0).to_pylist()
         self._answers.restore("answers", slices, _read)
+        if self._final:
+            self._gate.restore(dict(slices))
 
     def state_size(self) -> StateSize:
-        return self._answers.size()
+        return self._answers.size() + self._gate.state_size()
 
 
 def _sum(parts: Sequence[Cells]) -> Cells:

@@ -89,7 +89,8 @@ class HostBuild:
                 plain = self._station(replace(node, fill=None), ids[node], before)
                 filled = ("fill", signature_of(node, [plain]), self.point)
                 name = f"{ids[node]}-fill"
-                answers = self._use(filled, name, FillKernel(node), [plain], node)
+                fill = FillKernel(node, self.consistency)
+                answers = self._use(filled, name, fill, [plain], node)
             else:
                 answers = self._station(node, ids[node], before)
             last[node] = self._whole_windows(node, ids[node], answers)

@@ -5,18 +5,22 @@
 >>> running = spark.start(packets.group_by("src").tumbling("1 min").aggregate(n=tw.count()))  # doctest: +SKIP
 """
 
+from typing import TYPE_CHECKING, Any
+
+from thalweg._on_demand import names_on_demand
 from thalweg.errors import require_package
 
 require_package("pyspark", "spark", "thalweg.spark")
 
-from thalweg.spark.element_feed import from_elements  # noqa: E402 - after the package is known to be there
-from thalweg.spark.generator import from_generator  # noqa: E402 - after the package is known to be there
-from thalweg.spark.host import HostedStatus, SparkHost, host  # noqa: E402 - after the package is known to be there
-from thalweg.spark.merge_feed import merge_logs  # noqa: E402 - after the package is known to be there
-from thalweg.spark.receiver_feed import receiver_of  # noqa: E402 - after the package is known to be there
-from thalweg.spark.running import QueryStatus, RunningQuery, explain, frame, start  # noqa: E402 - after the package is known to be there
-from thalweg.spark.session import session  # noqa: E402 - after the package is known to be there
-from thalweg.spark.streams import from_files, from_receiver, from_spark  # noqa: E402 - after the package is known to be there
+if TYPE_CHECKING:
+    from thalweg.spark.element_feed import from_elements
+    from thalweg.spark.generator import from_generator
+    from thalweg.spark.host import HostedStatus, SparkHost, host
+    from thalweg.spark.merge_feed import merge_logs
+    from thalweg.spark.receiver_feed import receiver_of
+    from thalweg.spark.running import QueryStatus, RunningQuery, explain, frame, start
+    from thalweg.spark.session import session
+    from thalweg.spark.streams import from_files, from_receiver, from_spark
 
 __all__ = [
     "HostedStatus",
@@ -36,3 +40,11 @@ __all__ = [
     "session",
     "start",
 ]
+
+_find = names_on_demand(__name__)
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return _find(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -22,6 +22,7 @@ from pyspark import SparkContext
 
 from thalweg.errors import ThalwegError
 from thalweg.spark.java import require_java
+from thalweg.spark.spark_home import home_path
 
 __all__ = ["OPTIONS", "archive_file", "archive_options", "write_archive"]
 
@@ -35,7 +36,7 @@ def archive_file() -> Path:
     command = str(Path(home) / "bin" / "java") if home else shutil.which("java") or "java"
     java = Path(command).resolve()
     changed = java.stat().st_mtime_ns if java.exists() else 0
-    known = f"{java} {changed} {pyspark.__version__} {pyspark.__file__}"
+    known = f"{java} {changed} {pyspark.__version__} {home_path() or pyspark.__file__}"
     name = hashlib.sha256(known.encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "thalweg" / f"classes-{name}.jsa"

@@ -233,42 +233,46 @@ def load_reader(
     reads for one version of the queries after the other.
 
     Spark asks for its name, schema and way of reading in processes of their own. They get a reader
-    that is still packed, so that none of them imports what only its work needs.
+    that is still packed, so that none of them imports what only its work needs. A reader may have
+    `offsets`, which alone is unpacked where Spark asks what there is to read.
     """
+    offsets = getattr(reader, "offsets", reader)
     if isinstance(ingest, HostIngest):
-        reader = VersionedReader(reader, ingest, ingest.registry)
+        reader = offsets = VersionedReader(reader, ingest, ingest.registry)
     name = f"thalweg_{uuid.uuid4().hex}"
     columns = EXCHANGE_COLUMNS
-    packed = cast(Any, cloudpickle).dumps(reader)
+    packed, packed_offsets = (cast(Any, cloudpickle).dumps(part) for part in (reader, offsets))
 
     class Packed(DataSourceStreamReader, SupportsTriggerAvailableNow):
         def __init__(self) -> None:
-            self._inner: Any = None
+            self._offsets: Any = None
 
-        def _unpacked(self) -> Any:
-            if self._inner is None:
+        def _asked(self) -> Any:
+            if self._offsets is None:
                 import thalweg.spark.unpacking
 
-                self._inner = thalweg.spark.unpacking.unpacked(packed)
-            return self._inner
+                self._offsets = thalweg.spark.unpacking.unpacked(packed_offsets)
+            return self._offsets
 
         def initialOffset(self) -> Any:
-            return self._unpacked().initialOffset()
+            return self._asked().initialOffset()
 
         def getDefaultReadLimit(self) -> Any:
-            return self._unpacked().getDefaultReadLimit()
+            return self._asked().getDefaultReadLimit()
 
         def prepareForTriggerAvailableNow(self) -> None:
-            self._unpacked().prepareForTriggerAvailableNow()
+            self._asked().prepareForTriggerAvailableNow()
 
         def latestOffset(self, start: Any, limit: Any) -> Any:
-            return self._unpacked().latestOffset(start, limit)
+            return self._asked().latestOffset(start, limit)
 
         def partitions(self, start: Any, end: Any) -> Any:
-            return self._unpacked().partitions(start, end)
+            return self._asked().partitions(start, end)
 
         def read(self, partition: Any) -> Any:
-            return self._unpacked().read(partition)
+            import thalweg.spark.unpacking
+
+            return thalweg.spark.unpacking.unpacked(packed).read(partition)
 
     class Source(DataSource):
         @classmethod

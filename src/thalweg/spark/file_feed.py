@@ -13,21 +13,14 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxFiles,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from thalweg.errors import StateError
 from thalweg.io.dead_letters import DeadLetters
 from thalweg.io.file_log import FileLog, note_repair
 from thalweg.io.files import FileForm, read_file
 from thalweg.io.formats import END_MARKS, require_format
 from thalweg.io.listing import FilePlace, Found
 from thalweg.io.partitions import Partitions
-from thalweg.io.statistics import newest_time
 from thalweg.io.text import NULLS
 from thalweg.io.unwanted import Unwanted
 from thalweg.model.batch import Batch
@@ -39,6 +32,7 @@ from thalweg.shards.exchange import Header
 from thalweg.shards.host_ingest import AnyIngest
 from thalweg.shards.ingest import exchange_rows
 from thalweg.spark.feeds import Times, load_reader
+from thalweg.spark.file_offsets import FileOffsets, FilePart
 from thalweg.stream import Stream
 
 __all__ = ["Files", "can_skip", "files_being_read", "skips_unwanted"]
@@ -105,106 +99,47 @@ class _FileJob:
     def where(self) -> str:
         return f"source {self.source!r}"
 
-
-@dataclass
-class _Part(InputPartition):
-    entries: list[tuple[int, Found]]
-    """The files, with their numbers."""
-    end: bool = False
-    unwanted: int = MIN_TIME
-    """Rows that end before this are left out."""
-
-    def __post_init__(self) -> None:
-        super().__init__(None)
+    def offsets(self) -> FileOffsets:
+        files, times = self.files, self.files.times
+        return FileOffsets(
+            self.where,
+            files.folder,
+            files.format,
+            self.log,
+            files.settle_us,
+            files.files_per_batch,
+            files.tasks,
+            files.finish,
+            files.unwanted,
+            None if times is None else times.start,
+            1 if times is None else times.duration,
+        )
 
 
 class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets are {"n": files handed out, "ended": 0 or 1}; where somebody says what is not wanted
-    any more, that is in them too, so that a micro-batch that runs again leaves out the same."""
+    """Reads the files that `offsets` hands out."""
 
     def __init__(self, job: _FileJob) -> None:
         self._job = job
-        self._log: FileLog | None = None
-        self._vouched = 0
-        self._target: int | None = None
-
-    def _files(self) -> FileLog:
-        if self._log is None:
-            self._log = self._job.files.log(self._job.log)
-            self._vouched = len(self._log.files)
-        return self._log
-
-    def _refuse_unknown(self, start: int, end: int) -> None:
-        """Offsets are of files that were in the log when it was opened, or were handed out since.
-        Others found now may stand elsewhere."""
-        if not start <= end <= self._vouched:
-            raise StateError(
-                f"{self._job.where}: the checkpoint asks for files {start} to {end}, the log knew {self._vouched}. "
-                "The checkpoint's offsets were changed or do not belong to it; restore the whole checkpoint."
-            )
+        self.offsets = job.offsets()
 
     def initialOffset(self) -> dict[str, int]:
-        return {"n": 0, "ended": 0}
+        return self.offsets.initialOffset()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        limit = self._job.files.files_per_batch
-        return ReadAllAvailable() if limit is None else ReadMaxFiles(limit)
+        return self.offsets.getDefaultReadLimit()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self._files().look_at_all()
+        self.offsets.prepareForTriggerAvailableNow()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
-        log = self._files()
-        self._refuse_unknown(start["n"], start["n"])
-        if self._target is None:
-            known = log.look(most, since=start["n"])
-        else:  # what came since is for the next run
-            log.judge(start["n"])
-            known = self._target if most is None else min(self._target, start["n"] + most)
-        known = max(known, start["n"])
-        unwanted = MIN_TIME
-        if self._job.files.unwanted is not None and known > start["n"]:
-            unwanted = self._job.files.unwanted.before(start.get("unwanted", MIN_TIME))
-            known = self._beyond_unwanted(start["n"], known, unwanted)
-        self._vouched = max(self._vouched, known)
-        ends = self._job.files.finish and self._target is not None and known >= self._target
-        offset = {"n": known, "ended": 1 if ends or start["ended"] else 0}
-        if unwanted > MIN_TIME or "unwanted" in start:
-            offset["unwanted"] = max(unwanted, start.get("unwanted", MIN_TIME))
-        return offset
-
-    def _beyond_unwanted(self, first: int, known: int, unwanted: int) -> int:
-        """Files that nobody wants cost next to nothing: they do not count towards the limit of a
-        micro-batch."""
-        if unwanted <= MIN_TIME or self._job.files.files_per_batch is None:
-            return known
-        files, left = self._files().files, self._job.files.files_per_batch
-        last = len(files) if self._target is None else self._target
-        for at in range(first, last):
-            if self._newest(files[at], unwanted) is not None:
-                continue
-            if not left:
-                return max(known, at)
-            left -= 1
-        return last
+        return self.offsets.latestOffset(start, limit)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        log = self._files()
-        self._refuse_unknown(start["n"], end["n"])
-        entries = list(enumerate(log.files[start["n"] : end["n"]], start["n"]))
-        tasks = max(1, min(self._job.files.tasks, len(entries)))
-        parts: list[InputPartition] = [
-            _Part(entries[i::tasks], unwanted=end.get("unwanted", MIN_TIME))
-            for i in range(tasks)
-            if entries[i::tasks]
-        ]
-        if end["ended"] > start["ended"]:
-            parts.append(_Part([(end["n"], Found("", 0, 0))], end=True))
-        return parts
+        return self.offsets.partitions(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, _Part)
+        assert isinstance(partition, FilePart)
         job = self._job
         if partition.end:
             header = Header(cti=INFINITY)
@@ -213,7 +148,7 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return
         for number, found in partition.entries:
             with _noted(_reading(job.log), number, self._place.shown(found.name)):
-                newest = self._newest(found, partition.unwanted)
+                newest = self.offsets.newest_unwanted(found, partition.unwanted)
                 if newest is None:
                     yield from self._read_file(number, found, partition.unwanted)
                 else:
@@ -222,15 +157,6 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @cached_property
     def _place(self) -> FilePlace:
         return FilePlace(self._job.files.folder)
-
-    def _newest(self, found: Found, unwanted: int) -> tuple[int, int] | None:
-        """The newest time in a file and the number of its rows, where its statistics tell that
-        nobody wants any of them."""
-        files = self._job.files
-        if unwanted <= MIN_TIME or files.format != "parquet" or files.times is None:
-            return None
-        newest = newest_time(self._place, found.name, files.times.start)
-        return newest if newest and newest[0] + files.times.duration < unwanted else None
 
     def _left_out(self, number: int, newest: tuple[int, int]) -> pa.RecordBatch:
         """A file that is not read: its promise goes on."""

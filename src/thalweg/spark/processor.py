@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS
@@ -60,8 +61,13 @@ OUTPUT_SCHEMA = pa.schema(
     [(name, _ARROW[kind]) for name, kind in map(str.split, OUTPUT_COLUMNS.split(", "))]
 )
 
-STATE = ("state", "name string", "blob binary")
-"""The one state variable of a fragment: its name, and the types of its keys and values."""
+STATE = (
+    "state",
+    StructType([StructField("name", StringType())]),
+    StructType([StructField("blob", BinaryType())]),
+)
+"""The one state variable of a fragment: its name, and the types of its keys and values. As text, a
+worker would ask the JVM four times in each task what they mean."""
 
 _CHUNK_ROWS = 200_000
 """Elements in one blob of output, a few MiB."""

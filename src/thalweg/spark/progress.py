@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.streaming.listener import (
+    JStreamingQueryListener,
+    QueryProgressEvent,
+    StreamingQueryListener,
+    StreamingQueryProgress,
+)
 from pyspark.sql.streaming.query import StreamingQuery
 
 from thalweg.model.time import INFINITY, MIN_TIME
@@ -75,6 +82,15 @@ def hear_progress(
     spark.streams.addListener(_Hearer(spark, query.id, figures_of, hear, ended))
 
 
+class _ByText(JStreamingQueryListener):
+    """Takes a report of Spark's as one text. Taken field by field it is a hundred calls of the JVM
+    for every micro-batch."""
+
+    def onQueryProgress(self, jevent: Any) -> None:
+        report = StreamingQueryProgress.fromJson(json.loads(jevent.progress().json()))
+        self.pylistener.onQueryProgress(QueryProgressEvent(report))
+
+
 class _Listener(StreamingQueryListener):
     """Hears one query until it ends."""
 
@@ -82,6 +98,13 @@ class _Listener(StreamingQueryListener):
         self._spark = spark
         self._query = query
         self._figures_of = figures_of
+
+    @property
+    def _jlistener(self) -> Any:
+        if not hasattr(self, "_jlistenerobj"):
+            jvm: Any = SparkContext._jvm
+            self._jlistenerobj = jvm.PythonStreamingQueryListenerWrapper(_ByText(self))
+        return self._jlistenerobj
 
     def hear(self, batch: int, seconds: float, figures: dict[str, Any]) -> None:
         """The figures of a micro-batch."""

@@ -56,6 +56,7 @@ from thalweg.spark.feeds import Feed, Frame
 from thalweg.spark.processor import OUTPUT_COLUMNS, FragmentProcessor, FragmentSpec
 from thalweg.spark.receiver_feed import Received, bind_queues
 from thalweg.spark.session import (
+    CHECKPOINT_FILES,
     UNWEIGHED,
     applied,
     check_session,
@@ -135,7 +136,8 @@ class Prepared:
         self.require_form(form)
         root = self.plan.root
         unpack, schema = unpacker(form, root.schema, root.properties.group_keys)
-        return self._with_times(packed.mapInArrow(unpack, from_arrow_schema(schema)))
+        rows = packed.select("kind", "blob").mapInArrow(unpack, from_arrow_schema(schema))
+        return self._with_times(rows)
 
     def typed_chunks(self, form: str, chunks: DataFrame, batch: int) -> DataFrame:
         """The answers to chunks as they were read, of a query that keeps no rows."""
@@ -199,6 +201,7 @@ def prepare(
     sums_only = _sums_only(plan, {name for name, feed in feeds.items() if isinstance(feed, Frame)})
     settings = {
         **needed_settings(spark),
+        **CHECKPOINT_FILES,
         "spark.sql.shuffle.partitions": str(count),
         **(UNWEIGHED if sums_only else {}),
     }

@@ -369,8 +369,11 @@ def start(
             folder.claim(record.identity)
         _note_watch(ready, place, to, folder)
         deliver = _sink(to, folder, output, table) if log is None else _log_sink(log, ready)
+        beside = late, dead, skipped
+        is_typed = _takes_rows(to, output) and ready.stage is None and beside == (None, None, None)
+        answers = ready.typed(output, ready.output) if is_typed else ready.output
         writer = (
-            ready.output.writeStream.foreachBatch(_each(ready, deliver, late, dead, skipped))
+            answers.writeStream.foreachBatch(_each(ready, deliver, *beside, is_typed=is_typed))
             .option("checkpointLocation", str(place))
             .trigger(**when)
         )
@@ -408,6 +411,9 @@ class _MicroBatch:
     rows: DataFrame
     number: int
     kept: DataFrame | None = None
+    is_typed: bool = False
+    """Whether the streaming query itself has given the answers the form that the sink takes; Spark
+    then plans that once, and not anew from here for every micro-batch."""
 
     @property
     def packed(self) -> DataFrame:
@@ -417,6 +423,8 @@ class _MicroBatch:
         return stage.packed(self.rows, self.number)
 
     def typed(self, form: str) -> DataFrame:
+        if self.is_typed:
+            return self.rows
         if self.kept is not None or self.ready.stage is None:
             return self.ready.typed(form, self.packed)
         return self.ready.typed_chunks(form, self.rows, self.number)
@@ -440,7 +448,13 @@ def _note_watch(ready: Prepared, place: Path, to: str | Each, folder: SinkFolder
 
 
 def _each(
-    ready: Prepared, deliver: Deliver, late: Each | None, dead: Each | None, skipped: Each | None
+    ready: Prepared,
+    deliver: Deliver,
+    late: Each | None,
+    dead: Each | None,
+    skipped: Each | None,
+    *,
+    is_typed: bool,
 ) -> Each:
     """What is done with each micro-batch."""
 
@@ -448,7 +462,7 @@ def _each(
         ready.record.note(number)
         if ready.stage is not None:
             ready.stage.begin()
-        batch = _MicroBatch(ready, rows, number)
+        batch = _MicroBatch(ready, rows, number, is_typed=is_typed)
         if late is None and dead is None and skipped is None:
             deliver(batch)
         else:
@@ -532,6 +546,11 @@ def _absolute(path: str | None) -> str | None:
     """A path of this machine as seen from here: Spark's process may have been started in another
     folder."""
     return path if path is None or "://" in path else str(Path(path).absolute())
+
+
+def _takes_rows(to: str | Each, output: str) -> bool:
+    """Whether a sink takes typed rows; the others take them packed."""
+    return to not in ("memory", "elements") and output != "packed"
 
 
 def _sink(

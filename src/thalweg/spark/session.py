@@ -27,8 +27,10 @@ from thalweg.errors import PlanError
 from thalweg.spark.class_archive import OPTIONS, archive_options
 from thalweg.spark.java import require_java
 from thalweg.spark.quiet import quiet_start
+from thalweg.spark.spark_home import home_without_archive
 
 __all__ = [
+    "CHECKPOINT_FILES",
     "SETTINGS",
     "UNWEIGHED",
     "applied",
@@ -72,6 +74,16 @@ UNWEIGHED = {"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}
 computes the size of the whole batch anew for every row, which takes half of the time of handing
 rows over. Rows that are packed must be weighed: few of them are many bytes."""
 
+CHECKPOINT_FILES = {
+    # Without side files of checksums, which Spark removes again: each of the two files would cost a
+    # process of its own that sets its permissions.
+    "fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+    # Another file of checksums for each file of state. The blocks of the store, the entries of its
+    # change logs and our slices have their own.
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+}
+"""How a query writes its checkpoint: several small files for every micro-batch."""
+
 _NEEDED = {
     "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
     "spark.sql.session.timeZone": "UTC",
@@ -98,7 +110,9 @@ def session(master: str | None = None, *, name: str = "thalweg", **settings: Any
     for key, value in {**_archive(submitted), **settings}.items():
         builder = builder.config(key.replace("__", "."), str(value))
     existing = SparkContext._active_spark_context is not None
-    with quiet_start(launches=not existing and "PYSPARK_GATEWAY_PORT" not in os.environ):
+    launches = not existing and "PYSPARK_GATEWAY_PORT" not in os.environ
+    local = str(chosen or "local").startswith("local")
+    with quiet_start(launches=launches), home_without_archive(launches=launches and local):
         spark = builder.getOrCreate()
     if not existing:
         spark.sparkContext.setLogLevel("ERROR")

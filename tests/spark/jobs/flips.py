@@ -88,8 +88,7 @@ class Flips:
             for path in (self._checkpoint / "offsets").iterdir()
             if path.name.isdigit()
         )
-        for name in (f"{last}", f".{last}.crc"):
-            (self._checkpoint / "commits" / name).unlink()
+        (self._checkpoint / "commits" / f"{last}").unlink()
         record = self._checkpoint / "thalweg" / "record.jsonl"
         record.write_text("".join(record.read_text().splitlines(keepends=True)[:-1]))
         shutil.rmtree(self.arrivals.folder / "answers" / self.name / f"batch={last}")

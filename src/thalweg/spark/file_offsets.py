@@ -1,0 +1,148 @@
+"""Which files each micro-batch reads: the part of a file source that Spark asks in a process of its
+own, for as long as the query runs. It imports nothing of what reads rows.
+
+Offsets are {"n": files handed out, "ended": 0 or 1}; where somebody says what is not wanted any
+more, that is in them too, so that a micro-batch that runs again leaves out the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles
+
+from thalweg.errors import StateError
+from thalweg.io.file_log import FileLog
+from thalweg.io.listing import FilePlace, Found
+from thalweg.io.unwanted import Unwanted
+from thalweg.model.time import MIN_TIME
+
+__all__ = ["FileOffsets", "FilePart"]
+
+
+@dataclass
+class FilePart(InputPartition):
+    """What one task reads."""
+
+    entries: list[tuple[int, Found]]
+    """The files, with their numbers."""
+    end: bool = False
+    unwanted: int = MIN_TIME
+    """Rows that end before this are left out."""
+
+    def __post_init__(self) -> None:
+        super().__init__(None)
+
+
+@dataclass
+class FileOffsets:
+    """The files of a folder, in the order of their log. `finish` says that what is there when the
+    query starts is all there is."""
+
+    where: str
+    """The source, for messages."""
+    folder: str
+    format: str
+    log: str
+    settle_us: int
+    files_per_batch: int | None
+    tasks: int
+    finish: bool
+    unwanted: Unwanted | None = None
+    """Who says which rows are not wanted any more."""
+    time: str | None = None
+    """The column of the time, and how long rows last, where they may be told to be unwanted."""
+    duration: int = 1
+
+    def __post_init__(self) -> None:
+        self._log: FileLog | None = None
+        self._vouched = 0
+        self._target: int | None = None
+
+    def _files(self) -> FileLog:
+        if self._log is None:
+            place = FilePlace(self.folder)
+            self._log = FileLog(place, self.format, Path(self.log), self.settle_us)
+            self._vouched = len(self._log.files)
+        return self._log
+
+    def _refuse_unknown(self, start: int, end: int) -> None:
+        """Offsets are of files that were in the log when it was opened, or were handed out since.
+        Others found now may stand elsewhere."""
+        if not start <= end <= self._vouched:
+            raise StateError(
+                f"{self.where}: the checkpoint asks for files {start} to {end}, the log knew {self._vouched}. "
+                "The checkpoint's offsets were changed or do not belong to it; restore the whole checkpoint."
+            )
+
+    def initialOffset(self) -> dict[str, int]:
+        return {"n": 0, "ended": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        limit = self.files_per_batch
+        return ReadAllAvailable() if limit is None else ReadMaxFiles(limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._files().look_at_all()
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
+        log = self._files()
+        self._refuse_unknown(start["n"], start["n"])
+        if self._target is None:
+            known = log.look(most, since=start["n"])
+        else:  # what came since is for the next run
+            log.judge(start["n"])
+            known = self._target if most is None else min(self._target, start["n"] + most)
+        known = max(known, start["n"])
+        unwanted = MIN_TIME
+        if self.unwanted is not None and known > start["n"]:
+            unwanted = self.unwanted.before(start.get("unwanted", MIN_TIME))
+            known = self._beyond_unwanted(start["n"], known, unwanted)
+        self._vouched = max(self._vouched, known)
+        ends = self.finish and self._target is not None and known >= self._target
+        offset = {"n": known, "ended": 1 if ends or start["ended"] else 0}
+        if unwanted > MIN_TIME or "unwanted" in start:
+            offset["unwanted"] = max(unwanted, start.get("unwanted", MIN_TIME))
+        return offset
+
+    def _beyond_unwanted(self, first: int, known: int, unwanted: int) -> int:
+        """Files that nobody wants cost next to nothing: they do not count towards the limit of a
+        micro-batch."""
+        if unwanted <= MIN_TIME or self.files_per_batch is None:
+            return known
+        files, left = self._files().files, self.files_per_batch
+        last = len(files) if self._target is None else self._target
+        for at in range(first, last):
+            if self.newest_unwanted(files[at], unwanted) is not None:
+                continue
+            if not left:
+                return max(known, at)
+            left -= 1
+        return last
+
+    def newest_unwanted(self, found: Found, unwanted: int) -> tuple[int, int] | None:
+        """The newest time in a file and the number of its rows, where its statistics tell that
+        nobody wants any of them."""
+        if unwanted <= MIN_TIME or self.format != "parquet" or self.time is None:
+            return None
+        from thalweg.io.statistics import newest_time  # only here: it imports what reads rows
+
+        newest = newest_time(FilePlace(self.folder), found.name, self.time)
+        return newest if newest and newest[0] + self.duration < unwanted else None
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        log = self._files()
+        self._refuse_unknown(start["n"], end["n"])
+        entries = list(enumerate(log.files[start["n"] : end["n"]], start["n"]))
+        tasks = max(1, min(self.tasks, len(entries)))
+        parts: list[InputPartition] = [
+            FilePart(entries[i::tasks], unwanted=end.get("unwanted", MIN_TIME))
+            for i in range(tasks)
+            if entries[i::tasks]
+        ]
+        if end["ended"] > start["ended"]:
+            parts.append(FilePart([(end["n"], Found("", 0, 0))], end=True))
+        return parts
