@@ -133,8 +133,8 @@ def measure(
         record.served_at.append(time.monotonic())
         record.served.append(numbers)
 
-    running, send, stop = _begin(way, place, sink, rows_a_second=1 / cost, frame_rows=frame_rows)
-    query = running.query if isinstance(running, ts.RunningQuery) else running
+    started = _begin(way, place, sink, rows_a_second=1 / cost, frame_rows=frame_rows)
+    query = started.query
     number = 0
 
     def frame(rows: int) -> None:
@@ -146,7 +146,7 @@ def measure(
         kept = random.random(rows) < keep
         record.sent.append(cells)
         record.sent_at.append(time.monotonic())
-        send(cells[kept], numbers[kept])
+        started.send(cells[kept], numbers[kept])
 
     try:
         frame(100)
@@ -160,11 +160,15 @@ def measure(
         sender.join()
         end = time.monotonic()
         reports = [entry for entry in query.recentProgress if entry.numInputRows]
+        reached = started.reached() or sum(entry.numInputRows for entry in reports)
     finally:
         query.stop()
-        stop()
+        started.stop()
         shutil.rmtree(place, ignore_errors=True)
-    return _figures(record, keys, begin, end, reports)
+    return {
+        **_figures(record, keys, begin, end, reports),
+        "rows that reached Spark": float(reached),
+    }
 
 
 def _warm_up(frame: Callable[[int], None], record: Record, query: Any) -> None:
@@ -189,6 +193,17 @@ def _pace(frame: Callable[[int], None], rows: int, begin: float, seconds: float)
         frame(rows)
 
 
+@dataclass(frozen=True)
+class _Started:
+    """A running query, how rows are sent to it, how what was started besides is ended, and the rows that
+    have reached Spark, 0 if its own count is right."""
+
+    query: Any
+    send: Callable[[Ints, Ints], None]
+    stop: Callable[[], object] = lambda: None
+    reached: Callable[[], int] = lambda: 0
+
+
 def _begin(
     way: Way,
     place: Path,
@@ -196,8 +211,7 @@ def _begin(
     *,
     rows_a_second: float,
     frame_rows: int,
-) -> tuple[Any, Callable[[Ints, Ints], None], Callable[[], None]]:
-    """A running query, how rows are sent to it, and how what was started besides is ended."""
+) -> _Started:
     checkpoint = str(place / "checkpoint")
     if way == "thalweg":
         folder = place / "queue"
@@ -206,17 +220,22 @@ def _begin(
         spark = ts.session(spark__driver__memory="2g")
         spark.conf.set(_REPORTS, 10_000)
         running = ts.start(query, to=sink, consistency="eager", checkpoint=checkpoint, spark=spark)
-        client: list[ReceiverClient] = []
+        clients: list[ReceiverClient] = []
+
+        def client() -> ReceiverClient:
+            if not clients:
+                clients.append(ReceiverClient.of(folder))
+            return clients[0]
 
         def offer(cells: Ints, numbers: Ints) -> None:
-            if not client:
-                client.append(ReceiverClient.of(folder))
-            client[0].offer(pa.record_batch([cells, numbers, numbers], schema=COLUMNS))
+            client().offer(pa.record_batch([cells, numbers, numbers], schema=COLUMNS))
 
-        def end() -> None:
-            stop_receiver(folder)
-
-        return running, offer, end
+        return _Started(  # what Spark counts are packed chunks of rows
+            running.query,
+            offer,
+            lambda: stop_receiver(folder),
+            lambda: int(client().status()["taken"]),
+        )
     inbox = place / "rows"
     inbox.mkdir()
     files = 0
@@ -239,7 +258,7 @@ def _begin(
         .trigger(processingTime="0 seconds")
         .start()
     )
-    return started, write, lambda: None
+    return _Started(started, write)
 
 
 def _figures(
@@ -258,7 +277,6 @@ def _figures(
         "p99 in the middle": float(np.percentile(middle, 99)),
         "p99 at the end": float(np.percentile(last, 99)),
         "average": float(last.mean()),
-        "rows that reached Spark": float(sum(entry.numInputRows for entry in taken)),
         "rows sent": float(sum(len(frame) for frame in record.sent)),
         "rows served": float(sum(served)),
         "micro-batch": float(np.median([entry.batchDuration for entry in timed])) / 1000,

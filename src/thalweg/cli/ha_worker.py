@@ -97,17 +97,19 @@ class FileSource:
         self.feed, self.times, self.node = node.feed, node.feed.times, node
         self.log = node.feed.log(str(checkpoint / f"{node.name}.files"))
         self.place = FilePlace(node.feed.folder)
+        self.unread = 0
+        """Rows that were not read, beside those that the engine counts as skipped."""
         self.skips = node.feed.format == "parquet" and can_skip(node)
 
     def batch(self, number: int, unwanted: int) -> list[Batch]:
         """The rows of a file by its number, with the promises in them. Of a file whose rows all end
-        before `unwanted` there is only its newest time, as often as it has rows: the engine leaves
-        them out."""
+        before `unwanted` there is only a row at its newest time, which the engine leaves out."""
         found = self.log.files[number]
         if unwanted > MIN_TIME and self.skips:
             newest = newest_time(self.place, found.name, self.times.start)
             if newest is not None and newest[0] + self.times.duration < unwanted:
-                return [self._unread(*newest)]
+                self.unread += newest[1] - 1
+                return [self._newest(newest[0])]
         where = f"source {self.node.name!r}, file {self.place.shown(found.name)}"
         columns = self.times.columns(self.node.columns)
         made = []
@@ -116,9 +118,9 @@ class FileSource:
             made.append(batch.with_progress(header.progress))
         return made
 
-    def _unread(self, newest: int, rows: int) -> Batch:
-        columns = [pa.nulls(rows, field.type) for field in self.node.columns]
-        start = np.full(rows, newest)
+    def _newest(self, newest: int) -> Batch:
+        columns = [pa.nulls(1, field.type) for field in self.node.columns]
+        start = np.array([newest])
         payload = pa.RecordBatch.from_arrays(columns, schema=self.node.columns)
         return Batch(payload, start, start + self.times.duration)
 

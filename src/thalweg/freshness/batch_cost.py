@@ -2,8 +2,9 @@
 
 A micro-batch of n rows takes about `overhead + n * row_cost`. Both come from the batches that were
 seen, by least squares that forgets: a batch counts `_FORGET` of the one after it. While all batches
-have about one size the two cannot be told apart; then everything is held to be the cost of rows,
-which errs on the side of small batches, and the next size tells more.
+have about one size the two cannot be told apart: the cost of a row stays what it was when they last
+could, and if that never was, the next batch has twice as many rows, which tells more. (To take all for
+the cost of rows would never end where a small batch takes half of the target.)
 
 A row that comes just after a batch was cut waits for that batch and is served with the next: to be
 fresh within a target, a batch may take half of it. Where the overhead alone is more than that, a
@@ -40,6 +41,8 @@ class BatchCost:
         self._weight = self._rows = self._time = 0.0
         self._rows_squared = self._rows_time = 0.0
         self._largest = 0.0
+        self._told_apart: float | None = None
+        """The cost of a row when sizes last differed."""
 
     def observe(self, rows: int, duration: int) -> None:
         """A batch of `rows` rows took `duration`, from its cut until the sink had returned."""
@@ -52,6 +55,11 @@ class BatchCost:
         ):
             setattr(self, name, _FORGET * getattr(self, name) + value)
         self._largest = max(_FORGET * self._largest, float(rows))
+        mean = self._rows / self._weight
+        variance = self._rows_squared / self._weight - mean**2
+        if self._rows and variance > _SAME_SIZE * mean**2:
+            covariance = self._rows_time / self._weight - mean * self._time / self._weight
+            self._told_apart = max(covariance / variance, self._time / self._rows / 1_000)
 
     @property
     def is_known(self) -> bool:
@@ -59,16 +67,11 @@ class BatchCost:
 
     @property
     def row_cost(self) -> float:
-        """What one more row takes."""
+        """What one more row takes; while that cannot be told, its share of the whole."""
         if not self._rows:
             return 0.0
-        mean = self._rows / self._weight
-        variance = self._rows_squared / self._weight - mean**2
         whole = self._time / self._rows
-        if variance <= _SAME_SIZE * mean**2:
-            return whole
-        covariance = self._rows_time / self._weight - mean * self._time / self._weight
-        return min(max(covariance / variance, whole / 1_000), whole)
+        return whole if self._told_apart is None else min(self._told_apart, whole)
 
     @property
     def overhead(self) -> float:
@@ -81,6 +84,8 @@ class BatchCost:
         """How many rows the next batch may have."""
         if not self._rows:
             return _FIRST_ROWS
+        if self._told_apart is None:
+            return max(2 * int(self._largest), _FIRST_ROWS)
         cost, overhead = max(self.row_cost, 1e-9), self.overhead
         room = max(target / 2 - overhead, overhead) / cost
         return max(1, int(min(room, max(2 * self._largest, _FIRST_ROWS))))
