@@ -277,6 +277,8 @@ class IngressKernel(Operator):
             or self._progress.group_boxes
             or self._ended.runs
             or self._progress.boxes
+            or self._progress.group_boxes
+            or len(self._ended)
             or self.unwanted_before > MIN_TIME
         ):
             return False
