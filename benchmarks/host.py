@@ -1,28 +1,35 @@
 """Host: queries that run together, beside queries that run apart.
 
     together   rows a second of ten queries (filters and windows by key over one source), in one host and as ten queries of their own;
-               `ratio` is the first over the second
-    shared     the time of a batch of a hundred queries that share a filter, over that of one query
-    added      the time to add the hundredth query while the others run
+               `ratio` is the first over the second (goal 3 on Spark)
+    shared     the time of a batch of a hundred queries that share a filter, over that of one query (goal 4 on Spark)
+    added      the time to add the hundredth query while the others run, and the batches until rows count in it (goal 2 on Spark)
 
-In-process, in processor time, in turns.
+In-process by default, in processor time, in turns. With `-o spark=True` the same on Spark, in one session on the same cores: the median
+time of the micro-batches after a warm-up; queries apart run at the same time, as users start them.
 """
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import thalweg as tw
+from benchmarks._own_process import call
 from thalweg.cli.bench import Emit
 from thalweg.model.batch import Batch
 from thalweg.model.progress import Progress
 
-__all__ = ["run"]
+__all__ = ["measure_spark", "run"]
 
 COLUMNS = {"key": "int64", "value": "int64"}
 SPAN = 1_000
@@ -41,18 +48,47 @@ def queries(events: tw.Stream, count: int) -> dict[str, tw.Stream]:
     }
 
 
-def batch_of(number: int, rows: int) -> Batch:
-    """One batch, and the promise that all of its time has come."""
+def rows_of(number: int, rows: int) -> pa.Table:
+    """The rows of one batch."""
     rng = np.random.default_rng(number)
-    start = number * SPAN + np.arange(rows) * SPAN // rows
-    payload = pa.RecordBatch.from_pydict(
-        {"key": rng.integers(0, KEYS, rows), "value": rng.integers(0, 100, rows)}
+    ts = number * SPAN + np.arange(rows) * SPAN // rows
+    return pa.table(
+        {"ts": ts, "key": rng.integers(0, KEYS, rows), "value": rng.integers(0, 100, rows)}
     )
-    return Batch(payload, start, start + 1, progress=Progress((number + 1) * SPAN))
 
 
-def run(emit: Emit, *, rows: int = 50_000, batches: int = 8) -> None:
-    given = [batch_of(number, rows) for number in range(batches)]
+def run(
+    emit: Emit, *, rows: int = 50_000, batches: int = 8, spark: bool = False, memory: str = "4g"
+) -> None:
+    _in_process(emit, rows, batches)
+    if spark:
+        found = call("benchmarks.host:measure_spark", rows=rows, batches=batches, memory=memory)
+        apart, together = found["apart"], found["together"]
+        _report(emit, "spark", rows, apart, together, found["one"], found["hundred"])
+        emit("added", found["added"], "micro-batches until it counts", engine="spark", queries=100)
+        emit("added", found["gap"], "longest gap over the median", engine="spark", queries=100)
+
+
+def _report(
+    emit: Emit, engine: str, rows: int, apart: float, together: float, one: float, hundred: float
+) -> None:
+    emit("together", rows / together, "rows/s", engine=engine, queries="ten in a host")
+    emit("together", rows / apart, "rows/s", engine=engine, queries="ten apart")
+    emit("together", apart / together, "ratio", engine=engine)
+    emit("shared", hundred / one, "of the time of one", engine=engine, queries=100)
+
+
+# ------------------------------------------------------------------------------------------------
+# in-process
+
+
+def _in_process(emit: Emit, rows: int, count: int) -> None:
+    given = []
+    for number in range(count):
+        table = rows_of(number, rows)
+        payload = table.select(["key", "value"]).combine_chunks().to_batches()[0]
+        ts = table.column("ts").to_numpy()
+        given.append(Batch(payload, ts, ts + 1, progress=Progress((number + 1) * SPAN)))
     events = tw.source("events", COLUMNS, insert_only=True)
     ten, hundred = queries(events, 10), queries(events, 100)
     engines = [tw.Engine(query) for query in ten.values()]
@@ -75,14 +111,12 @@ def run(emit: Emit, *, rows: int = 50_000, batches: int = 8) -> None:
             push(batch)
             seconds[name].append(time.process_time() - begin)
     typical = {name: median(several[1:]) for name, several in seconds.items()}
-    together_s, apart_s = typical["together"], typical["apart"]
-    emit("together", rows / together_s, "rows/s", queries="ten in a host")
-    emit("together", rows / apart_s, "rows/s", queries="ten apart")
-    emit("together", apart_s / together_s, "ratio")
-    emit("shared", typical["hundred"] / typical["one"], "of the time of one", queries=100)
+    _report(
+        emit, "in-process", rows, *(typical[n] for n in ("apart", "together", "one", "hundred"))
+    )
     begin = time.process_time()
     all_.add("q99", hundred["q99"], partial=True)
-    emit("added", 1e3 * (time.process_time() - begin), "ms", queries=100)
+    emit("added", 1e3 * (time.process_time() - begin), "ms", engine="in-process", queries=100)
 
 
 def _host(these: Mapping[str, tw.Stream], but: int = 0) -> tw.Host:
@@ -90,3 +124,95 @@ def _host(these: Mapping[str, tw.Stream], but: int = 0) -> tw.Host:
     for name in list(these)[: len(these) - but]:
         host.add(name, these[name], partial=True)
     return host
+
+
+# ------------------------------------------------------------------------------------------------
+# Spark
+
+
+def measure_spark(*, rows: int, batches: int, memory: str) -> dict[str, float]:
+    """Median seconds of a micro-batch: ten queries apart and in a host, one and a hundred in a
+    host; and what adding the hundredth does."""
+    from thalweg import spark as ts
+
+    folder = Path(tempfile.mkdtemp(prefix="thalweg-bench-"))
+    ts.session(spark__driver__memory=memory)
+    try:
+        return _measure(folder, rows, batches)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _measure(folder: Path, rows: int, batches: int) -> dict[str, float]:
+    from thalweg import spark as ts
+
+    (folder / "events").mkdir()
+    for number in range(batches):
+        pq.write_table(rows_of(number, rows), folder / "events" / f"{number:05}.parquet")
+    schema = pa.schema([("ts", pa.int64()), *((name, pa.int64()) for name in COLUMNS)])
+
+    def events() -> tw.Stream:
+        return ts.from_files(
+            str(folder / "events"),
+            time="ts",
+            columns=schema,
+            disorder=0,
+            files_per_batch=1,
+            name="events",
+        )
+
+    def hosted(count: int) -> list[float]:
+        host = ts.host(events(), checkpoint=str(folder / f"host-{count}"))
+        host.add_all(queries(events(), count), to="noop", partial=True)
+        host.start("available now").wait()
+        return _seconds(host.query)
+
+    found = {"one": _typical(hosted(1)), "together": _typical(hosted(10))}
+    found["hundred"] = _typical(hosted(100))
+    running = [
+        ts.start(
+            query, to="noop", checkpoint=str(folder / f"apart-{name}"), trigger="available now"
+        )
+        for name, query in queries(events(), 10).items()
+    ]
+    for query in running:
+        query.wait()
+    found["apart"] = median(_typical(_seconds(query.query)) for query in running)
+    return found | _add_hundredth(folder, events, rows, batches)
+
+
+def _add_hundredth(
+    folder: Path, events: Callable[[], tw.Stream], rows: int, batches: int
+) -> dict[str, float]:
+    """Add the hundredth query to 99 that run, and let files come on."""
+    from thalweg import spark as ts
+
+    every = queries(events(), 100)
+    last = every.pop("q99")
+    host = ts.host(events(), checkpoint=str(folder / "growing"))
+    host.add_all(every, to="noop", partial=True)
+    host.start()
+    host.wait_for_batches(batches, 600)
+    host.add("q99", last, to="noop", partial=True)
+    waited = 0
+    for number in range(batches, 2 * batches):
+        pq.write_table(rows_of(number, rows), folder / "events" / f"{number:05}.parquet")
+        host.wait_for_batches(1, 300)
+        waited += 0 if host.status("q99").state_rows else 1
+    seconds = _seconds(host.query)
+    host.stop()
+    typical = _typical(seconds)
+    return {"added": waited + 1.0, "gap": max(seconds[2:]) / typical}
+
+
+def _seconds(query: Any) -> list[float]:
+    """Of each micro-batch that had input."""
+    return [
+        entry["durationMs"]["triggerExecution"] / 1_000
+        for entry in query.recentProgress
+        if entry["numInputRows"]
+    ]
+
+
+def _typical(seconds: list[float]) -> float:
+    return median(seconds[2:])
