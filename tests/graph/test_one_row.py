@@ -150,3 +150,16 @@ def test_a_source_admits_one_row_as_it_admits_many(
                 said += [engine.late("s").to_pylist(), engine.snapshot()]
             outcomes.append(said)
         assert outcomes[0] == outcomes[1]
+
+
+def test_a_row_of_a_group_that_has_ended_is_late_by_itself_too() -> None:
+    source = tw.source("s", {"k": "int64"}, insert_only=True, late="drop", group_ctis="k")
+    engine = tw.Engine(source)
+    engine.push("s", [tw.point({"k": 1}, 1), tw.cti(tw.INFINITY, {"k": 1})])
+    for time in (2, 3):  # promises that follow make the source forget all but that it has ended
+        engine.push("s", [tw.point({"k": 2}, time), tw.cti(time, {"k": 2})])
+    engine.push("s", tw.cti(4))
+    engine.push("s", tw.point({"k": 1}, 9))
+    assert engine.late_count("s") == 1
+    engine.push("s", tw.point({"k": 2}, 9))
+    assert engine.late_count("s") == 1

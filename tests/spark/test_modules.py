@@ -14,8 +14,10 @@ import pytest
 from pyspark import cloudpickle as untyped
 
 import tests.udm.modules
+from tests.operators.test_laws import Law, finite
 from tests.spark.test_on_spark import restarted
 from tests.udm.test_laws import LAWS
+from tests.udm.test_window_kinds import WINDOWS, applied
 from thalweg.testing import CONSISTENCIES, assert_form_right
 from thalweg.testing.spark_engine import SparkEngine
 
@@ -27,7 +29,16 @@ CHOSEN = (
     "sums over snapshot",
     "weighted, clip full, over count",
     "time-bound per group over tumbling",
+    "scoped promises",
+    "sums over slide by tuple, partitions",
 )
+
+
+KINDS = {
+    "sums over slide by tuple, partitions": Law(
+        lambda: applied(WINDOWS["slide by tuple, partitions"], "t.sums"), finite
+    )
+}
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +52,7 @@ def _by_value() -> Iterator[None]:
 
 @pytest.mark.parametrize(("number", "name"), list(enumerate(CHOSEN)), ids=CHOSEN)
 def test_law(number: int, name: str) -> None:
-    law = LAWS[name]
+    law = KINDS[name] if name in KINDS else LAWS[name]
     assert_form_right(
         law.build(),
         restarted(law, name),

@@ -26,7 +26,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Bools, Codes, Rows, equal_pairs
-from thalweg.model.time import INFINITY, Times
+from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import (
     Operator,
     Slices,
@@ -38,8 +38,12 @@ from thalweg.operators.group_promises import forget_ended
 from thalweg.operators.keyed_state import KeyedState
 from thalweg.operators.matching import keyed_sides
 from thalweg.plan.nodes import ClipBy
+from thalweg.state import Hits
 
 __all__ = ["ClipByKernel"]
+
+_MANY = 8
+"""More starts of a key than this are looked up together."""
 
 
 class ClipByKernel(Operator):
@@ -71,6 +75,8 @@ class ClipByKernel(Operator):
         )
         self._left, self._right = self._state.held
         self._progress: list[Progress] = [NO_PROGRESS, NO_PROGRESS]
+        self.looked_at = 0
+        """How many results right starts were compared with; what they cost."""
 
     def process(self, port: int, batch: Batch) -> Batch:
         answer = Delta.empty(self.schema)
@@ -131,7 +137,8 @@ class ClipByKernel(Operator):
         group = self._state.groups(starts.payload)
         self._right.apply(starts, group)
         # A start cuts the results across it, and its loss lengthens those that end at it.
-        found = self._left.find(group, starts.start - 1, starts.start)
+        found = self._crossed(group, starts.start)
+        self.looked_at += len(found)
         if not len(found):
             return Delta.empty(self.schema)
         touched, _ = found.distinct()
@@ -146,6 +153,18 @@ class ClipByKernel(Operator):
         touched.set_weight(np.zeros(len(before), np.int64))
         self._left.add(after, groups[changed], (own_end[changed],))
         return Delta.concat([self._shown(after), self._shown(before).negate()], self.schema)
+
+    def _crossed(self, group: Codes, start: Times) -> Hits:
+        """The results that reach across a start, or end at it. Where many starts of a key come at
+        once, all results around them are looked at, each once: by pairs, a result would be found by
+        every start that it crosses."""
+        keys, code = np.unique(group, return_inverse=True)
+        if len(group) <= _MANY * len(keys):
+            return self._left.find(group, start - 1, start)
+        first, last = np.full(len(keys), INFINITY), np.full(len(keys), MIN_TIME)
+        np.minimum.at(first, code, start)
+        np.maximum.at(last, code, start)
+        return self._left.find(keys, first - 1, last)
 
     def _starts(self, delta: Delta) -> Delta:
         """Only keys and starts of right rows count; a change of an end is none."""
