@@ -617,7 +617,7 @@ class IngressKernel(Operator):
 
     def due(self, now: int) -> Batch | None:
         """What the timer of the source promises now, if it goes off and says something new."""
-        self.now = now
+        self._told = self._told.at(now).begun()
         if not self._told.is_due:
             return None
         self._told = self._told.after_timer()
@@ -625,7 +625,7 @@ class IngressKernel(Operator):
 
     def is_due(self, now: int) -> bool:
         """Whether the timer of the source would go off now."""
-        return self._told.heard is not None and self._told.at(now).is_due
+        return self._told.at(now).is_due
 
     @property
     def answers_when_asked(self) -> bool:
@@ -708,7 +708,8 @@ class IngressKernel(Operator):
         counts = [self._batches]
         for ledger in (self.ledger, self.quarantined):
             counts += [ledger.count, ledger.unlisted]
-        clocks = [self._told.to_json(), self._since]
+        # A batch that is refused leaves no trace, and it was told the time before it was looked at.
+        clocks = [replace(self._told, now=None).to_json(), self._since]
         slices: Slices = {
             **self._live.snapshot("live"),
             **self._claims.snapshot(),

@@ -20,7 +20,7 @@ class SourceClock:
     """A value: every change gives another one.
 
     >>> from thalweg.progress.policies import Timer
-    >>> silent = SourceClock(Ingress(progress=(Timer(behind=2, every=5, lull=10),))).at(100)
+    >>> silent = SourceClock(Ingress(progress=(Timer(behind=2, every=5, lull=10),))).at(100).begun()
     >>> silent.at(109).is_due, silent.at(110).is_due, silent.at(110).by_timer
     (False, True, 108)
     """
@@ -29,13 +29,17 @@ class SourceClock:
     now: int | None = None
     """The latest time that was told."""
     heard: int | None = None
-    """The time when rows last came. Silence begins with the query."""
+    """The time when rows last came, or the query began."""
     fired: int | None = None
     """The time when the timer last went off."""
 
     def at(self, now: int) -> SourceClock:
         """The same source at this time."""
-        return replace(self, now=now, heard=now if self.heard is None else self.heard)
+        return replace(self, now=now)
+
+    def begun(self) -> SourceClock:
+        """From now on silence counts, if it did not yet."""
+        return self if self.heard is not None else replace(self, heard=self.now)
 
     def after_rows(self) -> SourceClock:
         """Rows came: a silence has ended."""

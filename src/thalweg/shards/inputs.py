@@ -144,6 +144,7 @@ class InputMemory:
         """What the clock lets the input promise; `ahead` is how far the other inputs are. A source
         that is asked answers, wherever they are."""
         promise = MIN_TIME
+        self.told = self.told.begun()
         if self.told.is_due:
             promise = self.told.by_timer
             self.told = self.told.after_timer()
