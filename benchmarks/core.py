@@ -329,6 +329,7 @@ OPERATORS: dict[str, Callable[[tw.Stream, tw.Stream], tw.Stream]] = {
     "points": lambda a, _: a.points(),
     "alter_lifetime": lambda a, _: a.alter_lifetime(start="_start + 1", duration=20),
     "shift": lambda a, _: a.shift(5),
+    "in_order": lambda a, _: a.in_order(),
     "extend": lambda a, _: a.extend(5),
     "clip_duration": lambda a, _: a.clip_duration(3),
     "clip_by": lambda a, b: a.clip_by(b, on="k"),
