@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 import thalweg as tw
+from tests.udm.test_laws import LAWS
 from thalweg import adjust, cti, insert, remove
 from thalweg.model import Element, Row, rows_of_table, table_of_batches
+from thalweg.testing import Form, assert_form_right, step
 
 VALUE = {"v": "int64"}
 
@@ -83,3 +85,10 @@ def test_a_union_inside_a_group_keeps_its_columns_apart() -> None:
         (0, 3, {"k": 1, "v": 7}),
         (1, 2, {"k": 1, "v": 7}),
     ]
+
+
+def test_a_window_comes_once_though_its_row_and_the_time_bring_it() -> None:
+    query = LAWS["time-bound per group over tumbling"].build()
+    first = insert({"k": 3, "v": 0}, 15, 18)
+    second = insert({"k": 2, "v": 1}, 30, 37)
+    assert_form_right(query, Form([step("a", first, cti(15)), step("a", second)]))

@@ -39,7 +39,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.progress import Progress, Scope
-from thalweg.model.rows import Bools, Codes, Rows
+from thalweg.model.rows import Bools, Codes, Rows, encode
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Slices
 from thalweg.operators.consistency import Consistency
@@ -105,7 +105,8 @@ class WindowApplyKernel(ModuleKernel):
             changes.append(gone)
             arriving.append(new)
         if isinstance(self._frame, GridFrame):
-            arriving += self._extend(self._frame, watermark, settled, groups)
+            extended = self._extend(self._frame, watermark, settled, groups)
+            arriving += [_others(entries, arriving) for entries in extended]
         answers, closed = self._answer(self._due(arriving, groups))
         changes += answers
         if self._time_bound:
@@ -513,6 +514,16 @@ class WindowApplyKernel(ModuleKernel):
             self._count_settled(Line(), None)
         if frontier.promised:
             self._count_settled(Line(), np.unique(partition))
+
+
+def _others(entries: Entries, known: list[Entries]) -> Entries:
+    """Windows that are not among those that came already, which no index holds yet."""
+    every = [entries, *known]
+    spans = [
+        np.concatenate([getattr(one, name) for one in every]) for name in ("partition", "start")
+    ]
+    window, _ = encode(spans, len(spans[0]))
+    return entries.take(~np.isin(window[: len(entries)], window[len(entries) :]))
 
 
 def _first_after(frame: GridFrame, time: int) -> int:

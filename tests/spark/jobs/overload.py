@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -25,8 +26,9 @@ class Overload:
         self._keys = keys
         self._rows = rows
         self._next = 0
+        self._names = pa.array([f"s{key}" for key in range(keys)])
+        self._newest = np.full(keys, -1)
         self._client: ReceiverClient | None = None
-        self.acknowledged: dict[str, int] = {}
         self.accepted = 0
         self.offered = 0
 
@@ -35,17 +37,23 @@ class Overload:
         try:
             if self._client is None or self._client.is_lost:
                 self._client = ReceiverClient.of(self._queue, timeout_s=30)
-            numbers = range(self._next, self._next + self._rows)
-            names = [f"s{number % self._keys}" for number in numbers]
+            numbers = np.arange(self._next, self._next + self._rows)
+            keys = numbers % self._keys
             self._next += self._rows
             self.offered += self._rows
-            columns = [pa.array(names), pa.array(numbers), pa.array(numbers)]
+            columns = [self._names.take(pa.array(keys)), pa.array(numbers), pa.array(numbers)]
             admitted = self._client.offer(pa.record_batch(columns, schema=self._schema()))
         except ReceiverError:
             return
         assert admitted.accepted == self._rows
         self.accepted += self._rows
-        self.acknowledged.update(zip(names, numbers, strict=True))
+        np.maximum.at(self._newest, keys, numbers)
+
+    @property
+    def acknowledged(self) -> dict[str, int]:
+        """The newest value of each key that was acknowledged."""
+        newest = enumerate(self._newest.tolist())
+        return {f"s{key}": number for key, number in newest if number >= 0}
 
     def _schema(self) -> pa.Schema:
         settings = ReceiverSettings.read(self._queue)

@@ -59,7 +59,7 @@ def test_memory_and_staleness_under_overload(folder: Path, seconds: int) -> None
     receiver and the workers grows by less than a tenth, and staleness does not double. When the
     load ends, everything that waits is served in as many micro-batches as it needs."""
     queue = folder / "queue"
-    overload = Overload(folder, keys=KEYS, rows=4_000)
+    overload = Overload(folder, keys=KEYS, rows=20_000)
     with start(folder) as job:
         job.until((queue / "address.json").exists, "the receiver listens")
         job.until(lambda: batches(folder) >= 3, "three micro-batches", each=overload.send)
