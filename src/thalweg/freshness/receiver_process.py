@@ -100,12 +100,13 @@ def ensure_receiver(folder: Path, settings: ReceiverSettings) -> Address:
 
 
 def _answers(folder: Path) -> bool:
-    """Whether a receiver holds the folder and answers: one that was killed may hold the lock a
-    moment longer, and one that starts does not listen yet."""
+    """Whether a receiver holds the folder and answers: one that was killed may hold the lock and
+    have its connections accepted a moment longer, and one that starts does not listen yet."""
     last = time.monotonic() + _START_S
     while is_running(folder):
         try:
-            ReceiverClient.of(folder, timeout_s=_START_S).close()
+            with ReceiverClient.of(folder, timeout_s=_START_S) as receiver:
+                receiver.status()
         except ReceiverError:
             if time.monotonic() > last:
                 raise
