@@ -8,7 +8,7 @@ rows or for a group.
 
 An element is late when its sync time lies before the promise made so far: the latest CTI in the
 data, for all rows or for its group, or what the policies of the source make of the rows before it
-and of the clock (see `punctuation`).
+and of the clock (see `progress`).
 
 Policies: `error` refuses the batch; `drop` and `side` leave the element out; `adjust` moves it to
 the promise, or leaves it out when nothing of it remains. Every late element is written to the
@@ -36,10 +36,7 @@ from thalweg.errors import (
     EstimateWarning,
     InputError,
     LateEventError,
-    MalformedElementError,
-    ProgressError,
     SchemaChangeError,
-    TimeRangeError,
     UnknownRowError,
     did_you_mean,
 )
@@ -57,7 +54,7 @@ from thalweg.model.progress import (
 )
 from thalweg.model.punctuation import Punctuation
 from thalweg.model.rows import Bools, Codes, Rows, encode
-from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
+from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import (
     Operator,
     Slices,
@@ -67,8 +64,8 @@ from thalweg.operators.base import (
 from thalweg.operators.claims import Claims, Rewritten, rewrite_late
 from thalweg.operators.element_checks import ElementChecks, is_plain_row, shown_row
 from thalweg.operators.group_promises import newly_promised, promises_of_rows
+from thalweg.operators.promise_checks import PromiseChecks
 from thalweg.plan.nodes import Source
-from thalweg.plan.nodes.arrivals import CLOCK
 from thalweg.progress import QuarantineGate
 from thalweg.progress.ended_groups import NO_ENDED_GROUPS, EndedGroups
 from thalweg.progress.late_ledger import LateLedger
@@ -511,19 +508,15 @@ class IngressKernel(Operator):
         go back, columns that exist."""
         if given is NO_PROGRESS:
             return given
-        cti = self._promised(given.cti, self._progress.cti, "the CTI")
-        for column in {name for names in given.boxes for name in names}:
-            if column not in self.schema.names and column != CLOCK:
-                raise SchemaChangeError(
-                    f"{self._place(None)}: a promise about {column!r}, a column that the source does not have"
-                    f"{did_you_mean(column, self.schema.names)}"
-                )
+        checks = PromiseChecks(self._place(None), self.schema, self._policy, self._clock)
+        cti = checks.time(given.cti, self._progress.cti, "the CTI")
+        checks.columns(given)
         if not given.scoped:
             return given if type(given.cti) is int else Progress(cti, boxes=given.boxes)
-        columns, scopes = self._scopes(given)
+        columns, scopes = checks.groups(given, self._group_columns)
         ended = self._have_ended(columns, scopes).tolist()
         scoped = {
-            scope: self._promised(
+            scope: checks.time(
                 time,
                 INFINITY if over else self._progress.of(scope),
                 f"the CTI of {dict(zip(columns, scope, strict=True))}",
@@ -533,56 +526,6 @@ class IngressKernel(Operator):
         told_before = {scope for scope, over in zip(scopes, ended, strict=True) if over}
         scoped = {scope: time for scope, time in scoped.items() if scope not in told_before}
         return Progress(cti, columns, scoped, given.boxes)
-
-    def _promised(self, time: Any, known: int, what: str) -> int:
-        if not isinstance(time, (int, np.integer)):
-            raise TimeRangeError(
-                f"{self._place(None)}: {what} is {time!r}; a time is a whole number of ticks."
-            )
-        ticks = int(time)
-        if not (MIN_TIME <= ticks < MAX_TIME or ticks == INFINITY):
-            raise TimeRangeError(
-                f"{self._place(None)}: {what} is {ticks}, outside the range of the clock."
-            )
-        if MIN_TIME != ticks < known and not (self._policy.observes or self._policy.clocks):
-            raise ProgressError(
-                f"{self._place(None)}: {what} is {shown_time(ticks, self._clock)}, which goes back behind {_shown(known, self._clock)}."
-            )
-        return ticks
-
-    def _scopes(self, given: Progress) -> tuple[tuple[str, ...], list[Scope]]:
-        """The columns that promises for groups speak of, and the groups, in values as the columns
-        have them."""
-        columns = given.scope_columns
-        for name in columns:
-            if name not in self.schema.names:
-                raise SchemaChangeError(
-                    f"{self._place(None)}: a CTI for the column {name!r}, which the source does not have"
-                    f"{did_you_mean(str(name), self.schema.names)} Columns here: {', '.join(self.schema.names)}."
-                )
-        if self._policy.partition is not None:
-            known: tuple[str, ...] = (self._policy.partition,)
-        else:
-            known = self._group_columns or columns
-        if (
-            not columns
-            or columns != known
-            or any(len(scope) != len(columns) for scope in given.scoped)
-        ):
-            raise MalformedElementError(
-                f"{self._place(None)}: CTIs for groups must all be over the same columns, here {', '.join(known) or 'one at least'}; "
-                f"got {', '.join(columns) or 'none'} with {list(given.scoped)[:3]}."
-            )
-        values = []
-        for name, column in zip(columns, zip(*given.scoped, strict=True), strict=True):
-            kind = self.schema.field(name).type
-            try:
-                values.append(scope_values(column_of(column, kind)))
-            except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
-                raise SchemaChangeError(
-                    f"{self._place(None)}: a CTI for {list(column)[:3]} of the column {name!r}, which is {kind}: {reason}."
-                ) from reason
-        return columns, list(zip(*values, strict=True))
 
     # ----------------------------------------------------------------------------------------------------
     # promises

@@ -110,7 +110,7 @@ class Header:
     steps: list[Any] = field(default_factory=list)
     """Its last running maxima, for `late_by_rows` ..."""
     sample: list[Any] = field(default_factory=list)
-    """... and a sample of its rows, for `estimated` (see `operators.punctuation.summary`)."""
+    """... and a sample of its rows, for `estimated` (see `progress.summary`)."""
     change: str = ""
     """Of a part that is an input of a merge: whether it joins or leaves (`InputChange`) ..."""
     since: int | None = None

@@ -82,7 +82,7 @@ class InputMemory:
             self.told = self.told.after_rows()
         return rest
 
-    def end_no_silence(self, before: SourceClock) -> None:
+    def keep_silence(self, before: SourceClock) -> None:
         """Rows that came went into quarantine: the silence goes on."""
         self.told = replace(self.told, heard=before.heard)
 

@@ -144,7 +144,7 @@ class FragmentRunner:
                 and not self._graph.sources[name].elements_out
             ):
                 # Rows in quarantine do not end a silence.
-                self._inputs[name].end_no_silence(before[name][1])
+                self._inputs[name].keep_silence(before[name][1])
         self._read_clocks(now, out)
         self._advance_idle({name for name, some in arrived.items() if some}, now, out)
         for name, known in self._inputs.items():

@@ -1,0 +1,96 @@
+"""What every promise must be before a source takes it: times of the clock that do not go back, over
+columns that the source has, for groups that all are over the same ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.errors import (
+    MalformedElementError,
+    ProgressError,
+    SchemaChangeError,
+    TimeRangeError,
+    did_you_mean,
+)
+from thalweg.model.batch import column_of
+from thalweg.model.clocks import Clock, shown_time
+from thalweg.model.progress import Progress, Scope, scope_values
+from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME
+from thalweg.plan.nodes.arrivals import CLOCK
+from thalweg.progress.admission import Ingress
+
+__all__ = ["PromiseChecks"]
+
+
+@dataclass(frozen=True, slots=True)
+class PromiseChecks:
+    place: str
+    """Of which source and batch, as a message says it."""
+    schema: pa.Schema
+    policy: Ingress
+    clock: Clock
+
+    def time(self, time: Any, known: int, what: str) -> int:
+        """The time of a promise, after one up to `known`."""
+        if not isinstance(time, (int, np.integer)):
+            raise TimeRangeError(
+                f"{self.place}: {what} is {time!r}; a time is a whole number of ticks."
+            )
+        ticks = int(time)
+        if not (MIN_TIME <= ticks < MAX_TIME or ticks == INFINITY):
+            raise TimeRangeError(
+                f"{self.place}: {what} is {ticks}, outside the range of the clock."
+            )
+        if MIN_TIME != ticks < known and not (self.policy.observes or self.policy.clocks):
+            before = "infinity" if known == INFINITY else shown_time(known, self.clock)
+            raise ProgressError(
+                f"{self.place}: {what} is {shown_time(ticks, self.clock)}, which goes back behind {before}."
+            )
+        return ticks
+
+    def columns(self, given: Progress) -> None:
+        """Promises over columns name columns that are there."""
+        for column in {name for names in given.boxes for name in names}:
+            if column not in self.schema.names and column != CLOCK:
+                raise SchemaChangeError(
+                    f"{self.place}: a promise about {column!r}, a column that the source does not have"
+                    f"{did_you_mean(column, self.schema.names)}"
+                )
+
+    def groups(
+        self, given: Progress, known: tuple[str, ...]
+    ) -> tuple[tuple[str, ...], list[Scope]]:
+        """The columns that promises for groups speak of, and the groups, in values as the columns
+        have them. `known` are the columns of the promises before, if there were any."""
+        columns = given.scope_columns
+        for name in columns:
+            if name not in self.schema.names:
+                raise SchemaChangeError(
+                    f"{self.place}: a CTI for the column {name!r}, which the source does not have"
+                    f"{did_you_mean(str(name), self.schema.names)} Columns here: {', '.join(self.schema.names)}."
+                )
+        partition = self.policy.partition
+        wanted = (partition,) if partition is not None else known or columns
+        if (
+            not columns
+            or columns != wanted
+            or any(len(scope) != len(columns) for scope in given.scoped)
+        ):
+            raise MalformedElementError(
+                f"{self.place}: CTIs for groups must all be over the same columns, here {', '.join(wanted) or 'one at least'}; "
+                f"got {', '.join(columns) or 'none'} with {list(given.scoped)[:3]}."
+            )
+        values = []
+        for name, column in zip(columns, zip(*given.scoped, strict=True), strict=True):
+            kind = self.schema.field(name).type
+            try:
+                values.append(scope_values(column_of(column, kind)))
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
+                raise SchemaChangeError(
+                    f"{self.place}: a CTI for {list(column)[:3]} of the column {name!r}, which is {kind}: {reason}."
+                ) from reason
+        return columns, list(zip(*values, strict=True))
