@@ -39,7 +39,7 @@ from thalweg.shards.kept_table import KeptTable
 from thalweg.shards.newest_answers import WatchNote
 from thalweg.shards.reports import combined_why, write_reports
 from thalweg.shards.sink_folder import SinkFolder
-from thalweg.spark.failures import is_slow_start, plain_failure
+from thalweg.spark.failures import is_slow_start, plain_failure, with_short_search
 from thalweg.spark.feeds import Feed, Frame
 from thalweg.spark.figures import Figures, QueryStatus
 from thalweg.spark.outputs import require_output, require_sink, trigger_arguments
@@ -373,7 +373,9 @@ def start(
         is_typed = _takes_rows(to, output) and ready.stage is None and beside == (None, None, None)
         answers = ready.typed(output, ready.output) if is_typed else ready.output
         writer = (
-            answers.writeStream.foreachBatch(_each(ready, deliver, *beside, is_typed=is_typed))
+            answers.writeStream.foreachBatch(
+                with_short_search(_each(ready, deliver, *beside, is_typed=is_typed))
+            )
             .option("checkpointLocation", str(place))
             .trigger(**when)
         )
