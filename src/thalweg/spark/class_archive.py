@@ -78,8 +78,8 @@ def _load(folder: str, archive: str) -> None:
     import pyarrow.parquet as pq
 
     from thalweg.plan.aggregates import count, sum_
-    from thalweg.spark.running import start
     from thalweg.spark.session import session
+    from thalweg.spark.starting import start
     from thalweg.spark.streams import from_files
 
     spark = session(
