@@ -101,7 +101,9 @@ class QueryGraph(Strategies):
         by_steepness = bool(self._steepness)
         while True:
             while row is not None:
-                if run:
+                if run and steps is None and row.station is not None and not row.k:
+                    row.station.execute()
+                elif run:
                     if steps is not None and row.station is not None:
                         if not steps:
                             self._current = (row, RUN)
