@@ -52,9 +52,16 @@ _EXIT: Next = (None, ASK)
 
 
 def _backtrack(row: Row) -> Next:
-    """Ask the predecessor that feeds an empty input; of several, one that has something to do."""
-    if len(row.pred) == 1:
-        return row.pred[0], ASK
+    """Ask the predecessor that feeds an empty input; of several, one that has something to do. Where
+    that one would only ask its own predecessor, that is asked at once."""
+    pred = row.pred
+    while len(pred) == 1:
+        row = pred[0]
+        if not row.hands_back or row.signals or row.more():
+            return row, ASK
+        pred = row.pred
+    if not pred:
+        return _EXIT
     empty = [
         pred for pred, arc in zip(row.pred, row.feeds, strict=True) if not arc.size()
     ] or row.pred
@@ -65,12 +72,16 @@ def _backtrack(row: Row) -> Next:
 
 
 def _depth_first(row: Row) -> Next:
-    ahead = row.ahead()
-    if ahead is not None:
-        return ahead, RUN
-    if row.stalls():
-        return row.succ[0], ASK
-    if row.more():
+    behind = row.succ[0]
+    if behind.only.size() if behind.only is not None else behind.more():
+        return behind, RUN
+    if row.signals or row.patient:
+        ahead = row.ahead()
+        if ahead is not None:
+            return ahead, RUN
+        if row.stalls():
+            return behind, ASK
+    if row.only.size() if row.only is not None else row.more():
         return row, RUN
     return _backtrack(row)
 
@@ -150,14 +161,15 @@ def _sink_exit(row: Row) -> Next:
     return (row, RUN) if row.more() else _EXIT
 
 
-# A fork runs the next consumer, in turn, that has input.
+# A fork runs the next consumer, in turn, that has input; where the order of two matters to an operator
+# behind both, the first that has.
 
 
 def _next_consumer(row: Row) -> Row | None:
     at = row.waiting_consumer()
     if at is None:
         return None
-    row.turn = (at + 1) % len(row.succ)
+    row.turn = 0 if row.in_order else (at + 1) % len(row.succ)
     return row.succ[at]
 
 

@@ -28,6 +28,8 @@ class Row:
     __slots__ = (
         "feeds",
         "form",
+        "hands_back",
+        "in_order",
         "k",
         "name",
         "only",
@@ -60,9 +62,13 @@ class Row:
         """Why a policy chose the strategy."""
         self.taken = 0
         self.turn = 0
+        self.in_order = False
+        """Of a fork: the first consumer that has input is next, whoever was last."""
         self.patient = False
         self.only: Arc | None = None
         """Its input, where it has one."""
+        self.hands_back = False
+        """Without input it asks its predecessor, and does nothing else."""
         self.form: Form = "NOS"
         self.rule: Rule = RULES["depth-first", "NOS"]
         self.settle()
@@ -131,6 +137,12 @@ class Row:
         self.only = inputs[0] if len(inputs) == 1 else None
         behind = self.succ[0].station if self.succ else None
         self.patient = isinstance(behind, Station) and behind.waits_for_order
+        self.hands_back = (
+            self.strategy in ("depth-first", "breadth-first")
+            and self.only is not None
+            and len(self.succ) == 1
+            and not self.patient
+        )
 
     @property
     def label(self) -> str:

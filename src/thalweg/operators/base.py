@@ -25,7 +25,7 @@ from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME
 from thalweg.state.slices import Slices, StateSize
 
 if TYPE_CHECKING:
-    from thalweg.operators.one_row import OneRow, Step
+    from thalweg.operators.rows.one_row import OneRow, Step
 
 __all__ = [
     "Operator",
@@ -45,6 +45,9 @@ class Operator(ABC):
     """A kernel with `ports` inputs. `schema` is that of its output."""
 
     ports: int = 1
+    first_port: int = 0
+    """The port that is served first where several have input: answers that follow from it need not
+    be taken back when the others come."""
     row_by_row: bool = False
     """Whether each row is answered by itself, at once and without state."""
     knows_group_boxes: bool = False
