@@ -33,12 +33,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
 import thalweg as tw
 from benchmarks._own_process import OwnProcess, call
 from benchmarks._process_work import work_by_role
-from benchmarks._spark_peer import STORES, Store, peer_session
+from benchmarks._spark_peer import STORES, Store, has_session, peer_session
 from benchmarks._turns import OURS, store_of, take_turns
 from thalweg import spark as ts
 from thalweg.cli.bench import Emit
@@ -145,8 +144,9 @@ def _emit_engine(emit: Emit, case: Case, name: str, runs: list[dict[str, Any]]) 
 
 def measure_ours(folder: str, band_ms: int, late_ms: int) -> dict[str, Any]:
     """The inner join in a process of its own: a short run to warm up, then the one that counts."""
-    if SparkSession.getActiveSession() is None:
-        ts.session(spark__driver__memory="6g")
+    is_warm = has_session()
+    ts.session(spark__driver__memory="6g")
+    if not is_warm:
         _ours(_first_files(Path(folder)), band_ms, late_ms, "inner")
     return _with_work(lambda: _ours(Path(folder), band_ms, late_ms, "inner"))
 
@@ -155,9 +155,9 @@ def measure_spark(
     folder: str, band_ms: int, late_ms: int, store: Store, budget_s: float
 ) -> dict[str, Any]:
     """The same by Spark's own stream-stream join."""
-    spark = SparkSession.getActiveSession()
-    if spark is None:
-        spark = peer_session(store)
+    is_warm = has_session()
+    spark = peer_session(store)
+    if not is_warm:
         _sparks(spark, _first_files(Path(folder)), band_ms, late_ms, "inner", budget_s)
     return _with_work(lambda: _sparks(spark, Path(folder), band_ms, late_ms, "inner", budget_s))
 

@@ -31,12 +31,11 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
 import thalweg as tw
 from benchmarks._data import LATEST, SECOND, make_events
 from benchmarks._own_process import OwnProcess, call
-from benchmarks._spark_peer import STORES, Store, durations, peer_session
+from benchmarks._spark_peer import STORES, Store, durations, has_session, peer_session
 from benchmarks._turns import OURS, store_of, take_turns
 from thalweg import spark as ts
 from thalweg.cli.bench import Emit
@@ -49,8 +48,9 @@ SEARCH_RATIO = 10
 COPIES = 40_000_000
 """Spark's own copies a row for each of its windows. It gets so few rows that it makes at most this
 many copies in a micro-batch."""
-SMALL_FILES, SMALL_WARM_UP = 30, 6
-"""Of small micro-batches: how many there are, and how many of them are left out each time."""
+SMALL_FILES, SMALL_WARM_UP, SMALL_S = 24, 6, 15.0
+"""Of small micro-batches: how many there are, how many of them are left out each time, and the most
+seconds for all of them."""
 START_UNITS, SHORTEST_S = 2, 6.0
 """What starting a process and warming it up takes, in measurements; the least time of one."""
 DUCKDB_FILES = 40
@@ -173,7 +173,7 @@ def _compare_small(emit: Emit, keys: int, rate: int, size: int, rounds: int) -> 
             "trials": [[size, SEARCH_RATIO]],
             "batches": SMALL_FILES,
             "warm_up": SMALL_WARM_UP,
-            "budget_s": 60.0,
+            "budget_s": SMALL_S,
             "file_rows": size,
         }
         if engine == OURS:
@@ -277,7 +277,7 @@ def measure_ours(
     file_rows: int = FILE_ROWS,
 ) -> list[float]:
     """Rows a second for each (rows in a micro-batch, RANGE/SLIDE)."""
-    is_warm = SparkSession.getActiveSession() is not None
+    is_warm = has_session()
     spark = ts.session(spark__driver__memory="6g")
     source, consistency = VARIANTS[variant]
     facts: dict[str, Any] = {"time": "ts", "disorder": LATEST, "late": "drop", "name": "events"}
@@ -322,7 +322,7 @@ def measure_spark(
     file_rows: int = FILE_ROWS,
 ) -> list[float]:
     """Rows a second of Spark's own windows for each (rows in a micro-batch, RANGE/SLIDE)."""
-    is_warm = SparkSession.getActiveSession() is not None
+    is_warm = has_session()
     spark = peer_session(store)
     from pyspark.sql import functions as f
 
