@@ -42,13 +42,13 @@ from thalweg.cli.bench import Emit
 
 RANGE_S = 600
 FILE_ROWS = 500_000
-SEARCHED = (500_000, 1_000_000, 4_000_000, 10_000_000)
+SEARCHED = (1_000_000, 4_000_000, 10_000_000)
 """Sizes of a micro-batch that the search tries."""
 SEARCH_RATIO = 10
 COPIES = 40_000_000
 """Spark's own copies a row for each of its windows. It gets so few rows that it makes at most this
 many copies in a micro-batch."""
-SMALL_FILES, SMALL_WARM_UP, SMALL_S = 24, 6, 15.0
+SMALL_FILES, SMALL_WARM_UP, SMALL_S = 24, 6, 12.0
 """Of small micro-batches: how many there are, how many of them are left out each time, and the most
 seconds for all of them."""
 START_UNITS, SHORTEST_S = 2, 6.0
@@ -76,7 +76,7 @@ def run(
     minutes: float = 14.0,
     variants: str = "final",
     small_batch_rows: int = 100_000,
-    rounds: int = 3,
+    rounds: int = 2,
     parts: str = "small,large",
 ) -> None:
     """Every combination of keys and RANGE/SLIDE, within `minutes` of time. A measurement takes
@@ -119,7 +119,12 @@ class Timetable:
 def _units(ratios: int, variants: int) -> int:
     """Measurements and starts of processes for one number of keys."""
     searches, compared = 1 + len(STORES), 2 * ratios
-    return searches * (len(SEARCHED) + START_UNITS) + (1 + variants) * (compared + START_UNITS)
+    tried = len(SEARCHED) + len(STORES) * len(_searched_by_spark())
+    return tried + searches * START_UNITS + (1 + variants) * (compared + START_UNITS)
+
+
+def _searched_by_spark() -> tuple[int, ...]:
+    return tuple(size for size in SEARCHED if size * SEARCH_RATIO <= COPIES)
 
 
 @dataclass(frozen=True)
@@ -145,10 +150,9 @@ class Plan:
 
 def _search_all(emit: Emit, plan: Plan, *, keys: int) -> tuple[dict[str, int], Store]:
     """The size of a micro-batch that suits each engine best, and the better of Spark's stores."""
-    fewer = [size for size in SEARCHED if size * SEARCH_RATIO <= COPIES]
     speeds: dict[str, dict[int, float]] = {}
     for name in ("", *STORES):
-        tried = fewer if name else SEARCHED
+        tried = _searched_by_spark() if name else SEARCHED
         trials = [[size, SEARCH_RATIO] for size in tried]
         more, function = ({"store": name}, "measure_spark") if name else ({}, "measure_ours")
         speeds[name] = dict(zip(tried, plan.measure(function, trials, **more), strict=True))
