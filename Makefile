@@ -48,7 +48,7 @@ bench: setup ## run the benchmarks, one JSON object a line; BENCH="core" chooses
 
 soak: setup ## the long tests: many kills, flipped bits, full disks, clusters on Spark; hostile files
 	@$(BIN)/pytest -q -n 2 -m slow tests/testing/test_random_plans.py tests/plan
-	@$(JAVA) $(BIN)/pytest -m slow tests/graph tests/cli/test_mill.py tests/spark/soak tests/shards tests/regressions tests/freshness tests/merge tests/data tests/patterns
+	@$(JAVA) $(BIN)/pytest -m slow tests/graph tests/cli/test_mill.py tests/spark/test_progress.py tests/spark/soak tests/shards tests/regressions tests/freshness tests/merge tests/data tests/patterns
 
 fix: setup ## repair what the linter and the formatter can repair
 	$(BIN)/ruff check --fix $(CODE)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
 
 from thalweg.stream import source
+
+# Tests leave no process behind that writes an archive of classes, and depend on none.
+os.environ.setdefault("THALWEG_CLASS_ARCHIVE", "off")
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ from thalweg.errors import PlanError
 from thalweg.graph import QueryGraph, build_graph
 from thalweg.graph.stations import Station
 from thalweg.graph.trace import Trace
+from thalweg.io.events import batches_from
 from thalweg.model import Batch
 from thalweg.operators.base import Operator
 from thalweg.operators.consistency import Consistency
@@ -170,3 +171,21 @@ def test_a_trace_says_who_saw_a_row() -> None:
     assert [visit.operator for visit in trace.of(v=2)] == ["where-1", "select-1"]
     assert "Insert(payload={'w': 4}" in str(list(trace.of(v=2))[-1])
     assert not any("Recorder" in type(s.operator).__name__ for s in graph.stations)
+
+
+@pytest.mark.parametrize("strategy", ["depth-first", "breadth-first", "k-batching"])
+def test_a_stream_that_clips_itself_is_cut_as_it_comes(strategy: str) -> None:
+    """The starts go ahead of the rows, at each push: no row is passed on whole and cut afterwards."""
+    a, b = (tw.source(name, {"k": "int64"}, insert_only=True) for name in "ab")
+    graph, _ = build_graph(
+        tw.sequence({"a": a, "b": b}, "k", mode="recent").node, Consistency("eager")
+    )
+    graph.use(strategy, k=100 if strategy == "k-batching" else None)
+    clip = next(name for name in graph.figures() if name.startswith("clip_by"))
+    for push in range(5):
+        rows = [tw.point({"k": time % 2}, time) for time in range(20 * push, 20 * push + 20)]
+        graph.offer("a", next(iter(batches_from(rows, a.schema, "a"))))
+        graph.run()
+    figures = graph.figures()[clip]
+    # Only the last row of each key, which has no end yet, is cut by the next push.
+    assert (figures.rows_in, figures.retractions) == (2 * 5 * 20, 4 * 2)

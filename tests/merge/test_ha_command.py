@@ -69,6 +69,17 @@ def test_kills_and_a_cutover_to_a_query_with_a_mended_bug(running: Deployment) -
     assert "old.py is not what runs there; new.py is" in refused.stderr
 
 
+def fall_behind(made: Deployment, number: int) -> None:
+    """A replica is stopped while the others go on. What was settled meanwhile it leaves out, so
+    that its log is not the history of the query."""
+    pid = made.place.supervised().replicas[number].pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    made.arrive(12)
+    made.until(made.caught_up)
+    os.kill(pid, signal.SIGCONT)
+
+
 def switched(said: dict[str, object], rows: list[Row], coming: list[Row]) -> list[Row]:
     """Rows that start before the switch, and those of another query from there on."""
     t = said["switched_at"]
@@ -88,6 +99,7 @@ def test_a_ten_minute_window_is_replaced_under_load_by_another_plan_a_mended_one
     old, plan, mended = (str(tmp_path / f"{name}.py") for name in ("old", "plan", "mended"))
     try:
         made.until(made.caught_up)
+        fall_behind(made, 0)
         refused = made.run("cutover", old, mended, "--equivalent", "--json")
         assert refused.returncode and "are not equivalent. NEW was stopped" in refused.stderr
         same = made.run("cutover", old, plan, "--equivalent", "--json")
@@ -130,9 +142,6 @@ def test_a_replica_that_joins_late_leaves_out_what_is_settled(running: Deploymen
     running.until(running.caught_up)
     cti = running.place.status()["cti"]  # type: ignore[index]
     running.until(lambda: running.place.status()["inputs"][fresh.name]["cti"] >= cti)  # type: ignore[index]
-    logs = {
-        name: sum(len(batch) for batch in ElementLogReader(running.place.log(name)).read())
-        for name in ("old-0", fresh.name)
-    }
-    assert logs[fresh.name] < logs["old-0"] / 2  # 20 of 25 files were settled when it began
+    sent = sum(len(batch) for batch in ElementLogReader(running.place.log(fresh.name)).read())
     assert running.table() == running.expected()
+    assert sent < len(running.table()) / 2  # 20 of 25 files were settled when it began

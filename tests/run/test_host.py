@@ -3,12 +3,13 @@ that were admitted after its starting point."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
 
 import thalweg as tw
+from thalweg import udm
 from thalweg.errors import PlanError, StateError
 from thalweg.model import Batch, Element, Row, rows_of_table, table_of_batches
 from thalweg.run import Engine, Host
@@ -292,6 +293,70 @@ def test_late_rows_are_in_the_ledger_of_their_source() -> None:
     host = Host.restore(host.snapshot())
     assert host.late("a").column("_start").to_pylist() == [3]
     assert host.late("a").num_rows == 0 and host.late_count("a") == 1
+
+
+@udm.aggregate("host.not_three", inputs={"v": "int64"}, output="int64")
+def not_three(values: Sequence[int]) -> int:
+    if 3 in values:
+        raise RuntimeError("three")
+    return sum(values)
+
+
+def test_windows_that_a_module_failed_on_are_told_to_one_of_its_queries() -> None:
+    """Both queries use one operator, whose letters are read once; others have letters of their own."""
+    a = tw.source("a", COLUMNS, insert_only=True)
+    totals = a.tumbling(10).apply("host.not_three", "v", on_error="skip")
+    host = Host()
+    host.add("one", totals)
+    host.add("two", totals.where("not_three > 0"))
+    host.add("other", a.hopping(20, 10).apply("host.not_three", "v", on_error="skip"))
+    host.push("a", [at(1), tw.point({"k": 1, "v": 3}, 12), tw.cti(20)])
+    host = Host.restore(host.snapshot())
+    letters = host.dead_letters("two").to_pylist()
+    assert [(letter["start"], letter["end"]) for letter in letters] == [(10, 20)]
+    assert "three" in letters[0]["reason"] and "host.not_three" in letters[0]["module"]
+    assert host.dead_letters("one").num_rows == 0, "they were read"
+    assert {letter["start"] for letter in host.dead_letters("other").to_pylist()} == {0}
+    with pytest.raises(PlanError, match="no query 'three'"):
+        host.dead_letters("three")
+
+
+def test_rows_whose_clock_is_wrong_are_set_aside_for_all_queries() -> None:
+    """Such a row waits in the source, also over a restart, and no query has seen it."""
+    policy = tw.quarantine(100, key="k")
+    a = tw.source("a", COLUMNS, insert_only=True, disorder=5, late="error", quarantine=policy)
+    host = Host(now=lambda: 1_000)
+    host.add("rows", a)
+    host.add("counts", a.tumbling(10).aggregate(n=tw.count()), consistency="final")
+
+    def row(key: int, time: int) -> Element:
+        return tw.point({"k": key, "v": 1}, time)
+
+    out = host.push("a", [row(1, 10), row(2, 11), row(3, 99_999), row(1, 12)])
+    host = Host.restore(host.snapshot(), now=lambda: 1_000)
+    ended = host.finish()["counts"]
+    assert [start for start, _, _ in table(out["rows"], a)] == [10, 11, 12]
+    assert host.quarantined("a").column("_start").to_pylist() == [99_999]
+    assert host.quarantined("a").num_rows == 0, "they were read"
+    assert [row["n"] for _, _, row in table(ended, Stream(host.queries["counts"]))] == [3]
+
+
+def test_a_timer_promises_for_a_silent_source() -> None:
+    clock = [0]
+    a = tw.source("a", COLUMNS, insert_only=True, progress=[tw.ordered(), tw.timer(2, every=10)])
+    host = Host(now=lambda: clock[0])
+    host.add("counts", a.tumbling(10).aggregate(n=tw.count()), consistency="final")
+
+    def answers(out: dict[str, list[Batch]]) -> list[int]:
+        elements = tw.elements_of(out.get("counts", []))
+        return [e.payload["n"] for e in elements if isinstance(e, tw.Insert)]
+
+    assert not answers(host.push("a", at(3)))
+    clock[0] = 9
+    assert not answers(host.tick()), "it is not time yet"
+    clock[0] = 25
+    assert answers(host.tick()) == [1]
+    assert not host.tick(), "it has gone off"
 
 
 def test_sources_of_a_host_answer_when_somebody_waits() -> None:

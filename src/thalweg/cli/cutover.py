@@ -9,13 +9,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import pyarrow as pa
 
 from thalweg.cli.ha_folder import HaFolder, QueryFile
 from thalweg.errors import PlanError
-from thalweg.io.element_log import ElementLogReader
-from thalweg.model.batch import Batch
-from thalweg.model.delta import Delta
 from thalweg.model.printing import printable
 from thalweg.model.time import MIN_TIME
 
@@ -23,7 +19,6 @@ __all__ = ["cutover"]
 
 T = TypeVar("T")
 _LOOK_S = 0.1
-_SHOWN = 20
 
 
 @click.command
@@ -76,30 +71,31 @@ def cutover(
     wait = _Waiting(place, patience)
     before = (place.status() or {"cti": MIN_TIME})["cti"]
     names = {replica.name for replica in known.replicas}
-    request = {"start": str(new.absolute()), "n": replicas, "candidate": not equivalent}
+    request = {"start": str(new.absolute()), "n": replicas, "candidate": True}
     place.ask({**request, "feedback": False})  # its history is compared
     coming = wait.until(
         lambda: [r.name for r in place.supervised().replicas if r.name not in names]
     )
 
-    def caught_up() -> dict[str, Any] | None:
+    def caught_up(*, joined: bool) -> dict[str, Any] | None:
+        """How the merge is doing, once NEW is as far as the answer was; as a candidate it is only
+        compared with what was shown, joined it is an input like the others."""
         said = place.status() or {}
-        inputs = (
-            said.get("inputs", {}) if equivalent else said.get("candidate", {}).get("inputs", {})
-        )
+        inputs = (said if joined else said.get("candidate", {})).get("inputs", {})
         there = [name for name in coming if name in inputs and inputs[name]["cti"] >= before]
         return said if len(there) == len(coming) else None
 
-    said = wait.until(caught_up)
+    said = wait.until(lambda: caught_up(joined=False))
     if equivalent:
-        rows = _difference(place.log(leaving[0]), place.log(coming[0]))
-        count, first = len(rows), rows.slice(0, _SHOWN).to_pylist()
+        count, first = (said["candidate"][f"{n}final_differences"] for n in ("", "first_"))
         if count:
             place.ask({"stop": coming})
             raise PlanError(
                 f"cutover: {old.name} and {new.name} differ in {count} rows that are final in both, "
                 f"such as {first[0]}; they are not equivalent. NEW was stopped."
             )
+        place.ask({"join": coming})
+        wait.until(lambda: caught_up(joined=True))
         place.ask({"stop": leaving})
         wait.until(lambda: not set(leaving) & set((place.status() or {}).get("inputs", {})))
         result: dict[str, Any] = {"case": "equivalent", "differences": 0, "first_differences": []}
@@ -140,21 +136,6 @@ class _Waiting:
             if time.monotonic() > self._last:
                 raise PlanError("cutover: patience is at an end; OLD goes on, and NEW beside it.")
             time.sleep(_LOOK_S)
-
-
-def _difference(old: Path, new: Path) -> pa.Table:
-    """The rows that end before what both logs have promised, and that only one of them has."""
-    sides = [list(ElementLogReader(folder).read()) for folder in (old, new)]
-    limit = min(max((b.progress.cti for b in side), default=MIN_TIME) for side in sides)
-    parts = [Delta.of_batch(Batch.concat(side, side[0].schema)) for side in sides if side]
-    if len(parts) < 2:
-        return pa.table({})
-    parts[1] = parts[1].negate()
-    net = Delta.concat(parts, parts[0].schema).consolidate()
-    net = net.filter(net.end < limit)
-    names = pa.array(["old" if weight > 0 else "new" for weight in net.weight.tolist()])
-    columns = [pa.array(net.start), pa.array(net.end), names, *net.payload.columns]
-    return pa.Table.from_arrays(columns, names=["_start", "_end", "_in", *net.schema.names])
 
 
 def _told(result: dict[str, Any]) -> str:

@@ -14,13 +14,18 @@ from typing import Any
 import click
 
 from thalweg.cli.ha_folder import HaFolder, QueryFile, Replica, Supervised
+from thalweg.cli.ha_table import standing_table
+from thalweg.cli.priority import lower_priority, may_raise_priority, restore_priority
 from thalweg.errors import PlanError
 from thalweg.io.locks import lock_file
-from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.model.time import MIN_TIME
 
 __all__ = ["ha"]
 
 _LOOK_S = 0.1
+_STANDBY = "standby"
+_STARTED_S = 120.0
+"""How long a process that starts gives way to others at most."""
 _GIVEN_UP = 5
 """How often in a row a process may end with an error of its own before it is not started again."""
 
@@ -79,6 +84,9 @@ class _Supervisor:
         self._known: Supervised = folder.supervised()
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._failures: dict[str, int] = {}
+        self._starting: dict[str, tuple[tuple[int, int], float]] = {}
+        """Replicas that give way to others while they start: what each has sent, and since when."""
+        self._gives_way = may_raise_priority()
         self._shown_at = time.monotonic()
         signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
 
@@ -91,7 +99,8 @@ class _Supervisor:
             self._add(self._file, replicas, candidate=False)
         for replica in self._known.replicas:
             self._start(replica)
-        self._start_front()
+        self._start_standby()
+        self._promote_standby()
         self._note()
 
     def _add(
@@ -124,9 +133,29 @@ class _Supervisor:
             "feedback" if replica.feedback else "everything",
         )
         replica.pid = child.pid
+        status = self._folder.status() or {}
+        if self._gives_way and status.get("begun"):
+            lower_priority(child.pid)
+            self._starting[replica.name] = _sent(status, replica.name), time.monotonic()
 
-    def _start_front(self) -> None:
-        self._known.front_pid = self._spawn("front", "front", "front", str(self._file)).pid
+    def _let_run(self) -> None:
+        """Replicas that have started run as the others do."""
+        status = self._folder.status() or {}
+        for name, (sent, since) in list(self._starting.items()):
+            if _sent(status, name) > sent or time.monotonic() - since > _STARTED_S:
+                del self._starting[name]
+                if name in self._children:
+                    restore_priority(self._children[name].pid)
+
+    def _start_standby(self) -> None:
+        """A merge that has loaded everything and waits until the one before it has ended."""
+        self._spawn("front", _STANDBY, "front", str(self._file))
+
+    def _promote_standby(self) -> None:
+        """The merge that waited is the one in front; answers go on while another one loads."""
+        self._children["front"] = self._children.pop(_STANDBY)
+        self._known.front_pid = self._children["front"].pid
+        self._start_standby()
 
     def _spawn(self, kind: str, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         task, *rest = arguments
@@ -145,6 +174,7 @@ class _Supervisor:
                 stdin=subprocess.DEVNULL,
                 stdout=errors,
                 stderr=errors,
+                start_new_session=True,
             )
         self._children[name] = child
         return child
@@ -157,7 +187,10 @@ class _Supervisor:
         if front is not None:
             self._failed("front", front)
             self._known.front_restarts += 1
-            self._start_front()
+            self._promote_standby()
+        standby = self._children[_STANDBY].poll()
+        if standby is not None and self._failed("front", standby):
+            self._start_standby()
         for replica in self._known.replicas:
             code = self._children[replica.name].poll()
             if code is None or code == 0:
@@ -165,6 +198,8 @@ class _Supervisor:
             if self._failed(replica.name, code):
                 replica.restarts += 1
                 self._start(replica)
+        if self._starting:
+            self._let_run()
         requests = self._folder.requests()
         for request in requests[self._known.requests :]:
             self._known.requests += 1
@@ -194,6 +229,12 @@ class _Supervisor:
             )
             for replica in made:
                 self._start(replica)
+        elif "join" in request:
+            for replica in self._known.replicas:
+                if replica.name in request["join"]:
+                    replica.candidate = False
+                    self._folder.registry.detach(replica.name)
+                    self._folder.registry.attach(replica.name, self._folder.log(replica.name))
         elif "switch" in request:
             self._folder.registry.switch()
             self._stop([r for r in self._known.replicas if not r.candidate])
@@ -212,9 +253,9 @@ class _Supervisor:
 
     def end(self) -> None:
         """Stop all processes; what is written stays."""
-        for name in [name for name in self._children if name != "front"]:
+        last = [_STANDBY, "front"]
+        for name in [*(name for name in self._children if name not in last), *last]:
             _end(self._children[name])
-        _end(self._children["front"])
         self._known.pid = 0
         self._note()
 
@@ -240,7 +281,13 @@ class _Supervisor:
             }
             front = {"pid": self._known.front_pid, "restarts": self._known.front_restarts}
             return json.dumps({**said, "replicas": own, "front": front})
-        return _table(said, processes)
+        return standing_table(said, processes)
+
+
+def _sent(status: dict[str, Any], name: str) -> tuple[int, int]:
+    """How many elements of a replica the merge has taken, and its last promise."""
+    inputs = {**status.get("inputs", {}), **status.get("candidate", {}).get("inputs", {})}
+    return (inputs[name]["elements"], inputs[name]["cti"]) if name in inputs else (0, MIN_TIME)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
@@ -251,40 +298,3 @@ def _end(child: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
-
-
-def _table(said: dict[str, Any], processes: dict[str, Replica]) -> str:
-    inputs = {**said["inputs"], **said.get("candidate", {}).get("inputs", {})}
-    rows = [
-        ("replica", "process", "restarts", "promised", "ahead of the others", "led", "elements")
-    ]
-    for name, each in inputs.items():
-        others = [other["cti"] for key, other in inputs.items() if key != name]
-        replica = processes.get(name)
-        rows.append(
-            (
-                f"{name} leads" if name == said["leader"] else name,
-                "-" if replica is None else str(replica.pid),
-                "-" if replica is None else str(replica.restarts),
-                _time(each["cti"]),
-                _lead(each["cti"], max(others, default=MIN_TIME)),
-                str(each["led"]),
-                f"{each['elements']:,}",
-            )
-        )
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        for row in rows
-    ]
-    return "\n".join([*(line.rstrip() for line in lines), f"final up to {_time(said['cti'])}", ""])
-
-
-def _time(time_: int) -> str:
-    return "nothing yet" if time_ <= MIN_TIME else "the end" if time_ >= INFINITY else f"{time_:,}"
-
-
-def _lead(own: int, others: int) -> str:
-    if MIN_TIME in (own, others) or INFINITY in (own, others):
-        return "-" if own in (others, MIN_TIME) else "all"
-    return f"{own - others:+,}"

@@ -41,14 +41,16 @@ def main() -> int:
     threading.Thread(target=_end_with, args=(supervisor,), daemon=True).start()
     try:
         if task == "front":
-            _front(folder, QueryFile.load(Path(sys.argv[3])))
+            file = QueryFile.load(Path(sys.argv[3]))
+            lock_file(folder.front / "lock", patience_s=float("inf"))  # as long as another one runs
+            _front(folder, file)
         else:
-            name, file, engine, finish, feedback = sys.argv[3:8]
+            name, path, engine, finish, feedback = sys.argv[3:8]
             if not lock_file(folder.replica(name) / "lock", patience_s=30):
                 raise PlanError(f"replica {name}: another process is running it.")
             run = _on_spark if engine == "spark" else _in_process
             settled = folder.settled if feedback == "feedback" else None
-            run(folder, name, QueryFile.load(Path(file)), settled, finish=finish == "finish")
+            run(folder, name, QueryFile.load(Path(path)), settled, finish=finish == "finish")
     except ThalwegError as reason:
         sys.stderr.write(f"{type(reason).__name__}: {reason}\n")
         return 3

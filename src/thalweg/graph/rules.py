@@ -150,14 +150,15 @@ def _sink_exit(row: Row) -> Next:
     return (row, RUN) if row.more() else _EXIT
 
 
-# A fork runs the next consumer, in turn, that has input.
+# A fork runs the next consumer, in turn, that has input; where the order of two matters to an operator
+# behind both, the first that has.
 
 
 def _next_consumer(row: Row) -> Row | None:
     at = row.waiting_consumer()
     if at is None:
         return None
-    row.turn = (at + 1) % len(row.succ)
+    row.turn = 0 if row.in_order else (at + 1) % len(row.succ)
     return row.succ[at]
 
 

@@ -28,6 +28,7 @@ class Row:
     __slots__ = (
         "feeds",
         "form",
+        "in_order",
         "k",
         "name",
         "only",
@@ -60,6 +61,8 @@ class Row:
         """Why a policy chose the strategy."""
         self.taken = 0
         self.turn = 0
+        self.in_order = False
+        """Of a fork: the first consumer that has input is next, whoever was last."""
         self.patient = False
         self.only: Arc | None = None
         """Its input, where it has one."""

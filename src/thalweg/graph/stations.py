@@ -109,7 +109,10 @@ class Station:
 
     def port(self) -> int:
         """The port to take from next, -1 when there is nothing to do. No operator waits for order,
-        so input on any port will do."""
+        so input on any port will do; the operator says which one it would rather have."""
+        first = self.operator.first_port
+        if first and self.inputs[first].size():
+            return first
         for port, arc in enumerate(self.inputs):
             if arc.size():
                 return port

@@ -7,6 +7,7 @@ added behind others, removed when nobody reads them, and let leave under a name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from thalweg.errors import PlanError
 from thalweg.graph.arcs import AppendBuffer, Arc
@@ -19,6 +20,9 @@ from thalweg.model.time import MIN_TIME
 from thalweg.operators.merging.kernel import MergeKernel
 
 __all__ = ["Topology"]
+
+PortsBehind: TypeAlias = dict[Station, list[tuple[Station, int]]]
+"""The operators that read each station, with the port at which they do."""
 
 
 class Topology:
@@ -67,11 +71,12 @@ class Topology:
                 station.output = shared
             if len(readers[station]) > 1:
                 self._add_fork(station)
-        for station in self.stations:
+        behind = self.ports_behind()
+        for station in sorted(self.stations, key=lambda one: not _is_served_first(one, behind)):
             if station not in self.sources.values():
                 station.inputs = [self._new_reader(above) for above in station.before]
                 for above, arc in zip(station.before, station.inputs, strict=True):
-                    self.state.link(self._row_before(above), self._row_of[station], arc)
+                    self._link(above, station, arc, behind)
         for name, station in self._ends.items():
             self._outlets[name] = self._new_reader(station)
         self._changed()
@@ -86,6 +91,12 @@ class Topology:
         self._fork_of[station] = fork
         self.state.link(self._row_of[station], fork, AppendBuffer())
         return fork
+
+    def _link(self, producer: Station, reader: Station, arc: Arc, behind: PortsBehind) -> None:
+        """Let a reader follow a producer in the state table."""
+        row = self._row_before(producer)
+        row.in_order |= row.station is None and _is_served_first(reader, behind)
+        self.state.link(row, self._row_of[reader], arc)
 
     def _row_before(self, station: Station) -> Row:
         """The row that gives control to the readers of a station."""
@@ -104,9 +115,9 @@ class Topology:
                 found[above].append(station)
         return found
 
-    def ports_behind(self) -> dict[Station, list[tuple[Station, int]]]:
+    def ports_behind(self) -> PortsBehind:
         """The operators that read each station, with the port at which they do."""
-        found: dict[Station, list[tuple[Station, int]]] = {s: [] for s in self.stations}
+        found: PortsBehind = {station: [] for station in self.stations}
         for station in self.stations:
             for port, above in enumerate(station.before):
                 found[above].append((station, port))
@@ -204,9 +215,11 @@ class Topology:
             producer.output = SharedBuffer() if several else AppendBuffer()
             if len(readers) > 1:
                 self._add_fork(producer)
-            for station, port in readers:
+            for station, port in sorted(
+                readers, key=lambda one: not _is_served_first(one[0], behind)
+            ):
                 arc = station.inputs[port] = self._new_reader(producer)
-                self.state.link(self._row_before(producer), self._row_of[station], arc)
+                self._link(producer, station, arc, behind)
             for name in outs:
                 self._outlets[name] = self._new_reader(producer)
         for name, batches in held.items():
@@ -271,3 +284,15 @@ class Topology:
             bound = self._unwanted.get(name, MIN_TIME)
             ends[station] = min(bound, ends.get(station, bound))
         tell_unwanted(self.stations, ends)
+
+
+def _is_served_first(station: Station, behind: PortsBehind) -> bool:
+    """Whether a fork runs this reader before others: what it reads goes to the port that an operator
+    would rather have served first (see `Operator.first_port`)."""
+    while not station.operator.first_port:
+        if station.operator.ports > 1 or len(behind[station]) != 1:
+            return False
+        station, port = behind[station][0]
+        if port != station.operator.first_port:
+            return False
+    return True

@@ -51,6 +51,7 @@ class _Recorder(Operator):
     def __init__(self, inner: Operator, name: str, trace: Trace) -> None:
         self.inner, self.name, self._trace = inner, name, trace
         self.ports, self.schema, self.row_by_row = inner.ports, inner.schema, inner.row_by_row
+        self.first_port = inner.first_port
 
     def process(self, port: int, batch: Batch) -> Batch:
         answer = self.inner.process(port, batch)

@@ -107,13 +107,19 @@ class Cutover:
         that only one of the two has."""
         both = min(self._old_progress.cti, self._new_progress.cti)
         limit = before if before is not None else both if self.time is None else self.time
-        parts = Delta.concat(
-            [
-                self._old.filter(self._old.start < limit),
-                self._new.filter(self._new.start < limit).negate(),
-            ],
-            self.schema,
-        ).consolidate()
+        return self._differing(
+            self._old.filter(self._old.start < limit), self._new.filter(self._new.start < limit)
+        )
+
+    def final_differences(self) -> pa.Table:
+        """Rows that are final in both, and that only one of the two has."""
+        limit = min(self._old_progress.cti, self._new_progress.cti)
+        return self._differing(
+            self._old.filter(self._old.end < limit), self._new.filter(self._new.end < limit)
+        )
+
+    def _differing(self, old: Delta, new: Delta) -> pa.Table:
+        parts = Delta.concat([old, new.negate()], self.schema).consolidate()
         names = np.where(parts.weight > 0, "old", "new")
         columns = [pa.array(parts.start), pa.array(parts.end), pa.array(names)]
         return pa.Table.from_arrays(

@@ -150,11 +150,13 @@ class SwitchedMerge:
         said = {**_standing(self._shown), "switches": self.switches, "switched_at": cutover}
         said["cti"] = self.promised
         if self._candidate is not None and self._between is not None:
-            rows = self._between.differences()
+            rows, final = self._between.differences(), self._between.final_differences()
             said["candidate"] = {
                 **_standing(self._candidate),
                 "differences": len(rows),
                 "first_differences": rows.slice(0, _SHOWN).to_pylist(),
+                "final_differences": len(final),
+                "first_final_differences": final.slice(0, _SHOWN).to_pylist(),
             }
         return said
 

@@ -45,6 +45,9 @@ class Operator(ABC):
     """A kernel with `ports` inputs. `schema` is that of its output."""
 
     ports: int = 1
+    first_port: int = 0
+    """The port that is served first where several have input: answers that follow from it need not
+    be taken back when the others come."""
     row_by_row: bool = False
     """Whether each row is answered by itself, at once and without state."""
     knows_group_boxes: bool = False

@@ -56,6 +56,9 @@ class ClipByKernel(Operator):
     """
 
     ports = 2
+    first_port = 1
+    """A stream that clips itself comes on both ports: rows are then cut as they come, not passed on
+    whole and cut afterwards."""
 
     def __init__(self, node: ClipBy) -> None:
         self.schema = node.schema

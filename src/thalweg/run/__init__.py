@@ -3,10 +3,12 @@
 from thalweg.io.events import Feed, Input
 from thalweg.io.frame_events import events
 from thalweg.io.records import Records, records
-from thalweg.run.engine import Engine, Status, changes, run, table
+from thalweg.run.engine import Engine
 from thalweg.run.frame_source import from_frame
 from thalweg.run.host import Host
 from thalweg.run.plotting import Timeline
+from thalweg.run.pulling import changes, run, table
+from thalweg.run.status import Status
 
 __all__ = [
     "Engine",

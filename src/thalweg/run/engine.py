@@ -1,4 +1,4 @@
-"""The in-process engine: a query graph driven by pushing batches, or pulled through `run`.
+"""The in-process engine: a query graph driven by pushing batches; `pulling` reads its inputs for it.
 
 It is the reference for every other runner and useful by itself in notebooks and tests. One engine
 runs one query; it is not shared between threads.
@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,18 +19,16 @@ from thalweg.graph.auto import average_burst, tune
 from thalweg.graph.build import build_graph
 from thalweg.graph.demand import Demand
 from thalweg.graph.enhanced import enhance
-from thalweg.graph.stations import OperatorFigures
 from thalweg.graph.stuck import StuckInputs
 from thalweg.graph.why import Why, explain_wait
 from thalweg.io.events import Feed, batches_from
 from thalweg.io.frames import is_frame
 from thalweg.io.records import LETTERS, Records
-from thalweg.model.answers import Answers, Changelog
 from thalweg.model.batch import Batch
-from thalweg.model.clocks import Clock, clock_type, common_clock, time_value
+from thalweg.model.clocks import Clock, clock_type, common_clock
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.punctuation import Punctuation
-from thalweg.model.time import INFINITY, MIN_TIME, Duration, TimeLike, duration_us, time_us
+from thalweg.model.time import INFINITY, Duration, TimeLike, duration_us, time_us
 from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.dead_letters import DEAD_LETTERS, WritesLetters
@@ -50,9 +47,10 @@ from thalweg.run.snapshots import (
     text_rows,
     unpack,
 )
+from thalweg.run.status import Status
 from thalweg.stream import Stream
 
-__all__ = ["Engine", "Status", "changes", "feeds_of", "run", "table"]
+__all__ = ["LEDGER_LIMIT", "Engine", "Query", "wall_clock"]
 
 Query = Stream | Node
 
@@ -68,50 +66,6 @@ _FIRST_TUNED = 64
 def wall_clock() -> int:
     """Microseconds since the epoch."""
     return time.time_ns() // 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """How an engine is doing."""
-
-    batches: int
-    elements_in: int
-    elements_out: int
-    adjusts_out: int
-    late: int
-    progress: Progress
-    state: StateSize
-    busy_seconds: float
-    operators: Mapping[str, OperatorFigures] = field(default_factory=dict)
-    """By operator: rows in and out, retractions, time, state."""
-    quarantined: int = 0
-    """Rows that were set aside because their clock was impossible; those that wait are in
-    `Engine.quarantine`."""
-    warnings: tuple[str, ...] = ()
-    dead: int = 0
-    """Records that could not be read and were passed over."""
-    clock: Clock = None
-
-    @property
-    def final_up_to(self) -> int | datetime | None:
-        """The time before which nothing will change, as the query's clock shows it; None: nothing
-        is promised yet, or everything."""
-        cti = self.progress.cti
-        return None if cti in (MIN_TIME, INFINITY) else time_value(cti, self.clock)
-
-    def _repr_html_(self) -> str:
-        figures = {
-            "rows in": f"{self.elements_in:,}",
-            "changes out": f"{self.elements_out:,}",
-            "retractions": f"{self.adjusts_out:,}",
-            "late": f"{self.late:,}",
-            "final up to": "nothing yet" if self.final_up_to is None else str(self.final_up_to),
-            "state": f"{self.state.rows:,} rows, {self.state.bytes:,} bytes",
-        }
-        if self.progress.cti == INFINITY:
-            figures["final up to"] = "the end"
-        rows = "".join(f"<tr><th>{name}</th><td>{said}</td></tr>" for name, said in figures.items())
-        return f"<table>{rows}</table>"
 
 
 class Engine:
@@ -210,10 +164,10 @@ class Engine:
         self._refuse_if_broken()
         if isinstance(feed, Records) and feed not in self._records.setdefault(source, []):
             self._records[source].append(feed)
-        out = self._push(source, list(self._batches(source, feed)))
+        out = self._push(source, list(self.batches(source, feed)))
         return out + self._clocks(source) if self._has_clocks else out
 
-    def _batches(
+    def batches(
         self,
         source: str,
         feed: Feed,
@@ -245,7 +199,12 @@ class Engine:
                 out += self._push(name, [due])
         return out + self._demands(now)
 
-    def _is_due(self) -> bool:
+    @property
+    def has_clocks(self) -> bool:
+        """Whether time alone can bring an answer."""
+        return self._has_clocks
+
+    def is_due(self) -> bool:
         """Whether a timer would go off now."""
         now = self._now()
         return any(self._ingress(name).is_due(now) for name in self._timed)
@@ -505,98 +464,3 @@ def _clock_of_feed(feed: Feed) -> Clock:
     schema = getattr(first, "schema", None) if is_frame(first) else None
     at = schema.get_field_index("_start") if isinstance(schema, pa.Schema) else -1
     return clock_type(schema.field(at).type) if schema is not None and at >= 0 else None
-
-
-def run(
-    query: Query,
-    inputs: Mapping[str, Feed] | None = None,
-    *,
-    consistency: str = "speculative",
-    hold: Duration | None = None,
-    batch_size: int | None = None,
-    finish: bool = True,
-    now: Callable[[], int] = wall_clock,
-) -> Iterator[Batch]:
-    """Pull a query: its output batches as they come. Sources take turns, one batch each; at the end
-    they all finish.
-
-    Elements are gathered up to `batch_size`. A timer that is due does not wait for that: the batch
-    leaves half-full, and the promise after it.
-    """
-    yield from _pulled(
-        Engine(query, consistency=consistency, hold=hold, now=now),
-        inputs,
-        batch_size=batch_size,
-        finish=finish,
-    )
-
-
-def feeds_of(engine: Engine, inputs: Mapping[str, Feed] | None) -> dict[str, Feed]:
-    """The input of every source: what is given, else the frame that the source was made from."""
-    held = {
-        node.name: node.feed
-        for node in walk(engine.query)
-        if isinstance(node, Source) and is_frame(node.feed)
-    }
-    found = {**held, **(inputs or {})}
-    missing = set(engine.sources) - set(found)
-    if missing:
-        raise PlanError(f"no input for the source {min(missing)!r}.")
-    return found
-
-
-def _pulled(
-    engine: Engine,
-    inputs: Mapping[str, Feed] | None = None,
-    *,
-    batch_size: int | None = None,
-    finish: bool = True,
-) -> Iterator[Batch]:
-    due = engine._is_due if engine._has_clocks else None
-    feeds = {
-        name: engine._batches(name, feed, size=batch_size, due=due)
-        for name, feed in feeds_of(engine, inputs).items()
-    }
-    while feeds:
-        for name in list(feeds):
-            batch = next(feeds[name], None)
-            if batch is None:
-                del feeds[name]
-            else:
-                yield from engine.push(name, batch)
-    if finish:
-        yield from engine.finish()
-
-
-def changes(
-    query: Query,
-    inputs: Mapping[str, Feed] | None = None,
-    *,
-    consistency: str = "speculative",
-    hold: Duration | None = None,
-) -> Changelog:
-    """All output elements, the final CTI left out when the inputs end; a sequence of elements that
-    is also a table: `.to_arrow()`, `.to_pandas()`, `.to_polars()`, `.batches()`.
-
-    A source that was made from a frame needs no input.
-    """
-    engine = Engine(query, consistency=consistency, hold=hold)
-    batches = list(_pulled(engine, inputs))
-    return Changelog(batches, engine.schema, engine.clock)
-
-
-def table(
-    query: Query,
-    inputs: Mapping[str, Feed] | None = None,
-    *,
-    consistency: str = "speculative",
-    hold: Duration | None = None,
-) -> Answers:
-    """The final table: a sequence of rows (start, end, payload) that is also `.to_arrow()`,
-    `.to_pandas()`, `.to_polars()` and `.batches()`.
-
-    A source that was made from a frame needs no input.
-    """
-    engine = Engine(query, consistency=consistency, hold=hold)
-    batches = list(_pulled(engine, inputs))
-    return Answers.of_batches(batches, engine.schema, engine.clock)

@@ -1,7 +1,7 @@
 """A frame as a stream: the shortest way from a table to an answer.
 
 >>> from thalweg.plan.aggregates import count
->>> from thalweg.run.engine import table
+>>> from thalweg.run.pulling import table
 >>> orders = from_frame([{"ts": 3, "item": "a"}, {"ts": 12, "item": "b"}], time="ts")
 >>> table(orders.tumbling(10).aggregate(n=count()))
 [(0, 10, {'n': 1}), (10, 20, {'n': 1})]

@@ -21,7 +21,8 @@ from thalweg.model.batch import elements_of
 from thalweg.model.clocks import Clock
 from thalweg.model.elements import Adjust, Cti, Insert, Payload
 from thalweg.model.time import INFINITY, MIN_TIME
-from thalweg.run.engine import Engine, feeds_of
+from thalweg.run.engine import Engine
+from thalweg.run.pulling import feeds_of
 from thalweg.stream import Stream, draws_streams
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def _arrivals(
 ) -> Iterator[tuple[str, Insert | Adjust | Cti]]:
     """The elements of all sources, which take turns."""
     feeds = {
-        name: elements_of(engine._batches(name, feed))
+        name: elements_of(engine.batches(name, feed))
         for name, feed in feeds_of(engine, inputs).items()
     }
     while feeds:

@@ -14,12 +14,14 @@ require_package("pyspark", "spark", "thalweg.spark")
 
 if TYPE_CHECKING:
     from thalweg.spark.element_feed import from_elements
+    from thalweg.spark.figures import QueryStatus
     from thalweg.spark.generator import from_generator
     from thalweg.spark.host import HostedStatus, SparkHost, host
     from thalweg.spark.merge_feed import merge_logs
     from thalweg.spark.receiver_feed import receiver_of
-    from thalweg.spark.running import QueryStatus, RunningQuery, explain, frame, start
+    from thalweg.spark.running import RunningQuery
     from thalweg.spark.session import session
+    from thalweg.spark.starting import explain, frame, start
     from thalweg.spark.streams import from_files, from_receiver, from_spark
 
 __all__ = [

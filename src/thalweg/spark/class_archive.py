@@ -1,33 +1,49 @@
 """An archive of the classes that Spark loads: with it, a JVM maps them into memory instead of
 reading, checking and linking each anew, which is a third of the work of its start.
 
-`thalweg quicken` writes one for the Java and the PySpark that are here. Every session that starts a
-JVM uses it while it fits; one for another Java or PySpark has another name, and a JVM that finds
-that it does not fit goes on without it.
+Every session that starts a JVM uses the archive for its Java and its PySpark, if there is one
+(`archive_building` writes it). Another Java or PySpark has an archive of another name, and a JVM
+that finds that one does not fit goes on without it. A note beside the archive has its size, so that
+one that was cut off counts as none; or the reason why none could be written.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
-import subprocess
-import sys
-import tempfile
+import time
 from pathlib import Path
-from typing import Any
 
 import pyspark
-from pyspark import SparkContext
 
-from thalweg.errors import ThalwegError
-from thalweg.spark.java import require_java
 from thalweg.spark.spark_home import home_path
 
-__all__ = ["OPTIONS", "archive_file", "archive_options", "write_archive"]
+__all__ = [
+    "FAILED",
+    "OPTIONS",
+    "QUIET",
+    "SWITCH",
+    "archive_file",
+    "archive_options",
+    "has_archive",
+    "is_switched_off",
+    "note_file",
+    "refusal",
+]
 
 OPTIONS = "spark.driver.defaultJavaOptions"
-_QUIET = "-Xlog:disable -Xlog:all=error:stderr"
+SWITCH = "THALWEG_CLASS_ARCHIVE"
+"""The environment variable that, set to `off`, keeps sessions from making and using archives."""
+QUIET = "-Xlog:disable -Xlog:all=error:stderr"
+FAILED = "failed: "
+RETRY_S = 7 * 24 * 3600
+"""After so long it is tried again to write an archive that could not be written."""
+
+
+def is_switched_off() -> bool:
+    return os.environ.get(SWITCH, "").strip().lower() in {"off", "0", "no", "false"}
 
 
 def archive_file() -> Path:
@@ -35,68 +51,56 @@ def archive_file() -> Path:
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home) / "bin" / "java") if home else shutil.which("java") or "java"
     java = Path(command).resolve()
-    changed = java.stat().st_mtime_ns if java.exists() else 0
-    known = f"{java} {changed} {pyspark.__version__} {home_path() or pyspark.__file__}"
-    name = hashlib.sha256(known.encode()).hexdigest()[:16]
+    spark = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+    facts = (
+        java,
+        _changed(java),
+        pyspark.__version__,
+        home_path() or spark,
+        _changed(spark / "jars"),  # an archive does not fit jars that were installed again
+    )
+    name = hashlib.sha256(" ".join(map(str, facts)).encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "thalweg" / f"classes-{name}.jsa"
+
+
+def _changed(path: Path) -> int:
+    return path.stat().st_mtime_ns if path.exists() else 0
+
+
+def note_file(archive: Path) -> Path:
+    """The note about an archive: its size, or why there is none."""
+    return archive.with_suffix(".note")
+
+
+def _note(archive: Path) -> str:
+    try:
+        return note_file(archive).read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+def has_archive(archive: Path) -> bool:
+    """Whether an archive is there and whole."""
+    try:
+        return _note(archive) == str(archive.stat().st_size)
+    except OSError:
+        return False
+
+
+def refusal(archive: Path) -> str:
+    """Why an attempt to write an archive failed during the last days; empty: none did."""
+    note = _note(archive)
+    if not note.startswith(FAILED) or time.time() - _changed(note_file(archive)) / 1e9 > RETRY_S:
+        return ""
+    return note.removeprefix(FAILED)
 
 
 def archive_options() -> dict[str, str]:
     """What a session that starts a JVM says to use the archive; nothing where there is none."""
     file = archive_file()
-    if not file.exists():
+    if is_switched_off() or not has_archive(file):
         return {}
-    return {OPTIONS: f"-XX:SharedArchiveFile={file} -Xshare:auto {_QUIET}"}
-
-
-def write_archive() -> Path:
-    """Run a small query in a process of its own, whose JVM leaves the classes that it loaded."""
-    require_java()
-    file = archive_file()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
-        written = Path(folder) / "classes.jsa"
-        script = (
-            f"from thalweg.spark.class_archive import _load; _load({folder!r}, {str(written)!r})"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", script], check=False, capture_output=True, text=True
-        )
-        if done.returncode or not written.exists():
-            said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
-            raise ThalwegError(
-                f"no archive of classes was written: {' '.join(said) or 'this Java makes none'}. Spark works without one."
-            )
-        written.replace(file)
-    return file
-
-
-def _load(folder: str, archive: str) -> None:
-    """Load what most queries load, and let the JVM write it down when it ends."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from thalweg.plan.aggregates import count, sum_
-    from thalweg.spark.running import start
-    from thalweg.spark.session import session
-    from thalweg.spark.streams import from_files
-
-    spark = session(
-        "local[2]", **{OPTIONS.replace(".", "__"): f"-XX:ArchiveClassesAtExit={archive} {_QUIET}"}
-    )
-    place = Path(folder) / "events"
-    place.mkdir()
-    times = pa.array([0, 61_000_000], pa.timestamp("us", "UTC"))
-    pq.write_table(pa.table({"ts": times, "k": ["a", "b"], "v": [1, 2]}), place / "0.parquet")
-    events = from_files(str(place), time="ts", disorder="1 min", late="drop", name="events")
-    counts = events.group_by("k").tumbling("1 min").aggregate(n=count(), s=sum_("v"))
-    for number, query in enumerate((counts, events.where("v > 1"))):
-        out = str(Path(folder) / f"answers-{number}")
-        checkpoint = str(Path(folder) / f"checkpoint-{number}")
-        options: dict[str, Any] = {"trigger": "available now", "progress": False}
-        start(query, to="parquet", path=out, checkpoint=checkpoint, **options).wait()
-    spark.stop()
-    jvm: Any = SparkContext._gateway
-    jvm.proc.stdin.close()  # the JVM ends with its input
-    jvm.proc.wait()
+    with contextlib.suppress(OSError):  # a home that cannot be written
+        os.utime(file)  # archives that nobody has used for long are removed
+    return {OPTIONS: f"-XX:SharedArchiveFile={file} -Xshare:auto {QUIET}"}

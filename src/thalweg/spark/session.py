@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import spark_partition_id
 
 from thalweg.errors import PlanError
+from thalweg.spark.archive_building import build_after_exit
 from thalweg.spark.class_archive import OPTIONS, archive_options
 from thalweg.spark.java import require_java
 from thalweg.spark.quiet import quiet_start
@@ -107,23 +108,21 @@ def session(master: str | None = None, *, name: str = "thalweg", **settings: Any
     builder = builder.master(_with_retries(chosen or "local[*]"))
     for key, value in SETTINGS.items():
         builder = builder.config(key, submitted.get(key, value))
-    for key, value in {**_archive(submitted), **settings}.items():
-        builder = builder.config(key.replace("__", "."), str(value))
     existing = SparkContext._active_spark_context is not None
     launches = not existing and "PYSPARK_GATEWAY_PORT" not in os.environ
     local = str(chosen or "local").startswith("local")
+    given = {key.replace("__", "."): str(value) for key, value in settings.items()}
+    archive = archive_options() if launches and OPTIONS not in given else {}
+    for key, value in {**archive, **given}.items():
+        builder = builder.config(key, value)
     with quiet_start(launches=launches), home_without_archive(launches=launches and local):
         spark = builder.getOrCreate()
+    if launches and local and OPTIONS not in given:
+        build_after_exit()
     if not existing:
         spark.sparkContext.setLogLevel("ERROR")
         Thread(target=_warm_up, args=(spark,), name="thalweg-warm-up", daemon=True).start()
     return spark
-
-
-def _archive(submitted: Mapping[str, str]) -> dict[str, str]:
-    """What makes a JVM that is started here use the archive of classes, if there is one."""
-    running = SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ
-    return {} if running or OPTIONS in submitted else archive_options()
 
 
 def current_session() -> SparkSession:

@@ -27,7 +27,7 @@ from thalweg.spark.query import prepare
 from thalweg.spark.running import RunningQuery
 from thalweg.stream import Stream
 
-__all__ = ["SparkEngine"]
+__all__ = ["SparkEngine", "write_elements"]
 
 _FILES_PER_BATCH = 3
 
@@ -89,7 +89,7 @@ class SparkEngine:
         for index, segment in enumerate(segments):
             for part in segment:
                 assert part is not None
-                _write(folder / part[0] / f"{number:06}.arrow", part[1])
+                write_elements(folder / part[0] / f"{number:06}.arrow", part[1])
                 number += 1
             feeds = {
                 name: self._files(folder / name, finish=finish and index == len(segments) - 1)
@@ -123,7 +123,8 @@ class SparkEngine:
 _HELD: list[Script] = []
 
 
-def _write(path: Path, batch: Batch) -> None:
+def write_elements(path: Path, batch: Batch) -> None:
+    """A file that a source of format `elements` reads: the rows, and the promise as metadata."""
     table = batch.to_table()
     table = table.replace_schema_metadata(
         {b"thalweg": Header.of_progress(batch.progress).to_json().encode()}

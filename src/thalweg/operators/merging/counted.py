@@ -47,6 +47,7 @@ from thalweg.operators.merging.indexed import IndexedLevel
 from thalweg.operators.merging.keyed import KeyedLevel
 from thalweg.operators.merging.level import (
     Alarm,
+    Alignment,
     MergeInput,
     Outlook,
     first_row,
@@ -196,17 +197,11 @@ class CountedLevel(IndexedLevel):
     # ------------------------------------------------------------------------------------------
     # a promise
 
-    def _align(
-        self,
-        leader: MergeInput,
-        slots: Codes,
-        time: int | Times,
-        settled: int | Times,
-        outlook: Outlook,
-    ) -> Batch:
+    def _align(self, rows: Alignment) -> Batch:
+        leader, slots, outlook = rows.leader, rows.slots, rows.outlook
         # ends before the output's CTI are settled, and an input that joined later may lack them
-        settled = np.broadcast_to(settled, len(slots))
-        time = np.broadcast_to(time, len(slots))
+        settled = np.broadcast_to(rows.settled, len(slots))
+        time = np.broadcast_to(rows.time, len(slots))
         wanted = _from(self._wanted(leader, slots, outlook), settled)
         shown = _from(self.out.of(slots), settled)
         self.operations += len(wanted[0]) + len(shown[0])

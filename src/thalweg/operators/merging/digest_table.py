@@ -69,11 +69,15 @@ class DigestTable:
 
     def find(self, digests: Digests) -> Codes:
         """The slot of each digest; -1 where there is none."""
-        found = np.full(len(digests), ABSENT_SLOT, np.int64)
         high, low = digests.high, digests.low
         mask = np.int64(len(self._table) - 1)
         at = low.view(np.int64) & mask
-        open_ = np.arange(len(digests))
+        self.operations += len(digests)
+        slot = self._table[at]
+        hit = (slot >= 0) & (self.low[slot] == low) & (self.high[slot] == high)
+        found = np.where(hit, slot, ABSENT_SLOT).astype(np.int64)
+        open_ = np.flatnonzero((slot != _EMPTY) & ~hit)
+        at = (at[open_] + 1) & mask
         while len(open_):
             self.operations += len(open_)
             slot = self._table[at]

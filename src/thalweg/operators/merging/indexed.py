@@ -16,7 +16,7 @@ from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
 from thalweg.operators.merging.chains import ABSENT
 from thalweg.operators.merging.identity import Identity
-from thalweg.operators.merging.level import Alarm, MergeInput, MergeLevel, Outlook
+from thalweg.operators.merging.level import Alarm, Alignment, MergeInput, MergeLevel, Outlook
 from thalweg.operators.merging.settled_rows import SettledRows
 from thalweg.operators.merging.slot_blocks import SlotBlocks
 from thalweg.operators.merging.top_tier import TopTier
@@ -46,12 +46,13 @@ class IndexedLevel(MergeLevel):
         """Slots for the rows of a batch at some positions, which are not there yet; of those that
         are `settled` only whether the inputs agree is of interest."""
         slots = np.empty(len(positions), np.int64)
+        is_late = settled[positions]
         for late in (False, True):
-            which = np.flatnonzero(settled[positions] == late)
+            which = np.flatnonzero(is_late == late)
             if not len(which):
                 continue
             taken = positions[which]
-            rows = batch.payload.take(pa.array(taken))
+            rows = batch.payload.take(pa.array(taken))  # a copy: nothing larger is held with it
             add = self.top.add_settled if late else self.top.add
             slots[which] = added = add(digests.take(taken), rows, batch.start[taken])
             self._grow()
@@ -104,11 +105,12 @@ class IndexedLevel(MergeLevel):
             return Batch.empty(self.schema)
         settled = outlook.settled_at(slots)
         if isinstance(settled, int):
-            batch = self._align(leader, slots, time, settled, outlook)
+            batch = self._align(Alignment(leader, slots, time, settled, outlook))
             gone = self._last_ends(slots) < time
         else:  # a group may have promised more, as its own leader has it
             behind = settled < time
-            batch = self._align(leader, slots[behind], time, settled[behind], outlook)
+            rows = Alignment(leader, slots[behind], time, settled[behind], outlook)
+            batch = self._align(rows)
             gone = self._last_ends(slots) < np.maximum(settled, time)
         if time == INFINITY:
             gone = np.ones(len(slots), np.bool_)
@@ -123,22 +125,15 @@ class IndexedLevel(MergeLevel):
         if not len(slots):
             return Batch.empty(self.schema)
         settled = outlook.groups.at(slots, outlook.settled)
-        batch = self._align(leader, slots, limit, settled, outlook)
+        batch = self._align(Alignment(leader, slots, limit, settled, outlook))
         gone = slots[(self._last_ends(slots) < limit) | (limit == INFINITY)]
         self.top.settle(gone)
         self._retire(gone, outlook)
         return batch
 
     @abstractmethod
-    def _align(
-        self,
-        leader: MergeInput,
-        slots: Codes,
-        time: int | Times,
-        settled: int | Times,
-        outlook: Outlook,
-    ) -> Batch:
-        """The changes after which the output may promise `time` about these rows."""
+    def _align(self, rows: Alignment) -> Batch:
+        """The changes after which the output may promise the time about these rows."""
 
     @abstractmethod
     def _last_ends(self, slots: Codes) -> Times:

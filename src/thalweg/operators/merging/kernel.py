@@ -205,7 +205,7 @@ class MergeKernel(Operator):
             self._lead(member, parts)
         keep = self.policy.missing == "keep"
         out = self._progress(parts, member, None if keep else batch.progress.scoped)
-        if member.cti > before:
+        if member.cti > before and self.policy.settled == "compare":
             outlook = self._outlook()
             self.level.compare(member, before, outlook)
             self._take_notes(outlook)
@@ -229,19 +229,26 @@ class MergeKernel(Operator):
             parts.append(self._due_to("promise", self.level.advance(furthest, time, outlook)))
             self._settle(furthest, time)
             self._take_notes(outlook)
-            for waiting in self.inputs.values():
-                if not waiting.joined and waiting.since <= time:
-                    waiting.joined = joined = True
-                    outlook = self._outlook()
-                    sent = self.level.join(waiting, outlook)
-                    self._take_notes(outlook)
-                    parts += [] if sent is None else [sent]
+            if not self._let_join(time, parts):
+                break
+            joined = True
         promised = self._promise_groups(None if joined else scopes, parts)
         if member is not None:
             parts.append(self._due_to("policy", self.level.show(member, self._outlook())))
         out = Batch.concat(parts, self.schema)
         self._count(out)
         return out.with_progress(self.groups.progress(self.settled, promised))
+
+    def _let_join(self, time: int, parts: list[Batch]) -> bool:
+        """Whether an input that waited for this time of the output may lead from now on."""
+        waiting = [m for m in self.inputs.values() if not m.joined and m.since <= time]
+        for member in waiting:
+            member.joined = True
+            outlook = self._outlook()
+            sent = self.level.join(member, outlook)
+            self._take_notes(outlook)
+            parts += [] if sent is None else [sent]
+        return bool(waiting)
 
     def _settle(self, leader: MergeInput, time: int) -> None:
         """The output has promised a time, as an input has it."""
@@ -383,11 +390,14 @@ class MergeKernel(Operator):
     def _take_notes(self, outlook: Outlook) -> None:
         """Alarms and counts that a level has left in its outlook."""
         self.left_out += outlook.left_out
+        if not outlook.alarms:
+            return
         self.alarm_count += len(outlook.alarms)
         self.alarms += outlook.alarms[: max(0, _ALARMS_KEPT - len(self.alarms))]
 
     def _due_to(self, cause: str, part: Batch) -> Batch:
-        self.caused[cause] += 0 if part.is_adjust is None else int(part.is_adjust.sum())
+        if part.is_adjust is not None:
+            self.caused[cause] += int(part.is_adjust.sum())
         return part
 
     def _count(self, out: Batch) -> None:

@@ -52,6 +52,7 @@ from thalweg.operators.merging.identity import Identity
 from thalweg.operators.merging.indexed import IndexedLevel
 from thalweg.operators.merging.level import (
     Alarm,
+    Alignment,
     BrokenLevelError,
     MergeInput,
     Outlook,
@@ -63,6 +64,9 @@ from thalweg.operators.merging.slot_blocks import saved_blocks
 __all__ = ["KeyedLevel"]
 
 Ends = npt.NDArray[np.int64]
+
+_MANY = 1_000
+"""Rows in a batch for which looking for one of them is a small part of the work."""
 
 
 class KeyedLevel(IndexedLevel):
@@ -76,6 +80,8 @@ class KeyedLevel(IndexedLevel):
         self.kept: Times | None = None
         """With `missing="keep"`: what inputs that have left can no longer take back."""
         self.answers = Answers() if identity.groups else None
+        self._last: dict[int, int] = {}
+        """By column: the slot of the last row that its input has sent. A hint; see `_repeated`."""
 
     # ------------------------------------------------------------------------------------------
     # inputs
@@ -92,6 +98,7 @@ class KeyedLevel(IndexedLevel):
             self._keep(member, outlook)
         self.blocks.touch(np.flatnonzero(column != ABSENT))
         column[:] = ABSENT
+        self._last.pop(member.column, None)
         self.release(outlook)
 
     def _keep(self, member: MergeInput, outlook: Outlook) -> None:
@@ -112,6 +119,11 @@ class KeyedLevel(IndexedLevel):
         batch = self._without_old(batch, outlook)
         if not len(batch):
             member.ignored += arrived
+            return
+        repeated = self._repeated(member, batch, outlook)
+        if repeated is not None:
+            member.ignored += arrived - len(batch)
+            self._take_ends(member, repeated, left_ends(batch))
             return
         digests = self.identity.of_rows(batch, self.top)
         slots = self.top.table.find(digests)
@@ -136,9 +148,33 @@ class KeyedLevel(IndexedLevel):
         self.operations += len(batch)
         slots[fresh] = self._add(batch, digests, fresh[first], settled, outlook)[codes]
         last = which[linked.last]
-        self.ends[member.column, slots[last]] = after[last]
-        self._touched = slots[last]
-        self.blocks.touch(self._touched)
+        self._take_ends(member, slots[last], after[last])
+
+    def _take_ends(self, member: MergeInput, slots: Codes, ends: Times) -> None:
+        self.ends[member.column, slots] = ends
+        self._touched = slots
+        self.blocks.touch(slots)
+        if len(slots):
+            self._last[member.column] = int(slots[-1])
+
+    def _repeated(self, member: MergeInput, batch: Batch, outlook: Outlook) -> Codes | None:
+        """The slots of a batch of inserts, if another input has sent the same rows in this order
+        behind the row that was this input's last; None where rows have to be looked for. Replicas
+        of one plan mostly send such batches, and comparing them is far cheaper than digests."""
+        if not batch.insert_only or self.identity.tolerance or outlook.policy.settled == "compare":
+            return None
+        slot, behind = self._last.get(member.column, -1), 1
+        if slot < 0 or not self.top.alive[slot]:  # that row is gone: look for the first of these
+            if len(batch) < _MANY:
+                return None
+            digests = self.identity.of_rows(batch.take(np.zeros(1, np.int64)), self.top)
+            slot, behind = int(self.top.table.find(digests)[0]), 0
+        slots = None if slot < 0 else self.top.payloads.lying_at(slot, behind, batch.payload)
+        if slots is None or (self.top.start[slots] != batch.start).any():
+            return None
+        self.operations += len(batch)
+        fresh = (self.ends[member.column, slots] == ABSENT).all()
+        return slots if fresh else None
 
     def _check(
         self, member: MergeInput, batch: Batch, which: Codes, before: Times, expected: Times
@@ -175,16 +211,17 @@ class KeyedLevel(IndexedLevel):
     # ------------------------------------------------------------------------------------------
     # a promise
 
-    def _align(
-        self,
-        leader: MergeInput,
-        slots: Codes,
-        time: int | Times,
-        settled: int | Times,
-        outlook: Outlook,
-    ) -> Batch:
-        start, out_end = self.top.start[slots], self.out[slots]
-        in_end = self._wanted(leader, slots, outlook)
+    def _align(self, rows: Alignment) -> Batch:
+        leader, slots, outlook = rows.leader, rows.slots, rows.outlook
+        time, settled = rows.time, rows.settled
+        out_end, in_end = self.out[slots], self._wanted(leader, slots, outlook)
+        other = np.flatnonzero((in_end != out_end) | (in_end == ABSENT))
+        if not len(other):
+            return Batch.empty(self.schema)
+        slots, out_end, in_end = slots[other], out_end[other], in_end[other]
+        time = time[other] if isinstance(time, np.ndarray) else time
+        settled = settled[other] if isinstance(settled, np.ndarray) else settled
+        start = self.top.start[slots]
         free = start >= settled
         have, shown = in_end != ABSENT, out_end != ABSENT
         if self.answers is None:  # by group, another payload is another version of the row
@@ -235,8 +272,14 @@ class KeyedLevel(IndexedLevel):
 
     def _left_out(self, slots: Codes, outlook: Outlook) -> int:
         """How many of these rows, which the leader lacks, some input has."""
-        columns = [member.column for member in outlook.inputs]
-        return int((self.ends[columns][:, slots] != ABSENT).any(axis=0).sum())
+        return int(np.count_nonzero(self._inputs_with(slots, outlook))) if len(slots) else 0
+
+    def _inputs_with(self, slots: Codes, outlook: Outlook) -> Codes:
+        """How many inputs have each of these rows."""
+        count = np.zeros(len(slots), np.int64)
+        for member in outlook.inputs:
+            count += self.ends[member.column, slots] != ABSENT
+        return count
 
     def _forget(self, slots: Codes) -> None:
         self.out[slots] = ABSENT
@@ -295,15 +338,17 @@ class KeyedLevel(IndexedLevel):
         return self._show(leader, slots, outlook)
 
     def _show(self, member: MergeInput, slots: Codes, outlook: Outlook) -> Batch:
+        follows = outlook.policy.revise == "every" or (
+            outlook.policy.revise == "leader" and member is outlook.leader
+        )
+        if not follows:  # what is shown stays
+            slots = slots[self.out[slots] == ABSENT]
         if not len(slots):
             return Batch.empty(self.schema)
         end, out_end = self.ends[member.column, slots], self.out[slots]
         have, shown = end != ABSENT, out_end != ABSENT
         settled = outlook.settled_at(slots)
         free = self.top.start[slots] >= settled
-        follows = outlook.policy.revise == "every" or (
-            outlook.policy.revise == "leader" and member is outlook.leader
-        )
         appear = have & ~shown & free
         if appear.any():
             appear &= self._may_show(member, slots, outlook)
@@ -352,8 +397,7 @@ class KeyedLevel(IndexedLevel):
             counts = there.sum(axis=1)
             return bool(counts[member.column] >= counts.max())
         if policy == "share":
-            columns = [other.column for other in inputs]
-            there = (self.ends[columns][:, slots] != ABSENT).sum(axis=0)
+            there = self._inputs_with(slots, outlook)
             return np.asarray(there >= outlook.policy.share * len(inputs))
         return True
 

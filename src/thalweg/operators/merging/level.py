@@ -30,6 +30,7 @@ from thalweg.plan.merging import MergePolicy
 __all__ = [
     "ABSENT",
     "Alarm",
+    "Alignment",
     "BrokenLevelError",
     "MergeInput",
     "MergeLevel",
@@ -128,6 +129,18 @@ class Outlook:
         """The input whose promise was the first of the output's beyond a time."""
         at = bisect_right([promise for promise, _ in self.history], time)
         return self.history[at][1] if at < len(self.history) else "an input that has left"
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """Rows to bring in line with an input, so that the output may promise a time about them."""
+
+    leader: MergeInput
+    slots: Codes
+    time: int | Times
+    settled: int | Times
+    """What the output has promised about each of them so far."""
+    outlook: Outlook
 
 
 class MergeLevel(ABC):

@@ -112,6 +112,37 @@ class Payloads:
                 self._numbers[number] = _Chunk(rows, kept, len(kept))
                 self._place[kept] = np.arange(len(kept))
 
+    def lying_at(self, slot: int, behind: int, rows: Rows) -> Codes | None:
+        """The slots of the rows that were added one behind the other from the place of a slot, or
+        `behind` places after it, if they are exactly these rows; None otherwise.
+
+        >>> payloads = Payloads(pa.schema([("v", pa.int64())]))
+        >>> held = pa.RecordBatch.from_pydict({"v": [7, 8, 9]})
+        >>> payloads.add(np.array([0, 1, 2]), held)
+        >>> payloads.lying_at(0, 1, held.slice(1)).tolist(), payloads.lying_at(0, 1, held)
+        ([1, 2], None)
+        """
+        first, begin = int(self._chunk[slot]), int(self._place[slot]) + behind
+        if first < 0:
+            return None
+        found, done = [], 0
+        for number, chunk in self._numbers.items():  # in the order in which rows were added
+            if number < first:
+                continue
+            count = min(len(chunk.slots) - begin, rows.num_rows - done)
+            if not chunk.rows.slice(begin, count).equals(rows.slice(done, count)):
+                return None
+            slots = chunk.slots[begin : begin + count]
+            if chunk.live < len(chunk.slots):
+                there = self._place[slots] == np.arange(begin, begin + count)
+                if not (there & (self._chunk[slots] == number)).all():
+                    return None
+            found.append(slots)
+            done, begin = done + count, 0
+            if done == rows.num_rows:
+                return found[0] if len(found) == 1 else np.concatenate(found)
+        return None
+
     def take(self, slots: Codes) -> Rows:
         """The rows of these slots, in this order."""
         if not len(slots):

@@ -64,6 +64,10 @@ class SentStarts:
 
     def left_out(self, column: int, start: Times) -> int:
         """How many of the rows of an input, by their starts in order, have never gone out."""
+        if self._all_sent(column, start):
+            self._run[column] = int(start[-1]), 1
+            self._drop_before(min(last for last, _ in self._run.values()))
+            return 0
         found, count = _runs(start)
         last, before = self._run.get(column, (MIN_TIME, 0))
         if found[0] == last:
@@ -82,6 +86,16 @@ class SentStarts:
             self._count = np.insert(self._count, at[absent], count[absent])
         self._drop_before(min(last for last, _ in self._run.values()))
         return int(more.sum() + count[absent].sum())
+
+    def _all_sent(self, column: int, start: Times) -> bool:
+        """Whether an input sends, each once, the very starts that have gone out one after the
+        other: the rule among inputs of one form, and told by one comparison."""
+        first = int(start[0])
+        if first <= self._forgotten or first == self._run.get(column, (MIN_TIME, 0))[0]:
+            return False
+        at = int(np.searchsorted(self._start, first))
+        there = self._start[at : at + len(start)]
+        return len(there) == len(start) and bool((there == start).all())
 
     def _drop_before(self, start: int) -> None:
         self._forgotten = max(self._forgotten, start - 1)

@@ -1,0 +1,46 @@
+"""Processes that start give way to others, and run as they do once they have started."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from thalweg.cli.priority import lower_priority, may_raise_priority, restore_priority
+
+CHILD = """
+import os, subprocess, sys
+sys.stdin.readline()
+inner = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"],
+                         stdin=subprocess.PIPE, process_group=0)
+print(inner.pid, flush=True)
+sys.stdin.readline()
+inner.communicate()
+"""
+
+
+def priority(pid: int) -> int:
+    return os.getpriority(os.PRIO_PROCESS, pid)
+
+
+@pytest.mark.skipif(not may_raise_priority(), reason="this user may not raise a priority")
+def test_a_process_and_what_it_starts_give_way_until_they_are_let_run() -> None:
+    own = priority(0)
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as child:
+        assert child.stdin is not None and child.stdout is not None
+        lower_priority(child.pid)
+        child.stdin.write("\n")
+        child.stdin.flush()
+        inner = int(child.stdout.readline())
+        assert priority(child.pid) > own and priority(inner) > own
+        restore_priority(child.pid)
+        assert priority(child.pid) == priority(inner) == own == priority(0)
+        child.stdin.write("\n")

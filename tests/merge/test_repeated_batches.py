@@ -1,0 +1,172 @@
+"""Inputs that send the same rows in the same order: what is found by comparing batches is what looking
+for each row by its digest finds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from thalweg.model import elements_of
+from thalweg.model.batch import Batch
+from thalweg.model.digests import Digests
+from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.rows import Codes
+from thalweg.model.time import INFINITY
+from thalweg.operators.merging.chains import distinct_digests
+from thalweg.operators.merging.kernel import MergeKernel
+from thalweg.operators.merging.keyed import KeyedLevel
+from thalweg.operators.merging.level import MergeInput, Outlook
+from thalweg.operators.merging.sent_starts import SentStarts
+from thalweg.plan.merging import MergePolicy
+
+SCHEMA = pa.schema([("k", pa.int64()), ("text", pa.string())])
+INPUTS = ("a", "b", "c")
+
+
+class Compared(KeyedLevel):
+    """Counts the batches that were found by comparing."""
+
+    found = 0
+
+    def _repeated(self, member: MergeInput, batch: Batch, outlook: Outlook) -> Codes | None:
+        slots = super()._repeated(member, batch, outlook)
+        self.found += slots is not None
+        return slots
+
+
+class Searched(KeyedLevel):
+    """Looks for every row."""
+
+    def _repeated(self, member: MergeInput, batch: Batch, outlook: Outlook) -> Codes | None:
+        return None
+
+
+def merge(level: type[KeyedLevel], policy: MergePolicy, groups: tuple[str, ...]) -> MergeKernel:
+    kernel = MergeKernel(SCHEMA, policy=policy, groups=groups)
+    kernel.level = level(SCHEMA, kernel.identity)
+    for name in INPUTS:
+        kernel.attach(name)
+    return kernel
+
+
+def stream(random: np.random.Generator, count: int) -> Batch:
+    """Inserts of which some are empty, some moved later; a promise is made with each cut."""
+    start = np.sort(random.integers(0, 3 * count, count)) + random.integers(0, 9, count)
+    end = start + random.integers(0, 40, count)
+    texts = [None if n % 11 == 0 else f"text {n}" for n in range(count)]
+    payload = pa.RecordBatch.from_arrays(
+        [pa.array(np.arange(count)), pa.array(texts)], schema=SCHEMA
+    )
+    inserted = Batch(payload, start, end)
+    moved = random.random(count) < 0.1
+    moved &= end > start
+    adjusts = Batch(payload, start, end, end + 5, np.ones(count, np.bool_)).filter(moved)
+    at = np.concatenate([np.arange(count), np.flatnonzero(moved) + random.integers(1, 30)])
+    both = Batch.concat([inserted, adjusts], SCHEMA)
+    return both.take(np.argsort(at, kind="stable"))
+
+
+def cut(whole: Batch, sizes: Codes) -> list[Batch]:
+    """The stream in batches, each with the strongest promise that the rest allows."""
+    later = np.append(np.minimum.accumulate(whole.sync[::-1])[::-1], INFINITY)
+    batches, at = [], 0
+    for size in sizes.tolist():
+        end = min(at + size, len(whole))
+        part = whole.take(np.arange(at, end))
+        promised = Progress(int(later[end])) if end % 3 else NO_PROGRESS
+        batches.append(part.with_progress(promised if end < len(whole) else Progress(INFINITY)))
+        at = end
+        if at == len(whole):
+            return batches
+    raise AssertionError("not enough sizes")
+
+
+@pytest.mark.parametrize("groups", [(), ("k",)])
+@pytest.mark.parametrize("policy", [MergePolicy(), MergePolicy("leader", "every", "keep")])
+@pytest.mark.parametrize("seed", range(6))
+def test_comparing_finds_what_looking_finds(
+    seed: int, policy: MergePolicy, groups: tuple[str, ...]
+) -> None:
+    random = np.random.default_rng(seed)
+    whole = stream(random, 1_600)
+    sizes = [random.integers(1, 1_500 if seed % 2 else 40, 1_600) for _ in INPUTS]
+    if seed % 3 == 0:  # equal cuts, as replicas in step have them
+        sizes = [sizes[0]] * len(INPUTS)
+    waiting = {name: cut(whole, own) for name, own in zip(INPUTS, sizes, strict=True)}
+    merges = [merge(Compared, policy, groups), merge(Searched, policy, groups)]
+    while any(waiting.values()):
+        name = INPUTS[int(random.integers(3))]
+        batches, waiting[name] = waiting[name][:1], waiting[name][1:]
+        for batch in batches:
+            one, two = (list(elements_of([each.push(name, batch)])) for each in merges)
+            assert one == two
+    assert merges[0].left_out == merges[1].left_out
+
+
+def test_batches_of_inputs_in_step_are_found_by_comparing() -> None:
+    random = np.random.default_rng(1)
+    start = np.arange(4_000)
+    texts = [f"text {n}" for n in range(len(start))]
+    payload = pa.RecordBatch.from_arrays([pa.array(start), pa.array(texts)], schema=SCHEMA)
+    whole = Batch(payload, start, start + 500)
+    kernel = merge(Compared, MergePolicy(), ())
+    waiting = {name: cut(whole, random.integers(20, 60, 4_000)) for name in INPUTS}
+    longest = max(map(len, waiting.values()))
+    for turn in range(longest):
+        for name in INPUTS:
+            for batch in waiting[name][turn : turn + 1]:
+                kernel.push(name, batch)
+    level = kernel.level
+    assert isinstance(level, Compared)
+    assert level.found > longest / 2
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_distinct_digests_among_many(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    low = random.integers(0, 2**63, 3_000).astype(np.uint64)
+    high = random.integers(0, 2**63, 3_000).astype(np.uint64)
+    for _ in range(seed):  # so many are there twice, or share one of their words
+        one, two = random.integers(0, 3_000, 2)
+        low[two] = low[one]
+        high[two] = high[one] if random.random() < 0.7 else high[two]
+    first, codes = distinct_digests(Digests(high, low))
+    seen: dict[tuple[int, int], int] = {}
+    pairs = list(zip(high.tolist(), low.tolist(), strict=True))
+    expected = [seen.setdefault(pair, len(seen)) for pair in pairs]
+    assert codes.tolist() == expected
+    assert first.tolist() == [expected.index(code) for code in range(len(seen))]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_that_never_went_out_are_counted(seed: int) -> None:
+    """By definition: an input has more rows at a start than have gone out or were counted before."""
+    random = np.random.default_rng(seed)
+    sent = SentStarts()
+    for column in range(3):
+        sent.attach(column)
+    table: dict[int, int] = {}
+    had: list[dict[int, int]] = [{}, {}, {}]
+    nexts = [0, 0, 0]
+    for _ in range(60):
+        column = int(random.integers(3))
+        size = int(random.integers(1, 8))
+        steps = random.integers(0, 2, size) if seed % 2 else np.ones(size, np.int64)
+        starts = nexts[column] + np.cumsum(steps)
+        if seed % 4 == 3:
+            starts = np.unique(starts)
+        nexts[column] = int(starts[-1])
+        highest = max(table, default=-1)
+        fresh = starts[starts > highest]
+        if random.random() < 0.8:
+            sent.note(fresh)
+            for start in fresh.tolist():
+                table[start] = table.get(start, 0) + 1
+        expected = 0
+        for start in starts.tolist():
+            had[column][start] = had[column].get(start, 0) + 1
+            if had[column][start] > table.get(start, 0):
+                table[start] = had[column][start]
+                expected += 1
+        assert sent.left_out(column, starts) == expected
