@@ -168,14 +168,15 @@ class SessionAssigner(WholePartitions):
         partition = np.concatenate([chains.group[~newest], over])
         last = np.concatenate([chains.last[~newest], self._last[over]])
         self._last[over] = MIN_TIME
-        self._forget(partition, last)
+        self._forget(partition, last, at_once=partitions is not None)
 
-    def _forget(self, partition: Codes, last: Times) -> None:
-        """Rows of closed chains: those before every open chain go with their slots."""
+    def _forget(self, partition: Codes, last: Times, *, at_once: bool) -> None:
+        """Rows of closed chains: those before every open chain go with their slots. A few others
+        may stay until they are before it too, or a promise speaks of their group."""
         passed = self.promise(self._settled)
         self.held.drop(passed)
         left = last + self._gap > passed
-        if left.any() and not self.held.is_small:
+        if left.any() and (at_once or not self.held.is_small):
             # Chains before one that is closed are closed too.
             upto = Change.of(last[left], partition[left])
             self.held.remove(self.held.upto(upto.partition, passed, upto.last + 1).hits)
