@@ -25,8 +25,8 @@ from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, progress_of_text, progress_text
 from thalweg.model.time import MIN_TIME
 from thalweg.operators.base import Slices, StateSize
-from thalweg.operators.ingress import IngressKernel
 from thalweg.operators.merging.kernel import MergeKernel
+from thalweg.operators.source.ingress import IngressKernel
 
 __all__ = ["QueryGraph"]
 
