@@ -42,11 +42,26 @@ def run(
     keys: int = 1_000_000,
     stale_keys: int = 100_000,
     rounds: int = 3,
-    spark_seconds: float = 60.0,
+    spark_seconds: float = 70.0,
     spark_cost: float = 0.00005,
+    zipf: float = -1.0,
+    in_process: bool = True,
 ) -> None:
     """`spark_seconds` is how long each way runs on Spark, 0 for not at all; `spark_cost` what a row takes
-    there, in seconds."""
+    there, in seconds; `zipf` the one skew of keys there, both unless told. Without `in_process` only that
+    is measured."""
+    if in_process:
+        _measure_in_process(emit, keys, stale_keys, rounds)
+    if spark_seconds:
+        from benchmarks.overload_on_spark import measure_ways
+
+        skews = (0.0, 0.9) if zipf < 0 else (zipf,)
+        measure_ways(
+            emit, keys=stale_keys, load=LOAD, cost=spark_cost, seconds=spark_seconds, skews=skews
+        )
+
+
+def _measure_in_process(emit: Emit, keys: int, stale_keys: int, rounds: int) -> None:
     for text in (False, True):
         for name in SCHEDULES if not text else ("gain",):
             _measure_speed(emit, name, keys, text=text)
@@ -55,10 +70,6 @@ def run(
     _measure_log(emit, min(keys, 100_000))
     for skew in (0.0, 0.9):
         _measure_staleness(emit, stale_keys, skew, rounds)
-    if spark_seconds:
-        from benchmarks.overload_on_spark import measure_ways
-
-        measure_ways(emit, keys=stale_keys, load=LOAD, cost=spark_cost, seconds=spark_seconds)
 
 
 # ---------------------------------------------------------------------------------------- speed

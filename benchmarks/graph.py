@@ -2,7 +2,7 @@
 
 The executor from before the state table (`baselines/scanning_executor.py`) runs the same kernels in
 the same process, in turns; times are of the process, the least of several rounds. Scheduling is
-measured with operators that do nothing. `push with promises on demand` is a union of 32 sources into
+measured with operators that do nothing, and so is a trace that is off again. `push with promises on demand` is a union of 32 sources into
 a window, with the policy and without.
 """
 
@@ -55,6 +55,7 @@ def run(emit: Emit, rounds: int = 12) -> None:
     _schedule(emit, rounds)
     for size in (1, 100, 10_000):
         _five_operators(emit, size, rounds)
+    _trace_off(emit, 40 * rounds)
     _on_demand(emit, rounds)
 
 
@@ -94,6 +95,25 @@ def _schedule(emit: Emit, rounds: int) -> None:
     steps = OPERATORS + 1
     for name, seconds in least.items():
         emit("scheduling", 1e6 * seconds / steps, "us/step", executor=name)
+
+
+def _trace_off(emit: Emit, rounds: int) -> None:
+    """A graph that was traced once beside one that never was: the median of the ratios of many short
+    rounds, in turns, and the bounds between which it lies with 95% confidence."""
+    plain, traced = _idle_graph(), _idle_graph()
+    with Trace(traced, clock=time.perf_counter):
+        pass
+    batches = _batches(1, 100)
+    ratios = []
+    for number in range(rounds):
+        pair = (plain, traced) if number % 2 else (traced, plain)
+        seconds = {graph: _seconds(graph, batches) for graph in pair}
+        ratios.append(seconds[traced] / seconds[plain])
+    ratios.sort()
+    spread = 0.98 * rounds**0.5  # of the rank of a median, for 95%
+    low, high = (int(rounds / 2 + side * spread) for side in (-1, 1))
+    for bound, at in (("median", rounds // 2), ("at least", low), ("at most", high)):
+        emit("trace off", ratios[at], "of a graph without trace", bound=bound, rounds=rounds)
 
 
 def _five_operators(emit: Emit, size: int, rounds: int) -> None:

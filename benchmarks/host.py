@@ -3,7 +3,9 @@
     together   rows a second of ten queries (filters and windows by key over one source), in one host and as ten queries of their own;
                `ratio` is the first over the second (goal 3 on Spark)
     shared     the time of a batch of a hundred queries that share a filter, over that of one query (goal 4 on Spark)
-    added      the time to add the hundredth query while the others run, and the batches until rows count in it (goal 2 on Spark)
+    added      the time to add the hundredth query while the others run
+    under load with `-o rate=50000`, on Spark: the hundredth query is added and fifty are removed while so many rows a second come (see
+               `host_under_load`); each phase is `seconds` long. Goals: 2 micro-batches, a gap of 2, all tables
 
 In-process by default, in processor time, in turns. With `-o spark=True` the same on Spark, in one session on the same cores: the median
 time of the micro-batches after a warm-up; queries apart run at the same time, as users start them.
@@ -35,6 +37,15 @@ COLUMNS = {"key": "int64", "value": "int64"}
 SPAN = 1_000
 """Ticks that a batch covers."""
 KEYS = 100
+UNITS = {
+    "rows": "rows",
+    "seconds that rows came late": "s",
+    "micro-batch": "s",
+    "until it counts": "micro-batches",
+    "tables that are right": "tables",
+    "tables": "tables",
+}
+"""Of what is measured under load; the others are ratios."""
 
 
 def queries(events: tw.Stream, count: int) -> dict[str, tw.Stream]:
@@ -58,15 +69,24 @@ def rows_of(number: int, rows: int) -> pa.Table:
 
 
 def run(
-    emit: Emit, *, rows: int = 50_000, batches: int = 8, spark: bool = False, memory: str = "4g"
+    emit: Emit,
+    *,
+    rows: int = 50_000,
+    batches: int = 8,
+    spark: bool = False,
+    memory: str = "4g",
+    rate: int = 0,
+    seconds: float = 20.0,
 ) -> None:
     _in_process(emit, rows, batches)
     if spark:
         found = call("benchmarks.host:measure_spark", rows=rows, batches=batches, memory=memory)
         apart, together = found["apart"], found["together"]
         _report(emit, "spark", rows, apart, together, found["one"], found["hundred"])
-        emit("added", found["added"], "micro-batches until it counts", engine="spark", queries=100)
-        emit("added", found["gap"], "longest gap over the median", engine="spark", queries=100)
+    if rate:
+        changed = call("benchmarks.host_under_load:measure_changes", rate=rate, seconds=seconds)
+        for metric, value in changed.items():
+            emit(f"under load: {metric}", value, UNITS.get(metric, "x"), engine="spark", rate=rate)
 
 
 def _report(
@@ -132,7 +152,7 @@ def _host(these: Mapping[str, tw.Stream], but: int = 0) -> tw.Host:
 
 def measure_spark(*, rows: int, batches: int, memory: str) -> dict[str, float]:
     """Median seconds of a micro-batch: ten queries apart and in a host, one and a hundred in a
-    host; and what adding the hundredth does."""
+    host."""
     from thalweg import spark as ts
 
     folder = Path(tempfile.mkdtemp(prefix="thalweg-bench-"))
@@ -178,31 +198,7 @@ def _measure(folder: Path, rows: int, batches: int) -> dict[str, float]:
     for query in running:
         query.wait()
     found["apart"] = median(_typical(_seconds(query.query)) for query in running)
-    return found | _add_hundredth(folder, events, rows, batches)
-
-
-def _add_hundredth(
-    folder: Path, events: Callable[[], tw.Stream], rows: int, batches: int
-) -> dict[str, float]:
-    """Add the hundredth query to 99 that run, and let files come on."""
-    from thalweg import spark as ts
-
-    every = queries(events(), 100)
-    last = every.pop("q99")
-    host = ts.host(events(), checkpoint=str(folder / "growing"))
-    host.add_all(every, to="noop", partial=True)
-    host.start()
-    host.wait_for_batches(batches, 600)
-    host.add("q99", last, to="noop", partial=True)
-    waited = 0
-    for number in range(batches, 2 * batches):
-        pq.write_table(rows_of(number, rows), folder / "events" / f"{number:05}.parquet")
-        host.wait_for_batches(1, 300)
-        waited += 0 if host.status("q99").state_rows else 1
-    seconds = _seconds(host.query)
-    host.stop()
-    typical = _typical(seconds)
-    return {"added": waited + 1.0, "gap": max(seconds[2:]) / typical}
+    return found
 
 
 def _seconds(query: Any) -> list[float]:

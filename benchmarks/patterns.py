@@ -25,7 +25,7 @@ import thalweg as tw
 from thalweg.cli.bench import Emit
 from thalweg.model.batch import Batch
 from thalweg.model.progress import Progress
-from thalweg.operators.chronicle import ChronicleKernel
+from thalweg.operators.patterns.chronicle import ChronicleKernel
 from thalweg.plan.nodes import Chronicle, walk
 
 __all__ = ["joined_by_duckdb", "joined_by_recent", "run", "two_connections"]

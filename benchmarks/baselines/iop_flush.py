@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from thalweg.model.rows import Codes
-from thalweg.operators.cells import Numbers
-from thalweg.operators.table_panes import Sent, TablePanesKernel
+from thalweg.operators.hopping.cells import Numbers
+from thalweg.operators.hopping.table_panes import Sent, TablePanesKernel
 
 __all__ = ["InOrderTable"]
 

@@ -26,13 +26,13 @@ from thalweg.model.progress import NO_PROGRESS, Progress, Scope
 from thalweg.model.rows import Codes, Rows, take_rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Operator, StateSize
-from thalweg.operators.in_order import canonical_order
 from thalweg.operators.merging.chains import ABSENT, distinct_digests, left_ends
 from thalweg.operators.merging.changes import Changes
 from thalweg.operators.merging.digest_table import grown
 from thalweg.operators.merging.kernel import MergeKernel
 from thalweg.operators.merging.level import MergeInput, MergeLevel, Outlook
 from thalweg.operators.merging.top_tier import TopTier
+from thalweg.operators.rows.in_order import canonical_order
 from thalweg.plan.merging import MergePolicy
 
 __all__ = [

@@ -23,8 +23,8 @@ from thalweg.graph.enhanced import enhance
 from thalweg.graph.stations import Station
 from thalweg.model.batch import Batch
 from thalweg.model.progress import Progress
-from thalweg.operators.ingress import IngressKernel
-from thalweg.operators.where import WhereKernel
+from thalweg.operators.rows.where import WhereKernel
+from thalweg.operators.source.ingress import IngressKernel
 from thalweg.plan.nodes import Node, Source, Where
 from thalweg.testing.virtual_time import Arrival, VirtualRun
 

@@ -14,7 +14,7 @@ from thalweg.errors import EvaluationError, ThalwegError
 from thalweg.graph.fused import Fused
 from thalweg.model import Batch, Element
 from thalweg.model.batch import elements_of
-from thalweg.operators.ingress import IngressKernel
+from thalweg.operators.source.ingress import IngressKernel
 from thalweg.stream import Stream
 
 COLUMNS = {"k": "int64", "v": "int64", "x": "double", "s": "string", "p": "bool"}

@@ -12,8 +12,8 @@ from tests.operators.test_bucket_aggregate import ONLY_INSERTS, W, rows
 from tests.operators.test_wid_aggregate import ADDS, BOUNDED, aggregate
 from thalweg import Engine, count, cti, point, sum_
 from thalweg import rows as arrival
-from thalweg.operators.bins_aggregate import BinsAggregateKernel
 from thalweg.operators.consistency import Consistency
+from thalweg.operators.hopping.bins_aggregate import BinsAggregateKernel
 from thalweg.operators.registry import kernel_for
 from thalweg.plan.nodes import WidAggregate
 from thalweg.shards.local_engine import DividedEngine

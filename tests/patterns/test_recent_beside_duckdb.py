@@ -7,7 +7,7 @@ import pyarrow as pa
 
 import thalweg as tw
 from benchmarks.patterns import joined_by_duckdb, joined_by_recent, two_connections
-from thalweg.operators.clip_by import ClipByKernel
+from thalweg.operators.joining.clip_by import ClipByKernel
 
 
 def test_recent_has_the_rows_of_an_asof_join() -> None:

@@ -15,7 +15,7 @@ from thalweg.errors import PlanError
 from thalweg.model import Batch, Row
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.time import Times
-from thalweg.operators.chronicle import ChronicleKernel
+from thalweg.operators.patterns.chronicle import ChronicleKernel
 from thalweg.plan.nodes import Chronicle, Node, walk
 from thalweg.plan.sequences import MODES, Mode
 from thalweg.testing import assert_physically_independent

@@ -16,8 +16,8 @@ from thalweg.model.batch import Batch
 from thalweg.model.rows import Rows
 from thalweg.operators.base import Operator
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.module_kernel import ModuleKernel
-from thalweg.operators.paned_apply import PanedApplyKernel
+from thalweg.operators.modules.module_kernel import ModuleKernel
+from thalweg.operators.modules.paned_apply import PanedApplyKernel
 from thalweg.state import Hits
 
 SCHEMA = pa.schema([("v", pa.float64())])

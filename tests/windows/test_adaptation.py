@@ -11,15 +11,15 @@ from thalweg import Engine, count, cti, point, source
 from thalweg.errors import UnknownColumnError, WindowError
 from thalweg.model import Batch, batches_of
 from thalweg.model.elements import Element
-from thalweg.operators.adaptation import (
+from thalweg.operators.consistency import Consistency
+from thalweg.operators.hopping.adaptation import (
     Monitor,
     eager_bytes,
     lazy_bytes,
     lower_threshold,
     threshold,
 )
-from thalweg.operators.bucket_aggregate import BucketAggregateKernel
-from thalweg.operators.consistency import Consistency
+from thalweg.operators.hopping.bucket_aggregate import BucketAggregateKernel
 from thalweg.plan.nodes import WindowAggregate
 
 

@@ -18,7 +18,7 @@ from thalweg.model.cht import cht
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes
 from thalweg.model.time import Times
-from thalweg.operators.extents import Frames
+from thalweg.operators.hopping.extents import Frames
 from thalweg.operators.window.assigner import Ordered, WholePartitions
 from thalweg.progress.frontier import Frontier
 from thalweg.shards.fragments import fragments_of

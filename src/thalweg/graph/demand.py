@@ -19,7 +19,7 @@ from thalweg.graph.stations import Station
 from thalweg.model.progress import NO_PROGRESS
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import Operator
-from thalweg.operators.ingress import IngressKernel
+from thalweg.operators.source.ingress import IngressKernel
 
 __all__ = ["Demand"]
 

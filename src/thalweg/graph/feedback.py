@@ -19,7 +19,7 @@ from itertools import zip_longest
 
 from thalweg.graph.stations import Station
 from thalweg.model.time import MIN_TIME
-from thalweg.operators.ingress import IngressKernel
+from thalweg.operators.source.ingress import IngressKernel
 
 __all__ = ["tell_unwanted"]
 

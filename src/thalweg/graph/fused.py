@@ -13,7 +13,7 @@ from thalweg.graph.arcs import Arc
 from thalweg.graph.stations import Station
 from thalweg.model.batch import Batch
 from thalweg.operators.base import Operator
-from thalweg.operators.one_row import RowChain, row_chain
+from thalweg.operators.rows.one_row import RowChain, row_chain
 
 __all__ = ["Fused", "chains"]
 

@@ -25,8 +25,8 @@ from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, progress_of_text, progress_text
 from thalweg.model.time import MIN_TIME
 from thalweg.operators.base import Slices, StateSize
-from thalweg.operators.ingress import IngressKernel
 from thalweg.operators.merging.kernel import MergeKernel
+from thalweg.operators.source.ingress import IngressKernel
 
 __all__ = ["QueryGraph"]
 
@@ -101,7 +101,9 @@ class QueryGraph(Strategies):
         by_steepness = bool(self._steepness)
         while True:
             while row is not None:
-                if run:
+                if run and steps is None and row.station is not None and not row.k:
+                    row.station.execute()
+                elif run:
                     if steps is not None and row.station is not None:
                         if not steps:
                             self._current = (row, RUN)

@@ -52,9 +52,16 @@ _EXIT: Next = (None, ASK)
 
 
 def _backtrack(row: Row) -> Next:
-    """Ask the predecessor that feeds an empty input; of several, one that has something to do."""
-    if len(row.pred) == 1:
-        return row.pred[0], ASK
+    """Ask the predecessor that feeds an empty input; of several, one that has something to do. Where
+    that one would only ask its own predecessor, that is asked at once."""
+    pred = row.pred
+    while len(pred) == 1:
+        row = pred[0]
+        if not row.hands_back or row.signals or row.more():
+            return row, ASK
+        pred = row.pred
+    if not pred:
+        return _EXIT
     empty = [
         pred for pred, arc in zip(row.pred, row.feeds, strict=True) if not arc.size()
     ] or row.pred
@@ -65,12 +72,16 @@ def _backtrack(row: Row) -> Next:
 
 
 def _depth_first(row: Row) -> Next:
-    ahead = row.ahead()
-    if ahead is not None:
-        return ahead, RUN
-    if row.stalls():
-        return row.succ[0], ASK
-    if row.more():
+    behind = row.succ[0]
+    if behind.only.size() if behind.only is not None else behind.more():
+        return behind, RUN
+    if row.signals or row.patient:
+        ahead = row.ahead()
+        if ahead is not None:
+            return ahead, RUN
+        if row.stalls():
+            return behind, ASK
+    if row.only.size() if row.only is not None else row.more():
         return row, RUN
     return _backtrack(row)
 

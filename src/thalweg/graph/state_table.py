@@ -28,6 +28,7 @@ class Row:
     __slots__ = (
         "feeds",
         "form",
+        "hands_back",
         "in_order",
         "k",
         "name",
@@ -66,6 +67,8 @@ class Row:
         self.patient = False
         self.only: Arc | None = None
         """Its input, where it has one."""
+        self.hands_back = False
+        """Without input it asks its predecessor, and does nothing else."""
         self.form: Form = "NOS"
         self.rule: Rule = RULES["depth-first", "NOS"]
         self.settle()
@@ -134,6 +137,12 @@ class Row:
         self.only = inputs[0] if len(inputs) == 1 else None
         behind = self.succ[0].station if self.succ else None
         self.patient = isinstance(behind, Station) and behind.waits_for_order
+        self.hands_back = (
+            self.strategy in ("depth-first", "breadth-first")
+            and self.only is not None
+            and len(self.succ) == 1
+            and not self.patient
+        )
 
     @property
     def label(self) -> str:

@@ -121,13 +121,15 @@ class Station:
     def execute(self, most: int | None = None) -> int:
         """Take one batch in, or at most so many elements of it, and put the answer out; how many
         elements were taken."""
-        port = 0 if len(self.inputs) == 1 and self.inputs[0].size() else self.port()
+        inputs = self.inputs
+        port = 0 if len(inputs) == 1 and inputs[0].size() else self.port()
         if port < 0:
             return 0
-        batch = self.inputs[port].take() if most is None else self.take(port, most)
+        batch = inputs[port].take() if most is None else self.take(port, most)
         if self.unwanted is not None:
             batch = self.without_unwanted(port, batch)
-        batch = self.without_unknown(batch)
+        if batch.progress.group_boxes:
+            batch = self.without_unknown(batch)
         begin = perf_counter()
         answer = self.operator.process(port, batch)
         self.seconds += perf_counter() - begin
@@ -135,8 +137,16 @@ class Station:
         if self.newest is not None and count:
             self.newest = max(self.newest, int(batch.start.max()))
             self.oldest = min(self.oldest, int(batch.start.min()))
-        self.note(port, batch.progress, count)
-        self.pass_on(answer)
+        self.batches += 1
+        self.elements_in += count
+        if self.received.get(port) is not batch.progress:
+            self.receive(port, batch.progress)
+        if answer.progress is self.passed and answer.is_adjust is None:  # no promise is to be made
+            if len(answer.start):
+                self.elements_out += len(answer.start)
+                self.output.put(answer)
+        else:
+            self.pass_on(answer)
         return count
 
     def take(self, port: int, most: int | None) -> Batch:
@@ -171,11 +181,12 @@ class Station:
         """Count a batch that was taken."""
         self.batches += 1
         self.elements_in += count
+        self.receive(port, progress)
+
+    def receive(self, port: int, progress: Progress) -> None:
+        """Note the progress of an input."""
         received = self.received.get(port)
-        if received is None:
-            self.received[port] = progress
-        elif progress is not received:
-            self.received[port] = received.advance(progress)
+        self.received[port] = progress if received is None else received.advance(progress)
 
     def pass_on(self, answer: Batch) -> None:
         """Put an answer out, if it says something; a promise without rows goes past the operators

@@ -24,8 +24,8 @@ from thalweg.graph.stations import Station
 from thalweg.model.clocks import Clock, shown_time
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.time import INFINITY, MIN_TIME
-from thalweg.operators.ingress import IngressKernel
 from thalweg.operators.merging.named_inputs import NamedInputsKernel
+from thalweg.operators.source.ingress import IngressKernel
 from thalweg.progress.source_progress import FIRST_PROMISE
 
 __all__ = ["Step", "Wait", "Why", "explain_wait", "shown_clock", "shown_time", "waits_of"]

@@ -25,7 +25,7 @@ from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME
 from thalweg.state.slices import Slices, StateSize
 
 if TYPE_CHECKING:
-    from thalweg.operators.one_row import OneRow, Step
+    from thalweg.operators.rows.one_row import OneRow, Step
 
 __all__ = [
     "Operator",

@@ -6,52 +6,52 @@ from collections.abc import Callable
 from typing import Any
 
 from thalweg.errors import PlanError
-from thalweg.operators.alter_lifetime import AlterLifetimeKernel
 from thalweg.operators.base import Operator
-from thalweg.operators.bins_aggregate import BinsAggregateKernel
-from thalweg.operators.bucket_aggregate import BucketAggregateKernel
-from thalweg.operators.chop import ChopKernel
-from thalweg.operators.chronicle import ChronicleKernel
-from thalweg.operators.clip_by import ClipByKernel
-from thalweg.operators.clip_duration import ClipDurationKernel
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.coverage import CoverageKernel
-from thalweg.operators.describe import DescribeKernel
-from thalweg.operators.detect import DetectKernel
-from thalweg.operators.distinct import DistinctKernel
-from thalweg.operators.extend import ExtendKernel
-from thalweg.operators.grid_apply import GridApplyKernel
-from thalweg.operators.hopping_aggregate import HoppingAggregateKernel
-from thalweg.operators.hopping_grid import GridOperator
-from thalweg.operators.hopping_lifetime import HoppingLifetimeKernel
-from thalweg.operators.hopping_rows import HoppingRowsAggregateKernel, HoppingTopKKernel
-from thalweg.operators.in_order import InOrderKernel
-from thalweg.operators.ingress import IngressKernel
-from thalweg.operators.join import JoinKernel
-from thalweg.operators.match_join import MatchJoinKernel
+from thalweg.operators.hopping.bins_aggregate import BinsAggregateKernel
+from thalweg.operators.hopping.bucket_aggregate import BucketAggregateKernel
+from thalweg.operators.hopping.hopping_aggregate import HoppingAggregateKernel
+from thalweg.operators.hopping.hopping_grid import GridOperator
+from thalweg.operators.hopping.hopping_rows import HoppingRowsAggregateKernel, HoppingTopKKernel
+from thalweg.operators.hopping.panes import CombinePanesKernel, PanesKernel
+from thalweg.operators.hopping.promised_groups import PromisedGroupsKernel
+from thalweg.operators.hopping.table_panes import TablePanesKernel
+from thalweg.operators.joining.clip_by import ClipByKernel
+from thalweg.operators.joining.coverage import CoverageKernel
+from thalweg.operators.joining.join import JoinKernel
+from thalweg.operators.joining.match_join import MatchJoinKernel
 from thalweg.operators.merging.kernel import MergeKernel
 from thalweg.operators.merging.named_inputs import merged_source_kernel
-from thalweg.operators.number_rows import NumberRowsKernel
-from thalweg.operators.paned_apply import PanedApplyKernel
-from thalweg.operators.panes import CombinePanesKernel, PanesKernel
-from thalweg.operators.point_at_end import PointAtEndKernel
-from thalweg.operators.promised_groups import PromisedGroupsKernel
-from thalweg.operators.quantize import QuantizeKernel
-from thalweg.operators.retime import RetimeKernel
-from thalweg.operators.select import SelectKernel
-from thalweg.operators.select_many import SelectManyKernel
-from thalweg.operators.session_lifetime import SessionLifetimeKernel
-from thalweg.operators.set_duration import SetDurationKernel
-from thalweg.operators.shift import ShiftKernel
-from thalweg.operators.snapshot_aggregate import SnapshotAggregateKernel
-from thalweg.operators.stamp_arrivals import StampArrivalsKernel
-from thalweg.operators.stitch import StitchKernel
-from thalweg.operators.table_panes import TablePanesKernel
-from thalweg.operators.top_k import TopKKernel
-from thalweg.operators.union import UnionKernel
-from thalweg.operators.where import WhereKernel
+from thalweg.operators.modules.grid_apply import GridApplyKernel
+from thalweg.operators.modules.paned_apply import PanedApplyKernel
+from thalweg.operators.modules.window_apply import WindowApplyKernel
+from thalweg.operators.patterns.chronicle import ChronicleKernel
+from thalweg.operators.patterns.detect import DetectKernel
+from thalweg.operators.rows.alter_lifetime import AlterLifetimeKernel
+from thalweg.operators.rows.chop import ChopKernel
+from thalweg.operators.rows.clip_duration import ClipDurationKernel
+from thalweg.operators.rows.describe import DescribeKernel
+from thalweg.operators.rows.extend import ExtendKernel
+from thalweg.operators.rows.hopping_lifetime import HoppingLifetimeKernel
+from thalweg.operators.rows.in_order import InOrderKernel
+from thalweg.operators.rows.number_rows import NumberRowsKernel
+from thalweg.operators.rows.point_at_end import PointAtEndKernel
+from thalweg.operators.rows.quantize import QuantizeKernel
+from thalweg.operators.rows.retime import RetimeKernel
+from thalweg.operators.rows.select import SelectKernel
+from thalweg.operators.rows.select_many import SelectManyKernel
+from thalweg.operators.rows.session_lifetime import SessionLifetimeKernel
+from thalweg.operators.rows.set_duration import SetDurationKernel
+from thalweg.operators.rows.shift import ShiftKernel
+from thalweg.operators.rows.stitch import StitchKernel
+from thalweg.operators.rows.union import UnionKernel
+from thalweg.operators.rows.where import WhereKernel
+from thalweg.operators.snapshot.distinct import DistinctKernel
+from thalweg.operators.snapshot.snapshot_aggregate import SnapshotAggregateKernel
+from thalweg.operators.snapshot.top_k import TopKKernel
+from thalweg.operators.source.ingress import IngressKernel
+from thalweg.operators.source.stamp_arrivals import StampArrivalsKernel
 from thalweg.operators.window.build import held_engine, wid_engine, wid_module_engine
-from thalweg.operators.window_apply import WindowApplyKernel
 from thalweg.plan import nodes
 from thalweg.plan.nodes import Join, Node, TopK, WindowAggregate
 from thalweg.windows import HoppingWindow, SnapshotWindow

@@ -29,9 +29,9 @@ from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.dead_letters import DEAD_LETTERS, WritesLetters
-from thalweg.operators.ingress import IngressKernel
-from thalweg.operators.stamp_arrivals import time_told
+from thalweg.operators.modules.dead_letters import DEAD_LETTERS, WritesLetters
+from thalweg.operators.source.ingress import IngressKernel
+from thalweg.operators.source.stamp_arrivals import time_told
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.rules import lower

@@ -14,11 +14,11 @@ from thalweg.graph.whole import has_windows
 from thalweg.model.time import MIN_TIME
 from thalweg.operators.base import Operator
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.fill import FillKernel
 from thalweg.operators.final_gate import FinalGateKernel
-from thalweg.operators.ingress import IngressKernel
+from thalweg.operators.hopping.fill import FillKernel
+from thalweg.operators.hopping.whole_windows import WholeWindowsKernel
 from thalweg.operators.registry import kernel_for
-from thalweg.operators.whole_windows import WholeWindowsKernel
+from thalweg.operators.source.ingress import IngressKernel
 from thalweg.plan.explain import operator_ids
 from thalweg.plan.nodes import Node, Source, WindowAggregate, walk
 from thalweg.run.hosted import LaterRows, Signature, signature_of

@@ -23,8 +23,8 @@ from thalweg.errors import StateError
 from thalweg.graph.stations import OperatorFigures
 from thalweg.model.rows import Rows
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.ingress import IngressKernel
-from thalweg.operators.union import UnionKernel
+from thalweg.operators.rows.union import UnionKernel
+from thalweg.operators.source.ingress import IngressKernel
 from thalweg.shards.exchange import Chunk, Header, read_rows, write_rows
 from thalweg.shards.fragments import Exchange, Fragment, FragmentPlan
 from thalweg.shards.worker import Answer, FragmentRunner

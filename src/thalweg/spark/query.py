@@ -22,7 +22,7 @@ from thalweg.errors import PlanError, did_you_mean
 from thalweg.model.clocks import shown_by
 from thalweg.model.time import MIN_TIME, Duration, duration_us
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.dead_letters import DEAD_LETTERS
+from thalweg.operators.modules.dead_letters import DEAD_LETTERS
 from thalweg.plan.clock import clock_of
 from thalweg.plan.explain import operator_ids
 from thalweg.plan.nodes import Node

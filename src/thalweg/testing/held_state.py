@@ -25,8 +25,8 @@ from thalweg.model.batch import Batch
 from thalweg.model.progress import Progress
 from thalweg.operators.base import Operator, Slices
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.promised_groups import PromisedGroupsKernel
-from thalweg.operators.stamp_arrivals import time_told
+from thalweg.operators.hopping.promised_groups import PromisedGroupsKernel
+from thalweg.operators.source.stamp_arrivals import time_told
 
 __all__ = ["CASES", "NO_QUERY", "Case", "HeldState", "stateful_kernels"]
 

@@ -39,7 +39,6 @@ from thalweg.model.progress import (
 from thalweg.model.rows import Rows, encode
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Operator, Slices, StateSize
-from thalweg.operators.in_order import canonical_order
 from thalweg.operators.merging.counted import CountedLevel
 from thalweg.operators.merging.group_promises import GroupPromises
 from thalweg.operators.merging.identity import Identity
@@ -58,6 +57,7 @@ from thalweg.operators.merging.ordered import (
     RunOrderLevel,
     StrictLevel,
 )
+from thalweg.operators.rows.in_order import canonical_order
 from thalweg.plan.merging import Broken, Level, MergePolicy
 
 __all__ = ["MergeKernel"]

@@ -27,7 +27,7 @@ from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Slices, StateSize
-from thalweg.operators.extents import Frames, Occupied, occupied
+from thalweg.operators.hopping.extents import Frames, Occupied, occupied
 from thalweg.operators.window.held_rows import Found, HeldRows
 from thalweg.operators.window.totals import Totals
 from thalweg.progress.frontier import Frontier, Line

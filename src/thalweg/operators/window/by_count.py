@@ -29,8 +29,8 @@ from thalweg.model.order import dense_ranks
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Slices, StateSize
-from thalweg.operators.extents import NO_FRAMES, Frames
 from thalweg.operators.groups import ranges
+from thalweg.operators.hopping.extents import NO_FRAMES, Frames
 from thalweg.operators.window.assigner import (
     Change,
     Ordered,

@@ -18,8 +18,8 @@ from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Slices
-from thalweg.operators.extents import Frames, Occupied
 from thalweg.operators.groups import ranges
+from thalweg.operators.hopping.extents import Frames, Occupied
 from thalweg.operators.window.assigner import Assigner, Change, Ordered, as_often
 from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line

@@ -11,7 +11,7 @@ import numpy as np
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes
 from thalweg.model.time import INFINITY, Times
-from thalweg.operators.extents import NO_FRAMES, Frames
+from thalweg.operators.hopping.extents import NO_FRAMES, Frames
 from thalweg.operators.window.assigner import Ordered, WholePartitions, grown, moved_to
 from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line

@@ -28,8 +28,8 @@ from thalweg.model.progress import Progress, Scope
 from thalweg.model.rows import Bools, Codes, Rows, concat_rows, encode
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import Operator, Slices, StateSize
-from thalweg.operators.extents import NO_FRAMES, Frames
 from thalweg.operators.groups import only_starts
+from thalweg.operators.hopping.extents import NO_FRAMES, Frames
 from thalweg.operators.window.assigner import Assigner, Ordered
 from thalweg.operators.window.held_rows import Found, GroupPromises, HeldRows, Partitions
 from thalweg.operators.window.totals import Totals

@@ -16,7 +16,7 @@ import pyarrow as pa
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
-from thalweg.operators.extents import Frames
+from thalweg.operators.hopping.extents import Frames
 from thalweg.operators.window.assigner import Ordered, WholePartitions, as_often
 from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line

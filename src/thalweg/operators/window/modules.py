@@ -13,12 +13,12 @@ import pyarrow as pa
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Rows
 from thalweg.model.time import Times
-from thalweg.operators.extents import Frames, Occupied
 from thalweg.operators.groups import ranges
-from thalweg.operators.module_windows import ModuleWindows
+from thalweg.operators.hopping.extents import Frames, Occupied
+from thalweg.operators.modules.module_windows import ModuleWindows
+from thalweg.operators.modules.window_frames import Spans
+from thalweg.operators.modules.window_index import Entries
 from thalweg.operators.window.values import Values
-from thalweg.operators.window_frames import Spans
-from thalweg.operators.window_index import Entries
 from thalweg.plan.nodes import WidApply
 
 __all__ = ["ModuleValues"]

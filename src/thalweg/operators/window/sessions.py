@@ -15,8 +15,8 @@ import numpy as np
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
-from thalweg.operators.extents import Frames
-from thalweg.operators.sessions import chains_of
+from thalweg.operators.hopping.extents import Frames
+from thalweg.operators.rows.sessions import chains_of
 from thalweg.operators.window.assigner import Change, Ordered, WholePartitions, grown, moved_to
 from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line

@@ -12,7 +12,7 @@ import pyarrow as pa
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes, Rows, concat_rows, encode
 from thalweg.model.time import INFINITY, MIN_TIME
-from thalweg.operators.accumulators import Accumulators
+from thalweg.operators.hopping.accumulators import Accumulators
 from thalweg.operators.window.held_rows import PartitionedState, Partitions
 from thalweg.state import Hits
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Rows
 from thalweg.model.time import Times
-from thalweg.operators.accumulators import Accumulators
 from thalweg.operators.arguments import ArgumentProjection
-from thalweg.operators.extents import Frames, Occupied
 from thalweg.operators.groups import ranges
+from thalweg.operators.hopping.accumulators import Accumulators
+from thalweg.operators.hopping.extents import Frames, Occupied
 
 __all__ = ["PartialValues", "RowValues", "Values"]
 

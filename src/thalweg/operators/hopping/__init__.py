@@ -1,0 +1,1 @@
+"""Hopping and tumbling windows: sums, panes, bins and kept rows."""

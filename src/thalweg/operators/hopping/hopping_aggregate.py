@@ -1,0 +1,394 @@
+"""Hopping and tumbling windows whose aggregates add up: counts, integer sums and averages, without
+copying any row.
+
+An event [s, e) is in the windows first(s) .. beyond(e) - 1 (see `hopping_grid`), so it changes the
+running total of its group at just two window indices: it enters at the one and leaves at the other.
+Per batch these entries are summed by (group, index); the total over all entries up to k is the
+value of window k. Cost per event does not depend on size / hop, whatever lifetimes the events have.
+
+    running    per group, the total at the last window that has answered; and what late events add to it
+    entries    what enters or leaves at later windows, in slices of neighbouring windows
+    open       per group and window that has answered but is not closed, its totals, in slices too: what a
+               late event revises
+
+Null keys are a group of their own. A late event adds to the windows that are out, which are
+answered again if their result changed. State: the three tables; closing a window drops its slice.
+The promise is the start of the earliest window that is not closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.batch import Batch
+from thalweg.model.delta import Delta
+from thalweg.model.names import internal
+from thalweg.model.progress import Progress
+from thalweg.model.rows import Bools, Codes, Rows, encode, used_codes
+from thalweg.model.time import INFINITY
+from thalweg.operators.arguments import ArgumentProjection
+from thalweg.operators.base import Slices, StateSize
+from thalweg.operators.consistency import Consistency
+from thalweg.operators.groups import ranges
+from thalweg.operators.hopping.cells import Cells, Numbers, sum_by
+from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER, Grid, GridOperator, Release
+from thalweg.operators.hopping.hopping_rows import restore_release, slice_of_release
+from thalweg.operators.hopping.partials import Partials
+from thalweg.plan.nodes import CombinePanes, WindowAggregate
+from thalweg.state.key_index import KeyIndex
+from thalweg.state.placed import PlacedSlices
+from thalweg.windows import HoppingWindow
+
+__all__ = ["HoppingAggregateKernel"]
+
+_DENSE_CELLS = 4_000_000
+"""Up to this many (group, window) cells at a time are summed in a dense matrix."""
+
+_LATE = 16
+"""What late events add is put to the running totals when it is more than one in so many of them."""
+
+_FEW = 64
+"""So few rows are not summed before they go to the state, which sums now and then itself."""
+
+
+class HoppingAggregateKernel(GridOperator):
+    """
+    >>> import thalweg as tw
+    >>> query = tw.source("s", {"v": "int64"}).hopping(10, 5).aggregate(n=tw.count(), v=tw.sum_("v"))
+    >>> tw.table(query, {"s": [tw.point({"v": 1}, 2), tw.point({"v": 3}, 7)]})
+    [(-5, 5, {'n': 1, 'v': 1}), (0, 10, {'n': 2, 'v': 4}), (5, 15, {'n': 1, 'v': 3})]
+    """
+
+    def __init__(self, node: WindowAggregate | CombinePanes, consistency: Consistency) -> None:
+        assert isinstance(node.window, HoppingWindow)
+        self.schema = node.schema
+        self._keys = node.keys
+        rows = node.rows if isinstance(node, CombinePanes) else node.input.schema
+        self._arguments = ArgumentProjection(node.aggregates, node.keys, rows)
+        self._partials = Partials(self._arguments, node.schema)
+        self._width = len(self._partials.names)
+        self._grid = Grid(node.window)
+        self._release = Release(self._grid, consistency)
+        key_fields = [node.schema.field(name) for name in node.keys]
+        partials = [pa.field(name, pa.int64()) for name in self._partials.names]
+        self._cell_schema = pa.schema(
+            [*key_fields, pa.field(internal("window"), pa.int64()), *partials]
+        )
+        self._book = KeyIndex(key_fields)
+        self._running = self._late = self._none = Cells.none(self._width)
+        self._entries, self._open = PlacedSlices(self._sum), PlacedSlices(self._sum)
+        self._written: dict[str, tuple[Cells, Rows]] = {}
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        release = self._release
+        gone = came = answered = self._none
+        if len(batch):
+            gone, came = self._apply(batch)
+        closed, released = release.advance(batch.progress.cti)
+        if released > release.released:
+            answered = self._answer(release.released, released, closed)
+        if closed > release.closed and self._open:
+            self._open.take_until(closed)
+        release.closed, release.released = closed, released
+        progress = Progress(release.promise())
+        changes = self._changes(gone, came, answered, progress)
+        if release.cti == INFINITY:
+            self._forget_all()
+        elif self._book.is_untidy:
+            self._tidy()
+        return changes
+
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (self._release.needs(time),)
+
+    def _sum(self, parts: Sequence[Cells]) -> Cells:
+        return Cells.concat(parts, self._width).summed()
+
+    # ----------------------------------------------------------------------------------------------
+    # taking rows in
+
+    def _apply(self, batch: Batch) -> tuple[Cells, Cells]:
+        """Take rows in. The answers that are out and no longer hold, and what holds instead."""
+        delta = Delta.of_batch(batch)
+        self._release.see(delta.start, delta.end)
+        first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
+        inside = first < beyond  # windows may have gaps between them
+        if not inside.all():
+            delta, first, beyond = delta.filter(inside), first[inside], beyond[inside]
+        keys, partials = self._contributions(delta)
+        group = self._book.numbers(keys, len(first))
+        if len(first) > _FEW:
+            return self._enter(*_gather(group, first, beyond, partials))
+        return self._enter(Cells(group, first, np.array(partials, np.int64)), beyond)
+
+    def _contributions(self, delta: Delta) -> tuple[list[pa.Array], list[Numbers]]:
+        """The keys and the partial sums of each row."""
+        rows = self._arguments.project(delta.payload, delta.start)
+        return [rows.column(name) for name in self._keys], self._partials.of_rows(
+            rows, delta.start, delta.weight
+        )
+
+    def _enter(self, cells: Cells, beyond: Codes) -> tuple[Cells, Cells]:
+        """Note where cells enter and leave; what has entered already goes to the running totals and
+        the open windows."""
+        out = self._release.released
+        gone = came = self._none
+        late = cells.window <= out
+        entering = cells
+        if late.any():
+            gone, came = self._revise(cells.where(late), beyond[late])
+            begun = late & (beyond > out)
+            self._late = Cells.concat([self._late, cells.where(begun)], self._width)
+            if len(self._late) > len(self._running) // _LATE + _FEW:
+                self._running, self._late = self._totals(), self._none
+            entering = cells.where(~late)
+        leaves = (beyond > out) & (beyond != FOREVER)
+        leaving = cells.at_window(beyond).where(leaves).negated()
+        self._entries.add(Cells.concat([entering, leaving], self._width))
+        return gone, came
+
+    def _revise(self, cells: Cells, beyond: Codes) -> tuple[Cells, Cells]:
+        """Add late cells to the windows that have answered but are not closed: what they were, and
+        what they are now."""
+        low = np.maximum(cells.window, self._release.closed + 1)
+        length = np.maximum(np.minimum(beyond, self._release.released + 1) - low, 0)
+        which, window = ranges(low, length)
+        if not len(which):
+            return self._none, self._none
+        late = Cells(cells.group[which], window, cells.sums[:, which]).summed()
+        before = np.zeros_like(late.sums)
+        new = np.ones(len(late), np.bool_)
+        for known, at, owner in self._open.find(late.group, late.window, change=True):
+            before[:, owner] = known.sums[:, at]
+            known.sums[:, at] += late.sums[:, owner]
+            new[owner] = False
+        after = before + late.sums
+        self._open.add(late.where(new))
+        if not after[0].all():
+            span = int(late.window.min()), int(late.window.max()) + 1
+            self._open.drop(_is_empty, *span)
+        was, now = before[0] > 0, after[0] > 0
+        changed = (was != now) | self._partials.differ(before, after)
+        return Cells(late.group, late.window, before).where(changed & was), Cells(
+            late.group, late.window, after
+        ).where(changed & now)
+
+    def _totals(self) -> Cells:
+        """The running totals with what late events add to them."""
+        return Cells.concat([self._running, self._late], self._width).at_window(0).summed()
+
+    # ---------------------------------------------------------------------------------------------------
+    # answering
+
+    def _answer(self, out: int, released: int, closed: int) -> Cells:
+        """The windows after `out` up to `released`: running totals moved on, entry by entry."""
+        begun = [table.at_window(out + 1) for table in (self._running, self._late)]
+        cells = Cells.concat([*begun, *self._entries.take_until(released)], self._width)
+        if not len(cells):
+            return cells
+        low = int(cells.window.min())
+        span = released - low + 1
+        numbers = None
+        group, groups = cells.group, len(self._book)
+        if groups * span > max(_FEW * _FEW, 4 * len(cells)):  # most of the book has no entry
+            group, groups = encode([group], len(group))
+            numbers = np.empty(groups, np.int64)
+            numbers[group] = cells.group
+        totals_of = (
+            _dense_totals if groups * span <= max(_DENSE_CELLS, 4 * len(cells)) else _sparse_totals
+        )
+        owner, at, totals, last = totals_of(group, cells.window - low, cells.sums, groups, span)
+        alive = np.flatnonzero(last[0] > 0)
+        self._running = Cells(
+            alive if numbers is None else numbers[alive],
+            np.full(len(alive), released),
+            last[:, alive],
+        )
+        self._late = self._none
+        answered = Cells(owner if numbers is None else numbers[owner], at + low, totals)
+        if closed < released:
+            # Open windows are changed in place, and answers that leave are not ours to change.
+            self._open.add(answered.take(np.flatnonzero(answered.window > closed)))
+        return answered
+
+    def _changes(self, gone: Cells, came: Cells, answered: Cells, progress: Progress) -> Batch:
+        """Answers as elements: those that no longer hold are taken back whole."""
+        cells = Cells.concat([gone, came, answered], self._width)
+        if not len(cells):
+            return Batch.empty(self.schema, progress)
+        columns = [*self._book.columns(cells.group), *self._partials.results(cells.sums)]
+        payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        start = self._grid.start(cells.window)
+        end = start + self._grid.size
+        if not len(gone):
+            return Batch(payload, start, end, progress=progress)
+        new_end, adjusts = end.copy(), np.zeros(len(cells), np.bool_)
+        new_end[: len(gone)], adjusts[: len(gone)] = start[: len(gone)], True
+        return Batch(payload, start, end, new_end, adjusts, progress)
+
+    # -------------------------------------------------------------------------------------------------------
+    # state
+
+    def _forget_all(self) -> None:
+        self._running = self._late = self._none
+        self._entries.clear()
+        self._open.clear()
+        self._book.clear()
+        self._written = {}
+
+    def groups(self) -> list[pa.Array]:
+        return self._book.columns(np.arange(len(self._book)))
+
+    def held_groups(self) -> Codes:
+        tables = [self._running.group, self._late.group]
+        return used_codes([*tables, self._open.groups(), self._entries.groups()])
+
+    def close_groups(self, closed: Codes) -> None:
+        self._open.drop(lambda cells: cells.window <= closed[cells.group])
+        ended, some = closed == FOREVER, closed != NEVER
+        following = self._release.released + 1
+        leaving = [self._running, self._late]
+
+        def left(cells: Cells) -> Bools:
+            # What leaves at the next window may leave the running totals at once.
+            next_ = some[cells.group] & (cells.window == following)
+            leaving.append(cells.take(np.flatnonzero(next_)))
+            gone: Bools = next_ | ended[cells.group]
+            return gone
+
+        self._entries.drop(left)
+        running = Cells.concat(leaving, self._width)
+        if len(running):
+            running = running.at_window(0).summed()
+            over = ended[running.group] | ~running.sums.any(axis=0)
+            self._running, self._late = running.where(~over), self._none
+        if self._book.is_untidy:
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """Numbers of groups that nothing refers to are given to others."""
+        moved = self._book.keep(self.held_groups())
+        self._entries.renumber(moved)
+        self._open.renumber(moved)
+        for name in ("running", "late"):
+            before = self._whole(name)
+            now = before.renumbered(moved)
+            known = self._written.get(name)
+            if known is not None and known[0] is before:  # keys are written, which stay
+                self._written[name] = now, known[1]
+            self._set_whole(name, now)
+
+    def _whole(self, name: str) -> Cells:
+        return self._running if name == "running" else self._late
+
+    def _set_whole(self, name: str, cells: Cells) -> None:
+        if name == "running":
+            self._running = cells
+        else:
+            self._late = cells
+
+    def snapshot(self) -> Slices:
+        """A table or a slice that has not changed is the same object as last time."""
+        for name in ("running", "late"):
+            cells, known = self._whole(name), self._written.get(name)
+            if known is None or known[0] is not cells:
+                self._written[name] = cells, self._rows(cells)
+        return {
+            "release": slice_of_release(self._release),
+            **{name: rows for name, (_, rows) in self._written.items()},
+            **self._entries.snapshot("entries", self._rows),
+            **self._open.snapshot("open", self._rows),
+        }
+
+    def _rows(self, cells: Cells) -> Rows:
+        columns = [
+            *self._book.columns(cells.group),
+            pa.array(cells.window),
+            *map(pa.array, cells.sums),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self._cell_schema)
+
+    def _cells(self, rows: Rows) -> Cells:
+        """The inverse of `_rows`."""
+        width = len(self._keys)
+        group = self._book.numbers(rows.columns[:width], rows.num_rows)
+        window, *sums = (column.to_numpy() for column in rows.columns[width:])
+        return Cells(group, window, np.array(sums, np.int64))
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        self._forget_all()
+        for name in ("running", "late"):
+            self._set_whole(name, self._cells(slices[name]))
+            self._written[name] = self._whole(name), slices[name]
+        self._entries.restore("entries", slices, self._cells)
+        self._open.restore("open", slices, self._cells)
+        restore_release(self._release, slices["release"])
+
+    def state_size(self) -> StateSize:
+        tables = (self._running, self._late)
+        own = StateSize(
+            sum(map(len, tables)), sum(table.nbytes for table in tables) + self._book.nbytes
+        )
+        return own + self._entries.size() + self._open.size()
+
+
+def _is_empty(cells: Cells) -> Bools:
+    empty: Bools = cells.sums[0] == 0
+    return empty
+
+
+def _gather(
+    group: Codes, first: Codes, beyond: Codes, partials: list[Numbers]
+) -> tuple[Cells, Codes]:
+    """Rows of equal group and windows become one cell; and the window where each leaves."""
+    length = beyond - first
+    even = bool((length == length[0]).all())
+    cell, count = encode([group, first, *([] if even else [beyond])], len(first))
+    someone, totals = sum_by(cell, count, partials)
+    return Cells(group[someone], first[someone], totals), beyond[someone]
+
+
+Totals = tuple[Codes, Codes, Numbers, Numbers]
+"""Group and window of each non-empty cell, its totals; and the totals of each group at the last
+window."""
+
+
+def _dense_totals(group: Codes, window: Codes, sums: Numbers, groups: int, span: int) -> Totals:
+    """Running totals of every group over every window, in a matrix."""
+    place = group * span + window
+    matrix = np.zeros((len(sums), groups * span), np.int64)
+    for row, column in zip(matrix, sums, strict=True):
+        if column.any():
+            np.add.at(row, place, column)
+    running = (
+        matrix
+        if span == 1
+        else matrix.reshape(len(sums), groups, span).cumsum(axis=2).reshape(len(sums), -1)
+    )
+    cells = np.flatnonzero(running[0] > 0)
+    owner, at = np.divmod(cells, span)
+    return owner, at, running[:, cells], running[:, span - 1 :: span]
+
+
+def _sparse_totals(group: Codes, window: Codes, sums: Numbers, groups: int, span: int) -> Totals:
+    """The same by sorting, for many groups or long silences: between entries totals stay, and are
+    repeated."""
+    order = np.lexsort((window, group))
+    owner, at = group[order], window[order]
+    new_group = np.ones(len(order), np.bool_)
+    new_group[1:] = owner[1:] != owner[:-1]
+    base_at = np.maximum.accumulate(np.where(new_group, np.arange(len(order)), 0))
+    entering = sums[:, order]
+    running = np.cumsum(entering, axis=1)  # wrap-around cancels out in the difference
+    totals = running - (running - entering)[:, base_at]
+    until = np.full(len(order), span)
+    until[:-1] = np.where(new_group[1:], span, at[1:])
+    length = np.where(totals[0] > 0, until - at, 0)
+    which, window_at = ranges(at, length)
+    last = np.append(np.flatnonzero(new_group)[1:] - 1, len(order) - 1)
+    ends = np.zeros((len(sums), groups), np.int64)
+    ends[:, owner[last]] = totals[:, last]
+    return owner[which], window_at, totals[:, which], ends

@@ -1,0 +1,277 @@
+"""Hopping windows over kept rows: aggregates that need each window's rows (percentiles, first,
+...), and top-k.
+
+Where rows lie in many windows and partial results are small, windows are put together from ranges
+(see `hopping_ranges`).
+
+Meaning: per group and window [a, a + size) with at least one row that overlaps it, what those rows
+give, living as long as the window. A window answers once, when it may (see `consistency`), and is
+answered again when its rows change.
+
+State: rows that overlap a window the CTI has not closed, or whose end may still move into one (see
+`window_rows`). The promise is the start of the earliest window that is not closed.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.batch import Batch
+from thalweg.model.delta import Delta
+from thalweg.model.progress import Progress
+from thalweg.model.rows import Codes, Rows, encode, take_rows
+from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.operators.arguments import ArgumentProjection
+from thalweg.operators.base import Slices, StateSize
+from thalweg.operators.consistency import Consistency
+from thalweg.operators.groups import append_column, ranges, units
+from thalweg.operators.hopping.accumulators import Accumulators
+from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER, Grid, GridOperator, Release
+from thalweg.operators.hopping.hopping_ranges import parts_of_windows
+from thalweg.operators.modules.window_rows import WindowRows
+from thalweg.operators.snapshot.top_k import ORDER, rank_members, ranked_projection
+from thalweg.plan.nodes import TopK, WindowAggregate
+from thalweg.windows import HoppingWindow
+
+__all__ = ["HoppingRowsAggregateKernel", "HoppingRowsKernel", "HoppingTopKKernel"]
+
+_FEW_WINDOWS = 3
+"""Where rows are in no more windows than this, each is looked at once for each of its windows."""
+_LENGTHS = 16
+"""So many different numbers of windows that rows are in are put together one by one."""
+
+
+class HoppingRowsKernel(GridOperator):
+    """The shared part: which windows to evaluate when."""
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        held: pa.Schema,
+        keys: tuple[str, ...],
+        window: HoppingWindow,
+        consistency: Consistency,
+    ) -> None:
+        self.schema = schema
+        self._keys = keys
+        self._grid = Grid(window)
+        self._release = Release(self._grid, consistency)
+        self._held = WindowRows(held, keys, type(self).__name__.removesuffix("Kernel"))
+
+    @abstractmethod
+    def project(self, batch: Batch) -> Delta:
+        """The changes a batch makes to the rows that are held."""
+
+    @abstractmethod
+    def answer(self, rows: Delta, member: Codes, window: Codes, group: Codes) -> Delta:
+        """What the windows give; `member` is a row of `window` (rows have weight one)."""
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        release = self._release
+        changes = []
+        if len(batch):
+            delta = self.project(batch)
+            release.see(delta.start, delta.end)
+            changes.append(self._apply(delta))
+        closed, released = release.advance(batch.progress.cti)
+        if released > release.released:
+            low = max(release.released, release.closed) + 1
+            changes.append(
+                self._evaluate(*self._held.between(*self._span(low, released)), low, released)
+            )
+        release.closed, release.released = closed, released
+        self._forget()
+        return Delta.concat(changes, self.schema).to_batch(Progress(release.promise()))
+
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (self._release.needs(time),)
+
+    def _apply(self, delta: Delta) -> Delta:
+        """Take the changes in; revise the answers that are out."""
+        first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
+        earliest = np.maximum(first, self._release.closed + 1)
+        latest = np.minimum(beyond - 1, self._release.released)
+        late = np.flatnonzero(earliest <= latest)
+        group = self._held.group_of(delta.payload)
+        if not len(late):
+            self._held.apply(delta, group)
+            return Delta.empty(self.schema)
+        touched = np.unique(group[late])
+        low, high = int(earliest[late].min()), int(latest[late].max())
+        span = self._span(low, high)
+        before = self._held.of_groups(touched, *span)
+        self._held.apply(delta, group)
+        after = self._held.of_groups(touched, *span)
+        return Delta.concat(
+            [self._evaluate(*after, low, high), self._evaluate(*before, low, high).negate()],
+            self.schema,
+        )
+
+    def _span(self, low: int, high: int) -> tuple[int, int]:
+        """The time that the windows low .. high cover."""
+        return (
+            low * self._grid.hop + self._grid.offset,
+            high * self._grid.hop + self._grid.offset + self._grid.size,
+        )
+
+    def _evaluate(self, rows: Delta, group: Codes, low: int, high: int) -> Delta:
+        """Answers of the windows low .. high."""
+        first = np.maximum(self._grid.first(rows.start), low)
+        length = np.maximum(np.minimum(self._grid.beyond(rows.end), high + 1) - first, 0)
+        if not length.any():
+            return Delta.empty(self.schema)
+        inside = length > 0
+        if not inside.all():
+            rows, group = rows.filter(inside), group[inside]
+            first, length = first[inside], length[inside]
+        if not (rows.weight == 1).all():
+            which = np.repeat(np.arange(len(rows)), rows.weight)
+            first, length, group, rows = first[which], length[which], group[which], units(rows)
+        member, window = ranges(first, length)
+        return self.answer(rows, member, window, group[member])
+
+    def _forget(self) -> None:
+        release = self._release
+        if release.cti == INFINITY:
+            self._held.clear()
+        elif release.cti != MIN_TIME:
+            # An end before the next window may still move into it, unless the CTI has passed it.
+            self._held.purge(min(self._span(release.closed + 1, 0)[0], release.cti - 1))
+
+    def groups(self) -> list[pa.Array]:
+        return self._held.keys()
+
+    def held_groups(self) -> Codes:
+        return self._held.groups()
+
+    def close_groups(self, closed: Codes) -> None:
+        some = np.flatnonzero(closed != NEVER)
+        until = np.full(len(closed), INFINITY)
+        open_ = some[closed[some] != FOREVER]
+        until[open_] = self._grid.start(closed[open_] + 1)
+        self._held.purge_groups(some, until[some])
+
+    def _stamped(self, payload: Rows, window: Codes) -> Delta:
+        start = self._grid.start(window)
+        return Delta(payload, start, start + self._grid.size, np.ones(len(window), np.int64))
+
+    def snapshot(self) -> Slices:
+        return {**self._held.snapshot(), "release": slice_of_release(self._release)}
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        self._held.restore(slices)
+        restore_release(self._release, slices["release"])
+
+    def state_size(self) -> StateSize:
+        return self._held.size()
+
+
+def slice_of_release(release: Release) -> Rows:
+    names = ["watermark", "cti", "horizon", "closed", "released"]
+    return pa.RecordBatch.from_arrays(
+        [pa.array([getattr(release, name)], pa.int64()) for name in names], names=names
+    )
+
+
+def restore_release(release: Release, rows: Rows) -> None:
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        setattr(release, name, column[0].as_py())
+
+
+class HoppingRowsAggregateKernel(HoppingRowsKernel):
+    """
+    >>> import thalweg as tw
+    >>> query = tw.source("s", {"v": "int64"}).hopping(10, 5).aggregate(mid=tw.percentile("v", 0.5))
+    >>> tw.table(query, {"s": [tw.point({"v": 1}, 2), tw.point({"v": 3}, 7)]})
+    [(-5, 5, {'mid': 1.0}), (0, 10, {'mid': 2.0}), (5, 15, {'mid': 3.0})]
+    """
+
+    def __init__(self, node: WindowAggregate, consistency: Consistency) -> None:
+        assert isinstance(node.window, HoppingWindow)
+        self._arguments = ArgumentProjection(node.aggregates, node.keys, node.input.schema)
+        self._sums = (
+            Accumulators(self._arguments, node.schema)
+            if all(call.bounded for _, call in node.aggregates)
+            else None
+        )
+        super().__init__(node.schema, self._arguments.schema, node.keys, node.window, consistency)
+
+    def project(self, batch: Batch) -> Delta:
+        delta = Delta.of_batch(batch)
+        return Delta(
+            self._arguments.project(delta.payload, delta.start),
+            delta.start,
+            delta.end,
+            delta.weight,
+        )
+
+    def _evaluate(self, rows: Delta, group: Codes, low: int, high: int) -> Delta:
+        first, beyond = self._grid.first(rows.start), self._grid.beyond(rows.end)
+        many = np.minimum(beyond, high + 1) - np.maximum(first, low)
+        inside = many > 0
+        sums = self._sums
+        if sums is None or int(many[inside].sum()) <= _FEW_WINDOWS * len(rows):
+            return super()._evaluate(rows, group, low, high)
+        length = beyond - first
+        if not inside.all():
+            rows, group = rows.filter(inside), group[inside]
+            first, length = first[inside], length[inside]
+        if len(np.unique(length)) > _LENGTHS:
+            return super()._evaluate(rows, group, low, high)
+        if not (rows.weight == 1).all():
+            which = np.repeat(np.arange(len(rows)), rows.weight)
+            first, length, group, rows = first[which], length[which], group[which], units(rows)
+        parts = sums.of_rows(rows.payload, rows.start)
+        found = parts_of_windows(sums, parts, group, first, length, (low, high))
+        keys = take_rows(rows.payload, found.row)
+        columns = [keys.column(name) for name in self._keys] + sums.results(found.parts)
+        return self._stamped(pa.RecordBatch.from_arrays(columns, schema=self.schema), found.window)
+
+    def answer(self, rows: Delta, member: Codes, window: Codes, group: Codes) -> Delta:
+        cell, cells = encode([group, window], len(member))
+        someone = np.empty(cells, np.int64)
+        someone[cell] = np.arange(len(member))
+        keys = rows.payload.take(pa.array(member[someone]))
+        columns = [keys.column(name) for name in self._keys]
+        columns += self._arguments.reduce(
+            rows.payload, rows.start, member, cell, cells, self.schema
+        )
+        return self._stamped(
+            pa.RecordBatch.from_arrays(columns, schema=self.schema), window[someone]
+        )
+
+
+class HoppingTopKKernel(HoppingRowsKernel):
+    """
+    >>> import thalweg as tw
+    >>> query = tw.source("s", {"v": "int64"}).tumbling(10).top_k(1, by="v")
+    >>> tw.table(query, {"s": [tw.point({"v": 1}, 2), tw.point({"v": 3}, 7)]})
+    [(0, 10, {'v': 3})]
+    """
+
+    def __init__(self, node: TopK, consistency: Consistency) -> None:
+        assert isinstance(node.window, HoppingWindow)
+        self._node = node
+        by = node.by.type_in(pa.schema([*node.input.schema, pa.field("_start", pa.int64())]))
+        held = pa.schema([*node.input.schema, pa.field(ORDER, by)])
+        super().__init__(node.schema, held, node.keys, node.window, consistency)
+
+    def project(self, batch: Batch) -> Delta:
+        return ranked_projection(self._node, Delta.of_batch(batch))
+
+    def answer(self, rows: Delta, member: Codes, window: Codes, group: Codes) -> Delta:
+        cell, _ = encode([group, window], len(member))
+        rank = rank_members(
+            rows.payload.column(ORDER), member, cell, descending=self._node.descending
+        )
+        best = rank <= self._node.k
+        names = self._node.input.schema.names
+        taken = rows.payload.take(pa.array(member[best]))
+        payload = pa.RecordBatch.from_arrays([taken.column(name) for name in names], names=names)
+        if self._node.rank is not None:
+            payload = append_column(payload, self._node.rank, rank[best])
+        return self._stamped(payload, window[best])

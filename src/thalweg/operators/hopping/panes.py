@@ -1,0 +1,131 @@
+"""Panes: the two steps of a hopping aggregate whose partial sums travel (see `plan.nodes.panes`).
+
+`PanesKernel` keeps nothing: each batch becomes the sums of its rows by keys and windows. A start
+moves back to the grid of the hops, so the promise does too; windows end on that grid, so none
+closes later for it. `CombinePanesKernel` is the hopping aggregate whose rows are sums already.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.batch import Batch
+from thalweg.model.delta import Delta
+from thalweg.model.names import internal
+from thalweg.model.rows import Codes, Rows, encode
+from thalweg.model.time import INFINITY, floor_to_grid
+from thalweg.operators.arguments import ArgumentProjection
+from thalweg.operators.base import Operator, least_promise, map_progress
+from thalweg.operators.consistency import Consistency
+from thalweg.operators.hopping.cells import Numbers, sum_by
+from thalweg.operators.hopping.hopping_aggregate import HoppingAggregateKernel
+from thalweg.operators.hopping.hopping_grid import FOREVER, Grid
+from thalweg.operators.hopping.partials import Partials
+from thalweg.plan.nodes import CombinePanes, Panes, lifetime_schema
+
+__all__ = ["CombinePanesKernel", "PanesKernel"]
+
+
+class PanesKernel(Operator):
+    """
+    >>> import pyarrow as pa
+    >>> from thalweg import count, point
+    >>> from thalweg.model.batch import batches_of
+    >>> from thalweg.plan.nodes import Source
+    >>> from thalweg.windows import HoppingWindow
+    >>> panes = PanesKernel(Panes(Source("s", pa.schema([("k", pa.int64())])), HoppingWindow(10, 5), (("n", count()),), ("k",)))
+    >>> (batch,) = batches_of([point({"k": 1}, 2), point({"k": 1}, 3), point({"k": 1}, 7)], pa.schema([("k", pa.int64())]))
+    >>> out = panes.process(0, batch)
+    >>> [(int(s), int(e), list(row.values())) for s, e, row in zip(out.start, out.end, out.payload.to_pylist())]
+    [(0, 5, [1, 2]), (5, 10, [1, 1])]
+    """
+
+    def __init__(self, node: Panes) -> None:
+        self.schema = node.schema
+        self._keys = node.keys
+        self._grid = Grid(node.window)
+        self._arguments = ArgumentProjection(node.aggregates, node.keys, node.input.schema)
+        self._partials = Partials(self._arguments, node.schema)
+        fields = [node.schema.field(name) for name in node.keys]
+        self._cells = pa.schema(
+            [
+                *fields,
+                pa.field(internal("first"), pa.int64()),
+                *(node.schema.field(n) for n in self._partials.names),
+            ]
+        )
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        progress = map_progress(batch.progress, self._floor)
+        if progress.boxes or not set(progress.scope_columns) <= set(self._keys):
+            progress = progress.without_scopes()
+        if not len(batch):
+            return Batch.empty(self.schema, progress)
+        delta = Delta.of_batch(batch)
+        rows = self._arguments.project(delta.payload, delta.start)
+        keys = [rows.column(name) for name in self._keys]
+        first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
+        cells, first, beyond = _sum_alike(
+            keys,
+            first,
+            beyond,
+            self._partials.of_rows(rows, delta.start, delta.weight),
+            self._cells,
+        )
+        start = (first - 1) * self._grid.hop + self._grid.offset + self._grid.size
+        end = np.where(
+            beyond == FOREVER,
+            INFINITY,
+            np.where(beyond == FOREVER, 0, beyond) * self._grid.hop + self._grid.offset,
+        )
+        return Batch(self._payload(cells), start, end, progress=progress)
+
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (least_promise(self._floor, time),)
+
+    def _floor(self, time: int) -> int:
+        return int(floor_to_grid(np.array([time]), self._grid.hop, self._grid.offset)[0])
+
+    def _payload(self, cells: Rows) -> Rows:
+        columns = [cells.column(name) for name in self.schema.names]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+class CombinePanesKernel(HoppingAggregateKernel):
+    """The hopping aggregate over partial sums."""
+
+    def __init__(self, node: CombinePanes, consistency: Consistency) -> None:
+        super().__init__(node, consistency)
+        which = range(len(node.aggregates)) if node.calls is None else node.calls
+        seen = lifetime_schema(node.rows)
+        renamed = {
+            mine.name: theirs.name
+            for place, (_, call) in enumerate(node.aggregates)
+            for mine, theirs in zip(
+                call.partials_in(place, seen), call.partials_in(which[place], seen), strict=True
+            )
+        }
+        self._columns = [renamed.get(name, name) for name in self._partials.names]
+
+    def _contributions(self, delta: Delta) -> tuple[list[pa.Array], list[Numbers]]:
+        keys = [delta.payload.column(name) for name in self._keys]
+        sums: list[Numbers] = [delta.payload.column(name).to_numpy() for name in self._columns]
+        return keys, sums if (delta.weight == 1).all() else [
+            column * delta.weight for column in sums
+        ]
+
+
+def _sum_alike(
+    keys: list[pa.Array], first: Codes, beyond: Codes, partials: list[Numbers], schema: pa.Schema
+) -> tuple[Rows, Codes, Codes]:
+    """Rows of equal keys and windows become one cell (keys, `_k`, partial sums); and the windows of
+    each cell."""
+    length = beyond - first
+    even = bool(len(length)) and bool((length == length[0]).all())
+    cell, cells = encode([*keys, first, *([] if even else [beyond])], len(first))
+    someone, totals = sum_by(cell, cells, partials)
+    at = pa.array(someone)
+    first, beyond = first[someone], beyond[someone]
+    columns = [*(key.take(at) for key in keys), pa.array(first), *map(pa.array, totals)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema), first, beyond

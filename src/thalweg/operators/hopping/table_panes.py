@@ -1,0 +1,388 @@
+"""Panes from a table of fixed size: the low level of a two-level aggregation, as in Gigascope.
+
+Meaning: that of `Panes`; the sums go across batches. A group has one place in the table, by its
+hash; a sum that finds another one in its place sends it off and takes the place. What is sent is a
+partial sum like any other, so that the high level (`CombinePanes`) does not care when it comes.
+
+When a window ends, its sums have to leave. All at once (`at end`) they make a surge of work; one
+for every so many rows (`slow`), or only when their places are needed (`lazy`), they do not. That is
+possible because nobody asks for order. A sum is sent at the latest when `late` windows have ended
+after its own; the promise waits for the oldest sum that is still there. A promise for a group sends
+the sums of that group.
+
+State: the table, keys in columns of their own. It does not grow: keys of whole numbers are their
+own identity; of other types, and where there are nulls, a key book gives the groups in the table
+their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.batch import Batch, column_of
+from thalweg.model.delta import Delta
+from thalweg.model.names import internal
+from thalweg.model.progress import Progress, Scope
+from thalweg.model.rows import Codes, Rows, encode, encode_together
+from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.operators.arguments import ArgumentProjection
+from thalweg.operators.base import Operator, Slices, StateSize
+from thalweg.operators.hopping.cells import Numbers, sum_by
+from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER, Grid
+from thalweg.operators.hopping.partials import Partials
+from thalweg.plan.nodes import Panes
+from thalweg.state.key_index import KeyIndex
+from thalweg.state.pages import Pages, read_whole
+
+__all__ = ["Sent", "TablePanesKernel"]
+
+Sent: TypeAlias = tuple[list[pa.Array], Codes, Codes, Numbers]
+"""Keys, first window, first window after, and sums of what leaves."""
+
+_CHUNK = 8_192
+"""Rows that are summed before they meet the table."""
+
+_FREE, _SPREAD = FOREVER + 1, np.uint64(0x9E3779B97F4A7C15)
+"""What a free place has for its first window: later than all, so that it is never old."""
+
+
+_FIRST, _BEYOND = internal("first"), internal("beyond")
+
+
+class TablePanesKernel(Operator):
+    """
+    >>> import thalweg as tw
+    >>> windows = tw.source("s", {"k": "int64"}).group_by("k").tumbling(10).two_level(64, flush="slow")
+    >>> tw.table(windows.aggregate(n=tw.count()), {"s": [tw.point({"k": 1}, 2), tw.point({"k": 1}, 7), tw.point({"k": 2}, 12)]})
+    [(0, 10, {'k': 1, 'n': 2}), (10, 20, {'k': 2, 'n': 1})]
+    """
+
+    def __init__(self, node: Panes) -> None:
+        assert node.table is not None
+        self.schema = node.schema
+        self._keys, self._table = node.keys, node.table
+        self._grid = Grid(node.window)
+        self._arguments = ArgumentProjection(node.aggregates, node.keys, node.input.schema)
+        self._partials = Partials(self._arguments, node.schema)
+        self._fields = [node.schema.field(name) for name in node.keys]
+        self._whole = all(pa.types.is_signed_integer(field.type) for field in self._fields)
+        self._book = KeyIndex(self._fields)
+        slots = node.table.slots
+        self._identity = np.zeros((max(len(self._keys), 1), slots), np.int64)
+        self._first, self._beyond = np.full(slots, _FREE, np.int64), np.zeros(slots, np.int64)
+        self._sums = np.zeros((len(self._partials.names), slots), np.int64)
+        self._pages = Pages()
+        self._cti, self._newest, self._position, self._credit = MIN_TIME, NEVER, 0, 0
+        self._seen: Mapping[Scope, int] = {}
+        self._swept = NEVER
+        """For a promise in this pane, nothing in the table is overdue."""
+
+    # --------------------------------------------------------------------------------------------------------
+    # flow
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        sent: list[Sent] = []
+        if len(batch):
+            delta = Delta.of_batch(batch)
+            for begin in range(0, len(delta), _CHUNK):
+                sent += self._chunk(delta if len(delta) <= _CHUNK else _part(delta, begin))
+        self._cti = max(self._cti, batch.progress.cti)
+        sent.append(self._send_overdue())
+        promised = self._promised(batch.progress)
+        if promised:
+            sent.append(self._send_promised(batch.progress.scope_columns, promised))
+        if self._book.is_untidy:
+            self._tidy()
+        promise = self._promise()
+        scoped = {scope: self._floor(time) for scope, time in promised.items()}
+        scoped = {scope: time for scope, time in scoped.items() if time > promise}
+        if not scoped:
+            return self._batch(sent, Progress(promise))
+        return self._batch(sent, Progress(promise, batch.progress.scope_columns, scoped))
+
+    def _chunk(self, delta: Delta) -> list[Sent]:
+        rows = self._arguments.project(delta.payload, delta.start)
+        keys = [rows.column(name) for name in self._keys]
+        sent: list[Sent] = []
+        if self._whole and any(
+            key.null_count for key in keys
+        ):  # null is no number: from now on groups have numbers of their own
+            sent.append(self._send(self._taken()))
+            self._whole = False
+        identity = self._identify(keys, len(delta))
+        first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
+        sums = np.array(self._partials.of_rows(rows, delta.start, delta.weight), np.int64)
+        length = beyond - first
+        even = bool((length == length[0]).all())
+        cell, count = encode([*identity, first, *([] if even else [beyond])], len(first))
+        someone, totals = sum_by(cell, count, sums)
+        sent += self._pace(len(delta), int(first.max()))
+        return [*sent, *self._put(identity[:, someone], first[someone], beyond[someone], totals)]
+
+    def _identify(self, keys: list[pa.Array], length: int) -> Numbers:
+        """What tells a group from others, in rows of whole numbers."""
+        if self._whole and keys:
+            return np.array([key.to_numpy() for key in keys], np.int64)
+        return np.concatenate(
+            [
+                self._book.numbers(keys, length)[None],
+                np.zeros((len(self._identity) - 1, length), np.int64),
+            ]
+        )
+
+    def _slots(self, identity: Numbers) -> Codes:
+        mixed = np.zeros(identity.shape[1], np.uint64)
+        for row in identity.astype(np.uint64):
+            mixed = (mixed ^ row) * _SPREAD
+            mixed ^= mixed >> np.uint64(29)
+        return (mixed % np.uint64(self._table.slots)).astype(np.int64)
+
+    def _put(self, identity: Numbers, first: Codes, beyond: Codes, sums: Numbers) -> list[Sent]:
+        """Into the table; what has no place there any more is sent."""
+        slot = self._slots(identity)
+        self._swept = min(
+            self._swept, int(first.min()) + self._table.late
+        )  # an adjust may change what is long over
+        order = np.lexsort((first, slot))  # the newest of a place stays
+        last = np.ones(len(order), np.bool_)
+        last[:-1] = slot[order][1:] != slot[order][:-1]
+        stays, goes = order[last], order[~last]
+        at = slot[stays]
+        self._pages.touch(at)
+        same = (self._first[at] == first[stays]) & (self._beyond[at] == beyond[stays])
+        for mine, theirs in zip(self._identity, identity, strict=True):
+            same &= mine[at] == theirs[stays]
+        self._sums[:, at[same]] += sums[:, stays[same]]
+        other, takes = at[~same], stays[~same]
+        evicted = self._send(other[self._first[other] != _FREE])
+        self._identity[:, other], self._first[other], self._beyond[other] = (
+            identity[:, takes],
+            first[takes],
+            beyond[takes],
+        )
+        self._sums[:, other] = sums[:, takes]
+        return [evicted, (self._named(identity[:, goes]), first[goes], beyond[goes], sums[:, goes])]
+
+    def _named(self, identity: Numbers) -> list[pa.Array]:
+        if self._whole:
+            return [
+                pa.array(row, field.type)
+                for row, field in zip(identity, self._fields, strict=False)
+            ]
+        return self._book.columns(identity[0])
+
+    # -----------------------------------------------------------------------------------------------------
+    # flushing
+
+    def _taken(self) -> Codes:
+        """The places that are taken."""
+        return np.flatnonzero(self._first != _FREE)
+
+    def _old(self) -> Codes:
+        """The places of sums of windows that are over, as far as the newest row tells."""
+        return np.flatnonzero(self._first < self._newest)
+
+    def _next_old(self, many: int) -> Codes:
+        """So many of them at most, from where the last ones were found."""
+        found, slots, step = [np.empty(0, np.int64)], self._table.slots, max(8 * many, 4_096)
+        while many and self._position < slots:
+            at = (
+                np.flatnonzero(self._first[self._position : self._position + step] < self._newest)[
+                    :many
+                ]
+                + self._position
+            )
+            self._position = (
+                int(at[-1]) + 1 if len(at) == many else min(self._position + step, slots)
+            )
+            many -= len(at)
+            found.append(at)
+        return np.concatenate(found)
+
+    def _pace(self, rows: int, newest: int) -> list[Sent]:
+        """What leaves because time goes on, besides collisions."""
+        began = newest > self._newest
+        self._newest = max(self._newest, newest)
+        if self._table.flush == "at end":
+            return [self._send(self._old())] if began else []
+        if self._table.flush == "slow":
+            if began:
+                self._position = 0
+            self._credit += rows
+            many, self._credit = divmod(self._credit, self._table.every)
+            return [self._send(self._next_old(many))]
+        return []
+
+    def _send_overdue(self) -> Sent:
+        """Sums that may not wait any longer."""
+        if self._cti == INFINITY:
+            return self._send(self._taken())
+        # Windows end by what rows tell, too: without promises nothing else would.
+        pane = self._newest
+        if self._cti != MIN_TIME:
+            pane = max(pane, self._pane(self._cti))
+        if pane <= self._swept:
+            return self._send(np.empty(0, np.int64))
+        self._swept = pane
+        return self._send(np.flatnonzero(self._first < pane - self._table.late))
+
+    def _promised(self, progress: Progress) -> Mapping[Scope, int]:
+        """Promises for groups that are new, where they are about the keys."""
+        named = progress.scoped
+        if not named or named is self._seen or not set(progress.scope_columns) <= set(self._keys):
+            return {}
+        seen, self._seen = self._seen, named
+        return {scope: time for scope, time in named.items() if seen.get(scope) != time}
+
+    def _send_promised(self, columns: tuple[str, ...], promised: Mapping[Scope, int]) -> Sent:
+        """Sums of windows that are over for their group. A group may be anywhere in the table, as
+        one that was put back is."""
+        at = self._taken()
+        named = dict(zip(self._keys, self._named(self._identity[:, at]), strict=True))
+        held = [named[name] for name in columns]
+        asked = [
+            column_of(values, column.type)
+            for values, column in zip(zip(*promised, strict=True), held, strict=True)
+        ]
+        own, theirs, size = encode_together(held, asked, (len(at), len(promised)))
+        times = promised.values()
+        until = np.full(size, NEVER)
+        until[theirs] = [_FREE if time == INFINITY else self._pane(time) for time in times]
+        return self._send(at[self._first[at] < until[own]])
+
+    def _floor(self, time: int) -> int:
+        return time if time in (MIN_TIME, INFINITY) else self._start(self._pane(time))
+
+    def _pane(self, time: int) -> int:
+        return int(self._grid.first(np.array([time]))[0])
+
+    def _send(self, at: Codes) -> Sent:
+        out = (
+            self._named(self._identity[:, at]),
+            self._first[at].copy(),
+            self._beyond[at].copy(),
+            self._sums[:, at],
+        )
+        self._first[at] = _FREE
+        self._pages.touch(at)
+        return out
+
+    def _promise(self) -> int:
+        if self._cti in (MIN_TIME, INFINITY):
+            return self._cti
+        return self._start(min(self._pane(self._cti), int(self._first.min())))
+
+    def needs(self, time: int) -> tuple[int, ...]:
+        if time <= MIN_TIME or time == INFINITY:
+            return (time,)
+        pane = self._pane(time) if self._start(self._pane(time)) >= time else self._pane(time) + 1
+        waiting = self._first[self._first < pane]
+        return (
+            self._start(
+                max(pane, int(waiting.max()) + self._table.late + 1) if len(waiting) else pane
+            ),
+        )
+
+    def _start(self, first: int) -> int:
+        return (first - 1) * self._grid.hop + self._grid.offset + self._grid.size
+
+    def _batch(self, sent: list[Sent], progress: Progress) -> Batch:
+        sent = [part for part in sent if len(part[1])]
+        if not sent:
+            return Batch.empty(self.schema, progress)
+        keys = [pa.concat_arrays([part[0][i] for part in sent]) for i in range(len(self._keys))]
+        first, beyond = (np.concatenate([part[i] for part in sent]) for i in (1, 2))
+        sums = np.concatenate([part[3] for part in sent], axis=1)
+        payload = pa.RecordBatch.from_arrays([*keys, *map(pa.array, sums)], schema=self.schema)
+        start = (first - 1) * self._grid.hop + self._grid.offset + self._grid.size
+        end = np.where(
+            beyond == FOREVER,
+            INFINITY,
+            np.where(beyond == FOREVER, 0, beyond) * self._grid.hop + self._grid.offset,
+        )
+        return Batch(payload, start, end, progress=progress)
+
+    # -------------------------------------------------------------------------------------------------------
+    # state
+
+    def _tidy(self) -> None:
+        """Numbers for the groups in the table only. A place follows from the number, so that all
+        are placed anew."""
+        at = self._taken()
+        moved = self._book.keep(np.unique(self._identity[0, at]))
+        identity = self._identity[:, at].copy()
+        identity[0] = moved[identity[0]]
+        entries = (
+            identity,
+            self._first[at].copy(),
+            self._beyond[at].copy(),
+            self._sums[:, at].copy(),
+        )
+        self._first[:] = _FREE
+        self._pages.touch_all()
+        self._place(*entries)
+
+    def _place(self, identity: Numbers, first: Codes, beyond: Codes, sums: Numbers) -> None:
+        """Put back what was in the table. Of two that want one place one goes to a free one, where
+        only time finds it."""
+        wanted = self._slots(identity)
+        order = np.argsort(wanted, kind="stable")
+        alone = np.ones(len(order), np.bool_)
+        alone[1:] = wanted[order][1:] != wanted[order][:-1]
+        free = np.setdiff1d(np.arange(self._table.slots), wanted)
+        at = wanted.copy()
+        at[order[~alone]] = free[: int((~alone).sum())]
+        self._identity[:, at], self._first[at], self._beyond[at] = identity, first, beyond
+        self._sums[:, at] = sums
+
+    def snapshot(self) -> Slices:
+        marks = [self._cti, self._newest, self._position, self._credit, int(self._whole)]
+        return {
+            **self._pages.snapshot(self._first != _FREE, self._write),
+            "marks": pa.RecordBatch.from_arrays([pa.array(marks, pa.int64())], names=["marks"]),
+        }
+
+    def _write(self, at: Codes) -> Slices:
+        columns = [
+            *self._named(self._identity[:, at]),
+            pa.array(self._first[at]),
+            pa.array(self._beyond[at]),
+            *(pa.array(column[at]) for column in self._sums),
+        ]
+        names = [*self._keys, _FIRST, _BEYOND, *self._partials.names]
+        return {"table": pa.RecordBatch.from_arrays(columns, names=names)}
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        self._cti, self._newest, self._position, self._credit, whole = (
+            slices["marks"].column(0).to_pylist()
+        )
+        self._whole, self._swept, self._seen = bool(whole), NEVER, {}
+        self._book.clear()
+        self._first[:] = _FREE
+        self._pages.touch_all()
+        rows = read_whole("table", slices)
+        if rows is None:
+            return
+        identity = self._identify([rows.column(name) for name in self._keys], rows.num_rows)
+        sums = np.array(
+            [rows.column(name).to_numpy() for name in self._partials.names], np.int64
+        ).reshape(len(self._partials.names), -1)
+        self._place(identity, rows.column(_FIRST).to_numpy(), rows.column(_BEYOND).to_numpy(), sums)
+
+    def state_size(self) -> StateSize:
+        fixed = self._identity.nbytes + self._first.nbytes + self._beyond.nbytes + self._sums.nbytes
+        return StateSize(len(self._taken()), fixed + self._book.nbytes)
+
+
+def _part(delta: Delta, begin: int) -> Delta:
+    piece = slice(begin, begin + _CHUNK)
+    return Delta(
+        delta.payload.slice(begin, _CHUNK),
+        delta.start[piece],
+        delta.end[piece],
+        delta.weight[piece],
+    )

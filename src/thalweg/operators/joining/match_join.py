@@ -1,0 +1,193 @@
+"""Joins that count whole rows: left, right and full outer, semi and anti, of rows whose ends do not
+move.
+
+    semi: {(s1, e1, p1) | it has a match}     anti: {(s1, e1, p1) | it has none}
+    left: the pairs, and left_only(p1) of each left row without a match; right and full likewise
+
+What is known leaves at once: a row is alone from the moment it comes, and taken back when a partner
+comes after all; a row that loses its last partner is alone again. Null keys match nothing,
+duplicates count one by one.
+
+State: as in `join`, each row that may be alone with the number of its matches so far. That number
+is complete: a row that is new, or is taken away, starts at its side's CTI or later, and all it can
+meet is still held. The promise is the smaller of the two CTIs, but not beyond the start of a row
+that may still find, or lose, a partner.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.expr import Column
+from thalweg.model.batch import Batch
+from thalweg.model.boxes import Boxes, join_boxes
+from thalweg.model.delta import Delta
+from thalweg.model.progress import Progress, Scope
+from thalweg.model.rows import Bools, Codes
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.base import rename_scopes
+from thalweg.operators.frames import evaluate_columns, frame_of
+from thalweg.operators.joining.join import JoinKernel, scoped_by_key
+from thalweg.plan.nodes import Join, Named
+
+__all__ = ["MatchJoinKernel"]
+
+_PRESERVED = {
+    "left": (True, False),
+    "right": (False, True),
+    "full": (True, True),
+    "semi": (True, False),
+    "anti": (True, False),
+}
+
+
+class MatchJoinKernel(JoinKernel):
+    """
+    >>> import thalweg as tw
+    >>> a, b = tw.source("a", {"k": "int64"}), tw.source("b", {"k": "int64"})
+    >>> rows = {"a": [tw.point({"k": 1}, 3), tw.point({"k": 1}, 9)], "b": [tw.point({"k": 1}, 4)]}
+    >>> near = tw.band(before=2, after=2)
+    >>> tw.table(a.window_join(b, "k", window=near, how="anti"), rows), tw.table(a.window_join(b, "k", window=near, how="semi"), rows)
+    ([(9, 10, {'k': 1})], [(3, 4, {'k': 1})])
+    """
+
+    def __init__(self, node: Join) -> None:
+        super().__init__(node)
+        self._preserved = _PRESERVED[node.how]
+        self._gives_pairs = node.how in ("left", "right", "full")
+        self._alone_columns: tuple[Named, Named] = (node.left_only, node.right_only)
+        # Each row that may be alone is held with the number of its matches as a mark.
+        self._state = self._empty_state((int(self._preserved[0]), int(self._preserved[1])))
+        self._held = self._state.held
+        self._renames = (self._carried(0), self._carried(1))
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        changes: list[Delta] = []
+        if len(batch):
+            delta = self._sides[port].project(
+                Delta.of_batch(batch), only_matchable=not self._preserved[port]
+            )
+            if len(delta):
+                changes = self._change(port, delta)
+        self._advance(port, batch.progress)
+        return Delta.concat(changes, self.schema).to_batch(self._promise())
+
+    def _change(self, port: int, delta: Delta) -> list[Delta]:
+        other = 1 - port
+        can_match = self._matchable(port, delta)
+        probes = np.flatnonzero(can_match)
+        group = np.zeros(len(delta), np.int64)
+        group[probes] = self._state.groups(delta.payload.take(pa.array(probes)))
+        found = self._held[other].find(group[probes], delta.start[probes], delta.end[probes])
+        found = self._matching(port, delta, replace(found, owner=probes[found.owner]))
+        changes = [self._joined(port, delta, found)] if self._gives_pairs else []
+        marks: tuple[Times, ...] = ()
+        if self._preserved[port]:
+            count = _summed(found.owner, found.weight, len(delta))
+            changes.append(self._alone_rows(port, delta, delta.weight * self._shown(count)))
+            marks = (count,)
+        if self._preserved[other] and len(found):
+            rows, which = found.distinct()
+            before = rows.mark(0)
+            after = before + _summed(which, delta.weight[found.owner], len(rows))
+            turned = self._shown(after).astype(np.int64) - self._shown(before)
+            if turned.any():
+                turns = np.flatnonzero(turned)
+                changed = rows.filter(turned != 0).delta()
+                changes.append(self._alone_rows(other, changed, changed.weight * turned[turns]))
+            rows.set_mark(0, after)
+        marks = tuple(mark[probes] for mark in marks)
+        self._keep(port, delta.take(probes), group[probes], marks)
+        return changes
+
+    def _shown(self, count: Times) -> Bools:
+        """Whether a row with so many matches is part of the answer by itself."""
+        return count > 0 if self._node.how == "semi" else count == 0
+
+    def _matchable(self, port: int, delta: Delta) -> Bools:
+        valid = np.ones(len(delta), np.bool_)
+        for name in self._sides[port].key_names:
+            valid &= delta.payload.column(name).is_valid().to_numpy(zero_copy_only=False)
+        return valid
+
+    def _alone_rows(self, port: int, rows: Delta, weight: Times) -> Delta:
+        """Rows of one side by themselves, as often as the weights say."""
+        rows = Delta(self._sides[port].payload(rows.payload), rows.start, rows.end, weight).filter(
+            weight != 0
+        )
+        if not self._gives_pairs or not len(rows):
+            return rows if len(rows) else Delta.empty(self.schema)
+        payload = evaluate_columns(
+            self._alone_columns[port], frame_of(rows.payload, rows.start), self.schema
+        )
+        return Delta(payload, rows.start, rows.end, rows.weight)
+
+    # ----------------------------------------------------------------------------------------------------
+    # promises
+
+    def _promise(self) -> Progress:
+        undecided = [
+            held.first() for held, kept in zip(self._held, self._preserved, strict=True) if kept
+        ]
+        cti = min(self._progress[0].cti, self._progress[1].cti, *undecided)
+        common = Progress(cti, boxes=self._boxes())
+        both = self._progress[0].meet(self._progress[1])
+        if not both.scoped or not scoped_by_key(self._node, both):
+            return common
+        groups = replace(both, cti=cti, scoped=self._decided(both), boxes={})
+        names = self._renames[0] if self._preserved[0] else self._renames[1]
+        return replace(rename_scopes(groups, names), boxes=common.boxes)
+
+    def _decided(self, both: Progress) -> dict[Scope, int]:
+        """Of each group that both sides promise, how far its rows are decided."""
+        decided = dict(both.scoped)
+        scopes = list(decided)
+        which = {scope: time for scope, time in decided.items() if time != INFINITY}
+        if not which:
+            return decided
+        for held, kept in zip(self._held, self._preserved, strict=True):
+            if not kept:
+                continue
+            group, at = self._state.groups_of_scopes(both.scope_columns, scopes)
+            size = len(group)
+            found = held.find(group, np.full(size, MIN_TIME), np.full(size, INFINITY))
+            first = np.full(len(scopes), INFINITY)
+            np.minimum.at(first, at[found.owner], found.start)
+            decided = {
+                scope: min(time, start)
+                for (scope, time), start in zip(decided.items(), first.tolist(), strict=True)
+            }
+        return decided
+
+    def needs(self, time: int) -> tuple[int, ...]:
+        """Each side as far as the rows of the other that start before that time may still find a
+        partner."""
+        wanted = [time, time]
+        for port, held in enumerate(self._held):
+            if self._preserved[port]:
+                wanted[1 - port] = max(time, held.latest_end(time))
+        return tuple(wanted)
+
+    def _boxes(self) -> Boxes:
+        """Only boxes over columns that no row of the answer has null."""
+        if self._preserved == (True, True):
+            return join_boxes(self._alone(0), self._alone(1))
+        return self._alone(0 if self._preserved[0] else 1)
+
+    def _carried(self, port: int) -> dict[str, str]:
+        """The columns of one side that the answer has, in pairs and in rows that are alone."""
+        if not self._gives_pairs:
+            return {name: name for name in self.schema.names} if port == 0 else {}
+        alone = {
+            name: expr.name for name, expr in self._alone_columns[port] if isinstance(expr, Column)
+        }
+        return {old: new for old, new in self._renames[port].items() if alone.get(new) == old}
+
+
+def _summed(which: Codes, weight: Times, size: int) -> Times:
+    total = np.zeros(size, np.int64)
+    np.add.at(total, which, weight)
+    return total

@@ -1,0 +1,1 @@
+"""User-defined modules over windows: their indices, calls and answers."""

@@ -1,0 +1,393 @@
+"""Mergeable modules over hopping windows of a stream that never takes a row back: windows put
+together from panes.
+
+Meaning, nulls, duplicates: see `window_apply`. Rows of a group that fall into the same windows are
+alike to the module. Those of one batch become one cell, (group, first window, window after the
+last, state); the answer of a window is the result of the merged states of its cells. A row is
+looked at once, however many windows it is in, and is not kept.
+
+State: cells of windows that are not closed; the answers of windows that are out but not closed; both
+in arrangements by group, so that a late row costs the windows that it is in. Cells that are alike
+are merged when they have doubled. The promise is the start of the earliest window that
+is not closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.errors import ModuleError
+from thalweg.expr.limits import TimeUp, Watch
+from thalweg.model.batch import Batch
+from thalweg.model.delta import Delta
+from thalweg.model.names import internal
+from thalweg.model.progress import Progress
+from thalweg.model.rows import Codes, Rows, empty_rows, encode, take_rows
+from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.operators.base import Slices, StateSize
+from thalweg.operators.consistency import Consistency
+from thalweg.operators.groups import ranges
+from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER, Grid, GridOperator, Release
+from thalweg.operators.hopping.hopping_rows import restore_release, slice_of_release
+from thalweg.operators.modules.module_windows import ModuleWindows, in_order
+from thalweg.operators.window.held_rows import Partitions
+from thalweg.plan.nodes import WindowApply
+from thalweg.state import Arrangement
+from thalweg.udm.calls import Cells, values_of
+from thalweg.udm.module import Module
+from thalweg.windows import HoppingWindow
+
+__all__ = ["PanedApplyKernel"]
+
+_FEW = 1_024
+"""So many cells are held without a look at which of them are alike."""
+_FORM = "form"
+"""The slice that says what a cell looks like."""
+_FIRST, _BEYOND, _FILLED = internal("first"), internal("beyond"), internal("filled")
+
+
+class PanedApplyKernel(GridOperator):
+    """
+    >>> import thalweg as tw
+    >>> query = tw.source("s", {"v": "double"}, insert_only=True).hopping(10, 5).apply("average", "v")
+    >>> tw.table(query, {"s": [tw.point({"v": 1.0}, 2), tw.point({"v": 3.0}, 7)]})
+    [(-5, 5, {'average': 1.0}), (0, 10, {'average': 2.0}), (5, 15, {'average': 3.0})]
+    """
+
+    def __init__(self, node: WindowApply, consistency: Consistency) -> None:
+        assert isinstance(node.window, HoppingWindow)
+        self.schema = node.schema
+        self._node = node
+        self._module = ModuleWindows(node)
+        self._states = _States(node.module, self._module.caller.object)
+        self._grid = Grid(node.window)
+        self._release = Release(self._grid, consistency)
+        self._partitions = Partitions(self._module.held, node.keys)
+        self._cells: Arrangement | None = None
+        """Cells over their windows [first, beyond). What a state looks like is known when there is
+        one."""
+        self._merged_size = 0
+        self._out = Arrangement(node.schema, self._partitions.of_rows, what="answers")
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        release, changes = self._release, []
+        if len(batch):
+            cells = self._of_rows(self._module.project(batch))
+            if cells is not None:
+                changes.append(self._take(cells))
+        closed, released = release.advance(batch.progress.cti)
+        if released > release.released:
+            low = max(release.released, release.closed) + 1
+            new, partition = self._answer(self._between(low, released), low, released)
+            changes.append(new)
+            if closed < released:
+                self._keep(new, partition, closed)
+        moved = closed > release.closed
+        release.closed, release.released = closed, released
+        if moved:
+            self._forget()
+        return Delta.concat(changes, self.schema).to_batch(Progress(release.promise()))
+
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (self._release.needs(time),)
+
+    # ----------------------------------------------------------------------------------------------
+    # cells
+
+    def _add(self, cells: Rows) -> Codes:
+        """Hold cells; the partition of each."""
+        partition = self._partitions.of_rows(cells)
+        held = self._held(cells)
+        first, beyond = _column(cells, _FIRST), _column(cells, _BEYOND)
+        held.add(Delta(cells, first, beyond, np.ones(len(first), np.int64)), partition)
+        return partition
+
+    def _held(self, cells: Rows) -> Arrangement:
+        if self._cells is None:
+            self._cells = Arrangement(cells.schema, self._partitions.of_rows, what="panes")
+        return self._cells
+
+    def _between(self, low: int, high: int) -> Rows | None:
+        """The cells of the windows low .. high; alike ones are merged when there are many."""
+        if self._cells is None:
+            return None
+        if len(self._cells) > 2 * self._merged_size + _FEW:
+            self._merge_all(self._cells)
+        found = self._cells.between(max(low, self._release.closed + 1), high + 1)
+        return found.payload() if len(found) else None
+
+    def _merge_all(self, held: Arrangement) -> None:
+        """Make one cell of those that are alike."""
+        joined = held.between(self._release.closed + 1, INFINITY).payload()
+        held.clear()
+        if joined.num_rows:
+            width = len(self._module.key_schema)
+            alike, count = encode(
+                [*joined.columns[:width], _column(joined, _FIRST), _column(joined, _BEYOND)],
+                joined.num_rows,
+            )
+            self._add(self._merged(joined, np.arange(joined.num_rows), alike, count))
+        self._merged_size = len(held)
+
+    # -----------------------------------------------------------------------------------------------
+    # taking rows in
+
+    def _of_rows(self, delta: Delta) -> Rows | None:
+        """The rows of a batch as cells."""
+        self._release.see(delta.start, delta.end)
+        first = np.maximum(self._grid.first(delta.start), self._release.closed + 1)
+        beyond = self._grid.beyond(delta.end)
+        inside = first < beyond  # windows may have gaps between them
+        if not inside.any():
+            return None
+        if not inside.all():
+            delta, first, beyond = delta.filter(inside), first[inside], beyond[inside]
+        keys = self._module.keys(delta.payload)
+        even = bool((beyond - first == beyond[0] - first[0]).all())
+        cell, count = encode([*keys.columns, first, *([] if even else [beyond])], len(delta))
+        order = in_order(cell, count)
+        offsets = np.zeros(count + 1, np.int64)
+        np.cumsum(np.bincount(cell, minlength=count), out=offsets[1:])
+        none = offsets[:0]
+        rows = Cells(
+            take_rows(self._module.arguments(delta.payload), order), none, none, offsets, none, none
+        )
+        filled = rows
+        if self._node.module.nulls == "skip" and any(
+            column.null_count for column in rows.rows.columns
+        ):
+            rows = Cells(rows.rows, delta.start[order], delta.end[order], offsets, none, none)
+            filled = rows.without_nulls()
+        someone = order[offsets[:-1]]
+        states = self._guarded(lambda: self._states.of_rows(filled.rows, filled.offsets), rows.rows)
+        numbers = [
+            pa.array(first[someone]),
+            pa.array(beyond[someone]),
+            pa.array(np.diff(filled.offsets)),
+        ]
+        names = [*keys.schema.names, _FIRST, _BEYOND, _FILLED, *states.schema.names]
+        return pa.RecordBatch.from_arrays(
+            [*take_rows(keys, someone).columns, *numbers, *states.columns], names=names
+        )
+
+    def _guarded(self, call: Callable[[], Rows], sample: Rows | None = None) -> Rows:
+        """A call of the module's code; what it raises becomes an error that names it."""
+        watch = Watch(self._node.time_limit)
+        try:
+            with watch:
+                return call()
+        except TimeUp:
+            reason = f"it took longer than {watch.limit:g} s"
+        except Exception as raised:  # whatever a user's code raises
+            reason = self._module.caller.reason(raised)
+        shown = "" if sample is None else f" Some of its input: {sample.slice(0, 3).to_pylist()}."
+        raise ModuleError(f"module {self._node.module.label} failed on a pane: {reason}.{shown}")
+
+    # ---------------------------------------------------------------------------------------------------
+    # answering
+
+    def _take(self, cells: Rows) -> Delta:
+        """Hold cells. Windows that are out and got rows after all answer again."""
+        release, partition = self._release, self._add(cells)
+        first = np.maximum(_column(cells, _FIRST), release.closed + 1)
+        beyond = np.minimum(_column(cells, _BEYOND), release.released + 1)
+        late = np.flatnonzero(first < beyond)
+        if not len(late):
+            return Delta.empty(self.schema)
+        which, window = ranges(first[late], beyond[late] - first[late])
+        touched, count = encode([partition[late[which]], window], len(which))
+        one = np.empty(count, np.int64)
+        one[touched] = np.arange(len(which))
+        partition, window = partition[late[which[one]]], window[one]
+        start = self._grid.start(window)
+        old = self._out.find(partition, start, start + 1)
+        old = old.filter(old.start == start[old.owner])
+        gone = old.delta().negate()
+        old.set_weight(np.zeros(len(old), np.int64))
+        self._out.drop(MIN_TIME)
+        found = self._held(cells).find(partition, window, window + 1)
+        new = self._results(found.payload(), np.arange(len(found)), found.owner, window)
+        self._keep(new, partition, release.closed)
+        return Delta.concat([new, gone], self.schema)
+
+    def _keep(self, answers: Delta, partition: Codes, closed: int) -> None:
+        """Remember answers of windows that are not closed."""
+        number = (answers.start - self._grid.offset) // self._grid.hop
+        mask = number > closed
+        self._out.add(answers.filter(mask), partition[mask])
+
+    def _answer(self, cells: Rows | None, low: int, high: int) -> tuple[Delta, Codes]:
+        """The windows low .. high, and the partition of each answer."""
+        if cells is None:
+            return Delta.empty(self.schema), np.empty(0, np.int64)
+        first = np.maximum(_column(cells, _FIRST), low)
+        cell, window = ranges(
+            first, np.maximum(np.minimum(_column(cells, _BEYOND), high + 1) - first, 0)
+        )
+        if not len(cell):
+            return Delta.empty(self.schema), np.empty(0, np.int64)
+        group = self._partitions.of_rows(cells)
+        spot, count = encode([group[cell], window], len(cell))
+        one = np.empty(count, np.int64)
+        one[spot] = np.arange(len(cell))
+        return self._results(cells, cell, spot, window[one]), group[cell[one]]
+
+    def _results(self, cells: Rows, cell: Codes, spot: Codes, window: Codes) -> Delta:
+        """The answer of each spot, which is a window of a group, from the cells at it."""
+        count, width = len(window), len(self._module.key_schema)
+        merged = self._merged(cells, cell, spot, count)
+        states = merged.select(list(range(width + 3, merged.num_columns)))
+        kind = self.schema.field(len(self.schema) - 1).type
+        rows = self._guarded(
+            lambda: pa.RecordBatch.from_arrays(
+                [values_of(self._states.results(states), kind)], names=["result"]
+            )
+        )
+        result = rows.column(0)
+        empty = _column(merged, _FILLED) == 0
+        if self._node.module.nulls == "skip" and empty.any():
+            result = result.take(pa.array(np.arange(count), mask=empty))
+        start = self._grid.start(window)
+        keys = merged.columns[:width] if self._node.keys else []
+        payload = pa.RecordBatch.from_arrays([*keys, result], schema=self.schema)
+        return Delta(payload, start, start + self._grid.size, np.ones(count, np.int64))
+
+    def _merged(self, cells: Rows, cell: Codes, spot: Codes, count: int) -> Rows:
+        """One cell for each spot: that of the cells at it."""
+        order = in_order(spot, count)
+        offsets = np.zeros(count + 1, np.int64)
+        np.cumsum(np.bincount(spot, minlength=count), out=offsets[1:])
+        taken = take_rows(cells, cell[order])
+        width = len(self._module.key_schema) + 3
+        states = pa.RecordBatch.from_arrays(taken.columns[width:], names=taken.schema.names[width:])
+        merged = self._guarded(lambda: self._states.merged(states, offsets))
+        heads = taken.take(pa.array(offsets[:-1]))
+        filled = np.add.reduceat(_column(taken, _FILLED), offsets[:-1])
+        columns = [*heads.columns[: width - 1], pa.array(filled), *merged.columns]
+        return pa.RecordBatch.from_arrays(columns, names=cells.schema.names)
+
+    def _forget(self) -> None:
+        release = self._release
+        if release.cti == INFINITY:
+            self._cells, self._merged_size = None, 0
+            self._out.clear()
+            self._partitions.clear()
+            return
+        if self._cells is not None:
+            self._cells.drop(release.closed + 1)
+        self._out.drop(release.cti)
+        index = self._partitions.index
+        if index.is_untidy:
+            moved = index.keep(self.held_groups())
+            for held in (self._cells, self._out):
+                if held is not None:
+                    held.renumber(moved)
+
+    # ----------------------------------------------------------------------------------------------
+    # groups with promises of their own
+
+    def groups(self) -> list[pa.Array]:
+        return self._partitions.named(np.arange(len(self._partitions.index)))
+
+    def held_groups(self) -> Codes:
+        cells = [] if self._cells is None else [self._cells.groups()]
+        return np.unique(np.concatenate([*cells, self._out.groups()]))
+
+    def close_groups(self, closed: Codes) -> None:
+        some = np.flatnonzero(closed != NEVER)
+        last = closed[some]
+        ended = last == FOREVER
+        if self._cells is not None:
+            self._cells.drop_groups(some, np.where(ended, INFINITY, np.where(ended, 0, last) + 1))
+        over = self._grid.start(np.where(ended, 0, last)) + self._grid.size
+        self._out.drop_groups(some, np.where(ended, INFINITY, over))
+
+    # ----------------------------------------------------------------------------------------------
+    # state
+
+    def snapshot(self) -> Slices:
+        cells: Slices = {}
+        if self._cells is not None:
+            cells = {**self._cells.snapshot("cells"), _FORM: empty_rows(self._cells.schema)}
+        return {
+            "release": slice_of_release(self._release),
+            **self._out.snapshot("out"),
+            **cells,
+        }
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        restore_release(self._release, slices["release"])
+        self._partitions.clear()
+        self._out.restore("out", slices)
+        self._out.drop(self._release.cti)
+        self._cells, self._merged_size = None, 0
+        if _FORM in slices:
+            self._cells = Arrangement(slices[_FORM].schema, self._partitions.of_rows, what="panes")
+            self._cells.restore("cells", slices)
+            self._cells.drop(self._release.closed + 1)
+            self._merged_size = len(self._cells)
+
+    def state_size(self) -> StateSize:
+        cells = StateSize() if self._cells is None else self._cells.size()
+        return cells + self._out.size()
+
+
+class _States:
+    """States as columns: the module's own, or one column of saved ones."""
+
+    def __init__(self, module: Module, own: Any) -> None:
+        self._own = own
+        self._columns = "partials" in module.methods
+
+    def of_rows(self, rows: Rows, offsets: Codes) -> Rows:
+        own = self._own
+        if self._columns:
+            states: Rows = own.partials(rows, offsets)
+            return states
+        values = (
+            rows.column(0).to_pylist()
+            if rows.num_columns == 1
+            else list(zip(*(c.to_pylist() for c in rows.columns), strict=True))
+        )
+        return _saved(
+            [
+                own.save(own.add(own.empty(), tuple(values[begin:end])))
+                for begin, end in pairwise(offsets.tolist())
+            ]
+        )
+
+    def merged(self, states: Rows, offsets: Codes) -> Rows:
+        own = self._own
+        if self._columns:
+            merged: Rows = own.merge_groups(states, offsets)
+            return merged
+        loaded = [own.load(saved) for saved in states.column(0).to_pylist()]
+        found = []
+        for begin, end in pairwise(offsets.tolist()):
+            total = loaded[begin]
+            for other in loaded[begin + 1 : end]:
+                total = own.merge(total, other)
+            found.append(own.save(total))
+        return _saved(found)
+
+    def results(self, states: Rows) -> Any:
+        own = self._own
+        return (
+            own.results(states)
+            if self._columns
+            else [own.result(own.load(saved)) for saved in states.column(0).to_pylist()]
+        )
+
+
+def _saved(states: list[bytes]) -> Rows:
+    return pa.RecordBatch.from_arrays([pa.array(states, pa.binary())], names=["state"])
+
+
+def _column(cells: Rows, name: str) -> Codes:
+    numbers: Codes = cells.column(name).to_numpy()
+    return numbers

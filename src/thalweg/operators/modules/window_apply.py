@@ -1,0 +1,531 @@
+"""Modules over windows of any kind: user-defined aggregates and operators.
+
+Meaning. Per group and window with at least one row: what the module makes of the window's rows,
+clipped and stamped (see `plan.nodes.WindowApply`). A window answers when it may (see
+`consistency`); an empty window gives nothing. Null keys are a group of their own; duplicates are
+rows like others.
+
+A batch is taken in in four phases: the windows it affects are found (their rows, or what the module
+can tell of their lifetimes, change); what they have answered is taken back; the two indices are
+updated, which may split, merge, make and remove windows (see `reframing`); the affected windows
+answer again. Which windows may answer is looked at after that, with the new CTI. All of it looks at
+the stretches of time that the batch touches, found by search in the two indices.
+
+Taking back. What a window has answered is kept, or, when that is more than its own rows and the
+module is deterministic, computed again from the old rows and compared with a checksum. Now and then
+what was kept is computed again too: where the two differ the module is not deterministic, and that
+is a failure.
+
+State. The window index: windows that are not closed. The event index: rows of those windows, rows
+that count windows to come may need, and rows whose end may still move. A promise for one group
+closes the windows of that group, and frees all of it when the group has ended. A window is closed when the
+CTI has reached its end (passed it, where the end itself is an event's) and, if the module sees ends
+beyond the window, has passed the ends of all its rows.
+
+Promise. No output comes before the start of the earliest window that is not closed, nor of one that
+may still come to be: that start is the CTI. It is the input's own where output is time-bound; with
+unrestricted stamps there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.errors import ModuleError
+from thalweg.model.batch import Batch
+from thalweg.model.delta import Delta
+from thalweg.model.names import internal
+from thalweg.model.progress import Progress, Scope
+from thalweg.model.rows import Bools, Codes, Rows, encode
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.base import Slices
+from thalweg.operators.consistency import Consistency
+from thalweg.operators.hopping.hopping_grid import Release
+from thalweg.operators.modules.module_kernel import ModuleKernel
+from thalweg.operators.modules.reframing import Reframing
+from thalweg.operators.modules.window_frames import CountFrame, GridFrame, Reach, Regions
+from thalweg.operators.modules.window_index import Answered, Entries
+from thalweg.operators.window.assigner import grown, moved_to
+from thalweg.operators.window.held_rows import GroupPromises
+from thalweg.plan.nodes import WindowApply
+from thalweg.progress.frontier import Frontier, Line
+
+__all__ = ["WindowApplyKernel"]
+
+_AHEAD, _PASSED = internal("ahead"), internal("passed")
+_NONE = np.empty(0, np.int64)
+
+
+class WindowApplyKernel(ModuleKernel):
+    """
+    >>> import thalweg as tw
+    >>> query = tw.source("s", {"v": "double"}).snapshot().apply("median", "v")
+    >>> tw.table(query, {"s": [tw.insert({"v": 1.0}, 1, 5), tw.insert({"v": 2.0}, 1, 3)]})
+    [(1, 3, {'median': 1.5}), (3, 5, {'median': 1.0})]
+    """
+
+    def __init__(self, node: WindowApply, consistency: Consistency) -> None:
+        super().__init__(node, consistency)
+        self._frontier = Frontier(consistency)
+        self._reframing = Reframing(
+            self._module,
+            self._frame,
+            self._partitions,
+            self._events,
+            self._windows,
+            self._taking_back,
+            self._in_steps,
+        )
+        self._time_bound = node.stamp == "time-bound"
+        self._waits_to_close = consistency.is_final and not self._time_bound
+        self._horizon = self._promised = MIN_TIME
+        self._endless = False
+        self._passed: dict[int, int] = {}
+        """What was promised for single partitions."""
+        self._begins = _NONE
+        """Count windows: of each partition the first instant that a window to come may begin with;
+        infinity where there is none."""
+
+    # ----------------------------------------------------------------------------------------------
+    # the loop
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        frontier = self._frontier
+        settled, watermark = frontier.settled(), frontier.watermark
+        groups = self._partitions.promised(batch.progress)
+        frontier.out = frontier.after(batch)
+        self._see(batch)
+        frontier.promise(groups.partition, self._bounded(groups.time))
+        changes, arriving = [], []
+        if len(batch):
+            gone, new = self._reframing.take(self._module.project(batch), settled, self._reach())
+            changes.append(gone)
+            arriving.append(new)
+        if isinstance(self._frame, GridFrame):
+            extended = self._extend(self._frame, watermark, settled, groups)
+            arriving += [_others(entries, arriving) for entries in extended]
+        answers, closed = self._answer(self._due(arriving, groups))
+        changes += answers
+        if self._time_bound:
+            changes.append(self._let_out())
+        out = Delta.concat(changes, self.schema).to_batch()
+        self._refuse_broken_promise(out)
+        return out.with_progress(self._close(groups, closed, settled.common))
+
+    def _see(self, batch: Batch) -> None:
+        """The largest finite time, and whether a row has no end."""
+        if len(batch):
+            finite = batch.end[batch.end != INFINITY]
+            self._endless |= len(finite) < len(batch)
+            latest = int(batch.start.max()) + 1
+            self._horizon = max(self._horizon, latest, int(finite.max(initial=MIN_TIME)))
+        if self._frontier.cti != INFINITY:
+            self._horizon = max(self._horizon, self._frontier.cti)
+
+    def _bounded(self, time: Times) -> Times:
+        """A row without an end has windows of a grid as far as the largest finite time."""
+        if isinstance(self._frame, GridFrame) and self._endless:
+            return np.minimum(time, self._horizon)
+        return time
+
+    def _reach(self) -> Reach:
+        watermark = self._frontier.watermark
+        return Reach(INFINITY if watermark == INFINITY else watermark + 1, self._horizon)
+
+    def _extend(
+        self, frame: GridFrame, watermark: int, settled: Line, groups: GroupPromises
+    ) -> list[Entries]:
+        """Time has moved on: rows that go on beyond the old limit are in new windows of the
+        grid. A promise for a group moves its time alone."""
+        found, reach = [], self._reach()
+        if watermark not in (MIN_TIME, INFINITY):
+            begin = _first_after(frame, watermark)
+            if begin < reach.limit:
+                going_on = np.unique(self._events.between(begin, reach.limit).partition)
+                found.append(self._extended(going_on, begin, settled, reach))
+        times = self._bounded(groups.time)
+        for time in np.unique(times[times > reach.limit]).tolist():
+            begin, own = _first_after(frame, reach.limit - 1), Reach(time, self._horizon)
+            some = np.unique(groups.partition[times == time])
+            found.append(self._extended(some, begin, settled, own))
+        return [entries for entries in found if len(entries)]
+
+    def _extended(self, partition: Codes, begin: int, settled: Line, reach: Reach) -> Entries:
+        size = len(partition)
+        if not size:
+            return self._reframing.nothing()[1]
+        regions = Regions(partition, np.full(size, begin), np.full(size, INFINITY))
+        none = Delta.empty(self._module.held)
+        return self._reframing.reframe(regions, none, _NONE, settled, reach)[1]
+
+    # ----------------------------------------------------------------------------------------------
+    # answering
+
+    def _ready(self, entries: Entries) -> Times:
+        """When windows may answer, by the line of the frontier."""
+        return entries.closes if self._waits_to_close else entries.end
+
+    def _due(self, arriving: list[Entries], groups: GroupPromises) -> list[Entries]:
+        """The windows that answer now; the others wait."""
+        frontier, windows = self._frontier, self._windows
+        line, settled = frontier.line(), frontier.settled()
+        due = [windows.due(line.common)]
+        for entries in arriving:
+            now = self._ready(entries) <= line.of(entries.partition)
+            if self._time_bound:
+                now |= entries.start < settled.of(entries.partition)
+            elif self._node.passes_cti and not self._waits_to_close:
+                # It is known already, and may only get another end.
+                now |= entries.start < Line(self._promised, self._passed).of(entries.partition)
+            due.append(entries.take(now))
+            later = entries.take(~now)
+            windows.wait(later, self._ready(later))
+        if self._time_bound:
+            found = windows.waiting_before(frontier.cti)
+            windows.remove(found)
+            due.append(found.entries)
+        if len(groups.partition):
+            found = windows.of(np.unique(groups.partition))
+            entries = found.entries
+            now = self._ready(entries) <= line.of(entries.partition)
+            if self._time_bound:
+                now |= entries.start < settled.of(entries.partition)
+            found = found.filter(now & ~found.answered)
+            windows.remove(found)
+            due.append(found.entries)
+        return [entries for entries in due if len(entries)]
+
+    def _answer(self, due: list[Entries]) -> tuple[list[Delta], list[Entries]]:
+        """The answers of windows, and the windows that are closed already."""
+        changes, over = [], []
+        for entries in due:
+            answered, entries = self._compute(entries)
+            closed = entries.closes <= self._frontier.settled().of(entries.partition)
+            if self._time_bound:
+                order = np.argsort(entries.id)
+                at = order[np.searchsorted(entries.id[order], answered.window)]
+                out = closed[at] | self._settled(
+                    answered.rows, entries.end[at], entries.partition[at]
+                )
+                answered = Answered(answered.rows, answered.window, out)
+            changes.append(answered.rows.filter(answered.out))
+            if closed.any():
+                over.append(entries.take(closed))
+            if not closed.all():
+                stay = entries.take(~closed)
+                kept = (
+                    answered
+                    if not closed.any()
+                    else answered.filter(np.isin(answered.window, stay.id))
+                )
+                self._windows.put_out(stay, kept)
+        return changes, over
+
+    def _settled(self, rows: Delta, window_end: Times, partition: Codes) -> Bools:
+        """Time-bound: what lies before the CTI leaves though its window is open; nothing later can
+        change it."""
+        frontier = self._frontier
+        cti = frontier.settled().of(partition)
+        leaves: Bools
+        if self._consistency.is_final:
+            leaves = (rows.end < cti) | (cti == INFINITY)
+        else:
+            leaves = (window_end <= frontier.line().of(partition)) | (rows.start < cti)
+        return leaves
+
+    def _let_out(self) -> Delta:
+        """Time-bound rows that waited and may leave now."""
+        back = self._windows.held_back()
+        if not len(back.hits):
+            return Delta.empty(self.schema)
+        rows = back.answered.rows
+        partition = self._partitions.of_rows(rows.payload)
+        now = self._settled(rows, back.window_end, partition)
+        now |= back.closes <= self._frontier.settled().of(partition)
+        back.hits.set_mark(0, now.astype(np.int64))
+        return rows.filter(now)
+
+    # ----------------------------------------------------------------------------------------------
+    # closing
+
+    def _close(self, groups: GroupPromises, closed: list[Entries], before: int) -> Progress:
+        """Forget what is closed; the promise that follows. `closed` are windows that were closed
+        when they answered."""
+        frontier = self._frontier
+        if frontier.cti == INFINITY:
+            self._clear()
+            self._promised = INFINITY
+            return Progress(INFINITY)
+        partition, moved = np.unique(groups.partition), frontier.cti > before
+        if moved:
+            self._count_settled(Line(before), None)
+            closed = [*closed, self._windows.close(frontier.cti)]
+        if len(partition):
+            self._count_settled(Line(before), partition)
+            closed = [*closed, self._close_partitions(partition)]
+        self._forget(closed)
+        if moved:
+            self._drop()
+        self._promised = max(self._promised, self._promise())
+        progress = Progress(self._promised)
+        if groups.scopes:
+            progress = Progress(self._promised, groups.columns, self._promises(groups))
+        self._renumber()
+        return progress
+
+    def _renumber(self) -> None:
+        frontier = self._frontier
+        used = np.array(sorted({*frontier.promised, *self._passed}), np.int64)
+        moved = self._tidy(used)
+        if moved is not None:
+            frontier.renumber(moved)
+            self._begins = moved_to(self._begins, moved, INFINITY)
+            self._passed = {int(moved[at]): time for at, time in self._passed.items()}
+
+    def _close_partitions(self, partition: Codes) -> Entries:
+        """Promises for single partitions close their windows; one that has ended is forgotten."""
+        settled = self._frontier.settled()
+        found = self._windows.of(partition)
+        closed = found.filter(found.entries.closes <= settled.of(found.entries.partition))
+        self._windows.remove(closed)
+        rows = self._events.of(partition)
+        time = np.broadcast_to(settled.of(rows.partition), rows.owner.shape)
+        if self._frame.by is None and not self._node.ends_matter:
+            over = (rows.end < time) | (time == INFINITY)
+        else:
+            over = time == INFINITY
+        self._events.remove(rows.filter(over))
+        return closed.entries
+
+    def _forget(self, closed: list[Entries]) -> None:
+        """Forget the rows that belong to closed windows only."""
+        if not closed or (self._frame.by is None and not self._node.ends_matter):
+            return
+        spans = [
+            np.concatenate([getattr(entries, name) for entries in closed])
+            for name in ("partition", "start", "end")
+        ]
+        if not len(spans[0]):
+            return
+        regions, _ = Regions(*spans).joined()
+        rows = self._events.find(regions.partition, regions.low, regions.high).distinct()
+        if self._frame.by is None:
+            rows = rows.filter(rows.end < self._frontier.settled().of(rows.partition))
+        elif isinstance(self._frame, CountFrame):
+            self._begins = grown(self._begins, rows.partition, INFINITY)
+            rows = rows.filter(rows.since < self._begins[rows.partition])
+        if not len(rows):
+            return
+        needed = np.zeros(len(rows), np.bool_)
+        needed[self._windows.find(rows.partition, rows.since, rows.until).owner] = True
+        self._events.remove(rows.filter(~needed))
+
+    def _drop(self) -> None:
+        """Forget rows that have ended before every open window, where rows are held over their
+        lifetimes."""
+        cti = self._frontier.cti
+        if self._frame.by is not None:
+            return
+        until = cti - 1
+        if self._node.ends_matter:
+            until = min(until, self._windows.first())
+        if isinstance(self._frame, GridFrame):
+            grid = self._frame.grid
+            until = min(until, int(grid.start(np.array([grid.last_ending_by(cti) + 1]))[0]))
+        self._events.drop(until)
+
+    def _line(self, cti: Times | int) -> Times | int:
+        """Instants before it are settled."""
+        return cti - 1 if self._frame.strict else cti
+
+    def _count_settled(self, before: Line, partition: Codes | None) -> None:
+        """Count windows: look which of the settled instants windows to come may begin with."""
+        if not isinstance(self._frame, CountFrame):
+            return
+        settled = self._frontier.settled()
+        if partition is None:
+            low = MIN_TIME if before.common == MIN_TIME else int(self._line(before.common))
+            news = self._events.between(low, int(self._line(settled.common)))
+            partition = np.unique(news.partition)
+        if not len(partition):
+            return
+        self._begins = grown(self._begins, partition, INFINITY)
+        since = self._begins[partition]
+        since = np.where(since == INFINITY, MIN_TIME, since - 1)
+        until = np.broadcast_to(self._line(settled.of(partition)), partition.shape)
+        rows = self._events.find(partition, since, until)
+        some, first = self._frame.needed(rows.partition, rows.since)
+        self._begins[partition] = INFINITY
+        self._begins[some] = first
+        ended = partition[np.broadcast_to(settled.of(partition) == INFINITY, partition.shape)]
+        self._begins[ended] = INFINITY
+
+    # ----------------------------------------------------------------------------------------------
+    # promises
+
+    def _promise(self) -> int:
+        cti = self._frontier.cti
+        if cti in (MIN_TIME, INFINITY):
+            return cti
+        if self._node.stamp == "unrestricted":
+            return MIN_TIME
+        if self._time_bound:
+            back = self._windows.held_back().answered.rows
+            return min(cti, int(back.start.min(initial=INFINITY)))
+        if self._node.passes_cti:
+            return min(cti, self._windows.first_waiting())
+        promise = min(cti, self._windows.first())
+        if isinstance(self._frame, GridFrame):
+            grid = self._frame.grid
+            return min(promise, int(grid.start(np.array([grid.last_ending_by(cti) + 1]))[0]))
+        if isinstance(self._frame, CountFrame):
+            return min(promise, int(self._line(cti)), int(self._begins.min(initial=INFINITY)))
+        return promise
+
+    def _promises(self, groups: GroupPromises) -> dict[Scope, int]:
+        """The promises for groups that follow from theirs."""
+        frontier = self._frontier
+        partition, which = groups.partition, groups.which
+        settled = np.array(np.broadcast_to(frontier.settled().of(partition), partition.shape))
+        times = settled.copy()
+        found = self._windows.of(partition)
+        ended = settled == INFINITY
+        if self._node.stamp == "unrestricted":
+            times[~ended] = MIN_TIME
+        elif self._time_bound:
+            self._hold_back(partition, times)
+        else:
+            holds = ~found.answered if self._node.passes_cti else found.answered | True
+            np.minimum.at(times, found.owner[holds], found.entries.start[holds])
+            open_ = ~ended
+            if isinstance(self._frame, GridFrame):
+                grid = self._frame.grid
+                last = (settled[open_] - grid.offset - grid.size) // grid.hop
+                times[open_] = np.minimum(times[open_], grid.start(last + 1))
+            elif isinstance(self._frame, CountFrame):
+                self._begins = grown(self._begins, partition, INFINITY)
+                begins = np.minimum(self._line(settled), self._begins[partition])
+                times[open_] = np.minimum(times, begins)[open_]
+        self._passed |= {
+            at: max(time, self._passed.get(at, MIN_TIME))
+            for at, time in zip(partition.tolist(), times.tolist(), strict=True)
+        }
+        self._withdraw(partition, ended)
+        least = groups.times.copy()
+        np.minimum.at(least, which, times)
+        found_times = zip(groups.scopes, least.tolist(), strict=True)
+        return {scope: time for scope, time in found_times if time > self._promised}
+
+    def _hold_back(self, partition: Codes, times: Times) -> None:
+        rows = self._windows.held_back().answered.rows
+        if len(rows):
+            first = np.full(len(self._partitions.index), INFINITY)
+            np.minimum.at(first, self._partitions.of_rows(rows.payload), rows.start)
+            np.minimum(times, first[partition], out=times)
+
+    def _withdraw(self, partition: Codes, ended: Bools) -> None:
+        """Forget promises for partitions of which nothing is held."""
+        held = np.union1d(
+            partition[self._events.of(partition).owner],
+            partition[self._windows.of(partition).owner],
+        )
+        empty = np.setdiff1d(partition, held)
+        self._frontier.withdraw(empty)
+        for at in empty.tolist():
+            self._passed.pop(at, None)
+
+    def needs(self, time: int) -> tuple[int, ...]:
+        """The time by which everything that may still change something before `time` is closed."""
+        if time <= MIN_TIME or time == INFINITY or time <= self._promised:
+            return (time,)
+        if self._node.stamp == "unrestricted":
+            return (INFINITY,)
+        if self._time_bound:
+            return (time,)
+        if self._node.passes_cti:
+            held = self._windows.waiting_before(time).entries.end
+            return (max([time, *held.tolist()]),)
+        entries = self._windows.beginning_before(time)
+        least = max(time, int(entries.closes.max(initial=time)))
+        if isinstance(self._frame, GridFrame):
+            return (max(least, Release(self._frame.grid, self._consistency).needs(time)),)
+        if isinstance(self._frame, CountFrame):
+            line = self._line(max(time, self._frontier.cti))
+            rows = self._events.between(MIN_TIME, int(line))
+            _, first = self._frame.needed(rows.partition, rows.since)
+            waits = min(int(line), int(first.min(initial=INFINITY)))
+            return (INFINITY if waits < time else least,)
+        return (least,)
+
+    def _refuse_broken_promise(self, out: Batch) -> None:
+        if self._promised == MIN_TIME or not len(out):
+            return
+        early = out.sync < self._promised
+        if early.any():
+            at = int(np.argmax(early))
+            raise ModuleError(
+                f"module {self._node.module.label} is not time-bound: after the CTI {self._promised} it changed the output "
+                f"{out.payload.slice(at, 1).to_pylist()[0]} over [{out.start[at]}, {out.end[at]}). Say stamp='keep', or mend it."
+            )
+
+    # ----------------------------------------------------------------------------------------------
+    # state
+
+    def _clear(self) -> None:
+        super()._clear()
+        self._begins, self._passed, self._frontier.promised = _NONE, {}, {}
+
+    def snapshot(self) -> Slices:
+        frontier = self._frontier
+        partition = np.array(sorted({*frontier.promised, *self._passed}), np.int64)
+        ahead, passed = (
+            pa.array([known.get(at, MIN_TIME) for at in partition.tolist()], pa.int64())
+            for known in (frontier.promised, self._passed)
+        )
+        names = [field.name for field in self._partitions.fields]
+        groups = pa.RecordBatch.from_arrays(
+            [*self._partitions.named(partition), ahead, passed], names=[*names, _AHEAD, _PASSED]
+        )
+        marks = [self._horizon, self._promised, int(self._endless)]
+        return {
+            "frontier": frontier.to_rows(),
+            "marks": pa.RecordBatch.from_arrays([pa.array(marks)], names=["marks"]),
+            "groups": groups,
+            **super().snapshot(),
+        }
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        frontier = self._frontier
+        frontier.restore(slices["frontier"])
+        self._horizon, self._promised, endless = slices["marks"].column(0).to_pylist()
+        self._endless = bool(endless)
+        self._restore(slices, frontier.out, frontier.cti)
+        groups = slices["groups"]
+        partition = self._partitions.of_rows(groups)
+        ahead, passed = (groups.column(name).to_numpy() for name in (_AHEAD, _PASSED))
+        frontier.promised, self._passed, self._begins = {}, {}, _NONE
+        frontier.promise(partition[ahead > MIN_TIME], ahead[ahead > MIN_TIME])
+        found = zip(partition.tolist(), passed.tolist(), strict=True)
+        self._passed = {at: time for at, time in found if time > MIN_TIME}
+        if frontier.cti != MIN_TIME:
+            self._count_settled(Line(), None)
+        if frontier.promised:
+            self._count_settled(Line(), np.unique(partition))
+
+
+def _others(entries: Entries, known: list[Entries]) -> Entries:
+    """Windows that are not among those that came already, which no index holds yet."""
+    every = [entries, *known]
+    spans = [
+        np.concatenate([getattr(one, name) for one in every]) for name in ("partition", "start")
+    ]
+    window, _ = encode(spans, len(spans[0]))
+    return entries.take(~np.isin(window[: len(entries)], window[len(entries) :]))
+
+
+def _first_after(frame: GridFrame, time: int) -> int:
+    """The start of the first window of a grid that begins after a time."""
+    return int(frame.grid.start(np.array([frame.grid.last_starting_by(time) + 1]))[0])

@@ -1,0 +1,1 @@
+"""Sequence patterns: which event takes which, and runs that a regular pattern recognises."""

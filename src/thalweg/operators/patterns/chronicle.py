@@ -1,0 +1,347 @@
+"""Chronicle: each right row, in the order of time, takes the earliest left row that waits.
+
+    R' = {(s2, s2 + 1, result(p1, p2)) | (p2, s2) takes (p1, s1, e1)}      (see `plan.nodes.chronicle`)
+
+Null keys match nothing; equal rows are served as often as they occur; a change of an end on the
+right is none. A late or corrected row changes who takes whom from its own time on, until the same
+left rows wait as before: a batch matches that busy period of its keys again, not the whole key.
+Who waited when the busy period began is known, since each left row is held with the time at which
+it leaves the line.
+
+State: left rows that wait at the CTI or later, held until they are taken or end; right rows from
+the CTI on. Both in an arrangement by key. The CTI is the smaller of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.errors import UnknownRowError
+from thalweg.model.batch import Batch
+from thalweg.model.delta import Delta
+from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.rows import Bools, Codes, Rows, encode_together, equal_pairs
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.base import (
+    Operator,
+    Slices,
+    StateSize,
+    progress_of_slice,
+    slice_of_progress,
+)
+from thalweg.operators.frames import evaluate_columns
+from thalweg.operators.joining.join import TakenSide, pair_frame
+from thalweg.operators.joining.keyed_state import KeyedState
+from thalweg.operators.joining.matching import keyed_sides
+from thalweg.operators.patterns.chronicle_lines import (
+    Asking,
+    Look,
+    Match,
+    Waiting,
+    leaves_untaken,
+    match_lines,
+)
+from thalweg.plan.nodes import Chronicle
+from thalweg.state import Hits
+
+__all__ = ["ChronicleKernel"]
+
+_FIRST_LOOK = 64
+"""The first look behind a change is this part of the longest wait."""
+
+
+class ChronicleKernel(Operator):
+    """
+    >>> import thalweg as tw
+    >>> a, b = tw.source("a", {"x": "int64"}), tw.source("b", {"y": "int64"})
+    >>> pairs = tw.sequence({"a": a, "b": b}, mode="chronicle", within=10)
+    >>> rows = {"a": [tw.point({"x": 1}, 1), tw.point({"x": 2}, 2)], "b": [tw.point({"y": 5}, 5)]}
+    >>> tw.table(pairs, rows)
+    [(5, 6, {'a_x': 1, 'b_y': 5, 'a_time': 1, 'b_time': 5})]
+    """
+
+    ports = 2
+
+    def __init__(self, node: Chronicle) -> None:
+        self.schema = node.schema
+        self._node = node
+        self._sides = keyed_sides(
+            (node.left.schema, node.right.schema), node.left_keys, node.right_keys, node.same
+        )
+        # A left row is held over the time it is in the line; its own end is a mark.
+        self._state = KeyedState(self._sides, node.same, marks=(1, 0), what="chronicle")
+        self._left, self._right = self._state.held
+        self._widths = [len(side.payload_schema) for side in self._sides]
+        self._progress: list[Progress] = [NO_PROGRESS, NO_PROGRESS]
+        self._needed = frozenset[str]().union(*(expr.columns() for _, expr in node.result))
+        self._latest = MIN_TIME
+        """No row that is held starts later."""
+        self.rematched = 0
+        """How many rows have been matched to answer changes, each time anew; what changes cost."""
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        answer = Delta.empty(self.schema)
+        if len(batch):
+            delta = self._changes(port, Delta.of_batch(batch))
+            if len(delta):
+                answer = self._revise(port, delta)
+        settled = self._settled()
+        self._progress[port] = self._progress[port].merge(batch.progress)
+        if self._settled() > settled:
+            self._forget(self._settled())
+        self._state.tidy()
+        return answer.to_batch(Progress(self._settled()))
+
+    def _settled(self) -> int:
+        return min(progress.cti for progress in self._progress)
+
+    # ------------------------------------------------------------------------------------ changes
+
+    def _changes(self, port: int, delta: Delta) -> Delta:
+        """What a batch changes: rows with their keys, points on the right, and no left row that was
+        taken before the CTI."""
+        keyed = self._sides[port].project(delta, only_matchable=True)
+        if port == 1:
+            points = Delta(keyed.payload, keyed.start, keyed.start + 1, keyed.weight)
+            return points.consolidate()
+        keyed = keyed.consolidate()
+        old = keyed.start < self._settled()
+        if not old.any():
+            return keyed
+        kept = self._still_held(keyed.filter(old))
+        return Delta.concat([keyed.filter(~old), kept], keyed.schema)
+
+    def _still_held(self, delta: Delta) -> Delta:
+        """Changes of ends, for the rows that are still held. Where some of several equal rows were
+        taken, the others change."""
+        held = self._in_line(delta).distinct()[0].delta()
+        known, asked, size = encode_together(
+            [*held.payload.columns, pa.array(held.start)],
+            [*delta.payload.columns, pa.array(delta.start)],
+            (len(held), len(delta)),
+        )
+        present, leaving = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        np.add.at(present, known, held.weight)
+        leaves = delta.weight < 0
+        np.add.at(leaving, asked[leaves], -delta.weight[leaves])
+        share = np.minimum(present, leaving)[asked]
+        weight = np.where(leaves, -share, np.minimum(delta.weight, share))
+        return Delta(delta.payload, delta.start, delta.end, weight).filter(weight != 0)
+
+    def _in_line(self, rows: Delta) -> Hits:
+        """For each left row those of equal start and columns that are in the line at the CTI or
+        later."""
+        since = np.full(len(rows), self._settled())
+        found = self._left.find(self._state.groups(rows.payload), since, rows.start + 1)
+        found = found.filter(found.start == rows.start[found.owner])
+        if not len(found):
+            return found
+        asked = rows.payload.take(pa.array(found.owner))
+        return found.filter(equal_pairs(asked.columns, found.payload(asked.schema.names).columns))
+
+    def _leaving(self, rows: Delta) -> Hits:
+        """The rows that a change takes away; of equal ones those that leave the line first."""
+        found = self._in_line(rows)
+        found = found.filter(found.mark(0) == rows.end[found.owner])
+        order = np.lexsort((found.end, found.owner))
+        owner = found.owner[order]
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order)) - np.searchsorted(owner, owner)
+        taken = found.filter(rank < -rows.weight[found.owner])
+        missing = np.bincount(taken.owner, minlength=len(rows)) < -rows.weight
+        if missing.any():
+            at = int(np.argmax(missing))
+            row = rows.payload.slice(at, 1).to_pylist()[0]
+            raise UnknownRowError(f"chronicle: a row that is not held is taken away: {row}.")
+        return taken
+
+    # ------------------------------------------------------------------------------------ matching
+
+    def _revise(self, port: int, delta: Delta) -> Delta:
+        """The pairs that come and go with a change of one side; the state after it."""
+        group = self._state.groups(delta.payload)
+        settled = self._settled()
+        # A row from before the CTI only changes its end.
+        when = np.where(delta.start < settled, delta.end, delta.start)
+        change = _Change.none(self._left.schema)
+        if port == 0:
+            goes = np.flatnonzero(delta.weight < 0)
+            removed = self._leaving(delta.take(goes))
+            # Where a row has been taken already, that is matched again with its new end.
+            np.minimum.at(when, goes[removed.owner], removed.end - 1)
+            change = _Change.of(delta, group, removed)
+            removed.set_weight(np.zeros(len(removed), np.int64))
+        self._latest = max(self._latest, int(delta.start.max()))
+        look = self._first_look(group, when)
+        parts: list[Delta] = []
+        while len(look):
+            left, found = self._waiting(change, look)
+            right = self._asking((delta, group) if port == 1 else None, look)
+            self.rematched += len(left.key) + len(right.key)
+            before = match_lines(left, right, left.before, right.before, look)
+            after = match_lines(left, right, left.after, right.after, look)
+            done = ~_waiting_differs(left, before, after, len(look)) | (look.end == INFINITY)
+            parts += [
+                self._pairs(left, right, after, done, 1),
+                self._pairs(left, right, before, done, -1),
+            ]
+            self._move(left, right, after, found, look, done)
+            look = look.widen(self._latest).filter(~done)
+        if port == 1:
+            self._right.apply(delta, group)
+        return Delta.concat(parts, self.schema)
+
+    def _first_look(self, group: Codes, when: Times) -> Look:
+        """The keys of a change, and when each of them changes."""
+        keys, code = np.unique(group, return_inverse=True)
+        since, until = np.full(len(keys), INFINITY), np.full(len(keys), MIN_TIME)
+        np.minimum.at(since, code, when)
+        np.maximum.at(until, code, when)
+        step = max(self._node.longest // _FIRST_LOOK, 1)
+        return Look(keys, since, until, np.minimum(until, INFINITY - step) + step)
+
+    def _waiting(self, change: _Change, look: Look) -> tuple[Waiting, Hits]:
+        """The left rows that are in the line during a look, and where they are held."""
+        found = self._left.find(look.group, look.since, look.end)
+        own, key = change.during(look)
+        held = found.delta()
+        rows = Delta.concat(
+            [Delta(held.payload, held.start, found.mark(0), held.weight), own.rows],
+            self._left.schema,
+        )
+        size = len(found)
+        there = np.ones(size, np.bool_)
+        line = Waiting.in_order(
+            rows,
+            np.concatenate([found.owner, key]),
+            np.concatenate([held.end, own.leaves]),
+            np.concatenate([there, own.goes]),
+            np.concatenate([there, ~own.goes]),
+            np.concatenate([np.arange(size), np.full(len(key), -1)]),
+            self._widths[0],
+        )
+        return line, found
+
+    def _asking(self, change: tuple[Delta, Codes] | None, look: Look) -> Asking:
+        """The right rows that ask during a look; a change of them is not held yet."""
+        found = self._right.find(look.group, look.since, look.end)
+        rows, key = found.delta(), found.owner
+        size = len(rows)
+        if change is not None:
+            delta, group = change
+            which, number = look.contains(group, delta.end, delta.start)
+            rows = Delta.concat([rows, delta.take(which)], rows.schema)
+            key = np.concatenate([key, number])
+        return Asking.in_order(rows, key, np.arange(len(rows)) >= size, self._widths[1])
+
+    def _move(
+        self, left: Waiting, right: Asking, after: Match, found: Hits, look: Look, done: Bools
+    ) -> None:
+        """Hold the left rows of some keys until they leave the line now."""
+        end, leaves = left.rows.end, left.leaves.copy()
+        over = end <= look.end[left.key]
+        leaves[over] = leaves_untaken(end[over])
+        leaves[after.left] = right.rows.start[after.right] + 1
+        mine = done[left.key]
+        held = left.place >= 0
+        moved = mine & left.after & (~held | (leaves != left.leaves))
+        stale = np.zeros(len(found), np.bool_)
+        stale[left.place[moved & held]] = True
+        gone = found.filter(stale)
+        gone.set_weight(np.zeros(len(gone), np.int64))
+        which = np.flatnonzero(moved)
+        rows = left.rows.take(which)
+        ones = np.ones(len(which), np.int64)
+        line = Delta(rows.payload, rows.start, leaves[which], ones)
+        self._left.add(line, look.group[left.key[which]], (rows.end,))
+
+    def _pairs(self, left: Waiting, right: Asking, match: Match, keys: Bools, weight: int) -> Delta:
+        """The pairs of some keys."""
+        wanted = keys[right.key[match.right]]
+        at = match.left[wanted], match.right[wanted]
+        if not len(at[0]):
+            return Delta.empty(self.schema)
+        one, two = left.rows, right.rows
+        sides = (
+            TakenSide(one.payload, one.start, at[0]),
+            TakenSide(two.payload, two.start, at[1]),
+        )
+        frame = pair_frame(*sides, self._needed, len(at[0]))
+        start = two.start[at[1]]
+        payload = evaluate_columns(self._node.result, frame, self.schema)
+        return Delta(payload, start, start + 1, np.full(len(start), weight))
+
+    # -------------------------------------------------------------------------------------- state
+
+    def _forget(self, cti: int) -> None:
+        """Right rows before the CTI have taken their left rows for good."""
+        if cti == INFINITY:
+            self._state.clear()
+            return
+        self._left.purge(cti)
+        self._right.purge(cti)
+
+    def snapshot(self) -> Slices:
+        return {**self._state.snapshot(), "progress": slice_of_progress(self._progress)}
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        self._state.restore(slices)
+        self._progress = progress_of_slice(slices["progress"])
+        starts = [held.all().start for held in self._state.held]
+        self._latest = max(int(start.max(initial=MIN_TIME)) for start in starts)
+        if self._settled() > MIN_TIME:
+            self._forget(self._settled())
+
+    def state_size(self) -> StateSize:
+        return self._state.size()
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Left rows that come and go, each by itself, with their groups; those that go with the time at
+    which they would have left the line."""
+
+    rows: Delta
+    group: Codes
+    leaves: Times
+    goes: Bools
+
+    @classmethod
+    def none(cls, schema: pa.Schema) -> _Change:
+        nothing = np.empty(0, np.int64)
+        return cls(Delta.empty(schema), nothing, nothing, np.empty(0, np.bool_))
+
+    @classmethod
+    def of(cls, delta: Delta, group: Codes, removed: Hits) -> _Change:
+        unit = np.repeat(np.arange(len(delta)), np.maximum(delta.weight, 0))
+        comes = delta.take(unit)
+        held = removed.delta()
+        goes = Delta(held.payload, held.start, removed.mark(0), held.weight)
+        return cls(
+            Delta.concat([comes, goes], delta.schema),
+            np.concatenate([group[unit], removed.group]),
+            np.concatenate([np.full(len(unit), INFINITY), held.end]),
+            np.arange(len(unit) + len(held)) >= len(unit),
+        )
+
+    def during(self, look: Look) -> tuple[_Change, Codes]:
+        """The rows that are in the line during a look, and the number of their key there."""
+        which, key = look.contains(self.group, self.leaves, self.rows.start)
+        part = _Change(
+            self.rows.take(which), self.group[which], self.leaves[which], self.goes[which]
+        )
+        return part, key
+
+
+def _waiting_differs(left: Waiting, before: Match, after: Match, keys: int) -> Bools:
+    """For each key, whether other left rows wait after the change than before it."""
+    size = int(left.class_[-1]) + 1 if len(left.class_) else 0
+    counts = (np.bincount(left.class_[match.waiting], minlength=size) for match in (before, after))
+    differs = np.zeros(keys, np.bool_)
+    unlike = np.not_equal(*counts)
+    differs[left.key[unlike[left.class_]]] = True
+    return differs

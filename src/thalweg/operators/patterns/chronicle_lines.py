@@ -1,0 +1,165 @@
+"""Lines of a chronicle: who waits and who asks, by key and in order, and who takes whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from thalweg.model.delta import Delta, Weights
+from thalweg.model.ordering import on_one_axis, rank_values
+from thalweg.model.rows import Bools, Codes
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.patterns.fifo import serve
+
+__all__ = ["Asking", "Look", "Match", "Waiting", "leaves_untaken", "match_lines"]
+
+_WIDER = 4
+"""Each further look is this much wider."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Keys by their group, when each of them changes (`since` to `until`), and the time up to which
+    it is matched again."""
+
+    group: Codes
+    since: Times
+    until: Times
+    end: Times
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    def widen(self, beyond: int) -> Look:
+        """A wider look; nothing is held from `beyond` on."""
+        end = self.until + (self.end - self.until) * _WIDER
+        return Look(self.group, self.since, self.until, np.where(end > beyond, INFINITY, end))
+
+    def contains(self, group: Codes, end: Times, start: Times) -> tuple[Codes, Codes]:
+        """The rows of these keys that end after the beginning of the look and start before its end,
+        and the number of their key."""
+        key = np.minimum(np.searchsorted(self.group, group), len(self) - 1)
+        inside = (self.group[key] == group) & (end > self.since[key]) & (start < self.end[key])
+        which = np.flatnonzero(inside)
+        return which, key[which]
+
+    def filter(self, mask: Bools) -> Look:
+        return Look(self.group[mask], self.since[mask], self.until[mask], self.end[mask])
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Left rows, each by itself, ordered by key, start, end and then by all columns.
+
+    `leaves` is when a row leaves the line: after it was taken, or after its end. `class_` is equal
+    for equal rows. `place` is where a row was found, -1 for one that comes or goes now.
+    """
+
+    rows: Delta
+    key: Codes
+    leaves: Times
+    before: Bools
+    after: Bools
+    place: Codes
+    class_: Codes
+
+    @classmethod
+    def in_order(
+        cls,
+        rows: Delta,
+        key: Codes,
+        leaves: Times,
+        before: Bools,
+        after: Bools,
+        place: Codes,
+        width: int,
+    ) -> Waiting:
+        """Of equal rows those that come now are first, then those that leave first: the ones that
+        wait at last are the same before and after a change."""
+        turn = np.where(before, leaves, MIN_TIME)
+        order, class_ = _ordered(rows, key, width, turn)
+        return cls(
+            rows.take(order),
+            key[order],
+            leaves[order],
+            before[order],
+            after[order],
+            place[order],
+            class_,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Right rows, equal ones as one, ordered by key, start and then by all columns; how often each
+    is there before and after a change."""
+
+    rows: Delta
+    key: Codes
+    before: Weights
+    after: Weights
+
+    @classmethod
+    def in_order(cls, rows: Delta, key: Codes, changed: Bools, width: int) -> Asking:
+        order, class_ = _ordered(rows, key, width)
+        size = int(class_[-1]) + 1 if len(class_) else 0
+        weight, late = rows.weight[order], changed[order]
+        before, after = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        np.add.at(before, class_[~late], weight[~late])
+        np.add.at(after, class_, weight)
+        first = order[np.flatnonzero(np.diff(class_, prepend=-1))]
+        return cls(rows.take(first), key[first], before, after)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Pairs of positions in both lines, and the left rows that wait in the end."""
+
+    left: Codes
+    right: Codes
+    waiting: Codes
+
+
+def match_lines(left: Waiting, right: Asking, lefts: Bools, rights: Weights, look: Look) -> Match:
+    """Serve the right rows, each as often as `rights` says, with the left rows of `lefts`."""
+    waiting, asking = np.flatnonzero(lefts), np.repeat(np.arange(len(rights)), rights)
+    key, asked = left.key[waiting], right.key[asking]
+    starts, ends, times, finals = on_one_axis(
+        (key, left.rows.start[waiting]),
+        (key, left.rows.end[waiting]),
+        (asked, right.rows.start[asking]),
+        (np.arange(len(look)), look.end),
+    )
+    low, high = np.searchsorted(ends, times, "right"), np.searchsorted(starts, times, "right")
+    item, left_after = serve(low, high)
+    first = np.maximum(
+        np.searchsorted(key, np.arange(len(look)), "left"), np.searchsorted(ends, finals, "right")
+    )
+    last = np.flatnonzero(np.append(asked[1:] != asked[:-1], True)) if len(asked) else asked
+    first[asked[last]] = np.maximum(first[asked[last]], left_after[last])
+    paired = item >= 0
+    return Match(
+        waiting[item[paired]], asking[paired], waiting[np.arange(len(waiting)) >= first[key]]
+    )
+
+
+def leaves_untaken(end: Times) -> Times:
+    """When a row that nobody takes leaves the line: a tick after its end, so that it is told from a
+    row that was taken last before its end, and found when its end is changed."""
+    return np.where(end == INFINITY, INFINITY, end + 1)
+
+
+def _ordered(rows: Delta, key: Codes, width: int, turn: Times | None = None) -> tuple[Codes, Codes]:
+    """The order of rows by key, start, end, the first `width` columns and then `turn`; and in that
+    order, equal numbers for equal rows."""
+    ranks = [rank_values(column) for column in rows.payload.columns[:width]]
+    last = () if turn is None else (turn,)
+    columns = (key, rows.start, rows.end, *ranks)
+    order = np.lexsort((*last, *reversed(columns)))
+    new = np.zeros(len(order), np.bool_)
+    new[:1] = True
+    for column in columns:
+        sorted_ = column[order]
+        new[1:] |= sorted_[1:] != sorted_[:-1]
+    return order, np.cumsum(new) - 1

@@ -1,0 +1,286 @@
+"""Detect: runs of events that a regular pattern recognises.
+
+    R' = {(t, s + within, keys + registers) | a run of events from s to t matches}    (see `plan.nodes.detect`)
+
+Null is a key like any other; conditions that are null are false; ends of events do not matter. A
+late or corrected event changes the instances of its key that begin less than `within` before it, or
+at it: those are found again, before and after. Where instances must not overlap, which of them may
+begin depends on all earlier ones, so that the whole key is found again, as far as it is held.
+
+State: events that an instance may still need, that is less than `within` before the CTI. Where
+instances must not overlap, also the place from which on the next one of a key may begin, while that
+place is among them. The CTI passes as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.batch import Batch
+from thalweg.model.delta import Delta, Weights
+from thalweg.model.ordering import on_one_axis, rank_values
+from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.rows import Bools, Codes, Rows, encode
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.base import (
+    Operator,
+    Slices,
+    StateSize,
+    progress_of_slice,
+    rename_scopes,
+    slice_of_progress,
+)
+from thalweg.operators.frames import evaluate_mask, frame_of
+from thalweg.operators.patterns.instances import Events, find, reachable
+from thalweg.plan.nodes import Detect
+from thalweg.state import Arrangement, Hits, KeyIndex
+
+__all__ = ["DetectKernel"]
+
+
+class DetectKernel(Operator):
+    """
+    >>> import thalweg as tw
+    >>> s = tw.source("s", {"v": "int64"})
+    >>> rising = tw.then(tw.event("true", keep={"top": "v"}), tw.event("v > top", keep={"top": "v"}))
+    >>> query = s.detect(rising, within=10, registers={"top": "int64"})
+    >>> tw.table(query, {"s": [tw.point({"v": v}, t) for t, v in enumerate([3, 1, 4])]})
+    [(2, 11, {'top': 4})]
+    """
+
+    def __init__(self, node: Detect) -> None:
+        self.schema = node.schema
+        self._node = node
+        fields = [node.input.schema.field(key) for key in node.keys]
+        self._index = KeyIndex(fields)
+        self._held = Arrangement(node.input.schema, self._groups, what="detect")
+        # The place from which on the next instance of a key may begin: its time is the start, and
+        # how many events of that time lie before it is the mark.
+        self._resume = Arrangement(pa.schema(fields), self._groups, marks=1, what="detect")
+        self._progress = NO_PROGRESS
+
+    def _groups(self, rows: Rows) -> Codes:
+        columns = [rows.column(name) for name in self._node.keys]
+        return self._index.numbers(columns, rows.num_rows)
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        answer = Delta.empty(self.schema)
+        if len(batch):
+            changes = Delta.of_batch(batch)
+            # Only starts count: a change of an end is none.
+            end = changes.start + self._node.within
+            delta = Delta(changes.payload, changes.start, end, changes.weight).consolidate()
+            if len(delta):
+                group = self._groups(delta.payload)
+                answer = self._revise(delta, group)
+                self._held.apply(delta, group)
+        settled = self._progress.cti
+        self._progress = self._progress.advance(batch.progress)
+        if self._progress.cti > settled:
+            self._forget(settled, self._progress.cti)
+        self._tidy()
+        return answer.to_batch(self._promise())
+
+    def _promise(self) -> Progress:
+        return rename_scopes(
+            Progress(self._progress.cti, self._progress.scope_columns, self._progress.scoped),
+            {name: name for name in self._node.keys},
+        )
+
+    # ------------------------------------------------------------------------------------ changes
+
+    def _revise(self, delta: Delta, group: Codes) -> Delta:
+        """The matches that come and go with a change, which is not held yet."""
+        keys, code = np.unique(group, return_inverse=True)
+        first, last = np.full(len(keys), MIN_TIME), np.full(len(keys), INFINITY)
+        within, settled = self._node.within, self._progress.cti
+        since, until = np.full(len(keys), settled), last
+        if self._node.overlap:
+            first, last = np.full(len(keys), INFINITY), np.full(len(keys), MIN_TIME)
+            np.minimum.at(first, code, delta.start - within + 1)
+            np.maximum.at(last, code, delta.start)
+            # Events end `within` after they start.
+            since, until = np.maximum(first - 1 + within, settled), last + within
+        found = self._held.find(keys, since, until)
+        held = found.delta()
+        whole = Delta.concat([held, delta], self._held.schema)
+        codes = np.concatenate([found.owner, code])
+        before = np.concatenate([held.weight, np.zeros(len(delta), np.int64)])
+        parts = []
+        for weight, sign in ((whole.weight, 1), (before, -1)):
+            line = self._line(whole, codes, weight)
+            parts.append(self._matches(line, keys, first, last, sign))
+        return Delta.concat(parts, self.schema)
+
+    def _line(self, rows: Delta, code: Codes, weight: Weights) -> _Line:
+        """Rows as events, ordered by key, start and all columns; equal ones as often as they
+        occur."""
+        alike, size = encode([*rows.payload.columns, rows.start], len(rows))
+        total = np.zeros(size, np.int64)
+        np.add.at(total, alike, weight)
+        representative = np.empty(size, np.int64)
+        representative[alike] = np.arange(len(rows))
+        distinct, code = rows.take(representative), code[representative]
+        ranks = [rank_values(column) for column in distinct.payload.columns]
+        order = np.lexsort((*reversed(ranks), distinct.start, code))
+        unit = np.repeat(order, total[order])
+        events = distinct.take(unit)
+        make = _Line.of_sets if self._node.simultaneous == "set" else _Line.of_events
+        return make(events.payload, code[unit], events.start)
+
+    def _matches(self, line: _Line, keys: Codes, first: Times, last: Times, sign: int) -> Delta:
+        if not len(line.time):
+            return Delta.empty(self.schema)
+        if self._node.overlap:
+            inside = (line.time >= first[line.key]) & (line.time <= last[line.key])
+            found = find(self._node, self._events(line), np.flatnonzero(inside))
+            keep = np.ones(len(found.first), np.bool_)
+        else:
+            begin = self._begin(line, keys, self._progress.cti)
+            open_ = np.arange(len(line.time)) >= begin[line.key]
+            found = find(self._node, self._events(line), np.flatnonzero(open_))
+            keep = self._walk(line, begin, found.alive)[found.first]
+        start, first_time = line.time[found.last], line.time[found.first]
+        groups = line.rows.take(pa.array(line.row[found.first]))
+        payload = pa.RecordBatch.from_arrays(
+            [*(groups.column(name) for name in self._node.keys), *found.registers.columns],
+            schema=self.schema,
+        )
+        end = first_time + self._node.within
+        return Delta(payload, start, end, np.full(len(start), sign)).filter(keep)
+
+    def _events(self, line: _Line) -> Events:
+        columns = dict(zip(line.rows.schema.names, line.rows.columns, strict=True))
+        if self._node.simultaneous == "sequence":
+            return Events(line.key, line.time, {**columns, "_start": pa.array(line.time)})
+        frame = frame_of(line.rows, line.time[line.slot])
+        true = []
+        for event in self._node.automaton.events:
+            some = np.zeros(len(line.time), np.bool_)
+            some[line.slot[evaluate_mask(event.condition, frame)]] = True
+            true.append(~some if event.absent else some)
+        return Events(line.key, line.time, {"_start": pa.array(line.time)}, tuple(true))
+
+    # --------------------------------------------------------------- instances that do not overlap
+
+    def _begin(self, line: _Line, keys: Codes, since: int) -> Codes:
+        """For each key the position from which on an instance may begin; the events of the line end
+        after `since`."""
+        numbers = np.arange(len(keys))
+        begin = np.searchsorted(line.key, numbers, "left")
+        resume = self._resume_of(keys, since)
+        if len(resume):
+            places, resumed = on_one_axis((line.key, line.time), (resume.owner, resume.start))
+            begin[resume.owner] = np.searchsorted(places, resumed, "left") + resume.mark(0)
+        return np.minimum(begin, np.searchsorted(line.key, numbers, "right"))
+
+    def _resume_of(self, keys: Codes, since: int) -> Hits:
+        size = len(keys)
+        return self._resume.find(keys, np.full(size, since), np.full(size, INFINITY))
+
+    @staticmethod
+    def _walk(line: _Line, begin: Codes, alive: Codes) -> Bools:
+        """The positions at which an instance may begin: the next one after the last is over."""
+        position = np.arange(len(line.time))
+        ends = np.searchsorted(line.key, np.arange(len(begin)), "right")
+        return reachable(line.key, begin[begin < ends], np.maximum(position, alive) + 1)
+
+    # -------------------------------------------------------------------------------------- state
+
+    def _forget(self, before: int, cti: int) -> None:
+        """Events that no instance needs any more are gone."""
+        if cti == INFINITY:
+            self._held.clear()
+            self._resume.clear()
+            self._index.clear()
+            return
+        if not self._node.overlap:
+            self._settle(before, cti)
+        self._held.purge(cti)
+        self._resume.purge(cti)
+
+    def _settle(self, before: int, cti: int) -> None:
+        """For the keys that lose events: from where on their next instance may begin."""
+        keys = np.unique(self._held.ending(cti).group)
+        if not len(keys):
+            return
+        found = self._held.find(keys, np.full(len(keys), before), np.full(len(keys), INFINITY))
+        held = found.delta()
+        line = self._line(held, found.owner, held.weight)
+        begin = self._begin(line, keys, before)
+        open_ = np.flatnonzero(np.arange(len(line.time)) >= begin[line.key])
+        alive = find(self._node, self._events(line), open_).alive
+        walked = self._walk(line, begin, alive)
+        # The last instance that began before the events that stay: what follows it is next.
+        settled = np.flatnonzero(walked & (line.time + self._node.within <= cti))
+        over = np.maximum(settled, alive[settled])
+        after = np.full(len(keys), -1)
+        np.maximum.at(after, line.key[settled], over)
+        which = np.flatnonzero(after >= 0)
+        at = after[which]
+        places = on_one_axis((line.key, line.time))[0]
+        tied = at - np.searchsorted(places, places[at], "left")
+        known = self._resume_of(keys, before)
+        known.set_weight(np.zeros(len(known), np.int64))
+        time = line.time[at]
+        stays = time + self._node.within > cti
+        payload = pa.RecordBatch.from_arrays(
+            self._index.columns(keys[which[stays]]), schema=self._resume.schema
+        )
+        time = time[stays]
+        entries = Delta(payload, time, time + self._node.within, np.ones(len(time), np.int64))
+        self._resume.add(entries, keys[which[stays]], (tied[stays] + 1,))
+
+    def _tidy(self) -> None:
+        """Forget keys without events, when the index has doubled."""
+        if self._index.is_untidy:
+            used = np.union1d(self._held.groups(), self._resume.groups())
+            moved = self._index.keep(used)
+            self._held.renumber(moved)
+            self._resume.renumber(moved)
+
+    def snapshot(self) -> Slices:
+        return {
+            **self._held.snapshot("events"),
+            **self._resume.snapshot("resume"),
+            "progress": slice_of_progress([self._progress]),
+        }
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        self._index.clear()
+        self._held.restore("events", slices)
+        self._resume.restore("resume", slices)
+        self._progress = progress_of_slice(slices["progress"])[0]
+        for held in (self._held, self._resume):
+            held.purge(self._progress.cti)
+
+    def state_size(self) -> StateSize:
+        return self._held.size() + self._resume.size()
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Events, or sets of events of one time, ordered by key and time: `row` is one row of each.
+    `slot` says which of them each row belongs to."""
+
+    rows: Rows
+    key: Codes
+    time: Times
+    row: Codes
+    slot: Codes
+
+    @classmethod
+    def of_events(cls, rows: Rows, key: Codes, time: Times) -> _Line:
+        each = np.arange(len(time))
+        return cls(rows, key, time, each, each)
+
+    @classmethod
+    def of_sets(cls, rows: Rows, key: Codes, time: Times) -> _Line:
+        new = np.ones(len(time), np.bool_)
+        new[1:] = (key[1:] != key[:-1]) | (time[1:] != time[:-1])
+        row = np.flatnonzero(new)
+        return cls(rows, key[row], time[row], row, np.cumsum(new) - 1)

@@ -1,0 +1,1 @@
+"""Row by row: what changes a row or its lifetime and looks at no other key."""

@@ -1,0 +1,1 @@
+"""Where a stream enters: what is checked, stamped and judged late."""
