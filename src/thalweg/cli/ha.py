@@ -24,7 +24,7 @@ __all__ = ["ha"]
 
 _LOOK_S = 0.1
 _STANDBY = "standby"
-_STARTED_S = 120.0
+_STARTED_S = 60.0
 """How long a process that starts gives way to others at most."""
 _GIVEN_UP = 5
 """How often in a row a process may end with an error of its own before it is not started again."""

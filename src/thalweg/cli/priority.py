@@ -17,7 +17,7 @@ from pathlib import Path
 
 __all__ = ["lower_priority", "may_raise_priority", "restore_priority"]
 
-_LOWER_BY = 10
+_LOWER_BY = 5
 _PROCESSES = Path("/proc")
 _AGAIN_S = 0.1
 """A user may change the share of a session so often."""
