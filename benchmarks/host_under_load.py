@@ -39,6 +39,8 @@ SPAN = 100
 """Ticks that a file covers."""
 KEYS = 100
 QUERIES, REMOVED = 100, 50
+FEW = 5
+"""Micro-batches that each phase has at least."""
 COLUMNS = pa.schema([("ts", pa.int64()), ("key", pa.int64()), ("value", pa.int64())])
 
 
@@ -111,19 +113,23 @@ class _Watch:
         self._host = host
         self.left: list[float] = []
 
-    def follow(self, seconds: float, until: Callable[[], bool] = lambda: False) -> int:
-        """Wait so long, or until something holds after a micro-batch; how many have left."""
-        count, end = 0, time.monotonic() + seconds
-        while time.monotonic() < end:
+    def follow(self, seconds: float) -> None:
+        """Let time pass, and a few micro-batches leave."""
+        first, end = len(self.left), time.monotonic() + seconds
+        self.follow_until(lambda: time.monotonic() > end and len(self.left) - first >= FEW)
+
+    def follow_until(self, holds: Callable[[], bool], *, limit: float = 600.0) -> int:
+        """Wait until something holds after a micro-batch; how many have left by then."""
+        first, end = len(self.left), time.monotonic() + limit
+        while not holds():
             before = self._host.batches
-            self._host.wait_for_batches(1, 60)
+            self._host.wait_for_batches(1, 5)
             if self._host.query is None or not self._host.query.isActive:
                 raise RuntimeError("the host has ended")
-            self.left += [time.monotonic()] * (self._host.batches > before)
-            count += self._host.batches - before
-            if until():
-                break
-        return count
+            if time.monotonic() > end:
+                raise RuntimeError("given up waiting for the host")
+            self.left += [time.monotonic()] * (self._host.batches - before)
+        return len(self.left) - first
 
 
 def _measure(place: Path, rate: int, seconds: float) -> dict[str, float]:
@@ -146,23 +152,20 @@ def _measure(place: Path, rate: int, seconds: float) -> dict[str, float]:
         warm = len(watch.left)
         host.add(f"q{QUERIES - 1}", last)
         added = len(watch.left)
-        counted = watch.follow(
-            max(60.0, seconds), lambda: host.status(f"q{QUERIES - 1}").state_rows > 0
-        )
+        counted = watch.follow_until(lambda: host.status(f"q{QUERIES - 1}").state_rows > 0)
         watch.follow(seconds)
-        typical = median(_seconds(host.query)[warm // 2 :])
+        typical = median(_seconds(host.query)[1:])
         kept = [f"q{number}" for number in range(REMOVED, QUERIES)]
         before = _state_entries(host.query)
         removed = len(watch.left)
         host.remove(*(f"q{number}" for number in range(REMOVED)))
-        watch.follow(max(10.0, seconds / 2))
+        watch.follow(seconds)
         after = _state_entries(host.query)
         feed.stop()
-        watch.follow(600, lambda: _files_read(host.query) >= feed.files)
+        watch.follow_until(lambda: _files_read(host.query) >= feed.files)
+        rows = pq.read_table(place / "events")
         right = sum(
-            _is_right(
-                host.table(name), every.get(name, last), place, whole=name != f"q{QUERIES - 1}"
-            )
+            _is_right(host.table(name), every.get(name, last), rows, whole=name in every)
             for name in kept
         )
     finally:
@@ -203,11 +206,11 @@ def _files_read(query: Any) -> int:
     return int(told["inner"]["n"])
 
 
-def _is_right(table: Answers, query: tw.Stream, place: Path, *, whole: bool) -> bool:
-    """Whether a table is that of all rows that were written; unless `whole`, from its first window
-    on. The last window is not over, so that its answer is there and may still change."""
-    rows = tw.events(pq.read_table(place / "events"), "ts")
-    expected = list(tw.table(query, {"events": rows}))
-    found = list(table)
+def _is_right(table: Answers, query: tw.Stream, rows: pa.Table, *, whole: bool) -> bool:
+    """Whether a table is that of all rows that were written, as far as windows are over; unless
+    `whole`, from its first window on."""
+    newest = rows.column("ts").to_numpy().max()
+    expected = tw.table(query, {"events": tw.events(rows, "ts")})
+    found = [row for row in table if row[1] <= newest]
     first = 0 if whole else min((start for start, _, _ in found), default=0)
-    return bool(found) and found == [row for row in expected if row[0] >= first]
+    return bool(found) and found == [r for r in expected if r[1] <= newest and r[0] >= first]

@@ -21,7 +21,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from thalweg.model.rows import Bools, Codes
+from thalweg.model.rows import Bools, Codes, take_column
 from thalweg.model.time import Times
 
 __all__ = ["Aggregate", "Columns", "Values", "is_number"]
@@ -113,7 +113,7 @@ class Aggregate(ABC):
         length = np.maximum(hi - lo, 0)
         which = np.repeat(np.arange(len(lo)), length)
         member = np.arange(len(which)) - np.repeat(np.cumsum(length) - length, length) + lo[which]
-        return self.merge([part.take(pa.array(member)) for part in parts], which, len(lo))
+        return self.merge([take_column(part, member) for part in parts], which, len(lo))
 
     def of_members(
         self, values: Values, member: Codes, cell: Codes, cells: int, kind: pa.DataType

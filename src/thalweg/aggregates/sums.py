@@ -15,6 +15,7 @@ from thalweg.aggregates.base import Aggregate, Columns, Values
 from thalweg.aggregates.limbs import LIMBS, Floats, Limbs
 from thalweg.errors import EvaluationError
 from thalweg.model.rows import Bools, Codes
+from thalweg.model.time import greatest, least
 
 __all__ = ["Average", "Count", "Sum", "add_by", "add_ranges", "plain_floats", "plain_wholes"]
 
@@ -76,12 +77,13 @@ class _Total(Aggregate):
         assert values.of is not None
         there = values.present(values.of)
         count = pa.array(there.astype(np.int64))
+        every = values.passes is None and not values.of.null_count
         if pa.types.is_floating(values.of.type):
             floats = plain_floats(values.of)
-            kept = floats if there.all() else np.where(there, floats, 0.0)
+            kept = floats if every else np.where(there, floats, 0.0)
             return [count, pa.array(kept), pa.nulls(len(values), LIMBS)]
         whole = plain_wholes(values.of)
-        if not there.all():
+        if not every:
             whole = whole * there
         total = pa.array(whole.view(np.int64))
         return [count, total] if _is_small(values.of.type) else [count, total, _upper(whole)]
@@ -182,7 +184,7 @@ def _are_whole(parts: Columns) -> bool:
 def plain_wholes(values: pa.Array) -> Codes:
     """Whole numbers without nulls; unsigned ones of 64 bits stay unsigned."""
     kind = pa.uint64() if pa.types.is_uint64(values.type) else pa.int64()
-    whole = values.cast(kind)
+    whole = values if values.type == kind else values.cast(kind)
     numbers: Codes = (whole.fill_null(0) if whole.null_count else whole).to_numpy(
         zero_copy_only=False
     )
@@ -191,7 +193,7 @@ def plain_wholes(values: pa.Array) -> Codes:
 
 def _upper(whole: Codes) -> pa.Array:
     """x / 2^32, rounded: zero for all values below 2^31."""
-    if not len(whole) or (int(whole.max()) < _SMALL and int(whole.min()) >= -_SMALL):
+    if not len(whole) or (greatest(whole) < _SMALL and least(whole) >= -_SMALL):
         return pa.array(np.zeros(len(whole), np.int64))
     return pa.array((whole >> 32).astype(np.int64) + ((whole >> 31) & 1).astype(np.int64))
 
@@ -232,7 +234,7 @@ def _none(count: pa.Array) -> Bools | None:
 
 
 def plain_floats(values: pa.Array) -> Floats:
-    floats = values.cast(pa.float64(), safe=False)
+    floats = values if values.type == pa.float64() else values.cast(pa.float64(), safe=False)
     numbers: Floats = (floats.fill_null(0.0) if floats.null_count else floats).to_numpy(
         zero_copy_only=False
     )

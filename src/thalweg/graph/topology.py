@@ -72,11 +72,12 @@ class Topology:
             if len(readers[station]) > 1:
                 self._add_fork(station)
         behind = self.ports_behind()
-        for station in sorted(self.stations, key=lambda one: not _is_served_first(one, behind)):
+        first = _served_first(self.stations, behind)
+        for station in sorted(self.stations, key=lambda one: one not in first):
             if station not in self.sources.values():
                 station.inputs = [self._new_reader(above) for above in station.before]
                 for above, arc in zip(station.before, station.inputs, strict=True):
-                    self._link(above, station, arc, behind)
+                    self._link(above, station, arc, in_order=station in first)
         for name, station in self._ends.items():
             self._outlets[name] = self._new_reader(station)
         self._changed()
@@ -92,10 +93,10 @@ class Topology:
         self.state.link(self._row_of[station], fork, AppendBuffer())
         return fork
 
-    def _link(self, producer: Station, reader: Station, arc: Arc, behind: PortsBehind) -> None:
+    def _link(self, producer: Station, reader: Station, arc: Arc, *, in_order: bool) -> None:
         """Let a reader follow a producer in the state table."""
         row = self._row_before(producer)
-        row.in_order |= row.station is None and _is_served_first(reader, behind)
+        row.in_order |= in_order and row.station is None
         self.state.link(row, self._row_of[reader], arc)
 
     def _row_before(self, station: Station) -> Row:
@@ -195,6 +196,7 @@ class Topology:
         """Give operators new arcs to their readers, nothing being on the old ones; with `keep`
         false, none."""
         behind = self.ports_behind()
+        first = _served_first(self.stations, behind)
         held = {name: self.taken(name) for name in self._outlets}
         for producer in [station for station in self.stations if station in producers]:
             row = self._row_of[producer]
@@ -215,11 +217,9 @@ class Topology:
             producer.output = SharedBuffer() if several else AppendBuffer()
             if len(readers) > 1:
                 self._add_fork(producer)
-            for station, port in sorted(
-                readers, key=lambda one: not _is_served_first(one[0], behind)
-            ):
+            for station, port in sorted(readers, key=lambda one: one[0] not in first):
                 arc = station.inputs[port] = self._new_reader(producer)
-                self._link(producer, station, arc, behind)
+                self._link(producer, station, arc, in_order=station in first)
             for name in outs:
                 self._outlets[name] = self._new_reader(producer)
         for name, batches in held.items():
@@ -286,13 +286,15 @@ class Topology:
         tell_unwanted(self.stations, ends)
 
 
-def _is_served_first(station: Station, behind: PortsBehind) -> bool:
-    """Whether a fork runs this reader before others: what it reads goes to the port that an operator
+def _served_first(stations: Sequence[Station], behind: PortsBehind) -> set[Station]:
+    """The operators that a fork runs before others: what they read goes to the port that an operator
     would rather have served first (see `Operator.first_port`)."""
-    while not station.operator.first_port:
-        if station.operator.ports > 1 or len(behind[station]) != 1:
-            return False
-        station, port = behind[station][0]
-        if port != station.operator.first_port:
-            return False
-    return True
+    found: set[Station] = set()
+    for station in reversed(stations):
+        if station.operator.first_port:
+            found.add(station)
+        elif station.operator.ports == 1 and len(behind[station]) == 1:
+            reader, port = behind[station][0]
+            if reader in found and port == reader.operator.first_port:
+                found.add(station)
+    return found

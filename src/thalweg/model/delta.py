@@ -22,7 +22,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows, encode, take_rows
 from thalweg.model.sorting import sort_pairs
-from thalweg.model.time import Times
+from thalweg.model.time import Times, greatest, least
 
 __all__ = ["Delta", "Weights"]
 
@@ -86,9 +86,8 @@ class Delta:
         )
 
     def filter(self, mask: Bools) -> Delta:
-        if mask.all():
-            return self
-        return self.take(np.flatnonzero(mask))
+        which = mask.nonzero()[0]
+        return self if len(which) == len(mask) else self.take(which)
 
     def negate(self) -> Delta:
         return Delta(self.payload, self.start, self.end, -self.weight)
@@ -111,6 +110,8 @@ class Delta:
             return keep, self.weight[keep]
         total = np.zeros(size, np.int64)
         np.add.at(total, codes, self.weight)
+        if not np.count_nonzero(total):
+            return _NONE, _NONE
         first = np.empty(size, np.int64)
         first[codes[::-1]] = np.arange(len(self) - 1, -1, -1)
         keep = np.sort(first[total != 0])
@@ -118,10 +119,12 @@ class Delta:
 
     def to_batch(self, progress: Progress = NO_PROGRESS) -> Batch:
         """The elements that make these changes."""
-        net = self if not (self.weight <= 0).any() else self.consolidate()
+        if not len(self):
+            return Batch.empty(self.schema, progress)
+        net = self if least(self.weight) > 0 else self.consolidate()
         if not len(net):
             return Batch.empty(self.schema, progress)
-        if (net.weight == 1).all():
+        if least(net.weight) == greatest(net.weight) == 1:
             return Batch(net.payload, net.start, net.end, progress=progress)
         unit = np.repeat(np.arange(len(net)), np.abs(net.weight))
         leaves = net.weight[unit] < 0
@@ -130,6 +133,9 @@ class Delta:
                 take_rows(net.payload, unit), net.start[unit], net.end[unit], progress=progress
             )
         return _pair(net, unit[leaves], unit[~leaves], progress)
+
+
+_NONE = np.empty(0, np.int64)
 
 
 def _pair(net: Delta, leaving: Codes, arriving: Codes, progress: Progress) -> Batch:

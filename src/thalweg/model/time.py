@@ -28,6 +28,8 @@ __all__ = [
     "ceil_to_grid",
     "duration_us",
     "floor_to_grid",
+    "greatest",
+    "least",
     "time_us",
 ]
 
@@ -58,6 +60,24 @@ _UNITS_US = {
     "week": 604_800_000_000,
 }
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
+
+
+_FEW = 32
+"""The least of so few numbers is found faster as Python numbers than by a reduction."""
+
+
+def least(times: Times) -> int:
+    """The smallest of some times; there is at least one.
+
+    >>> least(np.array([4, 2, 3])), greatest(np.array([4, 2, 3]))
+    (2, 4)
+    """
+    return min(times.tolist()) if len(times) <= _FEW else int(times.min())
+
+
+def greatest(times: Times) -> int:
+    """The largest of some times; there is at least one."""
+    return max(times.tolist()) if len(times) <= _FEW else int(times.max())
 
 
 def duration_us(value: Duration, *, what: str = "duration") -> int:

@@ -65,6 +65,7 @@ class ArgumentProjection:
         fields = [schema.field(name) for name in keys]
         fields += [pa.field(column.name, column.type) for column in self._columns]
         self._bare = not fields
+        self._used = frozenset(name for column in self._columns for name in column.expr.columns())
         self.schema = pa.schema(fields or [PRESENT])
 
     def _column(self, name: str, expr: Expr | None, *, is_filter: bool = False) -> str | None:
@@ -81,7 +82,7 @@ class ArgumentProjection:
             )
         arrays = [payload.column(name) for name in self.keys]
         if self._columns:
-            frame = frame_of(payload, start)
+            frame = frame_of(payload, start, self._used)
             for column in self._columns:
                 array = column.expr.evaluate(frame)
                 if column.is_filter:

@@ -21,7 +21,7 @@ import pyarrow as pa
 from thalweg.errors import PlanError
 from thalweg.model.batch import Batch
 from thalweg.model.rows import Codes, Rows
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest
 
 __all__ = ["Consistency", "Frontier", "Line"]
 
@@ -115,7 +115,7 @@ class Frontier:
         if batch.progress.cti > self.cti:
             self.cti = batch.progress.cti
             self.promised = {at: time for at, time in self.promised.items() if time > self.cti}
-        latest = int(batch.start.max()) if len(batch) else MIN_TIME
+        latest = greatest(batch.start) if len(batch) else MIN_TIME
         self.watermark = max(self.watermark, latest, self.cti)
         return max(self.consistency.threshold(self.watermark, self.cti), self.out)
 

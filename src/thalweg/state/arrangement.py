@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from thalweg.errors import UnknownRowError
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Codes, Rows, encode, equal_pairs, used_codes
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.rows import Codes, Rows, encode, equal_pairs, take_rows, used_codes
+from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.state.hits import Hits
 from thalweg.state.overlaps import overlapping_pairs
 from thalweg.state.patches import PatchLog
@@ -43,6 +43,8 @@ __all__ = ["Arrangement"]
 
 _TAIL = 256
 """Rows that wait unsorted."""
+_SLACK = 64
+"""So many rows of the tail that have ended or were taken away are no reason to write it anew."""
 _BITS = 30
 """Bits of the end that a run is sorted by, besides the group."""
 _BULK = 4_096
@@ -57,8 +59,8 @@ class Arrangement:
     >>> held.apply(delta, np.array([1, 1, 2]))
     >>> held.find(np.array([1]), np.array([4]), np.array([100])).start
     array([5])
-    >>> held.purge(4), len(held)
-    (1, 2)
+    >>> held.purge(9), len(held)
+    (3, 0)
     """
 
     def __init__(
@@ -94,7 +96,7 @@ class Arrangement:
         """Add rows and take rows away. A row that is taken away and was never there is an error."""
         if not len(delta):
             return
-        if int(delta.weight.min()) > 0:
+        if least(delta.weight) > 0:
             self.add(delta, group, marks)
             return
         comes = delta.weight > 0
@@ -108,13 +110,17 @@ class Arrangement:
         if not len(delta):
             return
         rows = Columns(group, delta.start, delta.end, delta.weight, marks, delta.payload)
-        if self._tail is None:
+        tail = self._tail
+        if tail is None:
             # Weights and marks are changed in place, and those of a batch are not ours to change.
             own = tuple(mark.copy() for mark in marks)
             weight = delta.weight.copy()
             rows = Columns(group, delta.start, delta.end, weight, own, delta.payload)
+        elif len(tail) + len(rows) <= _TAIL:
+            self._tail = tail.extended(rows)
+            return
         else:
-            rows = Columns.concat([self._tail.living(), rows])
+            rows = Columns.concat([tail.living(), rows])
         if len(rows) <= _TAIL:
             self._tail = Run.unsorted(rows)
             return
@@ -164,7 +170,7 @@ class Arrangement:
         """For each probe the rows of its group that end after `since` and start before `until`."""
         if not len(group) or self.is_empty():
             return Hits(self.schema, _NONE, [])
-        low, high = int(since.min()), int(until.max())
+        low, high = least(since), greatest(until)
         near = [run for run in self._runs(low) if run.first < high]
         if len(group) > _BULK:
             return self._find_many(near, group, since, until)
@@ -225,7 +231,7 @@ class Arrangement:
         found = found.filter(equal)
         if not len(found) or not rows.payload.num_columns:
             return found
-        asked = rows.payload.take(pa.array(found.owner))
+        asked = take_rows(rows.payload, found.owner)
         held = found.payload(asked.schema.names)
         return found.filter(equal_pairs(asked.columns, held.columns))
 
@@ -237,7 +243,7 @@ class Arrangement:
         if len(group) > _BULK:  # many probes are found faster in the order of what they look for
             order = np.argsort(group, kind="stable")
             group, end = group[order], end[order]
-        for run in self._runs(int(end.min()) - 1):
+        for run in self._runs(least(end) - 1):
             owner, at = _ending_in(run, group, end)
             if run.dead and len(at):
                 alive = run.rows.weights(at) != 0
@@ -252,7 +258,7 @@ class Arrangement:
         latest = np.full(len(group), MIN_TIME)
         if not len(group):
             return latest
-        high = int(times.max())
+        high = greatest(times)
         for run in self._runs():
             if run.soonest < high:
                 np.maximum(latest, latest_end_before(run, group, times), out=latest)
@@ -264,7 +270,7 @@ class Arrangement:
         soonest = np.full(len(group), INFINITY)
         if not len(group):
             return soonest
-        for run in self._runs(int(times.min())):
+        for run in self._runs(least(times)):
             np.minimum(soonest, soonest_end_after(run, group, times), out=soonest)
         return soonest
 
@@ -296,6 +302,12 @@ class Arrangement:
 
     def is_empty(self) -> bool:
         return self._tail is None and not self._slots.slots
+
+    @property
+    def is_small(self) -> bool:
+        """Whether only a few rows wait in the tail, which are not worth the work to take some of
+        them away."""
+        return not self._slots.slots
 
     def first(self) -> int:
         """The earliest start of a row that is held."""
@@ -340,15 +352,28 @@ class Arrangement:
         """Forget rows that have ended by then; those that were dropped now."""
         self._purged = max(self._purged, until)
         dropped: list[Columns] = []
-        if self._tail is not None and self._tail.is_stale(until):
-            alive = self._tail.alive(until)
-            gone = ~alive & (self._tail.rows.weight != 0)
-            dropped.append(self._tail.rows.take(gone.nonzero()[0]))
-            living = alive.nonzero()[0]
-            self._tail = Run.unsorted(self._tail.rows.take(living)) if len(living) else None
+        if self._tail is not None:
+            dropped += self._drop_tail(self._tail, until)
         if self._slots.slots:
             dropped += self._slots.drop(until)
         return [rows for rows in dropped if len(rows)]
+
+    def _drop_tail(self, tail: Run, until: int) -> list[Columns]:
+        """The tail is small: rows that have ended stay until they are many, or all."""
+        if tail.last <= until or tail.dead == len(tail):
+            self._tail = None
+            return [tail.living()]
+        if tail.soonest > until and 2 * tail.dead < len(tail):
+            return []
+        alive = tail.alive(until)
+        living = alive.nonzero()[0]
+        if len(tail) - len(living) < _SLACK and len(living):
+            return []
+        self._tail = Run.unsorted(tail.rows.take(living)) if len(living) else None
+        if tail.soonest > until:
+            return []
+        gone = ~alive & (tail.rows.weight != 0)
+        return [tail.rows.take(gone.nonzero()[0])]
 
     def release(self, until: int) -> Hits:
         """The rows that have ended by then and were not released before; they are forgotten, and

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.model.delta import Delta, Weights
-from thalweg.model.rows import Bools, Codes, Rows, concat_rows
+from thalweg.model.rows import Bools, Codes, Rows, concat_rows, take_column, take_rows
 from thalweg.model.time import Times
 from thalweg.state.runs import Run
 
@@ -58,27 +58,19 @@ class Hits:
     def payload(self, names: Sequence[str] | None = None) -> Rows:
         """The rows themselves, or some columns of them."""
         schema = self.schema
-        at = list(range(len(schema))) if names is None else [schema.names.index(n) for n in names]
         if names is not None:
-            schema = pa.schema([schema.field(position) for position in at])
+            schema = pa.schema([schema.field(name) for name in names])
         taken = []
         for run, positions in self.parts:
-            if _is_whole(run, positions):
-                rows = run.rows.payload
-                taken.append(rows if names is None else rows.select(list(names)))
-                continue
-            which = pa.array(positions)
-            columns = [run.rows.payload.column(position).take(which) for position in at]
-            taken.append(
-                pa.RecordBatch.from_arrays(columns, schema=schema)
-                if columns
-                else run.rows.payload.select([]).take(which)
-            )
+            rows = run.rows.payload
+            if names is not None:
+                rows = rows.select(list(names))
+            taken.append(rows if _is_whole(run, positions) else take_rows(rows, positions))
         return concat_rows(taken, schema)
 
     def column(self, name: str) -> pa.Array:
         """One column of the rows."""
-        parts = [run.rows.payload.column(name).take(pa.array(at)) for run, at in self.parts]
+        parts = [take_column(run.rows.payload.column(name), at) for run, at in self.parts]
         if not parts:
             return pa.array([], self.schema.field(name).type)
         return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
@@ -88,8 +80,12 @@ class Hits:
         return Delta(self.payload(), self.start, self.end, self.weight)
 
     def filter(self, mask: Bools) -> Hits:
-        if mask.all():
+        if np.count_nonzero(mask) == len(mask):
             return self
+        if len(self.parts) == 1:
+            run, at = self.parts[0]
+            which = mask.nonzero()[0]
+            return Hits(self.schema, self.owner[which], [(run, at[which])] if len(which) else [])
         parts = []
         for (run, at), kept in zip(self.parts, self._cut(mask), strict=True):
             if kept.any():
@@ -128,6 +124,8 @@ class Hits:
 
     def _cut(self, values: Column) -> list[Column]:
         """Values of all hits, part by part."""
+        if len(self.parts) == 1:
+            return [values]
         cuts = np.cumsum([0, *(len(at) for _, at in self.parts)]).tolist()
         return [values[begin:end] for begin, end in pairwise(cuts)]
 

@@ -14,7 +14,8 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from thalweg.model.rows import Codes, encode, encode_together
+from thalweg.model.rows import Codes, encode, encode_together, take_column
+from thalweg.model.time import greatest, least
 
 __all__ = ["KeyIndex"]
 
@@ -110,8 +111,7 @@ class KeyIndex:
 
     def columns(self, numbers: Codes) -> list[pa.Array]:
         """The keys of groups."""
-        at = pa.array(numbers)
-        return [column.take(at) for column in self._keys]
+        return [take_column(column, numbers) for column in self._keys]
 
     @property
     def is_untidy(self) -> bool:
@@ -148,7 +148,7 @@ class KeyIndex:
     def _integer_numbers(self, known: _Integers, key: pa.Array) -> Codes:
         values = key.to_numpy().astype(np.int64, copy=False)
         found = known.find(values)
-        if int(found.min()) < 0:
+        if least(found) < 0:
             new = pa.array(values[found < 0]).unique().to_numpy()
             self._add([pa.array(new, self._fields[0].type)], len(new))
             found = known.find(values)
@@ -222,7 +222,7 @@ class _Integers:
 
     def find(self, values: Codes) -> Codes:
         """The number of each value, -1 where it has none."""
-        low, high = int(values.min()), int(values.max())
+        low, high = least(values), greatest(values)
         if self._table is not None and low >= self._low and high <= self._high:
             return self._table[values - self._low]
         if not len(self._sorted):

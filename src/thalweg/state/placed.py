@@ -15,6 +15,7 @@ from typing import Generic, Protocol, Self, TypeVar
 import numpy as np
 
 from thalweg.model.rows import Bools, Codes, Rows, used_codes
+from thalweg.model.time import greatest, least
 from thalweg.state.slices import Slices, StateSize
 
 __all__ = ["Found", "Placed", "PlacedSlices"]
@@ -106,7 +107,7 @@ class PlacedSlices(Generic[T]):
         if not len(items):
             return
         if not self._slices:
-            span = int(items.place.max()) - int(items.place.min())
+            span = greatest(items.place) - least(items.place)
             self._bits = (span // (_MOST // 2)).bit_length()
         for number, part in self._cut(items):
             known = self._slices.get(number)
@@ -123,7 +124,7 @@ class PlacedSlices(Generic[T]):
     def _cut(self, items: T) -> Iterator[tuple[int, T]]:
         """The items of each slice."""
         number = items.place >> self._bits
-        low, high = int(number.min()), int(number.max())
+        low, high = least(number), greatest(number)
         if low == high:
             yield low, items
             return

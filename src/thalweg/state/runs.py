@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thalweg.model.delta import Weights
-from thalweg.model.rows import Bools, Codes, Rows, concat_rows
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.rows import Bools, Codes, Rows, concat_rows, take_rows
+from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 
 __all__ = ["Columns", "Run", "read_columns", "write_columns"]
 
@@ -91,7 +91,7 @@ class Columns:
             None if self._end is None else self._end[which],
             None if self._weight is None else self._weight[which],
             tuple(mark[which] for mark in self.marks),
-            self.payload.take(pa.array(which)),
+            take_rows(self.payload, which),
             self.duration,
         )
 
@@ -190,18 +190,36 @@ class Run:
     @classmethod
     def unsorted(cls, rows: Columns) -> Run:
         """A few rows without order, under the number 0."""
-        soonest = int(rows.end.min())
+        ends = rows.end
+        soonest = least(ends)
         return cls(
             rows,
             0,
             0,
             0,
             0,
-            first=int(rows.start.min()),
+            first=least(rows.start),
             soonest=soonest,
             half=soonest,
-            last=int(rows.end.max()),
+            last=greatest(ends),
             dead=len(rows) - int(np.count_nonzero(rows.weight)),
+        )
+
+    def extended(self, more: Columns) -> Run:
+        """An unsorted run with rows behind its own, all of positive weight."""
+        start, end = more.start, more.end
+        soonest = min(self.soonest, least(end))
+        return Run(
+            Columns.concat([self.rows, more]),
+            0,
+            0,
+            0,
+            0,
+            first=min(self.first, least(start)),
+            soonest=soonest,
+            half=soonest,
+            last=max(self.last, greatest(end)),
+            dead=self.dead,
         )
 
     def __len__(self) -> int:

@@ -23,7 +23,8 @@ __all__ = ["NO_FRAMES", "Frames", "Occupied", "occupied"]
 @dataclass(frozen=True, slots=True)
 class Frames:
     """Windows by partition and in order: the interval each covers, the lifetime of its answer, and
-    its id. An answer is complete at `over`, or at its end."""
+    its id. An answer is complete at `over`, or at its end. Where rows are in one window each,
+    `rows` has the place of the first row of each window, and of the one behind its last."""
 
     partition: Codes
     lo: Codes
@@ -32,6 +33,7 @@ class Frames:
     end: Times
     wid: Codes
     over: Times | None = None
+    rows: tuple[Codes, Codes] | None = None
 
     def __len__(self) -> int:
         return len(self.wid)
@@ -42,7 +44,7 @@ class Frames:
         return self.end if self.over is None else self.over
 
     def filter(self, mask: Bools) -> Frames:
-        if mask.all():
+        if np.count_nonzero(mask) == len(mask):
             return self
         return Frames(
             self.partition[mask],
@@ -52,6 +54,7 @@ class Frames:
             self.end[mask],
             self.wid[mask],
             None if self.over is None else self.over[mask],
+            None if self.rows is None else (self.rows[0][mask], self.rows[1][mask]),
         )
 
     def between(self, low: int, high: int) -> Frames:
@@ -59,7 +62,8 @@ class Frames:
         return self.filter((self.end > low) & (self.end <= high))
 
 
-NO_FRAMES = Frames(*(np.empty(0, np.int64) for _ in range(6)))
+_NO = np.empty(0, np.int64)
+NO_FRAMES = Frames(_NO, _NO, _NO, _NO, _NO, _NO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +80,13 @@ class Occupied:
 
 def occupied(frames: Frames, partition: Codes, group: Codes, coordinate: Codes) -> Occupied:
     """All pairs, in time that grows with the rows and the pairs alone."""
+    if frames.rows is not None and group is partition:
+        first, beyond = frames.rows
+        return Occupied(np.arange(len(group)), first, np.arange(len(frames)), first, beyond)
     _, rank = np.unique(np.concatenate([coordinate, frames.lo, frames.hi]), return_inverse=True)
     span = int(rank.max(initial=0)) + 1
-    at, lo, hi = np.split(rank, [len(coordinate), len(coordinate) + len(frames)])
+    size, beyond_lo = len(coordinate), len(coordinate) + len(frames)
+    at, lo, hi = rank[:size], rank[size:beyond_lo], rank[beyond_lo:]
     order = np.lexsort((at, group))
     at, group, partition = at[order], group[order], partition[order]
     base = frames.partition * span

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.model.rows import Codes
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest
 from thalweg.operators.base import Operator
 from thalweg.operators.consistency import Consistency
 from thalweg.windows import HoppingWindow
@@ -38,9 +38,9 @@ class Grid:
         return (start - (self.offset + self.size)) // self.hop + 1
 
     def beyond(self, end: Times) -> Codes:
-        endless = end == INFINITY
-        if not endless.any():
+        if not len(end) or greatest(end) != INFINITY:
             return -((self.offset - end) // self.hop)
+        endless = end == INFINITY
         return np.where(endless, FOREVER, -((self.offset - np.where(endless, 0, end)) // self.hop))
 
     def start(self, window: Codes) -> Times:
@@ -75,9 +75,11 @@ class Release:
     def see(self, start: Times, end: Times) -> None:
         """New rows: the watermark and the horizon move."""
         if len(start):
-            self.watermark = max(self.watermark, int(start.max()))
-            finite = end[end != INFINITY]
-            self.horizon = max(self.horizon, self.watermark + 1, int(finite.max(initial=MIN_TIME)))
+            self.watermark = max(self.watermark, greatest(start))
+            latest = greatest(end)
+            if latest == INFINITY:
+                latest = int(end[end != INFINITY].max(initial=MIN_TIME))
+            self.horizon = max(self.horizon, self.watermark + 1, latest)
 
     def advance(self, cti: int) -> tuple[int, int]:
         """A new CTI: the windows that are closed, and those that may now answer."""

@@ -235,7 +235,7 @@ class HoppingRowsAggregateKernel(HoppingRowsKernel):
         cell, cells = encode([group, window], len(member))
         someone = np.empty(cells, np.int64)
         someone[cell] = np.arange(len(member))
-        keys = rows.payload.take(pa.array(member[someone]))
+        keys = take_rows(rows.payload, member[someone])
         columns = [keys.column(name) for name in self._keys]
         columns += self._arguments.reduce(
             rows.payload, rows.start, member, cell, cells, self.schema
@@ -270,7 +270,7 @@ class HoppingTopKKernel(HoppingRowsKernel):
         )
         best = rank <= self._node.k
         names = self._node.input.schema.names
-        taken = rows.payload.take(pa.array(member[best]))
+        taken = take_rows(rows.payload, member[best])
         payload = pa.RecordBatch.from_arrays([taken.column(name) for name in names], names=names)
         if self._node.rank is not None:
             payload = append_column(payload, self._node.rank, rank[best])

@@ -25,7 +25,7 @@ import pyarrow as pa
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Bools, Codes, Rows, equal_pairs
+from thalweg.model.rows import Bools, Codes, Rows, equal_pairs, take_rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import (
     Operator,
@@ -127,7 +127,7 @@ class ClipByKernel(Operator):
         found = self._left.find(group, settled - 1, rows.start + 1)
         found = found.filter(found.start == rows.start[found.owner])
         if len(found) and rows.payload.num_columns:
-            asked = rows.payload.take(pa.array(found.owner))
+            asked = take_rows(rows.payload, found.owner)
             found = found.filter(equal_pairs(asked.columns, found.payload().columns))
         held = np.zeros(len(rows), np.bool_)
         held[found.owner] = True

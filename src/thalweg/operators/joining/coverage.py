@@ -19,12 +19,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta, Weights
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Bools, Codes, Rows, equal_pairs
+from thalweg.model.rows import Bools, Codes, Rows, equal_pairs, take_rows
 from thalweg.model.time import INFINITY, Times
 from thalweg.operators.base import (
     Operator,
@@ -151,10 +150,7 @@ class CoverageKernel(Operator):
             TakenSide(delta.payload, delta.start, found.owner),
         )
         self._right.apply(delta, group)
-        after = _Cover.concat([before, change])
-        return Delta.concat(
-            [self._pieces(left, after), self._pieces(left, before).negate()], self.schema
-        )
+        return self._difference(left, before, change)
 
     def _marked(self, delta: Delta) -> _Left:
         """New left rows begin at their start; a change of a row that is held goes on from where
@@ -167,7 +163,7 @@ class CoverageKernel(Operator):
             start = delta.start[old]
             found = self._left.find(group[old], np.maximum(start, promised[old] - 1), start + 1)
             found = found.filter(found.start == start[found.owner])
-            asked = delta.payload.take(pa.array(old[found.owner]))
+            asked = take_rows(delta.payload, old[found.owner])
             if len(found) and asked.num_columns:
                 found = found.filter(equal_pairs(asked.columns, found.payload().columns))
             since[old[found.owner]], begin[old[found.owner]] = found.mark(0), found.mark(1)
@@ -198,8 +194,20 @@ class CoverageKernel(Operator):
     def _pieces(self, left: _Left, cover: _Cover) -> Delta:
         rows = left.rows
         row, start, end = self._runs(left, rows.end, cover)
-        payload = self._sides[0].payload(rows.payload.take(pa.array(row)))
+        payload = self._sides[0].payload(take_rows(rows.payload, row))
         return Delta(payload, start, end, rows.weight[row])
+
+    def _difference(self, left: _Left, before: _Cover, change: _Cover) -> Delta:
+        """The pieces after a change and, taken back, those before it: both sides are cut at once,
+        the rows before the change numbered behind those after it."""
+        rows, size = left.rows, len(left.rows)
+        cover = _Cover.concat([before, change, replace(before, owner=before.owner + size)])
+        twice = _Left(rows, left.group, np.tile(left.since, 2), np.tile(left.begin, 2))
+        row, start, end = self._runs(twice, np.tile(rows.end, 2), cover)
+        old = row >= size
+        row = np.where(old, row - size, row)
+        payload = self._sides[0].payload(take_rows(rows.payload, row))
+        return Delta(payload, start, end, np.where(old, -rows.weight[row], rows.weight[row]))
 
     def _runs(self, left: _Left, ends: Times, cover: _Cover) -> tuple[Codes, Times, Times]:
         """Maximal pieces of each left row, from `since` to `ends`, that are covered (semi) or not

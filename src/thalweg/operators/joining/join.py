@@ -30,7 +30,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.boxes import Boxes, box, join_boxes, merge_boxes, rename_boxes
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Codes, Rows
+from thalweg.model.rows import Codes, Rows, take_column
 from thalweg.model.time import MAX_TIME, MIN_TIME, Times
 from thalweg.operators.base import (
     Operator,
@@ -64,7 +64,7 @@ class TakenSide:
     """Rows of a batch or a table, by position."""
 
     def __init__(self, rows: Rows, start: Times, at: Codes) -> None:
-        self._rows, self.start, self._at = rows, start[at], pa.array(at)
+        self._rows, self.start, self._at = rows, start[at], at
 
     @property
     def names(self) -> Sequence[str]:
@@ -72,7 +72,7 @@ class TakenSide:
         return found
 
     def column(self, name: str) -> pa.Array:
-        return self._rows.column(name).take(self._at)
+        return take_column(self._rows.column(name), self._at)
 
 
 class FoundSide:

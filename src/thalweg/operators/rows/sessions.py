@@ -33,10 +33,12 @@ def chains_of(group: Codes, start: Times, mark: Times, gap: int) -> Chains:
     times, groups = start[order], group[order]
     new = np.ones(len(order), np.bool_)
     new[1:] = (groups[1:] != groups[:-1]) | (times[1:] - times[:-1] >= gap)
-    number = np.cumsum(new) - 1
+    number = new.cumsum() - 1
     of_row = np.empty(len(order), np.int64)
     of_row[order] = number
-    begins = np.flatnonzero(new)
-    first = np.minimum.reduceat(mark[order], begins) if len(begins) else np.empty(0, np.int64)
-    last = np.maximum.reduceat(times, begins) if len(begins) else np.empty(0, np.int64)
+    begins = new.nonzero()[0]
+    if not len(begins):
+        return Chains(of_row, begins, begins, groups)
+    first = np.minimum.reduceat(mark[order], begins)
+    last = np.maximum.reduceat(times, begins)
     return Chains(of_row, first, last, groups[begins])

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from thalweg.model.batch import Batch
-from thalweg.model.delta import Delta
+from thalweg.model.delta import Delta, Weights
 from thalweg.model.progress import NO_PROGRESS, Scope
 from thalweg.model.rows import Codes, Rows, encode
 from thalweg.model.time import INFINITY, MIN_TIME, Times
@@ -37,6 +37,10 @@ from thalweg.state import Arrangement, Hits, KeyIndex
 
 __all__ = ["StitchKernel"]
 
+_FEW = 64
+"""Rows that have ended step behind those that continue them when so many rows have come: until then
+they are held like the others, and the answers are the same."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Linked:
@@ -48,6 +52,7 @@ class _Linked:
     """Where the chain that leads to a row began, if it has ended; else its start."""
     ended: int
     """How many of the rows have ended before the CTI."""
+    taken_back: int
 
     @property
     def alive(self) -> int:
@@ -84,7 +89,11 @@ class _Linked:
         is_last[before[before >= 0]] = False
         is_last[self.alive :] = False
         rows = self.rows
-        return Delta(rows.payload, self.chains(before), rows.end, rows.weight).filter(is_last)
+        return Delta(rows.payload, self.chains(before), rows.end, self.signs()).filter(is_last)
+
+    def signs(self) -> Weights:
+        """Rows of the groups from `taken_back` on are those before a change."""
+        return np.where(self.group < self.taken_back, 1, -1)
 
 
 class StitchKernel(Operator):
@@ -103,6 +112,10 @@ class StitchKernel(Operator):
         """Rows that have ended and are continued: start, and as marks end and start of the
         chain."""
         self._progress = NO_PROGRESS
+        self._stepped = MIN_TIME
+        """Rows that ended before have stepped back."""
+        self._came = 0
+        """Rows since then."""
 
     def _groups(self, rows: Rows) -> Codes:
         return self._index.numbers(rows.columns, rows.num_rows)
@@ -111,8 +124,9 @@ class StitchKernel(Operator):
         changes = Delta.empty(self.schema)
         if len(batch):
             changes = self._apply(Delta.of_batch(batch))
+            self._came += len(batch)
         before, self._progress = self._progress, self._progress.advance(batch.progress)
-        if self._progress.cti > before.cti:
+        if self._progress.cti > before.cti and (self._came >= _FEW or self._progress.ended):
             self._forget(self._progress.cti)
         ended = [s for s, t in newly_promised(before, self._progress).items() if t == INFINITY]
         if ended:
@@ -139,29 +153,43 @@ class StitchKernel(Operator):
             net = rows.take(kept)
             rows, groups = Delta(net.payload, net.start, net.end, weight), groups[kept]
             refuse_negative(rows, "Stitch")
-        new, old = self._linked(rows, groups, behind), self._linked(held, group, behind)
+        # Both sides at once, the groups before the change numbered behind those after it.
+        known = len(self._index)
+        both = Delta.concat([rows, held], self.schema)
+        linked = self._linked(both, np.concatenate([groups, group + known]), behind, known=known)
         self._held.apply(delta, number)
-        return Delta.concat([new.answer(), old.answer().negate()], self.schema)
+        return linked.answer()
 
     def _alive(self, group: Codes) -> Hits:
-        """The rows of some payloads that may still change."""
-        since = self._progress.cti - 1
+        """The rows of some payloads that may still change, or have not stepped back."""
+        since = self._stepped - 1
         return self._held.find(group, np.full(len(group), since), np.full(len(group), INFINITY))
 
     def _of_groups(self, held: Arrangement, group: Codes) -> Hits:
         return held.find(group, np.full(len(group), MIN_TIME), np.full(len(group), INFINITY))
 
-    def _linked(self, rows: Delta, group: Codes, behind: Hits, more: Hits | None = None) -> _Linked:
-        """Rows with what they may continue: rows that ended before, and `more` that end now."""
+    def _linked(
+        self,
+        rows: Delta,
+        group: Codes,
+        behind: Hits,
+        *,
+        known: int = 0,
+        more: Hits | None = None,
+    ) -> _Linked:
+        """Rows with what they may continue: rows that ended before, and `more` that end now. With
+        `known` groups, rows of the groups from there on are those before a change."""
         parts, groups, chains = [rows], [group], [rows.start]
         if more is not None:
             parts.append(more.delta())
             groups.append(more.group)
             chains.append(more.start)
         if len(behind):
-            parts.append(Delta(behind.payload(), behind.start, behind.mark(0), behind.weight))
-            groups.append(behind.group)
-            chains.append(behind.mark(1))
+            past = Delta(behind.payload(), behind.start, behind.mark(0), behind.weight)
+            for offset in (0, known) if known else (0,):
+                parts.append(past)
+                groups.append(behind.group + offset)
+                chains.append(behind.mark(1))
         every = Delta.concat(parts, self.schema)
         number, chain = np.concatenate(groups), np.concatenate(chains)
         ended = sum(map(len, parts[1 if more is None else 2 :]))
@@ -171,7 +199,7 @@ class StitchKernel(Operator):
             unit = every.take(many)
             every = Delta(unit.payload, unit.start, unit.end, np.ones(len(unit), np.int64))
             number, chain = number[many], chain[many]
-        return _Linked(every, number, chain, ended)
+        return _Linked(every, number, chain, ended, known or len(self._index))
 
     def _forget(self, cti: int) -> None:
         if cti == INFINITY:
@@ -180,6 +208,7 @@ class StitchKernel(Operator):
             self._index.clear()
             return
         gone = self._held.release(cti - 1)
+        self._stepped, self._came = cti, 0
         if len(gone):
             self._step_back(gone, cti)
         if self._index.is_untidy:
@@ -193,7 +222,7 @@ class StitchKernel(Operator):
         touched = np.unique(gone.group)
         found, behind = self._alive(touched), self._of_groups(self._behind, touched)
         if len(found):
-            linked = self._linked(found.delta(), found.group, behind, gone)
+            linked = self._linked(found.delta(), found.group, behind, more=gone)
             rows, before = linked.rows, linked.before()
             continued = np.zeros(len(rows), np.bool_)
             continued[before[(before >= 0) & (rows.end >= cti)]] = True
@@ -208,6 +237,8 @@ class StitchKernel(Operator):
         self._behind.drop(MIN_TIME)
 
     def snapshot(self) -> Slices:
+        if self._progress.cti > self._stepped:
+            self._forget(self._progress.cti)
         return {
             **self._held.snapshot("rows"),
             **self._behind.snapshot("behind"),
@@ -219,7 +250,8 @@ class StitchKernel(Operator):
         self._held.restore("rows", slices)
         self._behind.restore("behind", slices)
         self._progress = progress_of_slice(slices["progress"])[0]
-        self._held.purge(self._progress.cti - 1)
+        self._stepped, self._came = self._progress.cti, 0
+        self._held.purge(self._stepped - 1)
 
     def state_size(self) -> StateSize:
         return self._held.size() + self._behind.size()

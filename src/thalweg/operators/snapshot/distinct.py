@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Codes, Rows
+from thalweg.model.rows import Codes, Rows, take_rows
 from thalweg.operators.consistency import Consistency, Gate
 from thalweg.operators.snapshot.snapshots import SnapshotKernel, Snapshots
 from thalweg.plan.nodes import Distinct
@@ -37,5 +37,5 @@ class DistinctKernel(SnapshotKernel):
     def answer(self, rows: Delta, snapshots: Snapshots, alive: Codes) -> tuple[Rows, Codes]:
         representative = np.zeros(int(snapshots.group[-1]) + 1, np.int64)
         representative[snapshots.group[snapshots.first]] = np.arange(len(rows))
-        taken = rows.payload.take(pa.array(representative[snapshots.group[alive]]))
+        taken = take_rows(rows.payload, representative[snapshots.group[alive]])
         return pa.RecordBatch.from_arrays(taken.columns, schema=self.schema), alive

@@ -28,9 +28,9 @@ from thalweg.model.batch import Batch
 from thalweg.model.boxes import rename_boxes
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Codes, Rows
+from thalweg.model.rows import Codes, Rows, distinct_codes
 from thalweg.model.sorting import sort_pairs
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import (
     Operator,
     Slices,
@@ -74,13 +74,13 @@ def snapshots_of(group: Codes, since: Times, end: Times) -> Snapshots:
     new = np.ones(2 * size, np.bool_)
     new[1:] = (sorted_times[1:] != sorted_times[:-1]) | (sorted_groups[1:] != sorted_groups[:-1])
     index = np.empty(2 * size, np.int64)
-    index[order] = np.cumsum(new) - 1
+    index[order] = new.cumsum() - 1
     first, last = index[:size], index[size:]
     starts, owners = sorted_times[new], sorted_groups[new]
     ends = np.full(len(starts), INFINITY)
     ends[:-1] = np.where(owners[1:] == owners[:-1], starts[1:], INFINITY)
     change = np.bincount(first, minlength=len(starts)) - np.bincount(last, minlength=len(starts))
-    return Snapshots(starts, ends, owners, np.cumsum(change).astype(np.int64), first, last - first)
+    return Snapshots(starts, ends, owners, change.cumsum().astype(np.int64), first, last - first)
 
 
 class SnapshotKernel(Operator):
@@ -111,7 +111,7 @@ class SnapshotKernel(Operator):
     def process(self, port: int, batch: Batch) -> Batch:
         changes = Delta.empty(self.schema)
         if len(batch):
-            self._watermark = max(self._watermark, int(batch.start.max()))
+            self._watermark = max(self._watermark, greatest(batch.start))
             changes = self._apply(self.project(batch))
         before, progress = self._progress, self._progress.advance(self._scoped(batch.progress))
         self._watermark = max(self._watermark, progress.cti)
@@ -138,7 +138,7 @@ class SnapshotKernel(Operator):
 
     def _apply(self, delta: Delta) -> Delta:
         number = self._groups(delta.payload)
-        touched, group = np.unique(number, return_inverse=True)
+        touched, group = distinct_codes(number)
         # A row that started before the CTI can only have changed its end; any other may be new or
         # gone as a whole.
         earliest = np.full(len(touched), INFINITY)
@@ -155,7 +155,8 @@ class SnapshotKernel(Operator):
         np.maximum.at(boundary, before.group[settled], before.since[settled])
         since = np.maximum(delta.start, base[group])
         after = _Rows.joined(before, _Rows(delta, group, since), self._held.schema)
-        refuse_negative(after.rows, type(self).__name__.removesuffix("Kernel"))
+        if least(delta.weight) < 0:
+            refuse_negative(after.rows, type(self).__name__.removesuffix("Kernel"))
         self._held.apply(delta, number, (since,))
         return self._difference(before, after, boundary)
 
@@ -207,7 +208,7 @@ class SnapshotKernel(Operator):
 
     def _mark_boundaries(self, dropped: Columns) -> None:
         """Note the last end of dropped rows in the rows of their group across it."""
-        touched, group = np.unique(dropped.group, return_inverse=True)
+        touched, group = distinct_codes(dropped.group)
         boundary = np.full(len(touched), MIN_TIME)
         np.maximum.at(boundary, group, dropped.end)
         settled = np.full(len(touched), self._progress.cti - 1)
@@ -252,7 +253,7 @@ class _Rows:
         rows = Delta.concat([held.rows, changes.rows], schema)
         group = np.concatenate([held.group, changes.group])
         since = np.concatenate([held.since, changes.since])
-        if (changes.rows.weight > 0).all():
+        if least(changes.rows.weight) > 0:
             return cls(rows, group, since)
         kept, weight = rows.consolidation()
         net = rows.take(kept)

@@ -14,7 +14,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.order import dense_ranks, whole_keys
-from thalweg.model.rows import Bools, Codes, Rows
+from thalweg.model.rows import Bools, Codes, Rows, take_rows
 from thalweg.model.sorting import sort_pairs
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.frames import frame_of
@@ -86,7 +86,7 @@ class TopKKernel(SnapshotKernel):
             rows.payload.column(ORDER), member, window, descending=self._node.descending
         )
         best = np.flatnonzero(rank <= self._node.k)
-        return self._output(rows.payload.take(pa.array(member[best])), rank[best]), window[best]
+        return self._output(take_rows(rows.payload, member[best]), rank[best]), window[best]
 
     def _output(self, rows: Rows, rank: Codes) -> Rows:
         names = self._node.input.schema.names

@@ -20,12 +20,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Bools, Codes, Rows
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.rows import Bools, Codes, Rows, take_rows
+from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.hopping.extents import Frames, Occupied, occupied
 from thalweg.operators.window.held_rows import Found, HeldRows
@@ -68,7 +67,7 @@ class Ordered:
     @property
     def payload(self) -> Rows:
         if self._payload is None:
-            self._payload = self.found.payload.take(pa.array(self.which))
+            self._payload = take_rows(self.found.payload, self.which)
         return self._payload
 
     def __len__(self) -> int:
@@ -85,7 +84,7 @@ class Change:
 
     @classmethod
     def of(cls, start: Times, partition: Codes) -> Change:
-        size = int(partition.max(initial=-1)) + 1
+        size = greatest(partition) + 1 if len(partition) else 0
         if size > 4 * len(partition):
             touched, partition = np.unique(partition, return_inverse=True)
             size = len(touched)
@@ -330,12 +329,14 @@ class WholePartitions(Assigner):
 
 def as_often(which: Codes, weight: Codes) -> Codes:
     """Places of rows, each as often as its weight says."""
-    return which if (weight == 1).all() else np.repeat(which, weight[which])
+    if not len(weight) or greatest(weight) == 1:
+        return which
+    return np.repeat(which, weight[which])
 
 
 def grown(values: Codes, partition: Codes, empty: int) -> Codes:
     """Room for a value of each of these partitions."""
-    size = int(partition.max(initial=-1)) + 1
+    size = greatest(partition) + 1 if len(partition) else 0
     if size <= len(values):
         return values
     more = np.full(max(size, 2 * len(values)) - len(values), empty)

@@ -25,7 +25,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.progress import Progress, Scope
-from thalweg.model.rows import Bools, Codes, Rows, concat_rows, encode
+from thalweg.model.rows import Bools, Codes, Rows, concat_rows, encode, take_column, take_rows
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.groups import only_starts
@@ -96,14 +96,15 @@ class WindowEngine(Operator):
         frontier.out = frontier.after(batch)
         frontier.promise(groups.partition, groups.time)
         due = frontier.line()
+        answer: Delta | _Continued
         if assigner.chained:
-            changes = [self._compare(taken, before.line, due)]
+            answer = self._compare(taken, before.line, due)
         else:
             changes = [] if taken is None else [self._revise(taken, before)]
             if due != before.line or assigner.mark() != before.mark:
                 changes.append(self._release(before, due))
-        progress = self._close(groups, moved=frontier.cti > cti)
-        return Delta.concat(changes, self.schema).to_batch(progress)
+            answer = Delta.concat(changes, self.schema)
+        return answer.to_batch(self._close(groups, moved=frontier.cti > cti))
 
     def _take_in(self, batch: Batch) -> _Taken:
         given = only_starts(Delta.of_batch(batch))
@@ -157,7 +158,7 @@ class WindowEngine(Operator):
         assigner.left(frames, due)
         return answers
 
-    def _compare(self, taken: _Taken | None, out: Line, due: Line) -> Delta:
+    def _compare(self, taken: _Taken | None, out: Line, due: Line) -> Delta | _Continued:
         """Both at once, where an answer that leaves changes the one before it."""
         assigner = self._assigner
         touched = np.empty(0, np.int64)
@@ -181,7 +182,7 @@ class WindowEngine(Operator):
         gone, _ = self._evaluate(old, lambda frames: assigner.out(frames, out, 0), 0, touched)
         return Delta.concat([new, gone.negate()], self.schema)
 
-    def _continue(self, waiting: Codes, out: Line, due: Line) -> Delta:
+    def _continue(self, waiting: Codes, out: Line, due: Line) -> Delta | _Continued:
         """Answers that leave, and the end that they give to the last one before them."""
         assigner = self._assigner
 
@@ -193,10 +194,12 @@ class WindowEngine(Operator):
             return new & assigner.out(frames, due, 0)
 
         look = self._look(self._held.of(waiting), 0, waiting)
-        answers = self._answer(look, last_and_new)
+        answers, chosen, frame = self._answers(look, last_and_new)
         assigner.left(look.frames, due)
         if not len(answers):
             return answers
+        if self._values.one_each:
+            return _Continued(answers, assigner.out(chosen, out, 0)[frame])
         before = self._answer(
             look, lambda frames: last_and_new(frames) & assigner.out(frames, out, 0)
         )
@@ -226,12 +229,17 @@ class WindowEngine(Operator):
         return _Look(rows, more, totals, self._assigner.frames(rows, more, mark))
 
     def _answer(self, look: _Look, wanted: Wanted) -> Delta:
+        return self._answers(look, wanted)[0]
+
+    def _answers(self, look: _Look, wanted: Wanted) -> tuple[Delta, Frames, Codes]:
+        """The answers of some windows, these windows, and which of them each pair of a group and a
+        window is of."""
         assigner, rows = self._assigner, look.rows
         if not len(look.frames):
-            return Delta.empty(self.schema)
+            return Delta.empty(self.schema), look.frames, _NONE
         chosen = look.frames.filter(wanted(look.frames))
         if not len(chosen):
-            return Delta.empty(self.schema)
+            return Delta.empty(self.schema), chosen, _NONE
         chosen = assigner.linked(chosen)
         parts, partition, coordinate = self._parted(rows), rows.partition, assigner.coordinate(rows)
         if look.totals is not None and len(look.totals):
@@ -242,9 +250,9 @@ class WindowEngine(Operator):
         if self._apart:
             group, _ = encode([parts.column(name) for name in self._columns], len(partition))
         cells = assigner.occupied(chosen, rows, partition, group, coordinate)
-        keys = [parts.column(name).take(pa.array(cells.someone)) for name in self._columns]
+        keys = [take_column(parts.column(name), cells.someone) for name in self._columns]
         keys += [] if self._wid is None else [pa.array(chosen.wid[cells.frame])]
-        return self._values.answer(keys, parts, rows.start, chosen, cells)
+        return self._values.answer(keys, parts, rows.start, chosen, cells), chosen, cells.frame
 
     def _parted(self, rows: Ordered) -> Rows:
         if len(self._parts) == len(self._held.schema):
@@ -363,6 +371,25 @@ class _Look:
     more: tuple[Codes, Codes]
     totals: Hits | None
     frames: Frames
+
+
+@dataclass(frozen=True, slots=True)
+class _Continued:
+    """Answers, of which those that had `left` without an end get one."""
+
+    rows: Delta
+    left: Bools
+
+    def to_batch(self, progress: Progress) -> Batch:
+        rows, old = self.rows, (self.left & (self.rows.end != INFINITY)).nonzero()[0]
+        which = np.concatenate([old, (~self.left).nonzero()[0]])
+        end = rows.end[which]
+        payload, start = take_rows(rows.payload, which), rows.start[which]
+        if not len(old):
+            return Batch(payload, start, end, progress=progress)
+        before = end.copy()
+        before[: len(old)] = INFINITY
+        return Batch(payload, start, before, end, np.arange(len(which)) < len(old), progress)
 
 
 @dataclass(frozen=True, slots=True)

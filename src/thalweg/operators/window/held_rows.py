@@ -243,6 +243,11 @@ class HeldRows(PartitionedState):
         there."""
         return self._held.purged
 
+    @property
+    def is_small(self) -> bool:
+        """Whether so few rows are held that some may stay though nothing needs them."""
+        return self._held.is_small
+
     def first(self) -> int:
         """The earliest position of a row."""
         return self._held.first()

@@ -11,10 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Codes, Rows
+from thalweg.model.rows import Codes, Rows, take_rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.hopping.extents import Frames
 from thalweg.operators.window.assigner import Ordered, WholePartitions, as_often
@@ -58,7 +57,7 @@ class LandmarkAssigner(WholePartitions):
         assert self.totals is not None
         which = as_often(np.arange(len(found)), found.weight)
         window = self._window(found.start)[which]
-        parts = found.payload if len(which) == len(found) else found.payload.take(pa.array(which))
+        parts = found.payload if len(which) == len(found) else take_rows(found.payload, which)
         merged, representative = self.totals.merged(parts, found.partition[which], window)
         start = self._origin + window[representative] * self._slide
         return Ordered.of(merged, found, which[representative], start)

@@ -81,14 +81,16 @@ class SessionAssigner(WholePartitions):
         np.minimum.at(self._pending, older[waiting], over[waiting])
         # Without a row that is taken back a session may be over earlier.
         gone = partition[delta.weight < 0]
-        self._pending[gone], newest.last[gone], newest.waits[gone] = MIN_TIME, MIN_TIME, False
+        if len(gone):
+            self._pending[gone], newest.last[gone], newest.waits[gone] = MIN_TIME, MIN_TIME, False
 
     def waiting(self, due: Line) -> Codes:
         newest = self._newest
         every = np.arange(len(newest.last))
         over = newest.waits & (newest.last + self._gap <= due.of(every))
         newest.waits[over] = False
-        return np.union1d(super().waiting(due), np.flatnonzero(over))
+        older = super().waiting(due)
+        return np.union1d(older, over.nonzero()[0]) if len(older) else over.nonzero()[0]
 
     def left(self, frames: Frames, due: Line) -> None:
         """All sessions of some partitions are known: the newest, and older ones that wait."""
@@ -99,7 +101,8 @@ class SessionAssigner(WholePartitions):
         now = frames.partition[latest]
         newest.first[now], newest.last[now] = frames.lo[latest], frames.hi[latest] - 1
         newest.waits[now] = frames.end[latest] > due.of(now)
-        super().left(frames.filter(~latest), due)
+        if len(now) < len(frames):
+            super().left(frames.filter(~latest), due)
 
     def affected(self, frames: Frames, first: Times, last: Times) -> Bools:
         return (frames.end > first) & (frames.start < last + self._gap)
@@ -108,10 +111,12 @@ class SessionAssigner(WholePartitions):
         partition, start = rows.partition, rows.start
         new = np.ones(len(start), np.bool_)
         new[1:] = (partition[1:] != partition[:-1]) | (start[1:] - start[:-1] >= self._gap)
-        begins = np.flatnonzero(new)
-        ends = np.append(begins[1:], len(start)) - 1
-        first, last = start[begins], start[ends]
-        return Frames(partition[begins], first, last + 1, first, last + self._gap, first)
+        begins = new.nonzero()[0]
+        beyond = np.append(begins[1:], len(start))
+        first, last = start[begins], start[beyond - 1]
+        end = last + self._gap
+        at = begins, beyond
+        return Frames(partition[begins], first, last + 1, first, end, first, rows=at)
 
     # ----------------------------------------------------------------------------------------------
     # promises
@@ -163,14 +168,15 @@ class SessionAssigner(WholePartitions):
         partition = np.concatenate([chains.group[~newest], over])
         last = np.concatenate([chains.last[~newest], self._last[over]])
         self._last[over] = MIN_TIME
-        self._forget(partition, last)
+        self._forget(partition, last, at_once=partitions is not None)
 
-    def _forget(self, partition: Codes, last: Times) -> None:
-        """Rows of closed chains: those before every open chain go with their slots."""
+    def _forget(self, partition: Codes, last: Times, *, at_once: bool) -> None:
+        """Rows of closed chains: those before every open chain go with their slots. A few others
+        may stay until they are before it too, or a promise speaks of their group."""
         passed = self.promise(self._settled)
         self.held.drop(passed)
         left = last + self._gap > passed
-        if left.any():
+        if left.any() and (at_once or not self.held.is_small):
             # Chains before one that is closed are closed too.
             upto = Change.of(last[left], partition[left])
             self.held.remove(self.held.upto(upto.partition, passed, upto.last + 1).hits)
@@ -223,7 +229,8 @@ class _Newest:
         self.first = grown(self.first, partition, MIN_TIME)
         self.last = grown(self.last, partition, MIN_TIME)
         more = len(self.last) - len(self.waits)
-        self.waits = np.concatenate([self.waits, np.zeros(more, np.bool_)])
+        if more:
+            self.waits = np.concatenate([self.waits, np.zeros(more, np.bool_)])
 
     def renumber(self, moved: Codes) -> None:
         self.first = moved_to(self.first, moved, MIN_TIME)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Codes, Rows, concat_rows, encode
+from thalweg.model.rows import Codes, Rows, concat_rows, encode, take_rows
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.hopping.accumulators import Accumulators
 from thalweg.operators.window.held_rows import PartitionedState, Partitions
@@ -45,7 +45,7 @@ class Totals(PartitionedState):
         known = self.of(touched)
         names = self._schema.names
         more = pa.RecordBatch.from_arrays(rows.columns[: len(names)], schema=self._schema)
-        parts = concat_rows([known.payload(), more.take(pa.array(which))], self._schema)
+        parts = concat_rows([known.payload(), take_rows(more, which)], self._schema)
         partition, position = partition[which], position[which]
         partition = np.concatenate([touched[known.owner], partition])
         position = np.concatenate([known.start, position])
@@ -67,7 +67,7 @@ class Totals(PartitionedState):
         code, size = encode([group, position], len(group))
         representative = np.empty(size, np.int64)
         representative[code] = np.arange(len(group))
-        named = parts.select(list(self._columns)).take(pa.array(representative))
+        named = take_rows(parts.select(list(self._columns)), representative)
         sums = self._sums.merge(parts, code, size)
         columns = [*named.columns, *sums.columns]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema), representative

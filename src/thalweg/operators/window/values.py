@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 import pyarrow as pa
 
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Rows
+from thalweg.model.rows import Rows, take_rows
 from thalweg.model.time import Times
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.groups import ranges
@@ -26,6 +26,8 @@ class Values(ABC):
 
     fields: list[pa.Field]
     sums: Accumulators | None = None
+    one_each: bool = False
+    """Whether each window of a group gives one row, whatever the end of its lifetime."""
 
     @abstractmethod
     def columns(self, delta: Delta) -> list[pa.Array]:
@@ -39,6 +41,8 @@ class Values(ABC):
 
 
 class _Aggregates(Values):
+    one_each = True
+
     def __init__(self, arguments: ArgumentProjection, schema: pa.Schema) -> None:
         self._arguments, self._schema = arguments, schema
 
@@ -79,6 +83,6 @@ class PartialValues(_Aggregates):
     def answer(
         self, keys: list[pa.Array], parts: Rows, start: Times, frames: Frames, found: Occupied
     ) -> Delta:
-        ordered = parts.take(pa.array(found.rows))
+        ordered = take_rows(parts, found.rows)
         results = self.sums.results(self.sums.over_ranges(ordered, found.lo, found.hi))
         return self._stamped([*keys, *results], frames, found)
