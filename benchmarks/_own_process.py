@@ -57,6 +57,9 @@ class OwnProcess:
         return "\n".join(self._errors.read().splitlines()[-15:])
 
     def close(self) -> None:
+        """End the process; once is enough."""
+        if self._errors.closed:
+            return
         self._process.communicate()  # its input ends, and with it the process
         self._errors.close()
 

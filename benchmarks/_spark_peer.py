@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Literal
 
-__all__ = ["STORES", "Store", "durations", "peer_session", "peer_settings"]
+__all__ = ["STORES", "Store", "durations", "has_session", "peer_session", "peer_settings"]
 
 Store = Literal["rocksdb", "default"]
 STORES: tuple[Store, ...] = ("rocksdb", "default")
@@ -47,6 +47,13 @@ def peer_session(store: Store, memory: str = "6g") -> Any:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def has_session() -> bool:
+    """Whether this process has a session of either engine, and has run a query in it."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None
 
 
 def durations(begin: Callable[[str], Any], *, batches: int, budget_s: float) -> list[float]:

@@ -8,7 +8,10 @@ micro-batch, each in a process of its own on the same cores, and write to a sink
 away; Spark's own has as many partitions as cores. Micro-batches of the warm-up are left out; the
 speed is rows over the median time of the others. `ratio_to_spark` is our rows a second over those
 of the faster of Spark's two state stores. `small_batch_rows` is measured as well: micro-batches so
-small that fixed costs decide.
+small that fixed costs decide. Those are measured `rounds` times in turns, by processes that stay
+warm, after a first round that chooses the store and does not count: a JVM compiles what it runs
+for a hundred micro-batches and longer. `micro_batch` is the median of what Spark says of its
+micro-batches, part by part; `work` is processor time for one, which a busy machine changes less.
 
 `lag` is measured on the left join of a few micro-batches: how many micro-batches after a row came
 it first left without a partner, of rows that remain without one. `earlier_than_spark` is the
@@ -17,10 +20,12 @@ difference.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -30,8 +35,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import thalweg as tw
-from benchmarks._own_process import call
-from benchmarks._spark_peer import STORES, Store, peer_session
+from benchmarks._own_process import OwnProcess, call
+from benchmarks._process_work import work_by_role
+from benchmarks._spark_peer import STORES, Store, has_session, peer_session
+from benchmarks._turns import OURS, store_of, take_turns
 from thalweg import spark as ts
 from thalweg.cli.bench import Emit
 
@@ -51,86 +58,118 @@ def run(
     late_ms: int = 5_000,
     rate: int = 10_000,
     spark_budget_s: float = 120.0,
+    rounds: int = 5,
+    measured: str = "large,small,lag",
 ) -> None:
     """Measure speed, state and lag; Spark's own gets at most `spark_budget_s` for each of its state
-    stores."""
+    stores and rounds."""
     folder = Path(tempfile.mkdtemp(prefix="thalweg-bench-"))
     plan: dict[str, Any] = {"band_ms": band_ms, "late_ms": late_ms}
     try:
         keys = keys_for(1.0, rate * band_ms / 1_000)
-        sizes = {"large": (rows, batches), "small": (small_batch_rows // 2 * batches, batches)}
-        for name, (count, files) in sizes.items():
+        sizes = {
+            "large": (rows, batches, 0),
+            "small": (small_batch_rows // 2 * batches, batches, rounds),
+        }
+        for name, (count, files, more) in sizes.items():
             for number, side in enumerate(("left", "right")):
                 place = folder / name / side
                 write_stream(place, count, files, keys, rate, late_ms * 1_000, seed=number)
             shared = {"rows": count, "batches": files, "keys": keys, **plan}
-            place = folder / name
-            _compare_speed(emit, place, 2 * count // files, warm_up, plan, spark_budget_s, shared)
-        _compare_lag(emit, folder / "large", plan, spark_budget_s)
+            if name in measured.split(","):
+                case = Case(
+                    folder / name, 2 * count // files, warm_up, plan, spark_budget_s, shared
+                )
+                _compare_speed(emit, case, more)
+        if "lag" in measured.split(","):
+            _compare_lag(emit, folder / "large", plan, spark_budget_s)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _compare_speed(
-    emit: Emit,
-    folder: Path,
-    per_batch: int,
-    warm_up: int,
-    plan: dict[str, Any],
-    budget_s: float,
-    shared: dict[str, Any],
-) -> None:
-    speeds: dict[str, float] = {}
-    facts = {"rows_per_batch": per_batch, **shared}
-    runs: dict[str, dict[str, Any]] = {
-        "thalweg": call("benchmarks.join:measure_ours", folder=str(folder), **plan)
-    }
-    for store in STORES:
-        runs[f"spark, {store}"] = call(
-            "benchmarks.join:measure_spark",
-            folder=str(folder),
-            store=store,
-            budget_s=budget_s,
-            **plan,
-        )
-    for name, found in runs.items():
-        used = found["seconds"][warm_up:] or found["seconds"][-1:]
-        speeds[name] = per_batch / median(used)
-        emit(
-            "rows_per_s",
-            speeds[name],
-            "1/s",
-            engine=name,
-            measured=len(found["seconds"]),
-            pairs=found["results"],
-            **facts,
-        )
-        emit(
-            "state_bytes",
-            max(found["state_bytes"]),
-            "B",
-            engine=name,
-            rows_held=max(found["state_rows"]),
-            **facts,
-        )
-    theirs = max(speed for name, speed in speeds.items() if name != "thalweg")
-    emit("ratio_to_spark", speeds["thalweg"] / theirs, "x", **facts)
+@dataclass(frozen=True)
+class Case:
+    """Files of two streams, and how they are joined."""
+
+    folder: Path
+    per_batch: int
+    warm_up: int
+    plan: dict[str, Any]
+    budget_s: float
+    shared: dict[str, Any]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"rows_per_batch": self.per_batch, **self.shared}
+
+    def measure(self, process: OwnProcess, engine: str) -> dict[str, Any]:
+        """One run over all files. A process warms up before its first."""
+        told: dict[str, Any] = {"folder": str(self.folder), **self.plan}
+        if engine == OURS:
+            found: dict[str, Any] = process.call("benchmarks.join:measure_ours", **told)
+        else:
+            found = process.call(
+                "benchmarks.join:measure_spark",
+                store=store_of(engine),
+                budget_s=self.budget_s,
+                **told,
+            )
+        return found
+
+    def seconds(self, found: dict[str, Any]) -> float:
+        """Of a micro-batch."""
+        return float(median(found["seconds"][self.warm_up :] or found["seconds"][-1:]))
+
+
+def _compare_speed(emit: Emit, case: Case, rounds: int) -> None:
+    turns = take_turns(case.measure, case.seconds, rounds)
+    for name in (OURS, *(f"spark, {store}" for store in STORES)):
+        _emit_engine(emit, case, name, turns.of(name))
+    facts = {"rounds": len(turns.of(OURS)), **case.facts}
+    emit("ratio_to_spark", turns.ratio(case.seconds), "x", **facts)
+    emit("work_ratio_to_spark", turns.ratio(lambda found: float(found["work"])), "x", **facts)
+
+
+def _emit_engine(emit: Emit, case: Case, name: str, runs: list[dict[str, Any]]) -> None:
+    facts = {"engine": name, **case.facts}
+    speed = case.per_batch / median(map(case.seconds, runs))
+    counted = len(runs[-1]["seconds"])
+    emit("rows_per_s", speed, "1/s", measured=counted, pairs=runs[-1]["results"], **facts)
+    emit("work", median(run["work"] for run in runs), "s", **facts)
+    held = max(runs[-1]["state_rows"])
+    emit("state_bytes", max(runs[-1]["state_bytes"]), "B", rows_held=held, **facts)
+    for part, milliseconds in runs[-1]["parts"].items():
+        emit("micro_batch", milliseconds, "ms", of=part, **facts)
 
 
 def measure_ours(folder: str, band_ms: int, late_ms: int) -> dict[str, Any]:
     """The inner join in a process of its own: a short run to warm up, then the one that counts."""
+    is_warm = has_session()
     ts.session(spark__driver__memory="6g")
-    _ours(_first_files(Path(folder)), band_ms, late_ms, "inner")
-    return vars(_ours(Path(folder), band_ms, late_ms, "inner"))
+    if not is_warm:
+        _ours(_first_files(Path(folder)), band_ms, late_ms, "inner")
+    return _with_work(lambda: _ours(Path(folder), band_ms, late_ms, "inner"))
 
 
 def measure_spark(
     folder: str, band_ms: int, late_ms: int, store: Store, budget_s: float
 ) -> dict[str, Any]:
     """The same by Spark's own stream-stream join."""
+    is_warm = has_session()
     spark = peer_session(store)
-    _sparks(spark, _first_files(Path(folder)), band_ms, late_ms, "inner", budget_s)
-    return vars(_sparks(spark, Path(folder), band_ms, late_ms, "inner", budget_s))
+    if not is_warm:
+        _sparks(spark, _first_files(Path(folder)), band_ms, late_ms, "inner", budget_s)
+    return _with_work(lambda: _sparks(spark, Path(folder), band_ms, late_ms, "inner", budget_s))
+
+
+def _with_work(run: Callable[[], Reports]) -> dict[str, Any]:
+    """What a run reports, with the processor seconds of all processes for each micro-batch."""
+    before = sum(work_by_role(os.getpid()).values())
+    found = run()
+    work = sum(work_by_role(os.getpid()).values()) - before
+    parts = dict.fromkeys(name for batch in found.parts for name in batch)
+    middle = {name: median(batch.get(name, 0) for batch in found.parts) for name in parts}
+    return vars(found) | {"work": work / max(len(found.seconds), 1), "parts": middle}
 
 
 def measure_lag(
@@ -220,6 +259,8 @@ class Reports:
         self.state_rows: list[int] = [0]
         self.state_bytes: list[int] = [0]
         self.results = 0
+        self.parts: list[dict[str, int]] = []
+        """By micro-batch: what Spark says of its parts, in milliseconds."""
 
 
 def _query(folder: Path, band_ms: int, late_ms: int, how: str) -> tw.Stream:
@@ -253,6 +294,7 @@ def _ours(
             figures = next(iter(entry.observedMetrics.values()), None)
             if entry.numInputRows and figures is not None:
                 found.seconds.append(entry.batchDuration / 1000)
+                found.parts.append(dict(entry.durationMs))
                 found.state_rows.append(figures["state_rows"] or 0)
                 found.state_bytes.append(figures["state_bytes"] or 0)
                 found.results += figures["changes"] or 0
@@ -316,6 +358,7 @@ def _sparks(
         found.results += figures["n"] if figures is not None else 0
         if entry.numInputRows:
             found.seconds.append(entry.batchDuration / 1000)
+            found.parts.append(dict(entry.durationMs))
             found.state_rows.append(sum(operator.numRowsTotal for operator in entry.stateOperators))
             found.state_bytes.append(
                 sum(operator.memoryUsedBytes for operator in entry.stateOperators)

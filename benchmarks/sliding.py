@@ -10,8 +10,12 @@ The size of a micro-batch suits engines differently. A short search finds the be
 `sizes="equal"` both have micro-batches of `batch_rows` (Spark's own fewer above RANGE/SLIDE 10, where
 it copies each row for every window), with `sizes="best"` each has its own best size.
 
+Small micro-batches, of `small_batch_rows`, are measured at RANGE/SLIDE 10 with `sizes="small"`, in
+turns by processes that stay warm.
+
 It ends within `minutes`: a measurement gets its share of the time that is left. Other consistencies
 and a DataFrame of Spark's as the source are `-o variants=final,speculative,foreign`, and take longer.
+`-o parts=small` and `-o parts=large` measure one half alone.
 """
 
 from __future__ import annotations
@@ -30,19 +34,23 @@ import pyarrow.parquet as pq
 
 import thalweg as tw
 from benchmarks._data import LATEST, SECOND, make_events
-from benchmarks._own_process import call
-from benchmarks._spark_peer import STORES, Store, durations, peer_session
+from benchmarks._own_process import OwnProcess, call
+from benchmarks._spark_peer import STORES, Store, durations, has_session, peer_session
+from benchmarks._turns import OURS, store_of, take_turns
 from thalweg import spark as ts
 from thalweg.cli.bench import Emit
 
 RANGE_S = 600
 FILE_ROWS = 500_000
-SEARCHED = (500_000, 1_000_000, 4_000_000, 10_000_000)
+SEARCHED = (1_000_000, 4_000_000, 10_000_000)
 """Sizes of a micro-batch that the search tries."""
 SEARCH_RATIO = 10
 COPIES = 40_000_000
 """Spark's own copies a row for each of its windows. It gets so few rows that it makes at most this
 many copies in a micro-batch."""
+SMALL_FILES, SMALL_WARM_UP, SMALL_S = 24, 6, 12.0
+"""Of small micro-batches: how many there are, how many of them are left out each time, and the most
+seconds for all of them."""
 START_UNITS, SHORTEST_S = 2, 6.0
 """What starting a process and warming it up takes, in measurements; the least time of one."""
 DUCKDB_FILES = 40
@@ -67,12 +75,22 @@ def run(
     ratios: str = "1,10,60",
     minutes: float = 14.0,
     variants: str = "final",
+    small_batch_rows: int = 100_000,
+    rounds: int = 2,
+    parts: str = "small,large",
 ) -> None:
     """Every combination of keys and RANGE/SLIDE, within `minutes` of time. A measurement takes
     `batches` micro-batches or its share of what is left, whichever is less."""
     counts, wanted = [int(k) for k in str(keys).split(",")], variants.split(",")
+    began = monotonic()
+    if "small" in parts.split(","):
+        _compare_small(emit, counts[0], rate, small_batch_rows, rounds)
+    if "large" not in parts.split(","):
+        return
     compared = [int(ratio) for ratio in str(ratios).split(",")]
-    clock = Timetable(minutes * 60, len(counts) * _units(len(compared), len(wanted)))
+    clock = Timetable(
+        minutes * 60 - (monotonic() - began), len(counts) * _units(len(compared), len(wanted))
+    )
     for count in counts:
         folder = Path(tempfile.mkdtemp(prefix="thalweg-bench-"))
         try:
@@ -101,7 +119,12 @@ class Timetable:
 def _units(ratios: int, variants: int) -> int:
     """Measurements and starts of processes for one number of keys."""
     searches, compared = 1 + len(STORES), 2 * ratios
-    return searches * (len(SEARCHED) + START_UNITS) + (1 + variants) * (compared + START_UNITS)
+    tried = len(SEARCHED) + len(STORES) * len(_searched_by_spark())
+    return tried + searches * START_UNITS + (1 + variants) * (compared + START_UNITS)
+
+
+def _searched_by_spark() -> tuple[int, ...]:
+    return tuple(size for size in SEARCHED if size * SEARCH_RATIO <= COPIES)
 
 
 @dataclass(frozen=True)
@@ -127,20 +150,59 @@ class Plan:
 
 def _search_all(emit: Emit, plan: Plan, *, keys: int) -> tuple[dict[str, int], Store]:
     """The size of a micro-batch that suits each engine best, and the better of Spark's stores."""
-    trials = [[size, SEARCH_RATIO] for size in SEARCHED]
-    speeds: dict[str, list[float]] = {"": plan.measure("measure_ours", trials)}
-    for store in STORES:
-        speeds[store] = plan.measure("measure_spark", trials, store=store)
-    for name, found in speeds.items():
+    speeds: dict[str, dict[int, float]] = {}
+    for name in ("", *STORES):
+        tried = _searched_by_spark() if name else SEARCHED
+        trials = [[size, SEARCH_RATIO] for size in tried]
+        more, function = ({"store": name}, "measure_spark") if name else ({}, "measure_ours")
+        speeds[name] = dict(zip(tried, plan.measure(function, trials, **more), strict=True))
         facts = {"engine": "spark", "store": name} if name else {"engine": "thalweg"}
-        for size, speed in zip(SEARCHED, found, strict=True):
+        for size, speed in speeds[name].items():
             emit("batch_search", speed, "1/s", keys=keys, rows_per_batch=size, **facts)
-    better = max(STORES, key=lambda store: max(speeds[store]))
+    better = max(STORES, key=lambda store: max(speeds[store].values()))
     sizes = {
-        engine: SEARCHED[max(range(len(SEARCHED)), key=speeds[name].__getitem__)]
+        engine: max(speeds[name], key=speeds[name].__getitem__)
         for engine, name in (("thalweg", ""), ("spark", better))
     }
     return sizes, better
+
+
+def _compare_small(emit: Emit, keys: int, rate: int, size: int, rounds: int) -> None:
+    """Micro-batches so small that fixed costs decide."""
+    folder = Path(tempfile.mkdtemp(prefix="thalweg-bench-"))
+
+    def measure(process: OwnProcess, engine: str) -> dict[str, Any]:
+        told: dict[str, Any] = {
+            "folder": str(folder),
+            "trials": [[size, SEARCH_RATIO]],
+            "batches": SMALL_FILES,
+            "warm_up": SMALL_WARM_UP,
+            "budget_s": SMALL_S,
+            "file_rows": size,
+        }
+        if engine == OURS:
+            (speed,) = process.call("benchmarks.sliding:measure_ours", **told)
+        else:
+            store = store_of(engine)
+            (speed,) = process.call("benchmarks.sliding:measure_spark", store=store, **told)
+        return {"rows_per_s": speed}
+
+    facts: dict[str, Any] = {
+        "sizes": "small",
+        "rows_per_batch": size,
+        "keys": keys,
+        "range_over_slide": SEARCH_RATIO,
+    }
+    try:
+        _write(folder, keys, SMALL_FILES * size, rate, size)
+        turns = take_turns(measure, lambda found: 1 / float(found["rows_per_s"]), rounds)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    for engine in (OURS, turns.theirs):
+        speed = median(found["rows_per_s"] for found in turns.of(engine))
+        emit("rows_per_s", speed, "1/s", engine=engine, rounds=rounds, **facts)
+    ratio = turns.ratio(lambda found: 1 / float(found["rows_per_s"]))
+    emit("ratio_to_spark", ratio, "x", rounds=rounds, **facts)
 
 
 def _compare(
@@ -196,14 +258,14 @@ def _compare(
 # ------------------------------------------------------------------------------------------ input
 
 
-def _write(folder: Path, keys: int, rows: int, rate: int) -> None:
+def _write(folder: Path, keys: int, rows: int, rate: int, file_rows: int = FILE_ROWS) -> None:
     """Files of equal size, in order of arrival, each later than the one before by its length."""
-    for number in range(rows // FILE_ROWS):
-        table = make_events(FILE_ROWS, keys=keys, rate=rate, seed=number).table
-        start = table.column("_start").to_numpy() + number * (FILE_ROWS * SECOND // rate)
+    for number in range(rows // file_rows):
+        table = make_events(file_rows, keys=keys, rate=rate, seed=number).table
+        start = table.column("_start").to_numpy() + number * (file_rows * SECOND // rate)
         times = pa.array(start).cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
         table = pa.table({"ts": times, "key": table.column("key"), "value": table.column("value")})
-        pq.write_table(table, folder / f"{number:05}.parquet", row_group_size=FILE_ROWS)
+        pq.write_table(table, folder / f"{number:05}.parquet", row_group_size=file_rows)
 
 
 # ---------------------------------------------------------------- in processes of their own
@@ -216,14 +278,16 @@ def measure_ours(
     warm_up: int,
     budget_s: float,
     variant: str = "final",
+    file_rows: int = FILE_ROWS,
 ) -> list[float]:
     """Rows a second for each (rows in a micro-batch, RANGE/SLIDE)."""
+    is_warm = has_session()
     spark = ts.session(spark__driver__memory="6g")
     source, consistency = VARIANTS[variant]
     facts: dict[str, Any] = {"time": "ts", "disorder": LATEST, "late": "drop", "name": "events"}
 
     def seconds(size: int, ratio: int, most: int) -> list[float]:
-        files = max(size // FILE_ROWS, 1)
+        files = max(size // file_rows, 1)
         if source == "own":
             events = ts.from_files(folder, files_per_batch=files, **facts)
         else:
@@ -244,8 +308,12 @@ def measure_ours(
             budget_s=budget_s,
         )
 
-    seconds(SEARCHED[0], 1, 3)  # the first query of a process is no measure of any engine
-    return [_speed(folder, size, seconds(size, ratio, batches), warm_up) for size, ratio in trials]
+    if not is_warm:
+        seconds(SEARCHED[0], 1, 3)  # the first query of a process is no measure of any engine
+    return [
+        _speed(folder, size, seconds(size, ratio, batches), warm_up, file_rows)
+        for size, ratio in trials
+    ]
 
 
 def measure_spark(
@@ -255,13 +323,15 @@ def measure_spark(
     warm_up: int,
     budget_s: float,
     store: Store = "rocksdb",
+    file_rows: int = FILE_ROWS,
 ) -> list[float]:
     """Rows a second of Spark's own windows for each (rows in a micro-batch, RANGE/SLIDE)."""
+    is_warm = has_session()
     spark = peer_session(store)
     from pyspark.sql import functions as f
 
     def seconds(size: int, ratio: int, most: int) -> list[float]:
-        rows = _stream(spark, folder, max(size // FILE_ROWS, 1))
+        rows = _stream(spark, folder, max(size // file_rows, 1))
         rows = rows.withWatermark("ts", "60 seconds")
         slide = () if ratio == 1 else (f"{RANGE_S // ratio} seconds",)
         window = f.window("ts", f"{RANGE_S} seconds", *slide)
@@ -280,15 +350,19 @@ def measure_spark(
             budget_s=budget_s,
         )
 
-    seconds(SEARCHED[0], 1, 3)
-    return [_speed(folder, size, seconds(size, ratio, batches), warm_up) for size, ratio in trials]
+    if not is_warm:
+        seconds(SEARCHED[0], 1, 3)
+    return [
+        _speed(folder, size, seconds(size, ratio, batches), warm_up, file_rows)
+        for size, ratio in trials
+    ]
 
 
-def _speed(folder: str, size: int, seconds: list[float], warm_up: int) -> float:
+def _speed(folder: str, size: int, seconds: list[float], warm_up: int, file_rows: int) -> float:
     """Rows a second; a micro-batch has no more files than there are."""
-    files = min(max(size // FILE_ROWS, 1), len(list(Path(folder).iterdir())))
+    files = min(max(size // file_rows, 1), len(list(Path(folder).iterdir())))
     used = seconds[warm_up:] if len(seconds) > warm_up + 1 else seconds[len(seconds) // 2 :]
-    return files * FILE_ROWS / median(used)
+    return files * file_rows / median(used)
 
 
 def _query(events: tw.Stream, ratio: int) -> tw.Stream:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks import _spark_peer, sliding
+from benchmarks._turns import Turns
 from thalweg.cli.bench import Value
 
 BENCHMARKS = Path(sliding.__file__).parent
@@ -63,7 +64,7 @@ START_S, OVERSHOOT = 30.0, 1.3
 """What starting an engine takes on two cores, and how far a last micro-batch goes beyond its time."""
 
 
-def test_sliding_ends_within_a_quarter_of_an_hour_and_gives_two_ratios(
+def test_sliding_ends_within_a_quarter_of_an_hour_and_gives_three_ratios(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock, given = Clock(), []
@@ -78,11 +79,17 @@ def test_sliding_ends_within_a_quarter_of_an_hour_and_gives_two_ratios(
         clock.now += 15.0
         return 1.0
 
-    def write(*_: object) -> None:
-        clock.now += 60.0
+    def write(_folder: object, _keys: int, rows: int, *_: object) -> None:
+        clock.now += rows / 1e6
+
+    def turns(measure: object, seconds: object, rounds: int) -> Turns:
+        clock.now += 3 * START_S + (3 + 2 * rounds) * sliding.SMALL_S * OVERSHOOT
+        runs = {"thalweg": [{"rows_per_s": 5.0}], "spark, default": [{"rows_per_s": 2.0}]}
+        return Turns(runs, "spark, default")
 
     found: list[tuple[str, float, dict[str, Value]]] = []
     monkeypatch.setattr(sliding, "call", call)
+    monkeypatch.setattr(sliding, "take_turns", turns)
     monkeypatch.setattr(sliding, "_duckdb", duckdb)
     monkeypatch.setattr(sliding, "_write", write)
     monkeypatch.setattr(sliding, "monotonic", clock)
@@ -94,6 +101,7 @@ def test_sliding_ends_within_a_quarter_of_an_hour_and_gives_two_ratios(
         for m, _, facts in found
         if m == "ratio_to_spark"
     ]
-    assert sorted(ratios) == [(r, s) for r in (1, 10, 60) for s in ("best", "equal")]
+    assert ratios[0] == (10, "small")
+    assert sorted(ratios[1:]) == [(r, s) for r in (1, 10, 60) for s in ("best", "equal")]
     searched = {facts["engine"] for metric, _, facts in found if metric == "batch_search"}
     assert searched == {"spark", "thalweg"}

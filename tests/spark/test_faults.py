@@ -7,10 +7,12 @@ import os
 import re
 import signal
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
+from threading import Event, Thread
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +27,9 @@ from tests.spark.jobs.flips import Flips
 from tests.spark.jobs.streams import EVENTS, Arrivals, answers, expected, query, run
 from thalweg import spark as ts
 from thalweg.errors import EvaluationError, InputError, SchemaChangeError, StateError, ThalwegError
+from thalweg.spark.failures import BatchFailure, with_short_search
 from thalweg.spark.feeds import Times
+from thalweg.spark.quiet import spark_log
 from thalweg.udm import function
 
 cloudpickle: Any = untyped
@@ -249,6 +253,57 @@ def test_a_sink_that_fails_gets_its_batch_again(three: Path) -> None:
         ]
     ]
     assert tw.cht(elements, query(three, "windows").schema) == expected(three, "windows")
+
+
+def test_a_query_is_stopped_in_the_middle_of_a_micro_batch_that_fails_with_a_long_java_trace(
+    three: Path, spark: SparkSession
+) -> None:
+    """Spark searches the trace of a sink for an interruption, one call for each character: the
+    thread of the query died of it, and said so on the standard error of the JVM."""
+    jvm: Any = spark.sparkContext._jvm
+    reached, stopped = Event(), Event()
+
+    def sink(rows: DataFrame, batch: int) -> None:
+        reached.set()
+        stopped.wait(60)
+        jvm.java.util.Objects.requireNonNull(None, "long " * 20_000)
+
+    log = spark_log()
+    assert log is not None
+    before = log.stat().st_size
+    running = ts.start(query(three, "windows"), to=sink, checkpoint=str(three / "checkpoint"))
+    stopping = Thread(target=running.stop)
+    try:
+        assert reached.wait(120)
+        stopping.start()
+        while running.query.isActive:
+            stopping.join(0.01)
+    finally:
+        stopped.set()
+        stopping.join()
+    with log.open("rb") as opened:
+        opened.seek(before)
+        assert b"StackOverflowError" not in opened.read()
+    with pytest.raises(ThalwegError, match=r"^the query ended: java.lang.NullPointerException: lo"):
+        run(three, to=sink)
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_an_interruption_is_still_seen_in_a_long_trace(interrupted: bool) -> None:
+    """The words that Spark looks for come at the end, or not at all."""
+    words = "py4j.protocol.Py4JJavaError: An error occurred while calling"
+    name = "java.lang.InterruptedException"
+
+    def sink(rows: DataFrame, batch: int) -> None:
+        raise ValueError(f"{words} o1.save.\n: {name if interrupted else ''}{' at here' * 9_999}")
+
+    rows: Any = None
+    with pytest.raises(BatchFailure) as failure:
+        with_short_search(sink)(rows, 0)
+    shown = "".join(traceback.format_exception(failure.value))
+    _, found, rest = shown.partition(words)
+    assert bool(found) is interrupted and len(rest) < 50
+    assert (name in rest) is interrupted
 
 
 # ------------------------------------------------------------------------------------------------------------

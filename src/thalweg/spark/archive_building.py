@@ -45,6 +45,8 @@ ROOM = 1 << 30
 KEPT_S = 60 * 24 * 3600
 """Archives that no session has used for so long are removed when another is written."""
 PATIENCE_S = 300.0
+LONGEST_S = 1800.0
+"""On a machine that is always busy an archive may take long; after so many seconds it is given up."""
 _BACKGROUND = (
     "from thalweg.spark.archive_building import build_in_background; build_in_background()"
 )
@@ -104,8 +106,8 @@ def build_in_background() -> None:
     except ThalwegError as reason:
         with contextlib.suppress(OSError):
             note_file(file).write_text(f"{FAILED}{reason}", encoding="utf-8")
-    except OSError:
-        pass  # there is no place for it
+    except (OSError, subprocess.TimeoutExpired):
+        pass  # there is no place for it, or the machine has no time: another program may try
 
 
 def _step_back() -> None:
@@ -155,6 +157,7 @@ def _written(folder: Path) -> Path:
         capture_output=True,
         text=True,
         env=os.environ | {SWITCH: "off", "TMPDIR": str(folder)},
+        timeout=LONGEST_S,
     )
     if done.returncode or not archive.exists():
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]

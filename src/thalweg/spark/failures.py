@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+import traceback
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
+
+from pyspark.sql import DataFrame
 
 from thalweg import errors
 from thalweg.errors import InputError, PlanError, StateError, ThalwegError
 from thalweg.io.files import aside
 from thalweg.spark.file_feed import files_being_read
 
-__all__ = ["is_slow_start", "plain_failure"]
+__all__ = ["BatchFailure", "is_slow_start", "plain_failure", "with_short_search"]
 
 _SLOW = (
     "Python worker failed to connect back",
@@ -23,6 +28,47 @@ _FAILURE = re.compile(
 )
 """The line of a traceback, of Python or of the JVM, that says what was raised."""
 _STREAM = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")
+
+_SEARCHED = "py4j.protocol.Py4JJavaError: An error occurred while calling"
+_INTERRUPTED = "java.lang.InterruptedException"
+_INTERRUPTIONS = (
+    _INTERRUPTED,
+    "java.io.InterruptedIOException",
+    "java.nio.channels.ClosedByInterruptException",
+    "SPARK_JOB_CANCELLED",
+)
+"""What a call into the JVM fails with while its query is being stopped."""
+
+
+class BatchFailure(Exception):  # noqa: N818 - it goes to Spark, which makes an error of it
+    """The traceback of what failed while a micro-batch was delivered."""
+
+
+def with_short_search(each: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
+    """A function of micro-batches whose failures Spark can search.
+
+    When such a function fails because its query is being stopped, Spark looks in the traceback for a
+    failed call into the JVM and, from there on, for an interruption. It does so with a regular
+    expression that calls itself for every character: a Java trace of some thousand characters
+    overflows the stack of the query's thread, which dies of it. Here both are looked for beforehand,
+    and Spark gets a text in which its search ends after a few steps.
+    """
+
+    @wraps(each)
+    def searched(rows: DataFrame, number: int) -> None:
+        try:
+            each(rows, number)
+        except Exception:
+            text = traceback.format_exc()
+            _, called, rest = text.partition(_SEARCHED)
+            if not called:
+                raise
+            plain = text.replace(_SEARCHED, _SEARCHED.removeprefix("py4j.protocol."))
+            if any(name in rest for name in _INTERRUPTIONS):
+                plain = f"{plain}\n{_SEARCHED} it: {_INTERRUPTED}"
+            raise BatchFailure(plain) from None
+
+    return searched
 
 
 def is_slow_start(reason: BaseException) -> bool:

@@ -42,7 +42,7 @@ from thalweg.shards.kept_table import KeptTable
 from thalweg.shards.query_registry import HostedQuery, QueryRegistry
 from thalweg.shards.record import ProgressRecord
 from thalweg.shards.roster import stages_of
-from thalweg.spark.failures import is_slow_start, plain_failure
+from thalweg.spark.failures import is_slow_start, plain_failure, with_short_search
 from thalweg.spark.file_feed import Files
 from thalweg.spark.generator import Generator
 from thalweg.spark.host_sinks import FileSink, deliver
@@ -298,7 +298,7 @@ class SparkHost:
                 with applied(self._spark, self._settings):
                     self.query = (
                         self._output()
-                        .writeStream.foreachBatch(self._each)
+                        .writeStream.foreachBatch(with_short_search(self._each))
                         .option("checkpointLocation", str(self._checkpoint))
                         .trigger(**when)
                         .start()

@@ -22,6 +22,7 @@ from thalweg.shards.drawing import fragment_chart
 from thalweg.shards.fragments import fragments_of
 from thalweg.shards.newest_answers import WatchNote
 from thalweg.shards.sink_folder import SinkFolder
+from thalweg.spark.failures import with_short_search
 from thalweg.spark.feeds import Feed, Frame
 from thalweg.spark.outputs import require_output, require_sink, trigger_arguments
 from thalweg.spark.progress import show_progress
@@ -138,7 +139,7 @@ def start(
         is_typed = takes_rows(to, output) and ready.stage is None and beside == (None, None, None)
         answers = ready.typed(output, ready.output) if is_typed else ready.output
         each = each_batch(ready, sink.deliver(to, output), *beside, is_typed=is_typed)
-        writer = answers.writeStream.foreachBatch(each)
+        writer = answers.writeStream.foreachBatch(with_short_search(each))
         writer = writer.option("checkpointLocation", str(place)).trigger(**when)
         running = RunningQuery(
             writer if name is None else writer.queryName(name),

@@ -198,6 +198,7 @@ CASES: dict[str, Case] = {
         )
     ),
     "MergeKernel": Case(tw.merge, others=1),
+    "MergeKernel, keyed": Case(tw.merge, others=1, declared={"payload_start_key": True}),
     "WindowEngine, sessions": Case(lambda a, _: _grouped(a).session(3).aggregate(**SUMS)),
     "SessionLifetimeKernel": Case(lambda a, _: _grouped(a).session_lifetime(3)),
     "HoppingAggregateKernel": Case(lambda a, _: _grouped(a).hopping(20, 10).aggregate(**SUMS)),

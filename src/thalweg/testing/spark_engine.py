@@ -22,6 +22,7 @@ from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.shards.exchange import Header, batch_of_blob
 from thalweg.shards.fragments import fragments_of
+from thalweg.spark.failures import with_short_search
 from thalweg.spark.file_feed import Files
 from thalweg.spark.query import prepare
 from thalweg.spark.running import RunningQuery
@@ -111,7 +112,7 @@ class SparkEngine:
         def collect(rows: Any, batch: int) -> None:
             collected[batch] = rows.select("bucket", "kind", "cti", "blob").collect()
 
-        writer = ready.output.writeStream.foreachBatch(collect).option(
+        writer = ready.output.writeStream.foreachBatch(with_short_search(collect)).option(
             "checkpointLocation", str(checkpoint)
         )
         RunningQuery(

@@ -1,0 +1,63 @@
+"""Ours and Spark's own in turns, in processes that stay warm.
+
+A JVM compiles what it runs for a hundred micro-batches and longer, so that the first round of each
+engine is no measure of it: it only chooses the better of Spark's two stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from statistics import median
+from typing import Any
+
+from benchmarks._own_process import OwnProcess
+from benchmarks._spark_peer import STORES
+
+__all__ = ["OURS", "Turns", "store_of", "take_turns"]
+
+OURS = "thalweg"
+Found = dict[str, Any]
+
+
+def store_of(engine: str) -> str:
+    """
+    >>> store_of("spark, rocksdb")
+    'rocksdb'
+    """
+    return engine.removeprefix("spark, ")
+
+
+class Turns:
+    """What was found in each round, by engine; of Spark's worse store in the first round only."""
+
+    def __init__(self, runs: dict[str, list[Found]], theirs: str) -> None:
+        self._runs = runs
+        self.theirs = theirs
+
+    def of(self, engine: str) -> list[Found]:
+        """The rounds that count: all but the first, where there are more."""
+        runs = self._runs[engine]
+        return runs[1:] or runs
+
+    def ratio(self, of: Callable[[Found], float]) -> float:
+        """The median over the rounds of Spark's figure over ours."""
+        pairs = zip(self.of(OURS), self.of(self.theirs), strict=True)
+        return median(of(peer) / of(ours) for ours, peer in pairs)
+
+
+def take_turns(
+    measure: Callable[[OwnProcess, str], Found], seconds: Callable[[Found], float], rounds: int
+) -> Turns:
+    """All engines once; then, `rounds` times, ours and the better of Spark's stores."""
+    with ExitStack() as stack:
+        names = (OURS, *(f"spark, {store}" for store in STORES))
+        engines = {name: stack.enter_context(OwnProcess()) for name in names}
+        runs = {name: [measure(process, name)] for name, process in engines.items()}
+        theirs = min(names[1:], key=lambda name: seconds(runs[name][0]))
+        for name in set(names) - {OURS, theirs}:
+            engines[name].close()
+        for number in range(rounds):
+            for name in (OURS, theirs)[:: -1 if number % 2 else 1]:
+                runs[name].append(measure(engines[name], name))
+    return Turns(runs, theirs)
