@@ -100,3 +100,42 @@ def test_after_three_of_four_are_cut_there_is_what_was_delivered(
             out += merger.push(name, batch)
         ids = table_of_batches(out, schema)["payload_id"].to_pylist()
         assert sorted(ids) == sorted(delivered)
+
+
+@pytest.mark.parametrize("venue", ["HITBTC", "BEQUANT"])
+@pytest.mark.parametrize("count", [10, pytest.param(100, marks=pytest.mark.slow)])
+def test_the_leader_reports_how_many_messages_it_left_out(
+    recorded: Path, venue: str, count: int
+) -> None:
+    """Those that some connection had delivered when a promise passed them, and that did not stay."""
+    forms = replicas(recorded, venue)
+    reported = 0
+    for seed in range(count):
+        random = Random(seed)
+        waiting = {f"r{at}": batches(rows, random) for at, rows in enumerate(forms)}
+        schema = waiting["r0"][0].schema
+        merger, out = Merger(schema), []
+        for name in waiting:
+            merger.attach(name, insert_only=True)
+        delivered: dict[str, int] = {}
+        left_out: set[str] = set()
+        while any(waiting.values()):
+            name = random.choice([name for name, rest in waiting.items() if rest])
+            batch = waiting[name].pop(0)
+            promised = merger.status().cti
+            out += merger.push(name, batch)
+            ids = set(table_of_batches(out, schema)["payload_id"].to_pylist())
+            passed = {
+                message
+                for message, start in delivered.items()
+                if promised <= start < merger.status().cti
+            }
+            left_out |= passed - ids
+            message_ids = batch.payload.column("payload_id").to_pylist()
+            delivered |= dict(zip(message_ids, batch.start.tolist(), strict=True))
+        final = table_of_batches(out, schema)["payload_id"].to_pylist()
+        assert len(final) == len(set(final))
+        assert merger.status().left_out == len(left_out)
+        assert len(final) + len(left_out) <= DISTINCT[venue]
+        reported += len(left_out)
+    assert reported > 0

@@ -26,6 +26,14 @@ query = events{where}.group_by("k").hopping({size}, {hop}).aggregate(n=tw.count(
 """
 
 
+def switched(said: dict[str, object], rows: list[Row], coming: list[Row]) -> list[Row]:
+    """Rows that start before the switch, and those of another query from there on."""
+    t = said["switched_at"]
+    assert isinstance(t, int)
+    both = [row for row in rows if row[0] < t] + [row for row in coming if row[0] >= t]
+    return sorted(both, key=lambda row: (row[0], row[1], str(row[2])))
+
+
 class Deployment:
     """A query under `thalweg ha`, and its input. Windows are `size` by `hop` units of so many
     ticks; rows of a file lie within 40 units, and 30 after those of the file before."""
@@ -122,16 +130,18 @@ class Deployment:
         rows = [(ts, ts + 1, {"k": k, "v": v}) for ts, k, v in self.rows]
         return [row for row in oracle(node, {"events": rows}) if row[1] <= said["cti"]]
 
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """A command about this deployment, while input goes on arriving."""
+    def run(self, *arguments: str, pace: float = 0.2) -> subprocess.CompletedProcess[str]:
+        """A command about this deployment, while input goes on arriving: a file when those before
+        are answered, at most one in `pace` seconds."""
         command = [*self.command(*arguments), "--folder", str(self.place.path)]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as child:
             while child.poll() is None:
-                self.arrive(1)
+                if self.caught_up():
+                    self.arrive(1)
                 try:
-                    child.wait(0.2)
+                    child.wait(pace)
                 except subprocess.TimeoutExpired:
                     continue
             out, errors = child.communicate()

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.merge.deployment import Deployment
+from tests.merge.deployment import Deployment, switched
 from thalweg.io.element_log import ElementLogReader
-from thalweg.model import Row
 
 
 @pytest.fixture
@@ -78,14 +77,6 @@ def fall_behind(made: Deployment, number: int) -> None:
     made.arrive(12)
     made.until(made.caught_up)
     os.kill(pid, signal.SIGCONT)
-
-
-def switched(said: dict[str, object], rows: list[Row], coming: list[Row]) -> list[Row]:
-    """Rows that start before the switch, and those of another query from there on."""
-    t = said["switched_at"]
-    assert isinstance(t, int)
-    both = [row for row in rows if row[0] < t] + [row for row in coming if row[0] >= t]
-    return sorted(both, key=lambda row: (row[0], row[1], str(row[2])))
 
 
 def test_a_ten_minute_window_is_replaced_under_load_by_another_plan_a_mended_one_and_back(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,12 @@ def priority(pid: int) -> int:
     return os.getpriority(os.PRIO_PROCESS, pid)
 
 
+def session_share(pid: int) -> str:
+    """How the session of a process is treated beside others."""
+    file = Path(f"/proc/{pid}/autogroup")
+    return file.read_text("ascii").partition("nice")[2] if file.exists() else ""
+
+
 @pytest.mark.skipif(not may_raise_priority(), reason="this user may not raise a priority")
 def test_a_process_and_what_it_starts_give_way_until_they_are_let_run() -> None:
     own = priority(0)
@@ -41,6 +48,8 @@ def test_a_process_and_what_it_starts_give_way_until_they_are_let_run() -> None:
         child.stdin.flush()
         inner = int(child.stdout.readline())
         assert priority(child.pid) > own and priority(inner) > own
+        lowered = session_share(child.pid)
         restore_priority(child.pid)
+        assert not lowered or lowered != session_share(child.pid) == " 0\n"
         assert priority(child.pid) == priority(inner) == own == priority(0)
         child.stdin.write("\n")

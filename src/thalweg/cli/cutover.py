@@ -69,7 +69,7 @@ def cutover(
     if any(replica.candidate for replica in known.replicas):
         raise PlanError("cutover: another cutover is on its way there.")
     wait = _Waiting(place, patience)
-    before = (place.status() or {"cti": MIN_TIME})["cti"]
+    promised = [(place.status() or {"cti": MIN_TIME})["cti"]]
     names = {replica.name for replica in known.replicas}
     request = {"start": str(new.absolute()), "n": replicas, "candidate": True}
     place.ask({**request, "feedback": False})  # its history is compared
@@ -78,11 +78,14 @@ def cutover(
     )
 
     def caught_up(*, joined: bool) -> dict[str, Any] | None:
-        """How the merge is doing, once NEW is as far as the answer was; as a candidate it is only
-        compared with what was shown, joined it is an input like the others."""
+        """How the merge is doing, once NEW is at most one promise behind the answer, so that a
+        switch makes nobody wait. As a candidate NEW is only compared with what was shown, joined it
+        is an input like the others."""
         said = place.status() or {}
+        if said.get("cti", MIN_TIME) > promised[-1]:
+            promised[:] = [promised[-1], said["cti"]]
         inputs = (said if joined else said.get("candidate", {})).get("inputs", {})
-        there = [name for name in coming if name in inputs and inputs[name]["cti"] >= before]
+        there = [name for name in coming if name in inputs and inputs[name]["cti"] >= promised[0]]
         return said if len(there) == len(coming) else None
 
     said = wait.until(lambda: caught_up(joined=False))

@@ -15,7 +15,7 @@ import click
 
 from thalweg.cli.ha_folder import HaFolder, QueryFile, Replica, Supervised
 from thalweg.cli.ha_table import standing_table
-from thalweg.cli.priority import lower_priority, may_raise_priority, restore_priority
+from thalweg.cli.priority import lower_priority, restore_priority
 from thalweg.errors import PlanError
 from thalweg.io.locks import lock_file
 from thalweg.model.time import MIN_TIME
@@ -24,7 +24,7 @@ __all__ = ["ha"]
 
 _LOOK_S = 0.1
 _STANDBY = "standby"
-_STARTED_S = 120.0
+_STARTED_S = 60.0
 """How long a process that starts gives way to others at most."""
 _GIVEN_UP = 5
 """How often in a row a process may end with an error of its own before it is not started again."""
@@ -86,7 +86,6 @@ class _Supervisor:
         self._failures: dict[str, int] = {}
         self._starting: dict[str, tuple[tuple[int, int], float]] = {}
         """Replicas that give way to others while they start: what each has sent, and since when."""
-        self._gives_way = may_raise_priority()
         self._shown_at = time.monotonic()
         signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
 
@@ -134,7 +133,7 @@ class _Supervisor:
         )
         replica.pid = child.pid
         status = self._folder.status() or {}
-        if self._gives_way and status.get("begun"):
+        if status.get("begun"):
             lower_priority(child.pid)
             self._starting[replica.name] = _sent(status, replica.name), time.monotonic()
 

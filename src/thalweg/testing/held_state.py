@@ -198,6 +198,7 @@ CASES: dict[str, Case] = {
         )
     ),
     "MergeKernel": Case(tw.merge, others=1),
+    "MergeKernel, keyed": Case(tw.merge, others=1, declared={"payload_start_key": True}),
     "WindowEngine, sessions": Case(lambda a, _: _grouped(a).session(3).aggregate(**SUMS)),
     "SessionLifetimeKernel": Case(lambda a, _: _grouped(a).session_lifetime(3)),
     "HoppingAggregateKernel": Case(lambda a, _: _grouped(a).hopping(20, 10).aggregate(**SUMS)),
@@ -222,6 +223,15 @@ CASES: dict[str, Case] = {
     ),
     "CombinePanesKernel": Case(
         lambda a, _: _grouped(a).hopping(20, 10).two_level(16).aggregate(**SUMS)
+    ),
+    "CombineMergedPanesKernel": Case(
+        lambda a, _: (
+            _grouped(a.points())
+            .hopping(20, 10)
+            .aggregate(most=tw.max_("v"))
+            .union(_grouped(a.points()).hopping(40, 10).aggregate(most=tw.max_("v")))
+        ),
+        declared={"insert_only": True},
     ),
     "WindowEngine, calendar": Case(
         lambda a, _: _grouped(a).calendar("day").aggregate(n=tw.count())

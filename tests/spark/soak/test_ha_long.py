@@ -70,8 +70,8 @@ class Running(Deployment):
         return {name: each["cti"] for name, each in said["inputs"].items() if name in alive}
 
     def healthy(self) -> list[str]:
-        """The replicas that run, and are as far as the answer but for a few files."""
-        near = (self.place.status() or {"cti": 0})["cti"] - 3 * 30 * self.unit
+        """The replicas that run, and are at most 20 files behind the answer."""
+        near = (self.place.status() or {"cti": 0})["cti"] - 20 * 30 * self.unit
         return [name for name, promised in self.promises().items() if promised >= near]
 
     def kill(self, names: list[str]) -> None:

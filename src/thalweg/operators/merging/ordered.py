@@ -30,7 +30,7 @@ import pyarrow as pa
 from thalweg.model.batch import Batch, one_batch
 from thalweg.model.digests import Digests, digest_rows
 from thalweg.model.progress import NO_PROGRESS, Scope
-from thalweg.model.rows import Bools, Codes, Rows
+from thalweg.model.rows import Bools, Codes, Rows, take_rows
 from thalweg.model.time import MIN_TIME, Times
 from thalweg.operators.base import StateSize
 from thalweg.operators.merging.chains import distinct_digests
@@ -233,13 +233,16 @@ class RunOrderLevel(InOrderLevel):
 
 
 class RunDigestLevel(InOrderLevel):
-    """R2: the digests of the rows that have gone out at the highest start."""
+    """R2: the digests of the rows that have gone out at the highest start. A single row is held as
+    it is: mostly the next start comes before anybody asks, or the other inputs send the same row."""
 
     name = "R2"
 
     def __init__(self, schema: pa.Schema) -> None:
         super().__init__(schema)
         self.sent = DigestTable()
+        self.single: Rows | None = None
+        """A row that has gone out there, and is not in `sent`."""
 
     def _select(self, member: MergeInput, batch: Batch, begin: int) -> Bools:
         start = batch.start
@@ -247,21 +250,29 @@ class RunDigestLevel(InOrderLevel):
         level = int(np.searchsorted(start, self.highest, side="right"))
         sent[max(begin, level) :] = True
         if begin < level:
-            sent[begin:level] = self._unsent(self._digests(batch, begin, level))
+            sent[begin:level] = self._unsent(batch.payload.slice(begin, level - begin))
         if level < len(start) and begin < len(start):
             run = max(int(np.searchsorted(start, start[-1], side="left")), begin)
-            self.sent = DigestTable()
-            if run < len(start):
-                sent[run:] = self._unsent(self._digests(batch, run, len(start)))
+            self.sent = DigestTable() if len(self.sent) else self.sent
+            self.single = None
+            if run == len(start) - 1:
+                self.single = take_rows(batch.payload, np.array([run]))
+            else:
+                sent[run:] = self._unsent(batch.payload.slice(run))
         return sent
 
-    def _digests(self, batch: Batch, begin: int, end: int) -> Digests:
-        rows = batch.payload.slice(begin, end - begin)
-        return digest_rows(rows.columns, end - begin)
+    def _digest_single(self) -> None:
+        if self.single is not None:
+            self.sent.add(digest_rows(self.single.columns, 1))
+            self.single = None
 
-    def _unsent(self, digests: Digests) -> Bools:
+    def _unsent(self, rows: Rows) -> Bools:
         """Which of these have not gone out; they have now. Of equal ones the first counts."""
-        unsent = np.zeros(len(digests), np.bool_)
+        unsent = np.zeros(rows.num_rows, np.bool_)
+        if self.single is not None and not len(self.sent) and rows.equals(self.single):
+            return unsent
+        self._digest_single()
+        digests = digest_rows(rows.columns, rows.num_rows)
         new: Codes = np.flatnonzero(self.sent.find(digests) < 0)
         first, _ = distinct_digests(digests.take(new))
         unsent[new[first]] = True
@@ -269,6 +280,7 @@ class RunDigestLevel(InOrderLevel):
         return unsent
 
     def snapshot(self) -> dict[str, Rows]:
+        self._digest_single()
         slots = self.sent.used()
         sent = [pa.array(self.sent.high[slots]), pa.array(self.sent.low[slots])]
         rows = pa.RecordBatch.from_arrays(sent, names=["high", "low"])
@@ -277,8 +289,9 @@ class RunDigestLevel(InOrderLevel):
     def restore(self, slices: Mapping[str, Rows], columns: int, settled: int) -> None:
         super().restore(slices, columns, settled)
         high, low = (column.to_numpy().astype(np.uint64) for column in slices["sent"].columns)
-        self.sent = DigestTable()
+        self.sent, self.single = DigestTable(), None
         self.sent.add(Digests(high, low))
 
     def state_size(self) -> StateSize:
-        return super().state_size() + StateSize(len(self.sent), self.sent.nbytes)
+        single = 0 if self.single is None else int(self.single.nbytes)
+        return super().state_size() + StateSize(len(self.sent), self.sent.nbytes + single)
