@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.operators.test_laws import A, finite, used
-from thalweg import count, max_, sql, sum_
+from tests.operators.test_bucket_aggregate import ONLY_INSERTS, W
+from tests.operators.test_laws import WIDE, A, finite, table, used
+from thalweg import approx_percentile, avg, count, first, heavy_hitters, max_, min_, sql, sum_
 from thalweg.plan.nodes import CombinePanes, Panes, WindowAggregate, walk
 from thalweg.plan.rules import optimize
 from thalweg.shards.local_engine import DividedEngine
@@ -73,6 +74,34 @@ def test_what_does_not_add_up_or_is_alone_is_left_as_it_is() -> None:
     )
     for query in (most, alone, other, odd):
         assert not any(isinstance(node, Panes) for node in walk(optimize(query.node)[0]))
+
+
+def largest() -> Stream:
+    """Windows over points that are never taken back, of aggregates that do not add up."""
+    points = Stream(W).group_by("k")
+    short = points.sliding(4, 2).aggregate(x=max_("v"), n=count()).with_columns(q="'short'")
+    long = points.sliding(12, 4).aggregate(x=min_("v"), n=count("v")).with_columns(q="'long'")
+    tumbling = points.sliding(6, 6).aggregate(x=first("v"), n=count()).with_columns(q="'whole'")
+    return short.union(long, tumbling)
+
+
+def test_the_largest_value_of_a_pane_is_found_once() -> None:
+    query = largest().node
+    rewritten, _ = optimize(query)
+    kinds = [type(node) for node in walk(rewritten)]
+    assert kinds.count(Panes) == 1 and kinds.count(CombinePanes) == 3
+    for seed, consistency in enumerate((*CONSISTENCIES, *CONSISTENCIES)):
+        rows = {"w": table(Random(f"largest/{seed}"), WIDE, size=16, null=0.2)}
+        form = make_form(logical_inputs(query, rows), ONLY_INSERTS, Random(seed))
+        assert_form_right(query, form, consistency=consistency)
+        assert_form_right(query, form, consistency=consistency, engine=DividedEngine)
+
+
+def test_what_grows_or_is_sketched_is_not_shared() -> None:
+    points = Stream(W).group_by("k")
+    for call in (avg("f"), approx_percentile("v", 0.5), heavy_hitters("t", 0.3)):
+        one, two = (points.sliding(size, 2).aggregate(y=call) for size in (4, 8))
+        assert Panes not in [type(node) for node in walk(optimize(one.union(two).node)[0])]
 
 
 def test_sliding_windows_and_sql_share_too() -> None:

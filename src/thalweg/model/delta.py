@@ -24,7 +24,7 @@ from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows, enco
 from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import Times, greatest, least
 
-__all__ = ["Delta", "Weights"]
+__all__ = ["Delta", "MovedEnds", "Weights"]
 
 Weights = npt.NDArray[np.int64]
 
@@ -135,6 +135,25 @@ class Delta:
         return _pair(net, unit[leaves], unit[~leaves], progress)
 
 
+@dataclass(frozen=True, slots=True)
+class MovedEnds:
+    """Rows that are there, of positive weight, and the other end that each of them gets: a change
+    that needs no search for what leaves and what arrives instead."""
+
+    rows: Delta
+    end: Times
+
+    def to_batch(self, progress: Progress = NO_PROGRESS) -> Batch:
+        rows, end = self.rows, self.end
+        if not len(rows):
+            return Batch.empty(rows.schema, progress)
+        if greatest(rows.weight) > 1:
+            unit = np.repeat(np.arange(len(rows)), rows.weight)
+            rows, end = rows.take(unit), end[unit]
+        adjusts = np.ones(len(rows), np.bool_)
+        return Batch(rows.payload, rows.start, rows.end, end, adjusts, progress)
+
+
 _NONE = np.empty(0, np.int64)
 
 
@@ -147,17 +166,19 @@ def _pair(net: Delta, leaving: Codes, arriving: Codes, progress: Progress) -> Ba
         row[leaving] * span + leaving_rank,
         row[arriving] * span + arriving_rank,
     )
-    _, at_leaving, at_arriving = np.intersect1d(
-        leaving_key, arriving_key, assume_unique=True, return_indices=True
-    )
-    lone_leaving = np.delete(leaving, at_leaving)
-    lone_arriving = np.delete(arriving, at_arriving)
-    which = np.concatenate([leaving[at_leaving], lone_leaving, lone_arriving])
+    # Both are in order and without repetition.
+    at = np.searchsorted(arriving_key, leaving_key)
+    meets = np.zeros(len(leaving), np.bool_)
+    inside = at < len(arriving)
+    meets[inside] = arriving_key[at[inside]] == leaving_key[inside]
+    lone = np.ones(len(arriving), np.bool_)
+    lone[at[meets]] = False
+    lone_leaving, lone_arriving = leaving[~meets], arriving[lone]
+    which = np.concatenate([leaving[meets], lone_leaving, lone_arriving])
     new_end = np.concatenate(
-        [net.end[arriving[at_arriving]], net.start[lone_leaving], net.end[lone_arriving]]
+        [net.end[arriving[at[meets]]], net.start[lone_leaving], net.end[lone_arriving]]
     )
-    adjusts = np.ones(len(which), np.bool_)
-    adjusts[len(at_leaving) + len(lone_leaving) :] = False
+    adjusts = np.arange(len(which)) < len(leaving)
     return Batch(
         take_rows(net.payload, which), net.start[which], net.end[which], new_end, adjusts, progress
     )
@@ -169,8 +190,6 @@ def _ranked(net: Delta, row: Codes, which: Codes) -> tuple[Codes, Codes]:
     group = row[order]
     new = np.ones(len(order), np.bool_)
     new[1:] = group[1:] != group[:-1]
-    begins = np.flatnonzero(new)
-    rank = (
-        np.arange(len(order)) - begins[np.cumsum(new) - 1] if len(order) else np.empty(0, np.int64)
-    )
+    begins = new.nonzero()[0]
+    rank = np.arange(len(order)) - begins[new.cumsum() - 1] if len(order) else _NONE
     return order, rank

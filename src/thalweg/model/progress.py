@@ -120,6 +120,10 @@ class Progress:
 
     def meet(self, other: Progress) -> Progress:
         """What both promise: the earlier of the two, group by group."""
+        if not (self.scoped or other.scoped or self.boxes or other.boxes):
+            earlier = self if self.cti <= other.cti else other
+            plain = not (earlier.scope_columns or earlier.group_boxes)
+            return earlier if plain else Progress(earlier.cti)
         cti = min(self.cti, other.cti)
         boxes = (
             self.boxes
@@ -145,6 +149,10 @@ class Progress:
     def without_scopes(self) -> Progress:
         """The common promise alone."""
         return Progress(self.cti) if self.scoped or self.boxes or self.group_boxes else self
+
+    def without_boxes(self) -> Progress:
+        """Without promises over columns."""
+        return replace(self, boxes={}) if self.boxes else self
 
     def without_group_boxes(self) -> Progress:
         """Without promises over columns that hold for one group alone."""

@@ -67,7 +67,7 @@ _EMPTY: dict[int, tuple[pa.Schema, Rows]] = {}
 
 def take_rows(rows: Rows, indices: Codes) -> Rows:
     """The rows at these positions, in this order."""
-    if len(indices) <= _FEW and rows.num_columns:
+    if rows.num_columns:
         columns = [take_column(column, indices) for column in rows.columns]
         return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
     return rows.take(pa.array(indices))
@@ -80,8 +80,11 @@ def take_column(column: pa.Array, indices: Codes) -> pa.Array:
     >>> take_column(pa.array([5, 6, 7]), np.array([2, 0])).to_pylist()
     [7, 5]
     """
-    if len(indices) <= _FEW and column.type.id in _PLAIN and not column.null_count:
+    missing = column.null_count
+    if not missing and len(indices) <= _FEW and column.type.id in _PLAIN:
         return pa.array(column.to_numpy()[indices])
+    if missing and missing == len(column):  # digits of sums that need none: lists are dear
+        return pa.nulls(len(indices), column.type)
     return column.take(pa.array(indices))
 
 

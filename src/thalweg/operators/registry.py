@@ -13,6 +13,7 @@ from thalweg.operators.hopping.bucket_aggregate import BucketAggregateKernel
 from thalweg.operators.hopping.hopping_aggregate import HoppingAggregateKernel
 from thalweg.operators.hopping.hopping_grid import GridOperator
 from thalweg.operators.hopping.hopping_rows import HoppingRowsAggregateKernel, HoppingTopKKernel
+from thalweg.operators.hopping.merged_panes import CombineMergedPanesKernel, MergedPanesKernel
 from thalweg.operators.hopping.panes import CombinePanesKernel, PanesKernel
 from thalweg.operators.hopping.promised_groups import PromisedGroupsKernel
 from thalweg.operators.hopping.table_panes import TablePanesKernel
@@ -101,9 +102,12 @@ def _kernel_for(node: Node, consistency: Consistency) -> Operator:
     if isinstance(node, nodes.WidAggregate):
         return _wid_aggregate(node, consistency)
     if isinstance(node, nodes.Panes):
-        return PanesKernel(node) if node.table is None else TablePanesKernel(node)
+        if node.table is not None:
+            return TablePanesKernel(node)
+        return PanesKernel(node) if node.adds_up else MergedPanesKernel(node)
     if isinstance(node, nodes.CombinePanes):
-        return _by_groups(CombinePanesKernel(node, consistency), node.keys, consistency)
+        combine = CombinePanesKernel if node.adds_up else CombineMergedPanesKernel
+        return _by_groups(combine(node, consistency), node.keys, consistency)
     if isinstance(node, nodes.WidApply):
         return wid_module_engine(node, consistency)
     if isinstance(node, nodes.WindowApply):

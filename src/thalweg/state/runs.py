@@ -145,8 +145,6 @@ class Run:
     """The earliest start."""
     soonest: int
     """The earliest end."""
-    half: int
-    """When this time has passed, half of the rows have ended."""
     last: int
     """The latest end."""
     dead: int
@@ -164,6 +162,8 @@ class Run:
     """Positions sorted by end, and the sorted ends; made when they are first asked for."""
     least_starts: Times | None = None
     """Of each row in the order of ends, the earliest start of it and those behind it."""
+    half: int | None = None
+    """When this time has passed, half of the rows have ended; found when it is first asked for."""
     lows: dict[tuple[str, ...], tuple[tuple[int, int], list[int] | None]] = field(
         default_factory=dict
     )
@@ -172,7 +172,7 @@ class Run:
     @classmethod
     def of(cls, rows: Columns, begin: int, width: int, bits: int, number: int) -> Run:
         drop = max(width - bits, 0)
-        ends, middle = rows.end, len(rows) // 2
+        ends = rows.end
         dead = len(rows) - int(np.count_nonzero(rows.weight))
         return cls(
             rows.compact(),
@@ -182,7 +182,6 @@ class Run:
             number,
             first=int(rows.start.min()),
             soonest=int(ends.min()),
-            half=int(np.partition(ends, middle)[middle]),
             last=int(ends.max()),
             dead=dead,
         )
@@ -200,7 +199,6 @@ class Run:
             0,
             first=least(rows.start),
             soonest=soonest,
-            half=soonest,
             last=greatest(ends),
             dead=len(rows) - int(np.count_nonzero(rows.weight)),
         )
@@ -217,7 +215,6 @@ class Run:
             0,
             first=min(self.first, least(start)),
             soonest=soonest,
-            half=soonest,
             last=max(self.last, greatest(end)),
             dead=self.dead,
         )
@@ -276,7 +273,14 @@ class Run:
 
     def is_stale(self, until: int) -> bool:
         """Whether it is worth to make the run anew: half of it has ended or was taken away."""
-        return self.half <= until or 2 * self.dead >= len(self)
+        if 2 * self.dead >= len(self) or self.last <= until:
+            return True
+        if self.soonest > until:
+            return False
+        if self.half is None:
+            middle = len(self) // 2
+            self.half = int(np.partition(self.rows.end, middle)[middle])
+        return self.half <= until
 
     def ending(self, after: int, until: int) -> Codes:
         """The positions of rows with after < end <= until that have not been taken away."""

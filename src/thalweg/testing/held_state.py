@@ -224,6 +224,15 @@ CASES: dict[str, Case] = {
     "CombinePanesKernel": Case(
         lambda a, _: _grouped(a).hopping(20, 10).two_level(16).aggregate(**SUMS)
     ),
+    "CombineMergedPanesKernel": Case(
+        lambda a, _: (
+            _grouped(a.points())
+            .hopping(20, 10)
+            .aggregate(most=tw.max_("v"))
+            .union(_grouped(a.points()).hopping(40, 10).aggregate(most=tw.max_("v")))
+        ),
+        declared={"insert_only": True},
+    ),
     "WindowEngine, calendar": Case(
         lambda a, _: _grouped(a).calendar("day").aggregate(n=tw.count())
     ),

@@ -60,7 +60,7 @@ from thalweg.operators.hopping.extents import Frames, occupied
 from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER, Grid, GridOperator, Release
 from thalweg.operators.hopping.hopping_rows import restore_release, slice_of_release
 from thalweg.plan.aggregates import ROWS
-from thalweg.plan.nodes import WindowAggregate
+from thalweg.plan.nodes import CombinePanes, WindowAggregate
 from thalweg.state.key_index import KeyIndex
 from thalweg.state.pages import Pages, read_whole
 from thalweg.state.placed import PlacedSlices
@@ -129,7 +129,7 @@ class BucketAggregateKernel(GridOperator):
 
     def __init__(
         self,
-        node: WindowAggregate,
+        node: WindowAggregate | CombinePanes,
         consistency: Consistency,
         *,
         eager: bool = True,
@@ -138,9 +138,11 @@ class BucketAggregateKernel(GridOperator):
     ) -> None:
         assert isinstance(node.window, HoppingWindow)
         self.schema = node.schema
-        self._keys, self._window, self._sources = node.keys, node.window, node.sources
+        rows = node.rows if isinstance(node, CombinePanes) else node.input.schema
+        self._sources = None if isinstance(node, CombinePanes) else node.sources
+        self._keys, self._window = node.keys, node.window
         self._eager, self._by_pane, self._adaptive = eager, by_pane, adaptive
-        self._arguments = ArgumentProjection(node.aggregates, node.keys, node.input.schema)
+        self._arguments = ArgumentProjection(node.aggregates, node.keys, rows)
         self._sums = Accumulators(self._arguments, node.schema)
         self._grid = Grid(node.window)
         self._release = Release(self._grid, consistency)
@@ -195,7 +197,7 @@ class BucketAggregateKernel(GridOperator):
     def _apply(self, delta: Delta) -> Delta:
         release = self._release
         release.see(delta.start, delta.end)
-        rows = self._arguments.project(delta.payload, delta.start)
+        rows = self._project(delta)
         group = self._book.numbers([rows.column(name) for name in self._keys], len(delta))
         first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
         items = Items(group, delta.start, self._as_rows(rows))
@@ -215,6 +217,10 @@ class BucketAggregateKernel(GridOperator):
         self._add(items, first, beyond)
         after = self._answers(self._parts_of(*window, touched))
         return Delta.concat([after, before.negate()], self.schema)
+
+    def _project(self, delta: Delta) -> Rows:
+        """Keys, and what is read of each row."""
+        return self._arguments.project(delta.payload, delta.start)
 
     def _as_rows(self, rows: Rows) -> Rows:
         if self._bare:

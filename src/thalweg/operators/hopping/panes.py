@@ -24,7 +24,7 @@ from thalweg.operators.hopping.hopping_grid import FOREVER, Grid
 from thalweg.operators.hopping.partials import Partials
 from thalweg.plan.nodes import CombinePanes, Panes, lifetime_schema
 
-__all__ = ["CombinePanesKernel", "PanesKernel"]
+__all__ = ["CombinePanesKernel", "PanesKernel", "columns_in_panes"]
 
 
 class PanesKernel(Operator):
@@ -62,17 +62,7 @@ class PanesKernel(Operator):
             progress = progress.without_scopes()
         if not len(batch):
             return Batch.empty(self.schema, progress)
-        delta = Delta.of_batch(batch)
-        rows = self._arguments.project(delta.payload, delta.start)
-        keys = [rows.column(name) for name in self._keys]
-        first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
-        cells, first, beyond = _sum_alike(
-            keys,
-            first,
-            beyond,
-            self._partials.of_rows(rows, delta.start, delta.weight),
-            self._cells,
-        )
+        cells, first, beyond = self._alike(Delta.of_batch(batch))
         start = (first - 1) * self._grid.hop + self._grid.offset + self._grid.size
         end = np.where(
             beyond == FOREVER,
@@ -80,6 +70,14 @@ class PanesKernel(Operator):
             np.where(beyond == FOREVER, 0, beyond) * self._grid.hop + self._grid.offset,
         )
         return Batch(self._payload(cells), start, end, progress=progress)
+
+    def _alike(self, delta: Delta) -> tuple[Rows, Codes, Codes]:
+        """Rows of equal keys and windows as one cell; and the windows of each cell."""
+        rows = self._arguments.project(delta.payload, delta.start)
+        keys = [rows.column(name) for name in self._keys]
+        first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
+        partials = self._partials.of_rows(rows, delta.start, delta.weight)
+        return _sum_alike(keys, first, beyond, partials, self._cells)
 
     def needs(self, time: int) -> tuple[int, ...]:
         return (least_promise(self._floor, time),)
@@ -97,16 +95,7 @@ class CombinePanesKernel(HoppingAggregateKernel):
 
     def __init__(self, node: CombinePanes, consistency: Consistency) -> None:
         super().__init__(node, consistency)
-        which = range(len(node.aggregates)) if node.calls is None else node.calls
-        seen = lifetime_schema(node.rows)
-        renamed = {
-            mine.name: theirs.name
-            for place, (_, call) in enumerate(node.aggregates)
-            for mine, theirs in zip(
-                call.partials_in(place, seen), call.partials_in(which[place], seen), strict=True
-            )
-        }
-        self._columns = [renamed.get(name, name) for name in self._partials.names]
+        self._columns = columns_in_panes(node, self._partials.names)
 
     def _contributions(self, delta: Delta) -> tuple[list[pa.Array], list[Numbers]]:
         keys = [delta.payload.column(name) for name in self._keys]
@@ -114,6 +103,20 @@ class CombinePanesKernel(HoppingAggregateKernel):
         return keys, sums if (delta.weight == 1).all() else [
             column * delta.weight for column in sums
         ]
+
+
+def columns_in_panes(node: CombinePanes, names: list[str]) -> list[str]:
+    """Where the partial results of a window's calls are among those of the panes that it reads."""
+    which = range(len(node.aggregates)) if node.calls is None else node.calls
+    seen = lifetime_schema(node.rows)
+    renamed = {
+        mine.name: theirs.name
+        for place, (_, call) in enumerate(node.aggregates)
+        for mine, theirs in zip(
+            call.partials_in(place, seen), call.partials_in(which[place], seen), strict=True
+        )
+    }
+    return [renamed.get(name, name) for name in names]
 
 
 def _sum_alike(

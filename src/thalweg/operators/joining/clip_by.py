@@ -17,16 +17,15 @@ changes of it are ignored.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from thalweg.model.batch import Batch
-from thalweg.model.delta import Delta
+from thalweg.model.delta import Delta, MovedEnds
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Bools, Codes, Rows, equal_pairs, take_rows
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.rows import Bools, Codes, Rows, distinct_codes, equal_pairs, take_rows
+from thalweg.model.time import INFINITY, MIN_TIME, Times, least
 from thalweg.operators.base import (
     Operator,
     Slices,
@@ -82,7 +81,7 @@ class ClipByKernel(Operator):
         """How many results right starts were compared with; what they cost."""
 
     def process(self, port: int, batch: Batch) -> Batch:
-        answer = Delta.empty(self.schema)
+        answer: Delta | MovedEnds = Delta.empty(self.schema)
         if len(batch):
             delta = Delta.of_batch(batch)
             answer = self._change_left(delta) if port == 0 else self._change_right(delta)
@@ -94,7 +93,7 @@ class ClipByKernel(Operator):
 
     def _both(self) -> Progress:
         """What both sides promise, of groups only where keys name them."""
-        both = replace(self._progress[0].meet(self._progress[1]), boxes={})
+        both = self._progress[0].meet(self._progress[1]).without_boxes()
         return both if both.scoped and self._state.names_groups(both) else both.without_scopes()
 
     def _settled(self, rows: Rows) -> Times:
@@ -133,7 +132,7 @@ class ClipByKernel(Operator):
         held[found.owner] = True
         return held
 
-    def _change_right(self, delta: Delta) -> Delta:
+    def _change_right(self, delta: Delta) -> Delta | MovedEnds:
         starts = self._starts(self._sides[1].project(delta, only_matchable=True))
         if not len(starts):
             return Delta.empty(self.schema)
@@ -155,13 +154,13 @@ class ClipByKernel(Operator):
         after = Delta(before.payload, before.start, end, before.weight)
         touched.set_weight(np.zeros(len(before), np.int64))
         self._left.add(after, groups[changed], (own_end[changed],))
-        return Delta.concat([self._shown(after), self._shown(before).negate()], self.schema)
+        return MovedEnds(self._shown(before), end)
 
     def _crossed(self, group: Codes, start: Times) -> Hits:
         """The results that reach across a start, or end at it. Where many starts of a key come at
         once, all results around them are looked at, each once: by pairs, a result would be found by
         every start that it crosses."""
-        keys, code = np.unique(group, return_inverse=True)
+        keys, code = distinct_codes(group)
         if len(group) <= _MANY * len(keys):
             return self._left.find(group, start - 1, start)
         first, last = np.full(len(keys), INFINITY), np.full(len(keys), MIN_TIME)
@@ -177,7 +176,7 @@ class ClipByKernel(Operator):
         ]
         keys = pa.RecordBatch.from_arrays(arrays, schema=self._starts_schema)
         points = Delta(keys, delta.start, delta.start + 1, delta.weight)
-        return points if (delta.weight > 0).all() else points.consolidate()
+        return points if size and least(delta.weight) > 0 else points.consolidate()
 
     def _cuts(self, group: Codes, start: Times) -> Times:
         """The first right start after each of these times."""

@@ -112,7 +112,7 @@ class CoverageKernel(Operator):
 
     def _both(self) -> Progress:
         """What both sides promise."""
-        return replace(self._progress[0].meet(self._progress[1]), boxes={})
+        return self._progress[0].meet(self._progress[1]).without_boxes()
 
     def _promise(self) -> Progress:
         both = self._both()
@@ -212,7 +212,7 @@ class CoverageKernel(Operator):
     def _runs(self, left: _Left, ends: Times, cover: _Cover) -> tuple[Codes, Times, Times]:
         """Maximal pieces of each left row, from `since` to `ends`, that are covered (semi) or not
         (anti): row, start, end."""
-        alive = np.flatnonzero(left.since < ends)
+        alive = (left.since < ends).nonzero()[0]
         start = np.maximum(cover.start, left.since[cover.owner])
         end = np.minimum(cover.end, ends[cover.owner])
         inside = start < end
@@ -225,11 +225,11 @@ class CoverageKernel(Operator):
         changes = np.concatenate([none, weight, -weight, none])
         order = np.lexsort((times, owners))
         owners, times = owners[order], times[order]
-        depth = np.cumsum(changes[order])
+        depth = changes[order].cumsum()
         # The last change at a time is followed by a stretch up to the next time of the same row.
         stretch = np.zeros(len(order), np.bool_)
         stretch[:-1] = (owners[1:] == owners[:-1]) & (times[1:] > times[:-1])
-        at = np.flatnonzero(stretch)
+        at = stretch.nonzero()[0]
         wanted: Bools = (depth[at] > 0) if self._covered else (depth[at] == 0)
         joins = np.zeros(len(at), np.bool_)
         joins[1:] = wanted[1:] & wanted[:-1] & (owners[at[1:]] == owners[at[:-1]])

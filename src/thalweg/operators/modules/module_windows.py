@@ -24,6 +24,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.rows import Bools, Codes, Rows, encode, take_rows
+from thalweg.model.sorting import sort_codes
 from thalweg.model.time import Times
 from thalweg.operators.arguments import PRESENT
 from thalweg.operators.frames import frame_of
@@ -344,9 +345,8 @@ class ModuleWindows:
 
 
 def in_order(code: Codes, count: int) -> Codes:
-    """Positions in order of dense codes, equal ones as they came; few codes are sorted by their
-    digits."""
-    return np.argsort(code.astype(np.uint16) if count <= 2**16 else code, kind="stable")
+    """Positions in order of dense codes, equal ones as they came."""
+    return np.argsort(code.astype(np.uint16), kind="stable") if count <= 2**16 else sort_codes(code)
 
 
 def _rank(column: pa.Array) -> Codes:

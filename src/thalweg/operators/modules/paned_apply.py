@@ -262,13 +262,15 @@ class PanedApplyKernel(GridOperator):
         order = in_order(spot, count)
         offsets = np.zeros(count + 1, np.int64)
         np.cumsum(np.bincount(spot, minlength=count), out=offsets[1:])
-        taken = take_rows(cells, cell[order])
-        width = len(self._module.key_schema) + 3
-        states = pa.RecordBatch.from_arrays(taken.columns[width:], names=taken.schema.names[width:])
+        chosen = cell[order]
+        # Of what names a cell one row is enough; what it holds is taken whole.
+        width = len(self._module.key_schema) + 2
+        names = cells.schema.names
+        states = take_rows(cells.select(names[width + 1 :]), chosen)
         merged = self._guarded(lambda: self._states.merged(states, offsets))
-        heads = taken.take(pa.array(offsets[:-1]))
-        filled = np.add.reduceat(_column(taken, _FILLED), offsets[:-1])
-        columns = [*heads.columns[: width - 1], pa.array(filled), *merged.columns]
+        heads = take_rows(cells.select(names[:width]), chosen[offsets[:-1]])
+        filled = np.add.reduceat(_column(cells, _FILLED)[chosen], offsets[:-1])
+        columns = [*heads.columns, pa.array(filled), *merged.columns]
         return pa.RecordBatch.from_arrays(columns, names=cells.schema.names)
 
     def _forget(self) -> None:

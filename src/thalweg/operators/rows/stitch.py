@@ -14,7 +14,7 @@ ends at or after it. The payloads of a group that has ended are forgotten.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -131,7 +131,7 @@ class StitchKernel(Operator):
         ended = [s for s, t in newly_promised(before, self._progress).items() if t == INFINITY]
         if ended:
             self._drop(ended)
-        return changes.to_batch(replace(self._progress, boxes={}))
+        return changes.to_batch(self._progress.without_boxes())
 
     def _drop(self, scopes: list[Scope]) -> None:
         """Forget the payloads of groups that have ended."""

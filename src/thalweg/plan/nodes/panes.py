@@ -4,7 +4,8 @@
 
 Rows that fall into the same windows are alike to the aggregate. `Panes` puts the rows of one batch
 that have the same keys and the same windows into one row with their partial sums; a row that is
-taken back gives negative ones. `CombinePanes` adds partial sums instead of rows. The table of
+taken back gives negative ones. `CombinePanes` adds partial sums instead of rows. Where windows share
+panes of points that are never taken back, partial results may be others than sums: the largest value. The table of
 `Panes` depends on how its input was cut into batches, the table of `CombinePanes` does not: no
 other node may read panes.
 """
@@ -96,6 +97,11 @@ class Panes(GroupedOperator):
         )
 
     @property
+    def adds_up(self) -> bool:
+        """Whether partial results are sums; others are put together, and never taken away."""
+        return _add_up(self.aggregates, self.input.schema)
+
+    @property
     def grouping(self) -> tuple[str, ...]:
         return self.keys
 
@@ -149,6 +155,11 @@ class CombinePanes(GroupedOperator):
         self._settle(pa.schema([*fields, *results]), facts)
 
     @property
+    def adds_up(self) -> bool:
+        """Whether the panes hold sums."""
+        return _add_up(self.aggregates, self.rows)
+
+    @property
     def grouping(self) -> tuple[str, ...]:
         return self.keys
 
@@ -167,6 +178,11 @@ class CombinePanes(GroupedOperator):
     @property
     def details(self) -> str:
         return f"{self.window}{show_keys(self.keys)}: {show_calls(self.aggregates)}"
+
+
+def _add_up(calls: Calls, schema: pa.Schema) -> bool:
+    seen = lifetime_schema(schema)
+    return all(call.adds_up(seen) for _, call in calls)
 
 
 def in_panes(node: Node, table: Table | None = None) -> CombinePanes | None:

@@ -5,8 +5,10 @@
 Law. Let g divide the range, the slide and the distance of the origins of all the windows. No window
 has an edge inside a pane of length g, so that rows of one group that lie in the same panes lie in
 the same windows, of every kind. What adds up may then be summed by pane once, for all of them, and
-each window sums the sums (`Panes`, `CombinePanes`). Rows that are taken back are negative sums. It
-is not done where a window would have too many panes for that to pay.
+each window sums the sums (`Panes`, `CombinePanes`). Rows that are taken back are negative sums. Other
+partial results of a few plain values, such as the largest, are shared where rows are points that are
+never taken back, so that windows are made of panes anyway. It is not done where a window would have
+too many panes for that to pay.
 """
 
 from __future__ import annotations
@@ -14,8 +16,19 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 
+import pyarrow as pa
+
 from thalweg.plan.aggregates import AggregateCall
-from thalweg.plan.nodes import CombinePanes, Node, Panes, WindowAggregate, find, replace, walk
+from thalweg.plan.nodes import (
+    CombinePanes,
+    Node,
+    Panes,
+    WindowAggregate,
+    find,
+    lifetime_schema,
+    replace,
+    walk,
+)
 from thalweg.windows import HoppingWindow
 
 __all__ = ["apply", "name"]
@@ -28,11 +41,12 @@ _MOST_PANES = 100_000
 
 def apply(root: Node) -> Node | None:
     """The plan with shared panes; None when no two windows can share them."""
-    alike: dict[tuple[int, tuple[str, ...]], list[WindowAggregate]] = {}
+    alike: dict[tuple[int, tuple[str, ...], bool], list[WindowAggregate]] = {}
     shapes = _shapes(root)
     for node in find(root, WindowAggregate):
         if _can_share(node):
-            alike.setdefault((shapes[node.input], node.keys), []).append(node)
+            adds_up = node.chosen == "differential"
+            alike.setdefault((shapes[node.input], node.keys, adds_up), []).append(node)
     new: dict[Node, Node] = {}
     for group in alike.values():
         new |= _shared(group)
@@ -58,7 +72,17 @@ def _can_share(node: WindowAggregate) -> bool:
         or node.strategy is not None
     ):
         return False
-    return node.chosen == "differential"
+    return node.chosen == "differential" or (
+        node.chosen in ("panes", "wid")
+        and all(_is_plain(call, node) for _, call in node.aggregates)
+    )
+
+
+def _is_plain(call: AggregateCall, node: WindowAggregate) -> bool:
+    """Whether partial results are a few plain values, the same however rows were divided."""
+    fields = call.aggregate.fields(*call.types_in(lifetime_schema(node.input.schema)))
+    nested = any(pa.types.is_nested(field.type) for field in fields)
+    return call.aggregate.repeatable and not call.aggregate.grows and not nested
 
 
 def _shared(group: list[WindowAggregate]) -> dict[Node, Node]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from thalweg.aggregates.limbs import Limbs
+from thalweg.aggregates.limbs import LIMBS, Limbs
 from thalweg.udm.decorators import aggregate
 from thalweg.udm.events import Event, Window
 from thalweg.udm.segments import segment_sums
@@ -63,10 +63,22 @@ class Exact:
             return math.inf if self.total > 0 else -math.inf
 
 
+_SMALL = 2**31
+"""Whole numbers below this add up exactly in 64 bits, 2^32 of them; other values need digits."""
+
+
+def _lists(total: Limbs, some: npt.NDArray[np.int64]) -> pa.Array:
+    """Sums in Arrow; null where there is nothing to add: all groups but `some`."""
+    empty = np.ones(len(total), np.bool_)
+    empty[some] = False
+    lists = total.to_lists()
+    return lists.take(pa.array(np.arange(len(total)), mask=empty)) if empty.any() else lists
+
+
 @aggregate("std.average", inputs={"value": "double"}, output="double", nulls="skip", any_order=True)
 class Average:
     """The mean of a column. It is incremental, differential and mergeable, in plain Python and in
-    columns."""
+    columns: there a sum is that of small whole numbers, in 64 bits, and of all others, in digits."""
 
     def empty(self) -> tuple[Exact, int]:
         return Exact(), 0
@@ -95,21 +107,37 @@ class Average:
         count = np.diff(offsets)
         values = rows.column("value").to_numpy(zero_copy_only=False)
         values = values[offsets[0] : offsets[-1]]
-        total = Limbs.of_floats(values, np.repeat(np.arange(len(count)), count), len(count))
-        return pa.RecordBatch.from_pydict({"total": total.to_lists(), "count": count})
+        whole = (np.abs(values) < _SMALL) & (values == np.trunc(values))
+        total = pa.nulls(len(count), LIMBS)
+        if not whole.all():
+            code = np.repeat(np.arange(len(count)), count)[~whole]
+            total = _lists(Limbs.of_floats(values[~whole], code, len(count)), code)
+            values = np.where(whole, values, 0.0)
+        numbers = segment_sums(values.astype(np.int64), offsets - offsets[0])
+        return pa.RecordBatch.from_pydict({"whole": numbers, "total": total, "count": count})
 
     def merge_groups(
         self, states: pa.RecordBatch, offsets: npt.NDArray[np.int64]
     ) -> pa.RecordBatch:
         many = np.diff(offsets)
         total = states.column("total").slice(int(offsets[0]), int(many.sum()))
-        merged = Limbs.of_lists(total, np.repeat(np.arange(len(many)), many), len(many))
-        count = segment_sums(states.column("count").to_numpy(), offsets)
-        return pa.RecordBatch.from_pydict({"total": merged.to_lists(), "count": count})
+        merged = pa.nulls(len(many), LIMBS)
+        if total.null_count < len(total):
+            code = np.repeat(np.arange(len(many)), many)
+            there = total.is_valid().to_numpy(zero_copy_only=False)
+            merged = _lists(Limbs.of_lists(total, code, len(many)), code[there])
+        whole, count = (
+            segment_sums(states.column(name).to_numpy(), offsets) for name in ("whole", "count")
+        )
+        return pa.RecordBatch.from_pydict({"whole": whole, "total": merged, "count": count})
 
     def results(self, states: pa.RecordBatch) -> npt.NDArray[np.float64]:
         every = np.arange(states.num_rows)
-        total = Limbs.of_lists(states.column("total"), every, len(every)).to_floats()
+        whole, other = states.column("whole").to_numpy(), states.column("total")
+        total = whole.astype(np.float64)
+        if other.null_count < len(other):
+            wholes = Limbs.of_integers(whole, every, len(every))
+            total = Limbs.of_lists(other, every, len(every)).plus(wholes).to_floats()
         with np.errstate(
             invalid="ignore", divide="ignore"
         ):  # a window without a value is null, whatever stands here
