@@ -49,7 +49,7 @@ began = time.monotonic()
 query = events.group_by("key").tumbling("1 min").aggregate(n=tw.count())
 ts.start(query, to=told("first answer"), trigger="available now", progress=False).wait()
 began = time.monotonic()
-query = events.group_by("key").tumbling("5 min").aggregate(total=tw.sum_("value"))
+query = events.group_by("key").tumbling("30 s").aggregate(total=tw.sum_("value"))
 ts.start(query, to=told("second answer"), trigger="available now", progress=False).wait()
 """
 
@@ -72,7 +72,7 @@ def start(answer, sink):
 began = time.monotonic()
 start(rows.groupBy(f.window("ts", "1 minute"), "key").count(), told("first answer"))
 began = time.monotonic()
-start(rows.groupBy(f.window("ts", "5 minutes"), "key").sum("value"), told("second answer"))
+start(rows.groupBy(f.window("ts", "30 seconds"), "key").sum("value"), told("second answer"))
 """
 
 SWITCH = "THALWEG_CLASS_ARCHIVE"
