@@ -90,7 +90,7 @@ def test_every_java_has_an_archive_of_its_own(
     assert archive_file() != here
 
 
-def test_what_failed_is_not_tried_again_for_a_week() -> None:
+def test_what_failed_is_not_tried_again_for_a_day() -> None:
     note = note_file(archive_file())
     note.parent.mkdir(parents=True)
     note.write_text("failed: this Java makes none")

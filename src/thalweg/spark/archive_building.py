@@ -6,7 +6,7 @@ own Python and JVM, on processor time that nothing else wants, which load what m
 write that down. The program itself does nothing more and waits for nothing. Several programs that
 end at once leave one archive, since the process that writes holds a lock; the archive gets its name
 when it is whole. Where it cannot be written (a home that is read only, a full disk), nothing
-happens; where this Java makes none, a note says so and it is not tried again for a week.
+happens; where this Java makes none, a note says so and it is not tried again for a day.
 """
 
 from __future__ import annotations

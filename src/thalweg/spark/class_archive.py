@@ -38,7 +38,7 @@ SWITCH = "THALWEG_CLASS_ARCHIVE"
 """The environment variable that, set to `off`, keeps sessions from making and using archives."""
 QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 FAILED = "failed: "
-RETRY_S = 7 * 24 * 3600
+RETRY_S = 24 * 3600
 """After so long it is tried again to write an archive that could not be written."""
 
 
