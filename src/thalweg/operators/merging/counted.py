@@ -119,9 +119,14 @@ class CountedLevel(IndexedLevel):
         self.kept = EndCounts() if self.kept is None else self.kept
         used = self.top.table.used()
         used = used[outlook.is_final(member, used, self.top.start[used])]
-        at, end, count = self.counts[member.column].of(used)
-        more = count - self.kept.count(used[at], end)
-        self.kept.add(used[at][more > 0], end[more > 0], more[more > 0])
+        at, _, count = self.kept.of(used)
+        known = np.zeros(len(used), np.int64)
+        np.add.at(known, at, count)
+        # of inputs that have left, each row is as the one had it that had it most often
+        taken = used[self.totals[member.column][used] > known]
+        self.kept.remove(taken)
+        at, end, count = self.counts[member.column].of(taken)
+        self.kept.add(taken[at], end, count)
 
     # ------------------------------------------------------------------------------------------
     # a batch
