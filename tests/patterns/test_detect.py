@@ -103,6 +103,25 @@ def test_law_at_length(name: str, overlap: bool) -> None:
             check(PATTERNS[name], random, overlap=overlap, forms=6)
 
 
+def test_an_instance_is_over_though_its_first_events_are_forgotten() -> None:
+    # The events at 8 and 9 belong to the instance that began at 7, also when a second CTI comes
+    # after which no further instance has begun.
+    query = S.group_by("k").detect(
+        PATTERNS["(a | b)+"],
+        within=3,
+        registers={"top": "int64", "n": ("int64", 0)},
+        overlap=False,
+    )
+    rows = [tw.point({"k": 1, "v": 0, "x": "a"}, time) for time in (7, 8, 9)]
+    late = tw.point({"k": 1, "v": 0, "x": "a"}, 11)
+    engine = tw.Engine(query)
+    out = []
+    for part in ([*rows, tw.cti(10)], [tw.cti(11)], [late]):
+        out += engine.push("s", part)
+    starts = [(e.start, e.end) for e in tw.elements_of(out) if isinstance(e, tw.Insert)]
+    assert starts == [(7, 10), (8, 10), (9, 10), (11, 14)]
+
+
 def test_state_goes_with_the_bound_not_with_the_stream() -> None:
     query = S.detect(PATTERNS["a b* c"], within=10, registers={"top": "int64"}, overlap=False)
     engine = tw.Engine(query)

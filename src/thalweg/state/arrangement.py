@@ -293,7 +293,9 @@ class Arrangement:
         return Hits(self.schema, np.zeros(size, np.int64), parts)
 
     def __len__(self) -> int:
-        return sum(len(run) - run.dead for run in self._runs())
+        """How many rows are held; those that wait in the tail to be forgotten do not count."""
+        tail = 0 if self._tail is None else int(self._tail.alive(self._purged).sum())
+        return tail + sum(len(run) - run.dead for run in self._slots.runs(MIN_TIME))
 
     @property
     def purged(self) -> int:

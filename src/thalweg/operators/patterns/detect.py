@@ -224,7 +224,9 @@ class DetectKernel(Operator):
         at = after[which]
         places = on_one_axis((line.key, line.time))[0]
         tied = at - np.searchsorted(places, places[at], "left")
+        # Where no instance began since, the place that is known still holds.
         known = self._resume_of(keys, before)
+        known = known.filter(after[known.owner] >= 0)
         known.set_weight(np.zeros(len(known), np.int64))
         time = line.time[at]
         stays = time + self._node.within > cti

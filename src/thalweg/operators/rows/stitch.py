@@ -37,10 +37,6 @@ from thalweg.state import Arrangement, Hits, KeyIndex
 
 __all__ = ["StitchKernel"]
 
-_FEW = 64
-"""Rows that have ended step behind those that continue them when so many rows have come: until then
-they are held like the others, and the answers are the same."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Linked:
@@ -112,10 +108,6 @@ class StitchKernel(Operator):
         """Rows that have ended and are continued: start, and as marks end and start of the
         chain."""
         self._progress = NO_PROGRESS
-        self._stepped = MIN_TIME
-        """Rows that ended before have stepped back."""
-        self._came = 0
-        """Rows since then."""
 
     def _groups(self, rows: Rows) -> Codes:
         return self._index.numbers(rows.columns, rows.num_rows)
@@ -124,9 +116,8 @@ class StitchKernel(Operator):
         changes = Delta.empty(self.schema)
         if len(batch):
             changes = self._apply(Delta.of_batch(batch))
-            self._came += len(batch)
         before, self._progress = self._progress, self._progress.advance(batch.progress)
-        if self._progress.cti > before.cti and (self._came >= _FEW or self._progress.ended):
+        if self._progress.cti > before.cti:
             self._forget(self._progress.cti)
         ended = [s for s, t in newly_promised(before, self._progress).items() if t == INFINITY]
         if ended:
@@ -162,7 +153,7 @@ class StitchKernel(Operator):
 
     def _alive(self, group: Codes) -> Hits:
         """The rows of some payloads that may still change, or have not stepped back."""
-        since = self._stepped - 1
+        since = self._progress.cti - 1
         return self._held.find(group, np.full(len(group), since), np.full(len(group), INFINITY))
 
     def _of_groups(self, held: Arrangement, group: Codes) -> Hits:
@@ -208,7 +199,6 @@ class StitchKernel(Operator):
             self._index.clear()
             return
         gone = self._held.release(cti - 1)
-        self._stepped, self._came = cti, 0
         if len(gone):
             self._step_back(gone, cti)
         if self._index.is_untidy:
@@ -237,8 +227,6 @@ class StitchKernel(Operator):
         self._behind.drop(MIN_TIME)
 
     def snapshot(self) -> Slices:
-        if self._progress.cti > self._stepped:
-            self._forget(self._progress.cti)
         return {
             **self._held.snapshot("rows"),
             **self._behind.snapshot("behind"),
@@ -250,8 +238,7 @@ class StitchKernel(Operator):
         self._held.restore("rows", slices)
         self._behind.restore("behind", slices)
         self._progress = progress_of_slice(slices["progress"])[0]
-        self._stepped, self._came = self._progress.cti, 0
-        self._held.purge(self._stepped - 1)
+        self._held.purge(self._progress.cti - 1)
 
     def state_size(self) -> StateSize:
         return self._held.size() + self._behind.size()
