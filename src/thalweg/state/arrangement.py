@@ -43,8 +43,6 @@ __all__ = ["Arrangement"]
 
 _TAIL = 256
 """Rows that wait unsorted."""
-_SLACK = 64
-"""So many rows of the tail that have ended or were taken away are no reason to write it anew."""
 _BITS = 30
 """Bits of the end that a run is sorted by, besides the group."""
 _BULK = 4_096
@@ -59,8 +57,8 @@ class Arrangement:
     >>> held.apply(delta, np.array([1, 1, 2]))
     >>> held.find(np.array([1]), np.array([4]), np.array([100])).start
     array([5])
-    >>> held.purge(9), len(held)
-    (3, 0)
+    >>> held.purge(4), len(held)
+    (1, 2)
     """
 
     def __init__(
@@ -293,9 +291,7 @@ class Arrangement:
         return Hits(self.schema, np.zeros(size, np.int64), parts)
 
     def __len__(self) -> int:
-        """How many rows are held; those that wait in the tail to be forgotten do not count."""
-        tail = 0 if self._tail is None else int(self._tail.alive(self._purged).sum())
-        return tail + sum(len(run) - run.dead for run in self._slots.runs(MIN_TIME))
+        return sum(len(run) - run.dead for run in self._runs())
 
     @property
     def purged(self) -> int:
@@ -354,28 +350,16 @@ class Arrangement:
         """Forget rows that have ended by then; those that were dropped now."""
         self._purged = max(self._purged, until)
         dropped: list[Columns] = []
-        if self._tail is not None:
-            dropped += self._drop_tail(self._tail, until)
+        tail = self._tail
+        # The tail is small, and made anew as soon as one of its rows has ended.
+        if tail is not None and (tail.soonest <= until or 2 * tail.dead >= len(tail)):
+            alive = tail.alive(until)
+            dropped.append(tail.rows.take((~alive & (tail.rows.weight != 0)).nonzero()[0]))
+            living = alive.nonzero()[0]
+            self._tail = Run.unsorted(tail.rows.take(living)) if len(living) else None
         if self._slots.slots:
             dropped += self._slots.drop(until)
         return [rows for rows in dropped if len(rows)]
-
-    def _drop_tail(self, tail: Run, until: int) -> list[Columns]:
-        """The tail is small: rows that have ended stay until they are many, or all."""
-        if tail.last <= until or tail.dead == len(tail):
-            self._tail = None
-            return [tail.living()]
-        if tail.soonest > until and 2 * tail.dead < len(tail):
-            return []
-        alive = tail.alive(until)
-        living = alive.nonzero()[0]
-        if len(tail) - len(living) < _SLACK and len(living):
-            return []
-        self._tail = Run.unsorted(tail.rows.take(living)) if len(living) else None
-        if tail.soonest > until:
-            return []
-        gone = ~alive & (tail.rows.weight != 0)
-        return [tail.rows.take(gone.nonzero()[0])]
 
     def release(self, until: int) -> Hits:
         """The rows that have ended by then and were not released before; they are forgotten, and
