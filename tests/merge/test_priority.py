@@ -33,6 +33,7 @@ def session_share(pid: int) -> str:
 
 
 @pytest.mark.skipif(not may_raise_priority(), reason="this user may not raise a priority")
+@pytest.mark.skipif(priority(0) > 14, reason="these tests give way to everything already")
 def test_a_process_and_what_it_starts_give_way_until_they_are_let_run() -> None:
     own = priority(0)
     with subprocess.Popen(
