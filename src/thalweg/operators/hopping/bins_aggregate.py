@@ -38,6 +38,7 @@ from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows
+from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, Slices, StateSize
@@ -189,7 +190,7 @@ class BinsAggregateKernel(Operator):
 
     def _add(self, group: Codes, start: Times, parts: Rows) -> None:
         """New bins, and what the tuples bring to the bins within a range of them."""
-        order = np.lexsort((start, group))
+        order = sort_pairs(group, start)
         group, start, parts = group[order], start[order], parts.take(pa.array(order))
         first, last = int(start.min()), int(start.max())
         old = self._near(first - self._range, last + self._range + 1, group)
@@ -237,7 +238,7 @@ class BinsAggregateKernel(Operator):
             touched[group] = True
             found = [bins.where(touched[bins.group]) for bins in found]
         bins = self._together(found)
-        return bins.take(np.lexsort((bins.at, bins.group)))
+        return bins.take(sort_pairs(bins.group, bins.at))
 
     def _scale(self, times: Times) -> tuple[int, _Place]:
         """Rank times densely, so that a group and a time are one number."""
@@ -258,7 +259,7 @@ class BinsAggregateKernel(Operator):
         tuples = _Tuples.concat(found)
         part, start, number = tuples.group, tuples.place, tuples.number
         if self._counted:
-            order = np.lexsort((start, part))
+            order = sort_pairs(part, start)
             part, start = part[order], start[order]
             rank = np.arange(len(part)) - np.searchsorted(part, part, side="left") + 1
             number = rank + self._before[part]
@@ -266,7 +267,7 @@ class BinsAggregateKernel(Operator):
         if self._every > 1:
             chosen &= number % self._every == 0
         part, start = part[chosen], start[chosen]
-        order = np.lexsort((start, part))
+        order = sort_pairs(part, start)
         part, start = part[order], start[order]
         new = np.ones(len(part), np.bool_)
         new[1:] = (part[1:] != part[:-1]) | (start[1:] != start[:-1])
@@ -369,7 +370,7 @@ class BinsAggregateKernel(Operator):
         bins = self._together(taken)
         if not len(bins):
             return
-        order = np.lexsort((bins.at, bins.group))
+        order = sort_pairs(bins.group, bins.at)
         last = np.ones(len(order), np.bool_)
         last[:-1] = bins.group[order][1:] != bins.group[order][:-1]
         bins = bins.take(order[last])

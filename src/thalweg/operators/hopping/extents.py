@@ -14,17 +14,30 @@ from dataclasses import dataclass
 import numpy as np
 
 from thalweg.model.rows import Bools, Codes
+from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import Times
 from thalweg.operators.groups import ranges
 
-__all__ = ["NO_FRAMES", "Frames", "Occupied", "occupied"]
+__all__ = ["NO_FRAMES", "Frames", "Occupied", "Places", "occupied"]
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the rows of windows stand: those of a window are [first, beyond) in the order `rows`."""
+
+    rows: Codes
+    first: Codes
+    beyond: Codes
+
+    def filter(self, mask: Bools) -> Places:
+        return Places(self.rows, self.first[mask], self.beyond[mask])
 
 
 @dataclass(frozen=True, slots=True)
 class Frames:
     """Windows by partition and in order: the interval each covers, the lifetime of its answer, and
-    its id. An answer is complete at `over`, or at its end. Where rows are in one window each,
-    `rows` has the place of the first row of each window, and of the one behind its last."""
+    its id. An answer is complete at `over`, or at its end. `places` are known where the kind has to
+    sort the rows anyway to find its windows."""
 
     partition: Codes
     lo: Codes
@@ -33,7 +46,7 @@ class Frames:
     end: Times
     wid: Codes
     over: Times | None = None
-    rows: tuple[Codes, Codes] | None = None
+    places: Places | None = None
 
     def __len__(self) -> int:
         return len(self.wid)
@@ -54,7 +67,7 @@ class Frames:
             self.end[mask],
             self.wid[mask],
             None if self.over is None else self.over[mask],
-            None if self.rows is None else (self.rows[0][mask], self.rows[1][mask]),
+            None if self.places is None else self.places.filter(mask),
         )
 
     def between(self, low: int, high: int) -> Frames:
@@ -80,14 +93,15 @@ class Occupied:
 
 def occupied(frames: Frames, partition: Codes, group: Codes, coordinate: Codes) -> Occupied:
     """All pairs, in time that grows with the rows and the pairs alone."""
-    if frames.rows is not None and group is partition:
-        first, beyond = frames.rows
-        return Occupied(np.arange(len(group)), first, np.arange(len(frames)), first, beyond)
+    places = frames.places
+    if places is not None and group is partition:
+        someone = places.rows[places.first]
+        return Occupied(places.rows, someone, np.arange(len(frames)), places.first, places.beyond)
     _, rank = np.unique(np.concatenate([coordinate, frames.lo, frames.hi]), return_inverse=True)
     span = int(rank.max(initial=0)) + 1
     size, beyond_lo = len(coordinate), len(coordinate) + len(frames)
     at, lo, hi = rank[:size], rank[size:beyond_lo], rank[beyond_lo:]
-    order = np.lexsort((at, group))
+    order = sort_pairs(group, at)
     at, group, partition = at[order], group[order], partition[order]
     base = frames.partition * span
     first = np.searchsorted(base + hi, partition * span + at, side="right")

@@ -28,6 +28,7 @@ from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Bools, Codes, Rows, encode, used_codes
+from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Slices, StateSize
@@ -376,7 +377,7 @@ def _dense_totals(group: Codes, window: Codes, sums: Numbers, groups: int, span:
 def _sparse_totals(group: Codes, window: Codes, sums: Numbers, groups: int, span: int) -> Totals:
     """The same by sorting, for many groups or long silences: between entries totals stay, and are
     repeated."""
-    order = np.lexsort((window, group))
+    order = sort_pairs(group, window)
     owner, at = group[order], window[order]
     new_group = np.ones(len(order), np.bool_)
     new_group[1:] = owner[1:] != owner[:-1]

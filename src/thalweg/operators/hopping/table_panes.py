@@ -28,6 +28,7 @@ from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.progress import Progress, Scope
 from thalweg.model.rows import Codes, Rows, encode, encode_together
+from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, Slices, StateSize
@@ -147,7 +148,7 @@ class TablePanesKernel(Operator):
         self._swept = min(
             self._swept, int(first.min()) + self._table.late
         )  # an adjust may change what is long over
-        order = np.lexsort((first, slot))  # the newest of a place stays
+        order = sort_pairs(slot, first)  # the newest of a place stays
         last = np.ones(len(order), np.bool_)
         last[:-1] = slot[order][1:] != slot[order][:-1]
         stays, goes = order[last], order[~last]

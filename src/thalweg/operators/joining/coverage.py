@@ -24,6 +24,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta, Weights
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Bools, Codes, Rows, equal_pairs, take_rows
+from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, Times
 from thalweg.operators.base import (
     Operator,
@@ -223,7 +224,7 @@ class CoverageKernel(Operator):
         owners = np.concatenate([alive, owner, owner, alive])
         times = np.concatenate([left.since[alive], start, end, ends[alive]])
         changes = np.concatenate([none, weight, -weight, none])
-        order = np.lexsort((times, owners))
+        order = sort_pairs(owners, times)
         owners, times = owners[order], times[order]
         depth = changes[order].cumsum()
         # The last change at a time is followed by a stretch up to the next time of the same row.

@@ -35,6 +35,7 @@ import pyarrow as pa
 from thalweg.errors import UnknownRowError
 from thalweg.model.batch import Batch
 from thalweg.model.rows import Bools, Codes, Rows, concat_rows
+from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
 from thalweg.operators.base import StateSize
 from thalweg.operators.merging.chains import ABSENT, distinct_digests
@@ -385,7 +386,7 @@ class CountedLevel(IndexedLevel):
         at = np.concatenate([wanted[0], shown[0]])
         end = np.concatenate([wanted[1], shown[1]])
         weight = np.concatenate([wanted[2], -shown[2]])
-        order = np.lexsort((end, at))
+        order = sort_pairs(at, end)
         at, end, weight = at[order], end[order], weight[order]
         new = np.ones(len(at), np.bool_)
         new[1:] = (at[1:] != at[:-1]) | (end[1:] != end[:-1])

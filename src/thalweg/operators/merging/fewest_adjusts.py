@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from thalweg.model.rows import Bools, Codes
+from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import Times
 from thalweg.operators.merging.chains import ABSENT
 
@@ -61,7 +62,7 @@ def differences(wanted: Counted, shown: Counted) -> Counted:
     weight = np.concatenate([-wanted[2], shown[2]])
     if not len(row):
         return row, end, weight
-    order = np.lexsort((end, row))
+    order = sort_pairs(row, end)
     row, end, weight = row[order], end[order], weight[order]
     new = np.ones(len(row), np.bool_)
     new[1:] = (row[1:] != row[:-1]) | (end[1:] != end[:-1])

@@ -24,7 +24,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.rows import Bools, Codes, Rows, encode, take_rows
-from thalweg.model.sorting import sort_codes
+from thalweg.model.sorting import sort_codes, sort_pairs
 from thalweg.model.time import Times
 from thalweg.operators.arguments import PRESENT
 from thalweg.operators.frames import frame_of
@@ -173,7 +173,7 @@ class ModuleWindows:
 
     def _order(self, rows: Delta, row: Codes, window: Codes) -> Codes:
         start = rows.start[row]
-        order = np.lexsort((start, window))
+        order = sort_pairs(window, start)
         cell, first = window[order], start[order]
         if not ((cell[1:] == cell[:-1]) & (first[1:] == first[:-1])).any():
             return order
@@ -210,7 +210,7 @@ class ModuleWindows:
         for at, reason in failures.items():
             self.fail(entries, at, reason, cells)
         if not self.module.properties.ordered and self.node.stamp != "align":
-            order = np.lexsort((start, cell))
+            order = sort_pairs(cell, start)
             cell, start, end, keep = cell[order], start[order], end[order], keep[order]
             payload = take_rows(answers.payload, order)
         else:

@@ -16,6 +16,7 @@ import numpy as np
 
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes, encode
+from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, Times
 from thalweg.operators.groups import only_starts
 from thalweg.operators.hopping.taking_back import TakingBack
@@ -136,7 +137,7 @@ class Reframing:
 
         def old_rows(some: Codes) -> tuple[Codes, Cells]:
             entries, own = leaving.entries.take(some), leaving.owner[some]
-            order = np.lexsort((entries.start, own))
+            order = sort_pairs(own, entries.start)
             spans = Spans(own[order], entries.start[order], entries.end[order])
             return order, self._old_cells(after, delta, code, spans)
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from thalweg.errors import PlanError
 from thalweg.model.rows import Bools, Codes
+from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, Times
 from thalweg.operators.groups import ranges
 from thalweg.operators.hopping.hopping_grid import FOREVER, Grid
@@ -59,7 +60,7 @@ class Regions:
         size = len(self)
         if size <= 1:
             return self, np.zeros(size, np.int64)
-        order = np.lexsort((self.low, self.partition))
+        order = sort_pairs(self.partition, self.low)
         partition, low, high = self.partition[order], self.low[order], self.high[order]
         highs, rank = np.unique(high, return_inverse=True)
         block = np.zeros(size, np.int64)
@@ -165,7 +166,7 @@ def _covered(code: Codes, first: Times, beyond: Times, spans: Spans) -> tuple[Co
 
 def _inside(code: Codes, time: Times, spans: Spans) -> tuple[Codes, Codes]:
     """Rows whose time is in [a, b) of a window."""
-    order = np.lexsort((time, code))
+    order = sort_pairs(code, time)
     row_key, low_key = _keys(code[order], time[order], spans.code, spans.start)
     other_key, high_key = _keys(code[order], time[order], spans.code, spans.end)
     low = np.searchsorted(row_key, low_key)
@@ -339,7 +340,7 @@ def _around(regions: Regions, windows: WindowIndex) -> Regions:
 
 def _distinct(code: Codes, time: Times) -> tuple[Codes, Times]:
     """The distinct times of each group, in order."""
-    order = np.lexsort((time, code))
+    order = sort_pairs(code, time)
     group, times = code[order], time[order]
     new = np.ones(len(order), np.bool_)
     new[1:] = (group[1:] != group[:-1]) | (times[1:] != times[:-1])

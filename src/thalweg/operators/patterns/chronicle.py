@@ -25,6 +25,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Bools, Codes, Rows, encode_together, equal_pairs
+from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import (
     Operator,
@@ -147,7 +148,7 @@ class ChronicleKernel(Operator):
         """The rows that a change takes away; of equal ones those that leave the line first."""
         found = self._in_line(rows)
         found = found.filter(found.mark(0) == rows.end[found.owner])
-        order = np.lexsort((found.end, found.owner))
+        order = sort_pairs(found.owner, found.end)
         owner = found.owner[order]
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order)) - np.searchsorted(owner, owner)

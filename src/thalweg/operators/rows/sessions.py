@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from thalweg.model.rows import Codes
+from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import Times
 
 __all__ = ["Chains", "chains_of"]
@@ -29,7 +30,7 @@ class Chains:
 def chains_of(group: Codes, start: Times, mark: Times, gap: int) -> Chains:
     """Cut the starts of each group into chains. `mark` is the first start of a row's chain, if
     earlier rows are gone."""
-    order = np.lexsort((start, group))
+    order = sort_pairs(group, start)
     times, groups = start[order], group[order]
     new = np.ones(len(order), np.bool_)
     new[1:] = (groups[1:] != groups[:-1]) | (times[1:] - times[:-1] >= gap)

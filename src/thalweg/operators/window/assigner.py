@@ -24,6 +24,7 @@ import numpy as np
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes, Rows, take_rows
+from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.hopping.extents import Frames, Occupied, occupied
@@ -142,7 +143,7 @@ class Assigner(ABC):
 
     def order(self, found: Found) -> Ordered:
         start = self.starts(found)
-        which = as_often(np.lexsort((start, found.partition)), found.weight)
+        which = as_often(sort_pairs(found.partition, start), found.weight)
         return Ordered(found, which, start[which])
 
     # ----------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.order import dense_ranks
 from thalweg.model.rows import Bools, Codes, Rows
+from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.groups import ranges
@@ -64,7 +65,7 @@ class _Counting(WholePartitions):
         self._written: Rows | None = None
 
     def order(self, found: Found) -> Ordered:
-        which = np.lexsort((found.start, found.partition))
+        which = sort_pairs(found.partition, found.start)
         if self.ties and _has_ties(found.start[which], found.partition[which]):
             names = self.held.schema.names[len(self.held.schema) - self.ties :]
             ties = [dense_ranks(found.payload.column(name)) for name in reversed(names)]

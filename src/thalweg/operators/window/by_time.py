@@ -16,6 +16,7 @@ import pyarrow as pa
 from thalweg.errors import EvaluationError
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes, Rows
+from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Slices
 from thalweg.operators.groups import ranges
@@ -197,7 +198,7 @@ class MembershipAssigner(TimeAssigner):
         self, frames: Frames, rows: Ordered, partition: Codes, group: Codes, coordinate: Codes
     ) -> Occupied:
         owner = group[frames.lo]
-        order = np.lexsort((frames.wid, owner))
+        order = sort_pairs(owner, frames.wid)
         new = np.ones(len(order), np.bool_)
         owner, window = owner[order], frames.wid[order]
         new[1:] = (owner[1:] != owner[:-1]) | (window[1:] != window[:-1])

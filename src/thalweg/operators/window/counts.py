@@ -10,6 +10,7 @@ import numpy as np
 
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes
+from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, Times
 from thalweg.operators.hopping.extents import NO_FRAMES, Frames
 from thalweg.operators.window.assigner import Ordered, WholePartitions, grown, moved_to
@@ -62,7 +63,7 @@ class CountAssigner(WholePartitions):
         over = found.filter(found.start < settled.of(found.partition))
         if not len(over):
             return
-        order = np.lexsort((over.start, over.partition))
+        order = sort_pairs(over.partition, over.start)
         partition, start = _distinct(over.partition[order], over.start[order])
         ends = np.searchsorted(partition, partition, side="right")
         needed = np.arange(len(partition)) >= ends - (self._count - 1)

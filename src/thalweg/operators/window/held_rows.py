@@ -17,7 +17,7 @@ from thalweg.model.batch import column_of
 from thalweg.model.delta import Delta
 from thalweg.model.progress import Progress, Scope
 from thalweg.model.rows import Bools, Codes, Rows, encode_together
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest
 from thalweg.operators.base import Slices, StateSize
 from thalweg.state import Arrangement, Hits, KeyIndex
 
@@ -144,6 +144,19 @@ class PartitionedState:
         self._name = name
         self._held = Arrangement(schema, partitions.of_rows, what=what)
 
+    def find_all(self, partition: Codes) -> Hits:
+        """All rows of some partitions, those that have ended but are still there too. Of many
+        partitions all rows are looked at."""
+        size = len(partition)
+        if size <= _MANY:
+            return self._held.find(partition, np.full(size, MIN_TIME), np.full(size, INFINITY))
+        every = self._held.all()
+        group = every.group
+        place = np.full(max(greatest(partition), int(group.max(initial=0))) + 1, -1)
+        place[partition] = np.arange(size)
+        owner = place[group]
+        return Hits(every.schema, owner, every.parts).filter(owner >= 0)
+
     def remove(self, hits: Hits) -> None:
         """Forget rows that were found."""
         if len(hits):
@@ -199,7 +212,8 @@ class HeldRows(PartitionedState):
 
     def of(self, partition: Codes) -> Found:
         """All rows of some partitions, those that have ended but are still there too."""
-        return self.upto(partition, MIN_TIME, np.full(len(partition), INFINITY))
+        hits = self.find_all(partition)
+        return Found(hits, partition[hits.owner])
 
     def upto(self, partition: Codes, since: int, until: Times) -> Found:
         """The rows of some partitions needed after `since` that begin before a time of their

@@ -13,9 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Codes, Rows, take_rows
+from thalweg.model.rows import Codes, Rows, concat_rows, take_rows, used_codes
+from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times
-from thalweg.operators.hopping.extents import Frames
+from thalweg.operators.hopping.extents import Frames, Places
 from thalweg.operators.window.assigner import Ordered, WholePartitions, as_often
 from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line
@@ -68,15 +69,18 @@ class LandmarkAssigner(WholePartitions):
     def frames(self, rows: Ordered, more: tuple[Codes, Codes], mark: int) -> Frames:
         partition = np.concatenate([rows.partition, more[0]])
         window = np.concatenate([self._window(rows.start), more[1]])
-        order = np.lexsort((window, partition))
+        order = sort_pairs(partition, window)
         partition, window = partition[order], window[order]
-        new = np.ones(len(order), np.bool_)
-        new[1:] = (partition[1:] != partition[:-1]) | (window[1:] != window[:-1])
-        partition, window = partition[new], window[new]
+        last = np.ones(len(order), np.bool_)
+        last[:-1] = (partition[1:] != partition[:-1]) | (window[1:] != window[:-1])
+        ends = np.flatnonzero(last)
+        begins = np.searchsorted(partition, partition[ends])
+        partition, window = partition[ends], window[ends]
         start = self._origin + window * self._slide
         over = start + self._slide
-        low = np.full(len(start), MIN_TIME)
-        return Frames(partition, low, over, start, np.full(len(start), INFINITY), window, over)
+        low, never = np.full(len(start), MIN_TIME), np.full(len(start), INFINITY)
+        places = Places(order, begins, ends + 1)
+        return Frames(partition, low, over, start, never, window, over, places)
 
     def linked(self, frames: Frames) -> Frames:
         end = np.full(len(frames), INFINITY)
@@ -91,9 +95,12 @@ class LandmarkAssigner(WholePartitions):
     # promises
 
     def close(self, frontier: Frontier) -> int:
-        assert self.totals is not None
-        for payload, partition, start, weight in self.held.drop(frontier.cti):
-            self._absorb(payload, partition, start, weight, Line(frontier.cti))
+        gone = self.held.drop(frontier.cti)
+        if gone:
+            payloads, partition, start, weight = zip(*gone, strict=True)
+            rows = concat_rows(payloads, self.held.schema)
+            settled = Line(frontier.cti)
+            self._absorb(rows, *map(np.concatenate, (partition, start, weight)), settled)
         return self.promise(frontier.cti)
 
     def close_partitions(self, partition: Codes, settled: Line) -> Times:
@@ -110,7 +117,7 @@ class LandmarkAssigner(WholePartitions):
     ) -> None:
         assert self.totals is not None
         which = np.repeat(np.arange(len(start)), weight)
-        touched = np.unique(partition)
+        touched = used_codes([partition])
         current = np.full(int(touched.max()) + 1, MIN_TIME)
         current[touched] = (settled.of(touched) - self._origin) // self._slide
         self.totals.add(payload, which, partition, self._window(start), current)

@@ -15,7 +15,7 @@ import numpy as np
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
-from thalweg.operators.hopping.extents import Frames
+from thalweg.operators.hopping.extents import Frames, Places
 from thalweg.operators.rows.sessions import chains_of
 from thalweg.operators.window.assigner import Change, Ordered, WholePartitions, grown, moved_to
 from thalweg.operators.window.held_rows import Found
@@ -115,8 +115,8 @@ class SessionAssigner(WholePartitions):
         beyond = np.append(begins[1:], len(start))
         first, last = start[begins], start[beyond - 1]
         end = last + self._gap
-        at = begins, beyond
-        return Frames(partition[begins], first, last + 1, first, end, first, rows=at)
+        places = Places(np.arange(len(start)), begins, beyond)
+        return Frames(partition[begins], first, last + 1, first, end, first, places=places)
 
     # ----------------------------------------------------------------------------------------------
     # promises

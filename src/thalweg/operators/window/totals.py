@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Codes, Rows, concat_rows, encode, take_rows
+from thalweg.model.rows import Codes, Rows, concat_rows, encode, take_rows, used_codes
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.hopping.accumulators import Accumulators
 from thalweg.operators.window.held_rows import PartitionedState, Partitions
@@ -33,15 +33,14 @@ class Totals(PartitionedState):
 
     def of(self, partition: Codes) -> Hits:
         """The totals of some partitions; the start of each is its position."""
-        size = len(partition)
-        return self._held.find(partition, np.full(size, MIN_TIME), np.full(size, INFINITY))
+        return self.find_all(partition)
 
     def add(
         self, rows: Rows, which: Codes, partition: Codes, position: Codes, closed: Codes
     ) -> None:
         """Merge the partial results of some rows into the totals of their groups. What lies at
         positions before the `closed` one of its partition becomes one, at the last of them."""
-        touched = np.unique(partition)
+        touched = used_codes([partition])
         known = self.of(touched)
         names = self._schema.names
         more = pa.RecordBatch.from_arrays(rows.columns[: len(names)], schema=self._schema)
