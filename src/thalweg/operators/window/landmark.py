@@ -99,21 +99,21 @@ class LandmarkAssigner(WholePartitions):
         if gone:
             payloads, partition, start, weight = zip(*gone, strict=True)
             rows = concat_rows(payloads, self.held.schema)
-            settled = Line(frontier.cti)
-            self._absorb(rows, *map(np.concatenate, (partition, start, weight)), settled)
+            columns = map(np.concatenate, (partition, start, weight))
+            self._absorb(Line(frontier.cti), rows, *columns)
         return self.promise(frontier.cti)
 
     def close_partitions(self, partition: Codes, settled: Line) -> Times:
         found = self.held.of(partition)
         over = found.filter(found.end <= settled.of(found.partition))
         if len(over):
-            self._absorb(over.payload, over.partition, over.start, over.weight, settled)
+            self._absorb(settled, over.payload, over.partition, over.start, over.weight)
             self.forget(over)
         times = np.broadcast_to(settled.of(partition), partition.shape)
         return np.array([self.promise(int(time)) for time in times], np.int64)
 
     def _absorb(
-        self, payload: Rows, partition: Codes, start: Times, weight: Codes, settled: Line
+        self, settled: Line, payload: Rows, partition: Codes, start: Times, weight: Codes
     ) -> None:
         assert self.totals is not None
         which = np.repeat(np.arange(len(start)), weight)
