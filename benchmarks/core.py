@@ -40,7 +40,7 @@ from benchmarks._timing import measure
 from thalweg.cli.bench import Emit, Value
 from thalweg.graph import QueryGraph, build_graph
 from thalweg.model.delta import Delta
-from thalweg.operators.base import Operator
+from thalweg.operators.base import WrappedOperator
 from thalweg.operators.consistency import Consistency
 
 __all__ = ["OPERATORS", "run", "small_batch_us"]
@@ -398,17 +398,14 @@ OPERATORS: dict[str, Callable[[tw.Stream, tw.Stream], tw.Stream]] = {
 kernels, each of them."""
 
 
-class _Timed(Operator):
+class _Timed(WrappedOperator):
     """An operator, and the seconds that were spent in it."""
 
-    def __init__(self, operator: Operator) -> None:
-        self.schema, self.ports = operator.schema, operator.ports
-        self.seconds = 0.0
-        self._operator = operator
+    seconds = 0.0
 
     def process(self, port: int, batch: tw.Batch) -> tw.Batch:
         begin = time.perf_counter()
-        answer = self._operator.process(port, batch)
+        answer = self.inner.process(port, batch)
         self.seconds += time.perf_counter() - begin
         return answer
 

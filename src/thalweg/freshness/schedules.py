@@ -26,6 +26,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -60,6 +61,17 @@ class Standing:
     """How many keys were known at the first row of each distinct cell, this key included."""
     cost: float
     """The measured cost of serving one key, in ticks."""
+
+
+class Arrival(NamedTuple):
+    """One update. The rounds are how long it would take to serve every known and every waiting key,
+    `entering` whether the cell did not wait before."""
+
+    cell: int
+    rate: float
+    round_of_known: float
+    round_of_waiting: float
+    entering: bool
 
 
 class Schedule(ABC):
@@ -105,7 +117,7 @@ class Schedule(ABC):
         entering = bool(self.since[cell] == NEVER)
         if entering:
             self.since[cell] = time
-        self._line_up_one(cell, rate, known * cost, self.waiting * cost, entering=entering)
+        self._line_up_one(Arrival(cell, rate, known * cost, self.waiting * cost, entering))
         self.waiting += entering
         return entering
 
@@ -133,16 +145,7 @@ class Schedule(ABC):
     def _line_up(self, batch: Arrivals, entering: Mask, standing: Standing) -> None: ...
 
     @abstractmethod
-    def _line_up_one(
-        self,
-        cell: int,
-        rate: float,
-        round_of_known: float,
-        round_of_waiting: float,
-        *,
-        entering: bool,
-    ) -> None:
-        """The two rounds are how long it would take to serve every known and every waiting key."""
+    def _line_up_one(self, arrival: Arrival) -> None: ...
 
 
 class InPlaceSchedule(Schedule):
@@ -161,17 +164,9 @@ class InPlaceSchedule(Schedule):
     def _line_up(self, batch: Arrivals, entering: Mask, standing: Standing) -> None:
         self._line.push(batch.distinct[entering])
 
-    def _line_up_one(
-        self,
-        cell: int,
-        rate: float,
-        round_of_known: float,
-        round_of_waiting: float,
-        *,
-        entering: bool,
-    ) -> None:
-        if entering:
-            self._line.push_one(cell)
+    def _line_up_one(self, arrival: Arrival) -> None:
+        if arrival.entering:
+            self._line.push_one(arrival.cell)
 
     def next_cell(self, now: int) -> int:
         return self._line.head()
@@ -183,16 +178,8 @@ class FifoSchedule(InPlaceSchedule):
     def _line_up(self, batch: Arrivals, entering: Mask, standing: Standing) -> None:
         self._line.push(batch.distinct[np.argsort(batch.last)])
 
-    def _line_up_one(
-        self,
-        cell: int,
-        rate: float,
-        round_of_known: float,
-        round_of_waiting: float,
-        *,
-        entering: bool,
-    ) -> None:
-        self._line.push_one(cell)
+    def _line_up_one(self, arrival: Arrival) -> None:
+        self._line.push_one(arrival.cell)
 
 
 class LiteralLineCutting(Schedule):
@@ -229,19 +216,11 @@ class LiteralLineCutting(Schedule):
         cutting = np.flatnonzero(last_cut >= 0)
         self._front.push(batch.distinct[cutting[np.argsort(last_cut[cutting])]])
 
-    def _line_up_one(
-        self,
-        cell: int,
-        rate: float,
-        round_of_known: float,
-        round_of_waiting: float,
-        *,
-        entering: bool,
-    ) -> None:
-        if rate * round_of_waiting < 1:
-            self._front.push_one(cell)
-        elif entering:
-            self._line.push_one(cell)
+    def _line_up_one(self, arrival: Arrival) -> None:
+        if arrival.rate * arrival.round_of_waiting < 1:
+            self._front.push_one(arrival.cell)
+        elif arrival.entering:
+            self._line.push_one(arrival.cell)
 
     def next_cell(self, now: int) -> int:
         cell = self._front.tail()
@@ -269,21 +248,13 @@ class LineCutting(Schedule):
         self._slow.push(batch.distinct[entering & slow])
         self._line.push(batch.distinct[entering & ~slow])
 
-    def _line_up_one(
-        self,
-        cell: int,
-        rate: float,
-        round_of_known: float,
-        round_of_waiting: float,
-        *,
-        entering: bool,
-    ) -> None:
-        if not entering:
+    def _line_up_one(self, arrival: Arrival) -> None:
+        if not arrival.entering:
             return
-        if rate * round_of_known < 1:
-            self._slow.push_one(cell)
+        if arrival.rate * arrival.round_of_known < 1:
+            self._slow.push_one(arrival.cell)
         else:
-            self._line.push_one(cell)
+            self._line.push_one(arrival.cell)
 
     def next_cell(self, now: int) -> int:
         cell = self._slow.head()
@@ -329,18 +300,10 @@ class _SeveralLines(Schedule):
             self._line(number).push(cells[order[begin:end]])
         self._find_heads()
 
-    def _line_up_one(
-        self,
-        cell: int,
-        rate: float,
-        round_of_known: float,
-        round_of_waiting: float,
-        *,
-        entering: bool,
-    ) -> None:
-        if entering:
-            number = self._classify_one(cell, rate)
-            self._line(number).push_one(cell)
+    def _line_up_one(self, arrival: Arrival) -> None:
+        if arrival.entering:
+            number = self._classify_one(arrival.cell, arrival.rate)
+            self._line(number).push_one(arrival.cell)
             if self._heads[number] < 0:
                 self._find_heads()
 

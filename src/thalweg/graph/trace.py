@@ -14,9 +14,7 @@ from typing import Any, Self
 
 from thalweg.graph.query_graph import QueryGraph
 from thalweg.model.batch import Batch, elements_of
-from thalweg.model.progress import Progress
-from thalweg.model.rows import Rows
-from thalweg.operators.base import Operator, Slices, StateSize
+from thalweg.operators.base import Operator, WrappedOperator
 
 __all__ = ["Trace", "Visit"]
 
@@ -47,31 +45,15 @@ class Visit:
         return f"{self.number}: {self.operator} port {self.port}, {len(self.taken)} in: {came}"
 
 
-class _Recorder(Operator):
+class _Recorder(WrappedOperator):
     def __init__(self, inner: Operator, name: str, trace: Trace) -> None:
-        self.inner, self.name, self._trace = inner, name, trace
-        self.ports, self.schema, self.row_by_row = inner.ports, inner.schema, inner.row_by_row
-        self.first_port = inner.first_port
+        super().__init__(inner)
+        self.name, self._trace = name, trace
 
     def process(self, port: int, batch: Batch) -> Batch:
         answer = self.inner.process(port, batch)
         self._trace.note(self.name, port, batch, answer)
         return answer
-
-    def moves(self, progress: Progress) -> Progress:
-        return self.inner.moves(progress)
-
-    def needs(self, time: int) -> tuple[int, ...]:
-        return self.inner.needs(time)
-
-    def snapshot(self) -> Slices:
-        return self.inner.snapshot()
-
-    def restore(self, slices: Mapping[str, Rows]) -> None:
-        self.inner.restore(slices)
-
-    def state_size(self) -> StateSize:
-        return self.inner.state_size()
 
 
 class Trace:

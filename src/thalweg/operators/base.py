@@ -107,6 +107,43 @@ class Operator(ABC):
         return StateSize()
 
 
+class WrappedOperator(Operator):
+    """An operator in the place of another: the same in everything that a subclass leaves alone."""
+
+    def __init__(self, inner: Operator) -> None:
+        self.inner = inner
+        self.schema, self.ports, self.first_port = inner.schema, inner.ports, inner.first_port
+        self.row_by_row, self.reach = inner.row_by_row, inner.reach
+        self.knows_group_boxes = inner.knows_group_boxes
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        return self.inner.process(port, batch)
+
+    def moves(self, progress: Progress) -> Progress:
+        return self.inner.moves(progress)
+
+    def needs(self, time: int) -> tuple[int, ...]:
+        return self.inner.needs(time)
+
+    def unwanted(self, time: int) -> tuple[int, ...]:
+        return self.inner.unwanted(time)
+
+    def forget(self, unwanted: tuple[int, ...]) -> None:
+        self.inner.forget(unwanted)
+
+    def lacks(self) -> tuple[str, ...]:
+        return self.inner.lacks()
+
+    def snapshot(self) -> Slices:
+        return self.inner.snapshot()
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        self.inner.restore(slices)
+
+    def state_size(self) -> StateSize:
+        return self.inner.state_size()
+
+
 def map_progress(progress: Progress, move: Callable[[int], int]) -> Progress:
     """Progress moved by a function of time; the two ends of time stay where they are, and so do
     promises over columns."""

@@ -37,6 +37,16 @@ class StreamProperties:
     def but(self, **changes: object) -> StreamProperties:
         return replace(self, **changes)  # type: ignore[arg-type]
 
+    def with_new_lifetimes(self) -> StreamProperties:
+        """Of the same rows, when other rows decide about their lifetimes."""
+        return self.but(
+            ordered=False,
+            insert_only=False,
+            constant_duration=None,
+            firm_ends=False,
+            group_ctis=False,
+        )
+
     def __str__(self) -> str:
         shown = []
         for entry in fields(self):

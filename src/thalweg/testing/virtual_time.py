@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 from thalweg.graph.query_graph import QueryGraph
 from thalweg.graph.waiting import contents
 from thalweg.model.batch import Batch
-from thalweg.model.progress import Progress
-from thalweg.model.rows import Rows
-from thalweg.operators.base import Operator, Slices, StateSize
+from thalweg.operators.base import Operator, WrappedOperator
 
 __all__ = ["Arrival", "VirtualRun"]
 
@@ -28,32 +26,17 @@ class Arrival:
     batch: Batch
 
 
-class _Costed(Operator):
+class _Costed(WrappedOperator):
     """An operator that takes time on the virtual clock."""
 
     def __init__(self, inner: Operator, name: str, cost: float, run: VirtualRun) -> None:
-        self.inner, self._name, self._cost, self._run = inner, name, cost, run
-        self.ports, self.schema, self.row_by_row = inner.ports, inner.schema, inner.row_by_row
+        super().__init__(inner)
+        self._name, self._cost, self._run = name, cost, run
 
     def process(self, port: int, batch: Batch) -> Batch:
         self._run.now += self._run.cost_of(self._name, self._cost, batch)
         self._run.calls += 1
         return self.inner.process(port, batch)
-
-    def moves(self, progress: Progress) -> Progress:
-        return self.inner.moves(progress)
-
-    def needs(self, time: int) -> tuple[int, ...]:
-        return self.inner.needs(time)
-
-    def snapshot(self) -> Slices:
-        return self.inner.snapshot()
-
-    def restore(self, slices: Mapping[str, Rows]) -> None:
-        self.inner.restore(slices)
-
-    def state_size(self) -> StateSize:
-        return self.inner.state_size()
 
 
 @dataclass

@@ -70,7 +70,6 @@ class CountedLevel(IndexedLevel):
         self.totals: list[Codes] = []
         self.kept: EndCounts | None = None
         self.end_blocks = SlotBlocks("ends")
-        self._latest: tuple[Codes, Times] = (self._touched, self._touched)
 
     @classmethod
     def climb(cls, below: KeyedLevel) -> CountedLevel:
@@ -156,8 +155,6 @@ class CountedLevel(IndexedLevel):
             rows_, ends, weights = self._without_unknown(member, rows_, ends, weights)
         self.counts[member.column].add(rows_, ends, weights)
         np.add.at(self.totals[member.column], rows_, weights)
-        came = weights > 0
-        self._latest = (rows_[came], ends[came])
         self._touched = np.unique(rows_)
         self.end_blocks.touch(self._touched)
 
@@ -324,18 +321,6 @@ class CountedLevel(IndexedLevel):
 
     # ------------------------------------------------------------------------------------------
     # policies
-
-    def show(self, member: MergeInput, outlook: Outlook) -> Batch:
-        touched = self._touched
-        self._touched = np.empty(0, np.int64)
-        return self._show(member, touched[self.top.alive[touched]], outlook)
-
-    def refollow(self, leader: MergeInput, outlook: Outlook) -> Batch | None:
-        if "leader" not in (outlook.policy.insert, outlook.policy.revise):
-            return None
-        slots = np.concatenate([self.top.half, self.top.unfrozen()])
-        self._latest = (np.empty(0, np.int64), np.empty(0, np.int64))
-        return self._show(leader, slots, outlook)
 
     def _show(self, member: MergeInput, slots: Codes, outlook: Outlook) -> Batch:
         if not len(slots):

@@ -96,6 +96,25 @@ class IndexedLevel(MergeLevel):
         return
 
     # ------------------------------------------------------------------------------------------
+    # policies
+
+    def show(self, member: MergeInput, outlook: Outlook) -> Batch:
+        touched = self._touched
+        self._touched = np.empty(0, np.int64)
+        return self._show(member, touched[self.top.alive[touched]], outlook)
+
+    def refollow(self, leader: MergeInput, outlook: Outlook) -> Batch | None:
+        if "leader" not in (outlook.policy.insert, outlook.policy.revise):
+            return None
+        slots = np.concatenate([self.top.half, self.top.unfrozen()])
+        self.operations += len(slots)
+        return self._show(leader, slots, outlook)
+
+    @abstractmethod
+    def _show(self, member: MergeInput, slots: Codes, outlook: Outlook) -> Batch:
+        """The changes that policies ask for about some rows of an input."""
+
+    # ------------------------------------------------------------------------------------------
     # promises
 
     def advance(self, leader: MergeInput, time: int, outlook: Outlook) -> Batch:

@@ -325,18 +325,6 @@ class KeyedLevel(IndexedLevel):
     # ------------------------------------------------------------------------------------------
     # policies
 
-    def show(self, member: MergeInput, outlook: Outlook) -> Batch:
-        touched = self._touched
-        self._touched = np.empty(0, np.int64)
-        return self._show(member, touched[self.top.alive[touched]], outlook)
-
-    def refollow(self, leader: MergeInput, outlook: Outlook) -> Batch | None:
-        if "leader" not in (outlook.policy.insert, outlook.policy.revise):
-            return None
-        slots = np.concatenate([self.top.half, self.top.unfrozen()])
-        self.operations += len(slots)
-        return self._show(leader, slots, outlook)
-
     def _show(self, member: MergeInput, slots: Codes, outlook: Outlook) -> Batch:
         follows = outlook.policy.revise == "every" or (
             outlook.policy.revise == "leader" and member is outlook.leader

@@ -83,6 +83,21 @@ from thalweg.state import RowSet
 __all__ = ["IngressKernel", "LateLedger"]
 
 
+_TAKEN_BACK = (
+    "_progress",
+    "_ended",
+    "_batches",
+    "_promises",
+    "_gate",
+    "_told",
+    "_since",
+    "_newest",
+    "skipped",
+    "_guards",
+)
+"""What is as before when a batch is refused, beside rows and ledgers."""
+
+
 class IngressKernel(Operator):
     """
     >>> import thalweg as tw
@@ -162,18 +177,7 @@ class IngressKernel(Operator):
         if len(batches) == 1:
             return [self.process(0, batches[0])]
         held = {**self._live.snapshot("live"), **self._claims.snapshot()}
-        before = (
-            self._progress,
-            self._ended,
-            self._batches,
-            self._promises,
-            self._gate,
-            self._told,
-            self._since,
-            self._newest,
-            self.skipped,
-            self._guards,
-        )
+        before = {name: getattr(self, name) for name in _TAKEN_BACK}
         ledgers = [
             (ledger, ledger.count, ledger.unlisted, list(ledger.tables))
             for ledger in (self.ledger, self.quarantined)
@@ -181,18 +185,8 @@ class IngressKernel(Operator):
         try:
             return [self.process(0, batch) for batch in batches]
         except InputError:
-            (
-                self._progress,
-                self._ended,
-                self._batches,
-                self._promises,
-                self._gate,
-                self._told,
-                self._since,
-                self._newest,
-                self.skipped,
-                self._guards,
-            ) = before
+            for name, value in before.items():
+                setattr(self, name, value)
             self._restore_rows(held)
             for ledger, count, unlisted, tables in ledgers:
                 ledger.count, ledger.unlisted, ledger.tables = count, unlisted, tables

@@ -86,17 +86,7 @@ class SessionLifetime(GroupedOperator):
         if self.timeout <= 0 or (self.max_duration is not None and self.max_duration <= 0):
             raise WindowError("session_lifetime: timeout and max_duration must be positive.")
         require_known(self.keys, self.input.schema, "session_lifetime")
-        before = self.input.properties
-        self._settle(
-            self.input.schema,
-            before.but(
-                ordered=False,
-                insert_only=False,
-                constant_duration=None,
-                firm_ends=False,
-                group_ctis=False,
-            ),
-        )
+        self._settle(self.input.schema, self.input.properties.with_new_lifetimes())
 
     @property
     def grouping(self) -> tuple[str, ...]:
@@ -146,17 +136,7 @@ class Stitch(EqualRows):
     state = "the rows that may still be touched"
 
     def __post_init__(self) -> None:
-        before = self.input.properties
-        self._settle(
-            self.input.schema,
-            before.but(
-                ordered=False,
-                insert_only=False,
-                constant_duration=None,
-                firm_ends=False,
-                group_ctis=False,
-            ),
-        )
+        self._settle(self.input.schema, self.input.properties.with_new_lifetimes())
 
 
 @dataclass(frozen=True, eq=False)

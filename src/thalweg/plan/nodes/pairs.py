@@ -461,17 +461,7 @@ class ClipBy(KeyedPair):
 
     def __post_init__(self) -> None:
         self._require_comparable_keys()
-        before = self.left.properties
-        self._settle(
-            self.left.schema,
-            before.but(
-                ordered=False,
-                insert_only=False,
-                constant_duration=None,
-                firm_ends=False,
-                group_ctis=False,
-            ),
-        )
+        self._settle(self.left.schema, self.left.properties.with_new_lifetimes())
 
     @property
     def same_columns(self) -> tuple[str, ...]:
