@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import gc
 
-import pyspark.sql.streaming.proto.StateMessage_pb2
-import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
-import thalweg.shards.egress
-import thalweg.spark.processor  # noqa: F401
+import thalweg.spark.imported_by_workers  # noqa: F401
 
 if __name__ == "__main__":
     gc.collect()

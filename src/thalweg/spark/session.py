@@ -29,6 +29,7 @@ from thalweg.spark.class_archive import OPTIONS, archive_options
 from thalweg.spark.java import require_java
 from thalweg.spark.quiet import quiet_start
 from thalweg.spark.spark_home import home_without_archive
+from thalweg.spark.warm_python import python_for_workers, start_template
 
 __all__ = [
     "CHECKPOINT_FILES",
@@ -85,6 +86,15 @@ CHECKPOINT_FILES = {
 }
 """How a query writes its checkpoint: several small files for every micro-batch."""
 
+_LOCAL_FILES = {
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming."
+    "checkpointing.FileSystemBasedCheckpointFileManager",
+}
+"""Hadoop has two interfaces for files. Through the one that Spark prefers, every small file of a
+checkpoint on a local disk costs five processes (one `chmod`, four `readlink`), through the other
+one: a micro-batch is 60 to 100 ms shorter. What only the first can do, to refuse atomically to
+replace a file, is for several drivers over one checkpoint, which a lock keeps apart."""
+
 _NEEDED = {
     "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
     "spark.sql.session.timeZone": "UTC",
@@ -113,16 +123,31 @@ def session(master: str | None = None, *, name: str = "thalweg", **settings: Any
     local = str(chosen or "local").startswith("local")
     given = {key.replace("__", "."): str(value) for key, value in settings.items()}
     archive = archive_options() if launches and OPTIONS not in given else {}
-    for key, value in {**archive, **given}.items():
+    files = _LOCAL_FILES if launches and local else {}
+    for key, value in {**files, **archive, **given}.items():
         builder = builder.config(key, value)
+    if launches and local and os.environ["PYSPARK_PYTHON"] == sys.executable:
+        start_template()
     with quiet_start(launches=launches), home_without_archive(launches=launches and local):
         spark = builder.getOrCreate()
-    if launches and local and OPTIONS not in given:
-        build_after_exit()
+    if launches and local:
+        if spark.sparkContext.pythonExec == sys.executable:
+            spark.sparkContext.pythonExec = python_for_workers()
+        _write_no_checksums(spark)
+        if OPTIONS not in given:
+            build_after_exit()
     if not existing:
         spark.sparkContext.setLogLevel("ERROR")
         Thread(target=_warm_up, args=(spark,), name="thalweg-warm-up", daemon=True).start()
     return spark
+
+
+def _write_no_checksums(spark: SparkSession) -> None:
+    """Files on a local disk without a side file of checksums for each, which costs a process."""
+    context = spark.sparkContext
+    jvm: Any = context._jvm
+    local = jvm.org.apache.hadoop.fs.FileSystem.getLocal(context._jsc.hadoopConfiguration())
+    local.setWriteChecksum(False)
 
 
 def current_session() -> SparkSession:

@@ -33,6 +33,8 @@ class Member:
     pid: int
     parent: int
     command: str
+    name: str
+    """Of a process that was forked from one with everything imported: the end of its own command."""
 
 
 def driver(
@@ -104,7 +106,11 @@ class Job:
 
     def workers(self) -> list[Member]:
         """Python workers that run tasks: children of Spark's daemon."""
-        daemons = [member for member in self.members() if "daemon pyspark.worker" in member.command]
+        daemons = [
+            member
+            for member in self.members()
+            if member.name == "pyspark.worker" or "daemon pyspark.worker" in member.command
+        ]
         return [member for member in daemons if member.parent in {other.pid for other in daemons}]
 
     def kill(self) -> None:
@@ -214,9 +220,10 @@ def _member(pid: int) -> Member | None:
         command = (
             Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         )
+        name = Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
         return None
-    return Member(pid, int(fields[1]), command)
+    return Member(pid, int(fields[1]), command, name)
 
 
 def _sockets(pid: int) -> list[str]:
