@@ -108,16 +108,14 @@ class Operator(ABC):
 
 
 class WrappedOperator(Operator):
-    """An operator in the place of another: the same in everything that a subclass leaves alone."""
+    """An operator in the place of another: a subclass says what `process` does beside it, everything
+    else is the other's."""
 
     def __init__(self, inner: Operator) -> None:
         self.inner = inner
         self.schema, self.ports, self.first_port = inner.schema, inner.ports, inner.first_port
         self.row_by_row, self.reach = inner.row_by_row, inner.reach
         self.knows_group_boxes = inner.knows_group_boxes
-
-    def process(self, port: int, batch: Batch) -> Batch:
-        return self.inner.process(port, batch)
 
     def moves(self, progress: Progress) -> Progress:
         return self.inner.moves(progress)
