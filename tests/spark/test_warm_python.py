@@ -25,10 +25,10 @@ if __name__ == "__main__":
     raise SystemExit(7)
 """
 WAITS = """
-import os, sys, time
+import os, signal
 if __name__ == "__main__":
     print(os.getpid(), flush=True)
-    time.sleep(600)
+    signal.pause()
 """
 ANSWERS = """
 import sys
