@@ -428,9 +428,9 @@ def small_batch_us(operator: str, pushes: int) -> float:
 
 def _costs_behind_sources(graph: QueryGraph, pushes: int) -> Iterator[float]:
     """Seconds of each batch; two sources take turns."""
-    sources = [_Timed(station.operator) for station in graph.sources.values()]
-    for station, timed in zip(graph.sources.values(), sources, strict=True):
-        station.operator = timed
+    sources = [_Timed(operator.kernel) for operator in graph.sources.values()]
+    for operator, timed in zip(graph.sources.values(), sources, strict=True):
+        operator.kernel = timed
     for rows in _small_batches(pushes // len(sources)):
         payload = pa.RecordBatch.from_arrays(rows.columns[2:], names=rows.schema.names[2:])
         for name, timed in zip(graph.sources, sources, strict=True):

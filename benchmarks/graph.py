@@ -20,7 +20,7 @@ import thalweg as tw
 from benchmarks.baselines.scanning_executor import ScanningExecutor
 from thalweg.cli.bench import Emit
 from thalweg.graph import QueryGraph, build_graph
-from thalweg.graph.stations import Station
+from thalweg.graph.graph_operator import GraphOperator
 from thalweg.graph.trace import Trace
 from thalweg.model.batch import Batch
 from thalweg.operators.base import Operator
@@ -72,10 +72,10 @@ def five() -> tw.Stream:
 
 
 def _idle_graph() -> QueryGraph:
-    stations = [Station("operator-0", _Nothing())]
+    operators = [GraphOperator("operator-0", _Nothing())]
     for number in range(1, OPERATORS + 1):
-        stations.append(Station(f"operator-{number}", _Nothing(), before=[stations[-1]]))
-    return QueryGraph(stations, {"s": stations[0]}, stations[-1])
+        operators.append(GraphOperator(f"operator-{number}", _Nothing(), before=[operators[-1]]))
+    return QueryGraph(operators, {"s": operators[0]}, operators[-1])
 
 
 def _schedule(emit: Emit, rounds: int) -> None:

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 import thalweg as tw
 from thalweg import spark as ts
 from thalweg.cli.bench import Emit
-from thalweg.spark.query import FIGURES
+from thalweg.spark.prepared import FIGURES
 from thalweg.testing.held_state import CASES, HeldState
 
 SECOND = 1_000_000

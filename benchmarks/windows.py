@@ -1,7 +1,8 @@
 """Windows: many at once over one stream, slide by tuple, and what each kind keeps.
 
-    rows_per_second     1 to 80 windows of different sizes over one stream, as one query, in micro-batches of a million rows; each
-                        window costs a fixed time a batch, so that small batches feel it more.
+    rows_per_second     1 to 80 windows of different sizes over one stream, as one query, of sums in micro-batches of a million rows,
+                        and of sums and of the largest value in small ones, a second each, for more than twice the longest window;
+                        each window costs a fixed time a batch, so that small batches feel it more.
                         `slowdown`: the rate with one over the rate with all
     seconds, growth     slide by tuple over a million tuples; growth: time for all / time for a tenth / 10, 1 is linear in tuples and output
     peak_state, bound   the largest state of each kind in rows, and what it may be: the rows that windows which are not settled need
@@ -70,13 +71,15 @@ def _play(
     return seconds, out, largest
 
 
-def _several(count: int) -> tw.Stream:
+def _several(count: int, of: str) -> tw.Stream:
     """So many windows of 1 s, 2 s, 3 s, ... over one stream."""
-    events = _stream().group_by("key")
+    stream = _stream() if of == "sums" else _stream().points()
+    events = stream.group_by("key")
     sizes = [(1 + number) * SECOND for number in range(count)]
+    calls = {"sums": tw.sum_("value"), "largest": tw.max_("value")}
     queries = [
         events.tumbling(size)
-        .aggregate(n=tw.count(), total=tw.sum_("value"))
+        .aggregate(n=tw.count(), answer=calls[of])
         .with_columns(window=str(size))
         for size in sizes
     ]
@@ -85,20 +88,25 @@ def _several(count: int) -> tw.Stream:
 
 def run(emit: Emit, rows: int = 4_000_000, batch: int = 1_000_000, most: int = 80) -> None:
     _concurrent(emit, rows, batch, most)
+    for of in ("sums", "largest"):
+        _concurrent(emit, rows, rows // 200, most, of, rate=rows // 200)
     _slide_by_tuple(emit, min(rows, 1_000_000))
     _memory(emit, min(rows, 200_000))
     _unit_costs(emit, min(rows, 300_000))
 
 
-def _concurrent(emit: Emit, rows: int, batch: int, most: int) -> None:
-    batches = list(_batches(rows, batch, rate=10 * RATE))
+def _concurrent(
+    emit: Emit, rows: int, batch: int, most: int, of: str = "sums", rate: int = 10 * RATE
+) -> None:
+    batches = list(_batches(rows, batch, rate=rate))
     rates = {}
     for count in [number for number in (1, 2, 5, 10, 20, 40, 80) if number <= most]:
-        query = _several(count)
+        query = _several(count, of)
         seconds = min(_play(query, batches)[0] for _ in range(3))
         rates[count] = rows / seconds
-        emit("rows_per_second", rates[count], "rows/s", windows=count, rows=rows, batch=batch)
-    emit("slowdown", rates[1] / rates[max(rates)], "x", windows=max(rates))
+        asked: dict[str, Value] = {"windows": count, "of": of, "batch": batch}
+        emit("rows_per_second", rates[count], "rows/s", **asked, rows=rows)
+    emit("slowdown", rates[1] / rates[max(rates)], "x", windows=max(rates), of=of, batch=batch)
 
 
 def _slide_by_tuple(emit: Emit, rows: int) -> None:

@@ -1,4 +1,4 @@
-"""The operators of the literature that wait for order, as stations of our own executor.
+"""The operators of the literature that wait for order, as operators of our own executor.
 
 `OrderedUnion` merges its inputs by time: a row leaves when no input can still bring an earlier one.
 Each input has a time-stamp register: the time of the row at its front, or, when it is empty, the
@@ -16,17 +16,17 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from thalweg.graph.stations import Station
+from thalweg.graph.graph_operator import GraphOperator
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.time import MIN_TIME
 from thalweg.operators.base import Operator
 
-__all__ = ["OrderedUnion", "SlideAggregate", "SlideByRows", "WaitingStation"]
+__all__ = ["OrderedUnion", "SlideAggregate", "SlideByRows", "WaitingOperator"]
 
 
 class OrderedUnion(Operator):
-    """Passes rows on as they are given; the station gives them in order."""
+    """Passes rows on as they are given; the operator gives them in order."""
 
     def __init__(self, schema: pa.Schema, ports: int) -> None:
         self.schema, self.ports = schema, ports
@@ -40,8 +40,8 @@ class OrderedUnion(Operator):
         return Batch.empty(self.schema, Progress(min(self.registers)))
 
 
-class WaitingStation(Station):
-    """The station of an ordered union: `port` is the relaxed condition for more work."""
+class WaitingOperator(GraphOperator):
+    """The operator of an ordered union: `port` is the relaxed condition for more work."""
 
     __slots__ = ()
     waits_for_order = True
@@ -54,14 +54,14 @@ class WaitingStation(Station):
         ]
 
     def port(self) -> int:
-        operator = self.union
+        union = self.union
         for port, arc in enumerate(self.inputs):
             if arc.size() and not len(arc.peek().start):
                 return port  # a promise
         fronts = self._fronts()
         registers = [
             known if front is None else front
-            for front, known in zip(fronts, operator.registers, strict=True)
+            for front, known in zip(fronts, union.registers, strict=True)
         ]
         least = min(registers)
         for port, front in enumerate(fronts):
@@ -71,9 +71,9 @@ class WaitingStation(Station):
 
     @property
     def union(self) -> OrderedUnion:
-        operator = getattr(self.operator, "inner", self.operator)
-        assert isinstance(operator, OrderedUnion)
-        return operator
+        kernel = getattr(self.kernel, "inner", self.kernel)
+        assert isinstance(kernel, OrderedUnion)
+        return kernel
 
     def blocked_by(self) -> dict[int, int]:
         """The empty inputs that rows wait for, with the time that would release the first of

@@ -103,19 +103,19 @@ class ScanningExecutor:
 
     def __init__(self, graph: QueryGraph) -> None:
         nodes: dict[object, _Node] = {}
-        for station in graph.stations:
-            node = _Node(station.operator, before=[nodes[above] for above in station.before])
+        for operator in graph.operators:
+            node = _Node(operator.kernel, before=[nodes[above] for above in operator.before])
             for port, above in enumerate(node.before):
                 arc = _Arc(node, port)
                 above.outputs.append(arc)
                 node.inputs.append(arc)
-            nodes[station] = node
+            nodes[operator] = node
         self._outlet = _Arc(None, 0)
         nodes[graph.end].outputs.append(self._outlet)
         self._inlets = {}
-        for name, station in graph.sources.items():
-            arc = _Arc(nodes[station], 0)
-            nodes[station].inputs.append(arc)
+        for name, operator in graph.sources.items():
+            arc = _Arc(nodes[operator], 0)
+            nodes[operator].inputs.append(arc)
             self._inlets[name] = arc
 
     def offer(self, source: str, batch: Batch) -> None:

@@ -29,7 +29,7 @@ from thalweg.operators.base import Operator
 from thalweg.operators.merging.kernel import MergeKernel
 from thalweg.plan.merging import Level, MergePolicy
 
-__all__ = ["MERGES", "SCHEMA", "Run", "forms", "make_merge", "play"]
+__all__ = ["DELIVERS", "MERGES", "SCHEMA", "Run", "forms", "make_merge", "play", "waited"]
 
 SECOND = 1_000_000
 MAX_GAP = 20 * SECOND
@@ -109,6 +109,22 @@ MERGES: dict[str, Callable[..., Operator]] = {
     "sort and drop, as it goes": ResortMerge,
 }
 
+_FIRST = "with the first input"
+DELIVERS: dict[str, tuple[str, str]] = {
+    "R0": ("inserts, starts increase", _FIRST),
+    "R1": ("inserts in one order", _FIRST),
+    "R2": ("inserts in order", _FIRST),
+    "R3+": ("anything, rows differ", _FIRST),
+    "R4": ("anything", _FIRST),
+    "R3-": ("anything, rows differ", _FIRST),
+    "C+R1": ("anything", "when nothing can change the row"),
+    "counting": ("identical sequences, no input fails", _FIRST),
+    "sort and drop": ("inserts, no input fails", "when the slowest input has promised"),
+    "sort and drop, as it goes": ("anything, rows differ", _FIRST),
+}
+"""By merge: the inputs it takes, and when a row goes out. Where inputs are in step, all of them have
+sent a row before the next one comes; `waited` says what it costs when they are not."""
+
 
 @dataclass
 class Run:
@@ -151,3 +167,25 @@ def play(merge: Operator, streams: Sequence[Sequence[Batch]], *, lag: int = 0) -
             sizes.append(merge.state_size().bytes)
     sizes = sizes or [merge.state_size().bytes]
     return Run(seconds, taken, out, adjusts, max(sizes), sum(sizes) / len(sizes))
+
+
+def waited(merge: Operator, streams: Sequence[Sequence[Batch]], *, lag: int) -> float:
+    """The mean time, in seconds of the data, from the moment a row first came in to the moment it
+    went out; input k is `k * lag` batches behind the first one. No two rows start together."""
+    start = np.concatenate([batch.start for batch in streams[0]])
+    known = np.sort(start)
+    came: Times = np.full(len(known), INFINITY)
+    clock, total, rows = 0, 0.0, 0
+    for turn in range(len(streams[0]) + lag * (len(streams) - 1)):
+        for port, batches in enumerate(streams):
+            at = turn - lag * port
+            if not 0 <= at < len(batches):
+                continue
+            clock = max(clock, int(batches[at].start.max()))
+            mine = np.searchsorted(known, batches[at].start)
+            came[mine] = np.minimum(came[mine], clock)
+            out = merge.process(port, batches[at])
+            sent = out.start if out.is_adjust is None else out.start[~out.is_adjust]
+            total += float((clock - came[np.searchsorted(known, sent)]).sum())
+            rows += len(sent)
+    return total / max(rows, 1) / SECOND

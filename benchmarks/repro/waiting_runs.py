@@ -14,13 +14,13 @@ from benchmarks.baselines.ordered_union import (
     OrderedUnion,
     SlideAggregate,
     SlideByRows,
-    WaitingStation,
+    WaitingOperator,
 )
 from benchmarks.baselines.waiting_join import WindowJoin
 from thalweg.expr import parse
 from thalweg.graph import QueryGraph
 from thalweg.graph.enhanced import enhance
-from thalweg.graph.stations import Station
+from thalweg.graph.graph_operator import GraphOperator
 from thalweg.model.batch import Batch
 from thalweg.model.progress import Progress
 from thalweg.operators.rows.where import WhereKernel
@@ -50,53 +50,59 @@ SCHEMA = pa.schema([("v", pa.float64())])
 
 
 class _Graph:
-    """Stations as they are added."""
+    """Operators as they are added."""
 
     def __init__(self) -> None:
-        self.stations: list[Station] = []
-        self.sources: dict[str, Station] = {}
+        self.operators: list[GraphOperator] = []
+        self.sources: dict[str, GraphOperator] = {}
         self.costs: dict[str, float] = {}
 
-    def source(self, name: str) -> tuple[Station, Node]:
+    def source(self, name: str) -> tuple[GraphOperator, Node]:
         stream = tw.source(
             name, _COLUMNS, progress=[tw.ordered(), tw.on_demand(0)], insert_only=True
         )
         assert isinstance(stream.node, Source)
-        station = Station(name, IngressKernel(stream.node))
-        self.stations.append(station)
-        self.sources[name] = station
-        return station, stream.node
+        operator = GraphOperator(name, IngressKernel(stream.node))
+        self.operators.append(operator)
+        self.sources[name] = operator
+        return operator, stream.node
 
-    def select(self, above: Station, node: Node, name: str, share: float = 2.0) -> Station:
+    def select(
+        self, above: GraphOperator, node: Node, name: str, share: float = 2.0
+    ) -> GraphOperator:
         """A selection that lets rows below `share` pass."""
-        station = Station(name, WhereKernel(Where(node, parse(f"v < {share}"))), before=[above])
-        return self._costly(station)
+        operator = GraphOperator(
+            name, WhereKernel(Where(node, parse(f"v < {share}"))), before=[above]
+        )
+        return self._costly(operator)
 
-    def union(self, name: str, *above: Station) -> Station:
-        operator = OrderedUnion(SCHEMA, len(above))
-        return self._costly(WaitingStation(name, operator, before=list(above)))
+    def union(self, name: str, *above: GraphOperator) -> GraphOperator:
+        kernel = OrderedUnion(SCHEMA, len(above))
+        return self._costly(WaitingOperator(name, kernel, before=list(above)))
 
-    def join(self, name: str, left: Station, right: Station) -> Station:
-        operator = WindowJoin(SCHEMA, 2 * SECOND)
-        return self._costly(WaitingStation(name, operator, before=[left, right]))
+    def join(self, name: str, left: GraphOperator, right: GraphOperator) -> GraphOperator:
+        kernel = WindowJoin(SCHEMA, 2 * SECOND)
+        return self._costly(WaitingOperator(name, kernel, before=[left, right]))
 
-    def plain_union(self, name: str, *above: Station) -> Station:
+    def plain_union(self, name: str, *above: GraphOperator) -> GraphOperator:
         """A union that does not wait."""
-        return self._costly(Station(name, OrderedUnion(SCHEMA, len(above)), before=list(above)))
+        return self._costly(
+            GraphOperator(name, OrderedUnion(SCHEMA, len(above)), before=list(above))
+        )
 
-    def aggregate(self, above: Station, slide: int) -> Station:
-        return self._costly(Station("aggregate", SlideAggregate(slide), before=[above]))
+    def aggregate(self, above: GraphOperator, slide: int) -> GraphOperator:
+        return self._costly(GraphOperator("aggregate", SlideAggregate(slide), before=[above]))
 
-    def slide(self, above: Station, rows: int) -> Station:
-        return self._costly(Station("slide", SlideByRows(SCHEMA, rows), before=[above]))
+    def slide(self, above: GraphOperator, rows: int) -> GraphOperator:
+        return self._costly(GraphOperator("slide", SlideByRows(SCHEMA, rows), before=[above]))
 
-    def _costly(self, station: Station) -> Station:
-        self.stations.append(station)
-        self.costs[station.id] = COST
-        return station
+    def _costly(self, operator: GraphOperator) -> GraphOperator:
+        self.operators.append(operator)
+        self.costs[operator.id] = COST
+        return operator
 
-    def built(self, end: Station) -> QueryGraph:
-        return QueryGraph(self.stations, self.sources, end)
+    def built(self, end: GraphOperator) -> QueryGraph:
+        return QueryGraph(self.operators, self.sources, end)
 
 
 def union_graph() -> tuple[QueryGraph, dict[str, float]]:
@@ -104,8 +110,8 @@ def union_graph() -> tuple[QueryGraph, dict[str, float]]:
     made = _Graph()
     sides = []
     for name in ("fast", "slow"):
-        station, node = made.source(name)
-        sides.append(made.select(station, node, f"select-{name}", PASS))
+        operator, node = made.source(name)
+        sides.append(made.select(operator, node, f"select-{name}", PASS))
     return made.built(made.union("union", *sides)), made.costs
 
 
@@ -114,8 +120,8 @@ def join_graph() -> tuple[QueryGraph, dict[str, float]]:
     made = _Graph()
     sides = []
     for name in ("fast", "slow"):
-        station, node = made.source(name)
-        sides.append(made.select(station, node, f"select-{name}", PASS))
+        operator, node = made.source(name)
+        sides.append(made.select(operator, node, f"select-{name}", PASS))
     return made.built(made.join("join", *sides)), made.costs
 
 
@@ -124,8 +130,8 @@ def latent_graph() -> tuple[QueryGraph, dict[str, float]]:
     made = _Graph()
     sides = []
     for name in ("fast", "slow"):
-        station, node = made.source(name)
-        sides.append(made.select(station, node, f"select-{name}", PASS))
+        operator, node = made.source(name)
+        sides.append(made.select(operator, node, f"select-{name}", PASS))
     return made.built(made.plain_union("union", *sides)), made.costs
 
 
@@ -141,7 +147,7 @@ def nested_graph(plain: int, slide: int | None = None) -> tuple[QueryGraph, dict
     """
     made = _Graph()
 
-    def stretch(above: Station, node: Node, name: str, first: float) -> Station:
+    def stretch(above: GraphOperator, node: Node, name: str, first: float) -> GraphOperator:
         for number in range(plain):
             share = first if number == 0 else 2.0
             above = made.select(above, node, f"{name}-{number}", share)
@@ -149,8 +155,8 @@ def nested_graph(plain: int, slide: int | None = None) -> tuple[QueryGraph, dict
 
     ends = {}
     for name in ("fast", "slow-1", "slow-2"):
-        station, node = made.source(name)
-        ends[name] = stretch(station, node, f"select-{name}", PASS), node
+        operator, node = made.source(name)
+        ends[name] = stretch(operator, node, f"select-{name}", PASS), node
     inner = made.union("union-1", ends["fast"][0], ends["slow-1"][0])
     between = stretch(inner, ends["fast"][1], "select-between", 2.0)
     outer = made.union("union-2", between, ends["slow-2"][0])
@@ -183,8 +189,8 @@ class DemandRun(VirtualRun):
             self.graph.on_idle = self.idle
         if self.demand and self.bypass:
             enhance(self.graph)
-        self._passing = {s.id for s in self.graph.stations if s.bypass}
-        self._waiting = {s.id for s in self.graph.stations if isinstance(s, WaitingStation)}
+        self._passing = {s.id for s in self.graph.operators if s.bypass}
+        self._waiting = {s.id for s in self.graph.operators if isinstance(s, WaitingOperator)}
 
     def cost_of(self, operator: str, each: float, batch: Batch) -> float:
         """A promise that comes as a tuple takes as long as a row. Along promise arcs, writing a
@@ -203,7 +209,7 @@ class DemandRun(VirtualRun):
         for name in self._waited_for():
             if self.graph.sources[name].inputs[0].size():
                 continue  # it has rows to show
-            kernel = self.graph.sources[name].operator
+            kernel = self.graph.sources[name].kernel
             assert isinstance(kernel, IngressKernel)
             said = kernel.demand(now)
             if said is not None:
@@ -214,26 +220,26 @@ class DemandRun(VirtualRun):
 
     def _waited_for(self) -> list[str]:
         """From each operator at which rows wait, back to the sources of its empty inputs."""
-        names = {station: name for name, station in self.graph.sources.items()}
+        names = {operator: name for name, operator in self.graph.sources.items()}
         found: dict[str, None] = {}
         waiting = [
-            (station.before[port], time)
-            for station in self.graph.stations
-            if isinstance(station, WaitingStation)
-            for port, time in station.blocked_by().items()
+            (operator.before[port], time)
+            for operator in self.graph.operators
+            if isinstance(operator, WaitingOperator)
+            for port, time in operator.blocked_by().items()
         ]
         while waiting:
-            station, time = waiting.pop()
-            if station in names:
-                found[names[station]] = None
-            elif isinstance(station, WaitingStation):
+            operator, time = waiting.pop()
+            if operator in names:
+                found[names[operator]] = None
+            elif isinstance(operator, WaitingOperator):
                 waiting += [
                     (above, time)
-                    for above, known in zip(station.before, station.union.registers, strict=True)
+                    for above, known in zip(operator.before, operator.union.registers, strict=True)
                     if known < time
                 ]
             else:
-                waiting.append((station.before[0], time))
+                waiting.append((operator.before[0], time))
         return list(found)
 
 

@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from thalweg.cli import main
-from thalweg.cli.bench import benchmarks_in, find_checkout
+from thalweg.cli.bench import benchmarks_in
+from thalweg.cli.checkout import find_checkout
 
 TINY = '''"""Counts to ten."""
 
@@ -106,7 +107,9 @@ def test_mistakes_are_named(arguments: list[str], message: str) -> None:
 
 def test_outside_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("thalweg.cli.bench.__file__", str(tmp_path / "installed" / "bench.py"))
+    monkeypatch.setattr(
+        "thalweg.cli.checkout.__file__", str(tmp_path / "installed" / "checkout.py")
+    )
     result = bench("core")
     assert result.exit_code == 1
     assert "run this inside a checkout" in result.output

@@ -36,8 +36,8 @@ class SteppingEngine:
         return out
 
     def finish(self) -> list[Batch]:
-        for name, station in self.graph.sources.items():
-            self.graph.offer(name, Batch.empty(station.operator.schema, Progress(INFINITY)))
+        for name, operator in self.graph.sources.items():
+            self.graph.offer(name, Batch.empty(operator.kernel.schema, Progress(INFINITY)))
         out = self.graph.run(steps=3)
         self._change_something()
         out += self.graph.run()
@@ -76,9 +76,9 @@ class SteppingEngine:
     def _check_nothing_waits(self) -> None:
         graph = self.graph
         assert graph.waiting == 0
-        assert all(station.output.size() == 0 for station in graph.stations)
+        assert all(operator.output.size() == 0 for operator in graph.operators)
         if self.restarted:
             return
-        for station in graph.stations:  # every consumer saw every row once
-            if station.before:
-                assert station.elements_in == sum(s.elements_out for s in station.before)
+        for operator in graph.operators:  # every consumer saw every row once
+            if operator.before:
+                assert operator.elements_in == sum(s.elements_out for s in operator.before)

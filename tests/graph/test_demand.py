@@ -116,13 +116,13 @@ def test_a_promise_is_moved_by_the_operators_it_passes(moved: int) -> None:
     graph, _ = build_graph(query.node, Consistency("speculative"))
     enhance(graph)
     for name, time in (("a", 50), ("b", 90)):
-        schema = graph.sources[name].operator.schema
+        schema = graph.sources[name].kernel.schema
         graph.offer(name, Batch.empty(schema, Progress(time)))
     out = graph.run()
     assert final(out) == (50 + moved) // 10 * 10
-    passed = [s for s in graph.stations if s.id.startswith(("where", "shift"))]
-    assert [station.batches for station in passed] == [0] * len(passed)
-    assert all(station.passed.cti > 0 for station in passed), "reports know of the promise"
+    passed = [s for s in graph.operators if s.id.startswith(("where", "shift"))]
+    assert [operator.batches for operator in passed] == [0] * len(passed)
+    assert all(operator.passed.cti > 0 for operator in passed), "reports know of the promise"
 
 
 def test_the_arcs_of_the_enhanced_graph() -> None:
@@ -140,5 +140,5 @@ def test_promises_of_a_fork_reach_every_reader() -> None:
     both = a.join(a.where("v > 1"), "v")
     graph, _ = build_graph(both.node, Consistency("speculative"))
     enhance(graph)
-    graph.offer("a", Batch.empty(graph.sources["a"].operator.schema, Progress(50)))
+    graph.offer("a", Batch.empty(graph.sources["a"].kernel.schema, Progress(50)))
     assert final(graph.run()) == 50

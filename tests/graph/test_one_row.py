@@ -102,7 +102,7 @@ def test_a_chain_has_a_short_way() -> None:
     query = tw.source("s", COLUMNS).where("v > 1").select(w="v + 1").shift(2)
     engine = tw.Engine(query)
     engine.push("s", tw.point({"k": 1, "v": 5, "x": 1.0, "s": "", "p": True}, 3))
-    (fused,) = [row.station for row in engine._graph.state if isinstance(row.station, Fused)]
+    (fused,) = [row.operator for row in engine._graph.state if isinstance(row.operator, Fused)]
     assert fused._row_chain is not None
 
 

@@ -8,7 +8,7 @@ import pytest
 import thalweg as tw
 from thalweg.errors import PlanError
 from thalweg.graph import QueryGraph, build_graph
-from thalweg.graph.stations import Station
+from thalweg.graph.graph_operator import GraphOperator
 from thalweg.graph.trace import Trace
 from thalweg.io.events import batches_from
 from thalweg.model import Batch
@@ -31,9 +31,9 @@ class Pass(Operator):
 
 
 def path_of_the_document() -> QueryGraph:
-    select = Station("σ", Pass())
-    first = Station("Σ1", Pass(), before=[select])
-    second = Station("Σ2", Pass(), before=[first])
+    select = GraphOperator("σ", Pass())
+    first = GraphOperator("Σ1", Pass(), before=[select])
+    second = GraphOperator("Σ2", Pass(), before=[first])
     return QueryGraph([select, first, second], {"s": select}, second)
 
 
@@ -59,8 +59,8 @@ def test_table_2_a_break_point() -> None:
 
 def test_table_3_a_fork() -> None:
     """The document writes Σ for both consumers."""
-    select = Station("σ", Pass())
-    first, second = (Station(name, Pass(), before=[select]) for name in ("Σ1", "Σ2"))
+    select = GraphOperator("σ", Pass())
+    first, second = (GraphOperator(name, Pass(), before=[select]) for name in ("Σ1", "Σ2"))
     graph = QueryGraph([select, first, second], {"s": select}, {"one": first, "two": second})
     assert graph.state.entries() == [
         ("σ", "-", "fork", "DFS-Source"),
@@ -144,7 +144,7 @@ def test_round_robin_breaks_a_graph_into_paths() -> None:
 
 
 def test_components_are_scheduled_apart() -> None:
-    one, two = Station("one", Pass()), Station("two", Pass())
+    one, two = GraphOperator("one", Pass()), GraphOperator("two", Pass())
     graph = QueryGraph([one, two], {"a": one, "b": two}, {"x": one, "y": two})
     assert graph.components() == [["one"], ["two"]]
 
@@ -170,7 +170,7 @@ def test_a_trace_says_who_saw_a_row() -> None:
     assert [visit.operator for visit in trace.of(v=1)] == ["where-1"]
     assert [visit.operator for visit in trace.of(v=2)] == ["where-1", "select-1"]
     assert "Insert(payload={'w': 4}" in str(list(trace.of(v=2))[-1])
-    assert not any("Recorder" in type(s.operator).__name__ for s in graph.stations)
+    assert not any("Recorder" in type(s.kernel).__name__ for s in graph.operators)
 
 
 @pytest.mark.parametrize("strategy", ["depth-first", "breadth-first", "k-batching"])

@@ -195,8 +195,8 @@ def test_auto_sets_break_points_where_bytes_fall() -> None:
     graph.offer("s", many)
     graph.run()
     assert measured(graph)["select-1"].keeps < 0.2
-    for station, seconds in zip(graph.stations, (0.0, 1.0, 1.0), strict=True):
-        station.seconds = seconds  # what a clock said
+    for operator, seconds in zip(graph.operators, (0.0, 1.0, 1.0), strict=True):
+        operator.seconds = seconds  # what a clock said
     (choice,) = tune(graph, 9.0)
     assert choice.strategy == "breaks" and graph.breaks == [("select-1", "select-2")]
     assert "bytes fall" in graph.table()

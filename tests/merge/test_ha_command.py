@@ -34,10 +34,9 @@ def test_kills_and_a_cutover_to_a_query_with_a_mended_bug(running: Deployment) -
         running.arrive(1)
         running.until(running.caught_up)
     assert running.table() == running.expected()
-    again = running.until(
-        lambda: running.place.supervised().replicas[0].restarts and running.place.supervised()
-    )
-    assert again.front_restarts == 1
+    running.until(lambda: running.place.supervised().replicas[0].restarts == 1)
+    # A second merge takes over at once, so answers go on before the supervisor counts a restart.
+    running.until(lambda: running.place.supervised().front_restarts == 1)
 
     running.write("new.py", where=".where('v > 3')")
     command = running.command(

@@ -1,5 +1,5 @@
 """Inputs that send the same rows in the same order: what is found by comparing batches is what looking
-for each row by its digest finds."""
+for each row by its digest finds. Rows that start after all others are new without looking."""
 
 from __future__ import annotations
 
@@ -42,6 +42,13 @@ class Searched(KeyedLevel):
         return None
 
 
+class Digested(Searched):
+    """Makes the digest of every row when it comes."""
+
+    def _after_all(self, batch: Batch, outlook: Outlook) -> bool:
+        return False
+
+
 def merge(level: type[KeyedLevel], policy: MergePolicy, groups: tuple[str, ...]) -> MergeKernel:
     kernel = MergeKernel(SCHEMA, policy=policy, groups=groups)
     kernel.level = level(SCHEMA, kernel.identity)
@@ -50,9 +57,12 @@ def merge(level: type[KeyedLevel], policy: MergePolicy, groups: tuple[str, ...])
     return kernel
 
 
-def stream(random: np.random.Generator, count: int) -> Batch:
+def stream(random: np.random.Generator, count: int, *, disorder: float = 1.0) -> Batch:
     """Inserts of which some are empty, some moved later; a promise is made with each cut."""
-    start = np.sort(random.integers(0, 3 * count, count)) + random.integers(0, 9, count)
+    start = np.sort(random.integers(0, 3 * count, count))
+    if disorder < 1:
+        start = np.cumsum(random.integers(1, 5, count))
+    start += np.where(random.random(count) < disorder, random.integers(0, 9, count), 0)
     end = start + random.integers(0, 40, count)
     texts = [None if n % 11 == 0 else f"text {n}" for n in range(count)]
     payload = pa.RecordBatch.from_arrays(
@@ -102,6 +112,49 @@ def test_comparing_finds_what_looking_finds(
             one, two = (list(elements_of([each.push(name, batch)])) for each in merges)
             assert one == two
     assert merges[0].left_out == merges[1].left_out
+
+
+@pytest.mark.parametrize("groups", [(), ("k",)])
+@pytest.mark.parametrize("policy", [MergePolicy(), MergePolicy("leader", "every", "keep")])
+@pytest.mark.parametrize("seed", range(6))
+def test_digests_may_be_made_later(seed: int, policy: MergePolicy, groups: tuple[str, ...]) -> None:
+    """Over restarts too; by reference every row is looked for when it comes."""
+    random = np.random.default_rng(seed)
+    whole = stream(random, 1_200, disorder=(0.0, 0.002, 0.05)[seed % 3])
+    sizes = [random.integers(1, 200 if seed % 2 else 20, 1_200) for _ in INPUTS]
+    waiting = {name: cut(whole, own) for name, own in zip(INPUTS, sizes, strict=True)}
+    levels = (Compared, Searched, Digested)
+    merges = [merge(level, policy, groups) for level in levels]
+    while any(waiting.values()):
+        name = INPUTS[int(random.integers(3))]
+        batches, waiting[name] = waiting[name][:1], waiting[name][1:]
+        for batch in batches:
+            one, two, three = (list(elements_of([each.push(name, batch)])) for each in merges)
+            assert two == three
+            assert sorted(map(repr, one)) == sorted(map(repr, two))  # restarts renumber slots
+        if random.random() < 0.02:
+            saved = merges[0].snapshot()
+            merges[0] = merge(Compared, policy, groups)
+            merges[0].restore(saved)
+    assert merges[0].left_out == merges[1].left_out == merges[2].left_out
+
+
+def test_no_digests_are_made_of_rows_in_order_from_inputs_in_step() -> None:
+    start = np.arange(6_000)
+    texts = [f"text {n}" for n in range(len(start))]
+    payload = pa.RecordBatch.from_arrays([pa.array(start), pa.array(texts)], schema=SCHEMA)
+    batches = cut(Batch(payload, start, start + 1_500), np.full(6, 1_000))
+    kernel = merge(Compared, MergePolicy(), ())
+    for batch in batches[:-1]:
+        for name in INPUTS:
+            kernel.push(name, batch)
+    level = kernel.level
+    assert isinstance(level, Compared)
+    assert len(level.top) >= 1_500
+    assert not len(level.top.table.used())
+    late = Batch(payload, start, start + 1_500).take(np.array([4_998, 4_990]))
+    assert (level.top.find(level.identity.of_rows(late, level.top)) >= 0).all()
+    assert len(level.top.table.used()) == len(level.top)
 
 
 def test_batches_of_inputs_in_step_are_found_by_comparing() -> None:

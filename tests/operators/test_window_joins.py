@@ -581,7 +581,7 @@ def test_overlaps_are_all_found(
 def test_only_touched_slices_are_written_again() -> None:
     engine = tw.Engine(A.window_join(B, "k", window=tw.band(before=10, after=10)))
     engine.push("a", [point({"k": 1, "x": n}, n) for n in range(400)])
-    kernel = next(s.operator for s in engine._graph.stations if s.id.startswith("join"))
+    kernel = next(s.kernel for s in engine._graph.operators if s.id.startswith("join"))
     before = kernel.snapshot()
     engine.push("a", point({"k": 1, "x": 1}, 399))
     after = kernel.snapshot()
@@ -599,7 +599,7 @@ def test_a_long_row_does_not_widen_the_slices_of_short_ones() -> None:
             insert({"k": 1, "x": 0}, 0, 10**9),
         ],
     )
-    kernel = next(s.operator for s in engine._graph.stations if s.id.startswith("join"))
+    kernel = next(s.kernel for s in engine._graph.operators if s.id.startswith("join"))
     sizes = sorted(
         rows.num_rows for name, rows in kernel.snapshot().items() if name.startswith("left/")
     )

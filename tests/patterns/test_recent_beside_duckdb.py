@@ -27,7 +27,7 @@ def test_many_rows_of_a_key_in_one_batch_are_each_looked_at_once() -> None:
     engine = tw.Engine(tw.sequence({"a": a, "b": b}, "k", mode="recent"))
     table = pa.table({"_start": np.arange(rows) * 2, "k": np.ones(rows, np.int64)})
     engine.push("a", table)
-    kernels = [station.operator for station in engine._graph.stations]
+    kernels = [operator.kernel for operator in engine._graph.operators]
     (clip,) = [kernel for kernel in kernels if isinstance(kernel, ClipByKernel)]
     assert clip.looked_at <= 2 * rows
     later = pa.table({"_start": np.arange(rows) * 2 + 1, "k": np.ones(rows, np.int64)})

@@ -8,7 +8,6 @@ import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
-from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -32,7 +31,7 @@ from thalweg.plan.written import read_plan, write_plan
 from thalweg.plan.written_classes import field_types, known_classes
 from thalweg.plan.written_schema import plan_schema
 from thalweg.progress.policies import Policy
-from thalweg.testing.plans import random_trial
+from thalweg.testing.plans import trial_of_seed
 from thalweg.udm.decorators import function
 from thalweg.udm.functions import UserFunction
 from thalweg.udm.registry import DEFAULT
@@ -189,14 +188,14 @@ def test_every_class_is_in_the_schema() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_random_plans_come_back(seed: int) -> None:
-    query = random_trial(Random(seed)).query
+    query = trial_of_seed(seed).query
     assert write_plan(_again(query)) == write_plan(query)
 
 
 @pytest.mark.slow
 def test_many_random_plans_come_back() -> None:
     for seed in range(5_000):
-        query = random_trial(Random(seed)).query
+        query = trial_of_seed(seed).query
         assert write_plan(_again(query)) == write_plan(query)
 
 

@@ -13,8 +13,9 @@ import thalweg as tw
 from thalweg.errors import InputError, PlanError, TimeRangeError, UnknownColumnError
 from thalweg.shards.egress import DEAD_RECORDS, unpack_dead
 from thalweg.shards.exchange import Header, Message, batch_of_blob, read_rows
-from thalweg.shards.fragments import fragments_of, targets_of
+from thalweg.shards.fragments import targets_of
 from thalweg.shards.ingest import Ingest
+from thalweg.shards.plan_cutting import fragments_of
 from thalweg.spark.feeds import Times
 from thalweg.spark.file_feed import Files, _FileJob, _FileReader
 from thalweg.spark.streams import from_files

@@ -28,8 +28,9 @@ import pyarrow.parquet as pq
 from thalweg.errors import InputError
 from thalweg.io.listing import Found
 from thalweg.shards.exchange import Header, Message, batch_of_blob, read_rows
-from thalweg.shards.fragments import fragments_of, targets_of
+from thalweg.shards.fragments import targets_of
 from thalweg.shards.ingest import Ingest
+from thalweg.shards.plan_cutting import fragments_of
 from thalweg.spark.feeds import Times
 from thalweg.spark.file_feed import Files, _FileJob, _FileReader
 from thalweg.spark.file_offsets import FilePart

@@ -118,3 +118,14 @@ def test_a_small_batch_writes_what_it_touches(name: str) -> None:
     push(10, 890, 900)
     written = sum(rows.nbytes for rows in kernel.snapshot().values() if id(rows) not in before)
     assert written < 0.05 * sum(rows.nbytes for rows in kept.values())
+
+
+@pytest.mark.parametrize("module", ["mode", "average"])
+def test_rows_between_two_windows_are_not_held_after_the_end(module: str) -> None:
+    """Windows of 2 every 7: at 20 a row is in none, and no window closes with the end."""
+    stream = tw.source("s", {"v": "int64"}, insert_only=True)
+    engine = tw.Engine(stream.hopping(2, 7).apply(module, "v"), consistency="eager")
+    engine.push("s", [tw.insert({"v": 1}, 0, 5), tw.cti(20)])
+    engine.push("s", [tw.insert({"v": 2}, 20, 21)])
+    engine.finish()
+    assert not any(size.rows for size in engine.state_size().values())

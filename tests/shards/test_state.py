@@ -14,8 +14,8 @@ import thalweg as tw
 from thalweg.errors import StateError
 from thalweg.model.rows import Rows
 from thalweg.operators.consistency import Consistency
-from thalweg.shards.fragments import fragments_of
 from thalweg.shards.local_engine import DictStore
+from thalweg.shards.plan_cutting import fragments_of
 from thalweg.shards.state import Memory, SliceStore, carried_over
 from thalweg.shards.worker import FragmentRunner
 

@@ -17,8 +17,9 @@ from thalweg.errors import LateEventError, StateError
 from thalweg.model.batch import Batch
 from thalweg.operators.consistency import Consistency
 from thalweg.shards.exchange import Chunk, Header
-from thalweg.shards.fragments import fragments_of, sources_of, targets_of
+from thalweg.shards.fragments import sources_of, targets_of
 from thalweg.shards.ingest import Ingest
+from thalweg.shards.plan_cutting import fragments_of
 from thalweg.shards.stateless import ProgressKeeper, RowWorker, keeps_nothing
 
 EVENTS: dict[str, str] = {"v": "int64"}

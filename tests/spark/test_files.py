@@ -29,8 +29,9 @@ from thalweg.io.listing import FilePlace
 from thalweg.model.time import INFINITY
 from thalweg.plan.nodes import Source
 from thalweg.shards.exchange import Header, batch_of_blob
-from thalweg.shards.fragments import fragments_of, targets_of
+from thalweg.shards.fragments import targets_of
 from thalweg.shards.ingest import Ingest
+from thalweg.shards.plan_cutting import fragments_of
 from thalweg.spark.feeds import Times
 from thalweg.spark.file_feed import Files, _FileJob, _FileReader
 

@@ -14,9 +14,10 @@ from thalweg.errors import LateEventError
 from thalweg.model import Batch, Element, batches_of, elements_of
 from thalweg.operators.consistency import Consistency
 from thalweg.shards.exchange import Header, Message, batch_of_blob, read_rows
-from thalweg.shards.fragments import fragments_of, parts_of, targets_of
+from thalweg.shards.fragments import parts_of, targets_of
 from thalweg.shards.ingest import Ingest
 from thalweg.shards.local_engine import DictStore
+from thalweg.shards.plan_cutting import fragments_of
 from thalweg.spark.processor import FragmentProcessor, FragmentSpec
 
 COLUMNS = pa.schema([("k", pa.string()), ("v", pa.int64())])

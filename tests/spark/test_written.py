@@ -13,7 +13,7 @@ import pytest
 
 import thalweg as tw
 from thalweg import spark as tws
-from thalweg.spark.query import FIGURES
+from thalweg.spark.prepared import FIGURES
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("spark")]
 

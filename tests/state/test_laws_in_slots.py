@@ -1,12 +1,12 @@
-"""The laws of the operators that keep rows, with so small a tail that almost every row is sorted
-into slots, and so few slots that they are joined: the answer does not depend on where a row is
-held."""
+"""The laws of the operators that keep rows: the answer does not depend on where a row is held, in a
+tail or in slots."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.operators.test_laws import LAWS, check
+from thalweg.operators import waiting_rows
 from thalweg.state import arrangement, slots
 
 ROWS = (
@@ -38,6 +38,16 @@ def test_the_names_are_those_of_laws() -> None:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_law_with_rows_in_slots(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So small a tail that almost every row is sorted into slots, and so few slots that they are
+    joined."""
     monkeypatch.setattr(arrangement, "_TAIL", 1)
     monkeypatch.setattr(slots, "_MOST", 4)
+    check(name, range(10, 14), 6)
+
+
+@pytest.mark.parametrize("name", [name for name in ROWS if "snapshot" in name])
+def test_law_with_rows_that_are_now_few_now_many(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting_rows, "_FEW", 2)
     check(name, range(10, 14), 6)

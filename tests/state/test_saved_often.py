@@ -85,4 +85,4 @@ def test_kept_slices_are_what_would_be_written_now(kernel: str) -> None:
 
 
 def table(batches: list[Batch], graph: QueryGraph) -> list[Row]:
-    return rows_of_table(table_of_batches(batches, graph.end.operator.schema))
+    return rows_of_table(table_of_batches(batches, graph.end.kernel.schema))

@@ -8,14 +8,13 @@ import math
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from random import Random
 
 import thalweg.testing as kit
 from thalweg.model import INFINITY, Adjust, Insert
-from thalweg.plan.nodes import Node, walk
+from thalweg.plan.nodes import Chronicle, Detect, Node, WindowApply, walk
 from thalweg.testing import forms_of, logical_inputs
 from thalweg.testing.forms import RESTART, Form, Step
-from thalweg.testing.plans import KINDS, Trial, random_trial
+from thalweg.testing.plans import KINDS, Trial, trial_of_seed
 
 SEEDS = range(150)
 
@@ -24,7 +23,7 @@ SEEDS = range(150)
 def trials() -> list[tuple[Trial, list[Form]]]:
     found = []
     for seed in SEEDS:
-        trial = random_trial(Random(seed))
+        trial = trial_of_seed(seed)
         logicals = logical_inputs(trial.query, trial.tables)
         found.append((trial, list(forms_of(logicals, 3, seed, insert_only=trial.insert_only))))
     return found
@@ -88,6 +87,16 @@ def test_plans_fork_and_have_up_to_four_operators() -> None:
     assert len(forked) > len(SEEDS) // 10
     assert {trial.text.count(" > ") + 1 for trial, _ in trials()} == {1, 2, 3, 4}
     assert {trial.insert_only for trial, _ in trials()} == {True, False}
+
+
+def test_every_fourth_plan_may_have_modules_and_patterns() -> None:
+    new = {WindowApply, Detect, Chronicle}
+    found = {
+        seed: {type(node) for node in walk(trial.query)} & new
+        for seed, (trial, _) in zip(SEEDS, trials(), strict=True)
+    }
+    assert set().union(*found.values()) == new
+    assert {seed % 4 for seed, some in found.items() if some} == {3}
 
 
 ALLOWED = ("thalweg.model", "thalweg.plan", "thalweg.expr", "thalweg.windows", "thalweg.udm")

@@ -8,7 +8,6 @@ operator holds a row.
 from __future__ import annotations
 
 import warnings
-from random import Random
 
 import pytest
 
@@ -18,7 +17,7 @@ from thalweg.plan.nodes import Node
 from thalweg.shards.local_engine import DividedEngine
 from thalweg.testing import CONSISTENCIES, assert_form_right, forms_of, logical_inputs
 from thalweg.testing.forms import Form
-from thalweg.testing.plans import Trial, random_trial
+from thalweg.testing.plans import Trial, trial_of_seed
 from thalweg.testing.runners import EngineType
 
 FAST, SLOW, SHARE = 300, 20_000, 20
@@ -35,7 +34,7 @@ class Emptied(Engine):
 
 
 def play(seed: int, *, every_form: bool = False) -> None:
-    trial = random_trial(Random(seed))
+    trial = trial_of_seed(seed)
     logicals = logical_inputs(trial.query, trial.tables)
     plain, punctuated, wild = forms_of(logicals, 3, seed, insert_only=trial.insert_only)
     right(trial, seed, wild, CONSISTENCIES[seed % 3], Emptied)

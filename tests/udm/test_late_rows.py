@@ -42,9 +42,9 @@ def kernel_with(query: tw.Stream, rows: int) -> Operator:
     answered."""
     graph, _ = build_graph(query.node, Consistency("speculative"))
     (kernel,) = [
-        station.operator
-        for station in graph.stations
-        if isinstance(station.operator, ModuleKernel | PanedApplyKernel)
+        operator.kernel
+        for operator in graph.operators
+        if isinstance(operator.kernel, ModuleKernel | PanedApplyKernel)
     ]
     kernel.process(0, batch(np.arange(rows) * 4, 3))
     kernel.snapshot()

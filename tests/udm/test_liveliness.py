@@ -27,9 +27,9 @@ def module(name: str, window: Window, **more: Any) -> WindowApply:
 
 def the_kernel(engine: tw.Engine) -> ModuleKernel:
     (kernel,) = [
-        station.operator
-        for station in engine._graph.stations
-        if isinstance(station.operator, ModuleKernel)
+        operator.kernel
+        for operator in engine._graph.operators
+        if isinstance(operator.kernel, ModuleKernel)
     ]
     return kernel
 

@@ -13,6 +13,7 @@ from thalweg.aggregates.base import Aggregate, Columns, Values
 from thalweg.aggregates.range_tree import ABSENT, range_minima
 from thalweg.model.order import dense_ranks, floats_of_keys, whole_keys
 from thalweg.model.rows import Bools, Codes
+from thalweg.model.sorting import inverse_order
 
 __all__ = ["ArgMax", "ArgMin", "First", "Last", "Max", "Min"]
 
@@ -47,8 +48,7 @@ class _Extreme(Aggregate):
         """Each part's place among all, the best first; and which part stands at each place."""
         absent = self._absent(parts)
         sorted_ = np.lexsort((*self._keys(parts), absent))
-        place = np.empty(len(sorted_), np.int64)
-        place[sorted_] = np.arange(len(sorted_))
+        place = inverse_order(sorted_)
         return np.where(absent, ABSENT, place), sorted_
 
     def _pick(self, parts: Columns, best: Codes, at_place: Codes) -> Columns:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from thalweg.aggregates.base import Aggregate, Columns, Values
 from thalweg.errors import ExpressionError
 from thalweg.model.rows import Codes, encode
+from thalweg.model.sorting import inverse_order, representatives
 
 __all__ = ["HeavyHitters"]
 
@@ -64,8 +65,7 @@ class HeavyHitters(Aggregate):
         place, places = encode([cell, text], len(cell))
         total = np.zeros(places, np.int64)
         np.add.at(total, place, count)
-        representative = np.empty(places, np.int64)
-        representative[place] = np.arange(len(cell))
+        representative = representatives(place, places)
         text = text.take(pa.array(representative))
         return [
             pa.nulls(size, pa.string()),
@@ -80,8 +80,7 @@ class HeavyHitters(Aggregate):
         often = count >= self.share * total[cell]
         kept = text.filter(pa.array(often))
         order = np.lexsort((_ranks(kept), -count[often]))
-        first = np.empty(len(order), np.int64)
-        first[order] = np.arange(len(order))
+        first = inverse_order(order)
         found = _closed(cell[often], kept, count[often], first, size, some=total > 0)
         return found.cast(kind)
 
@@ -108,9 +107,7 @@ def _opened(parts: Columns, code: Codes) -> tuple[Codes, pa.Array, Codes]:
 def _ranks(text: pa.Array) -> Codes:
     """The place of each value in the order of their texts."""
     order = pc.sort_indices(text).to_numpy()
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    return rank
+    return inverse_order(order)
 
 
 def _closed(

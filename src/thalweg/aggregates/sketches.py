@@ -23,6 +23,7 @@ from thalweg.aggregates.sums import plain_floats
 from thalweg.errors import ExpressionError
 from thalweg.model.order import float_keys, floats_of_keys
 from thalweg.model.rows import Codes, encode
+from thalweg.model.sorting import representatives
 
 __all__ = ["ApproximatePercentile"]
 
@@ -124,8 +125,7 @@ def _counted(cell: Codes, key: Codes, count: Codes) -> tuple[Codes, Codes, Codes
         return cell, key, count
     total = np.zeros(places, np.int64)
     np.add.at(total, place, count)
-    representative = np.empty(places, np.int64)
-    representative[place] = np.arange(len(cell))
+    representative = representatives(place, places)
     return cell[representative], key[representative], total
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from thalweg.aggregates.base import Aggregate, Columns, Values
 from thalweg.aggregates.limbs import LIMBS, Floats, Limbs
 from thalweg.errors import EvaluationError
-from thalweg.model.rows import Bools, Codes
+from thalweg.model.rows import Bools, Codes, whole_column
 from thalweg.model.time import greatest, least
 
 __all__ = ["Average", "Count", "Sum", "add_by", "add_ranges", "plain_floats", "plain_wholes"]
@@ -38,7 +38,7 @@ class Count(Aggregate):
         return True
 
     def of_rows(self, values: Values) -> Columns:
-        return [pa.array(values.present(values.of).astype(np.int64))]
+        return [whole_column(values.present(values.of).astype(np.int64))]
 
     def merge(self, parts: Columns, code: Codes, size: int) -> Columns:
         return [add_by(parts[0], code, size)]
@@ -54,7 +54,7 @@ class Count(Aggregate):
     ) -> pa.Array:
         there = values.present(values.of)
         counted = cell if there.all() else cell[there[member]]
-        return pa.array(np.bincount(counted, minlength=cells).astype(np.int64))
+        return whole_column(np.bincount(counted, minlength=cells).astype(np.int64))
 
 
 class _Total(Aggregate):
@@ -76,7 +76,7 @@ class _Total(Aggregate):
     def of_rows(self, values: Values) -> Columns:
         assert values.of is not None
         there = values.present(values.of)
-        count = pa.array(there.astype(np.int64))
+        count = whole_column(there.astype(np.int64))
         every = values.passes is None and not values.of.null_count
         if pa.types.is_floating(values.of.type):
             floats = plain_floats(values.of)
@@ -85,7 +85,7 @@ class _Total(Aggregate):
         whole = plain_wholes(values.of)
         if not every:
             whole = whole * there
-        total = pa.array(whole.view(np.int64))
+        total = whole_column(whole.view(np.int64))
         return [count, total] if _is_small(values.of.type) else [count, total, _upper(whole)]
 
     def merge(self, parts: Columns, code: Codes, size: int) -> Columns:
@@ -101,12 +101,12 @@ class _Total(Aggregate):
         if not there.all():
             kept = there[member]
             member, cell = member[kept], cell[kept]
-        count = pa.array(np.bincount(cell, minlength=cells).astype(np.int64))
+        count = whole_column(np.bincount(cell, minlength=cells).astype(np.int64))
         _, *sums = self.of_rows(values)
         if not self.is_linear(values.of.type if values.of is not None else None):
             floats = sums[0].to_numpy(zero_copy_only=False)[member]
             return self.result(_stored(count, Limbs.of_floats(floats, cell, cells)), kind)
-        added = [pa.array(_added(part.to_numpy()[member], cell, cells)) for part in sums]
+        added = [whole_column(_added(part.to_numpy()[member], cell, cells)) for part in sums]
         return self.result([count, *added], kind)
 
     def over_ranges(self, parts: Columns, lo: Codes, hi: Codes) -> Columns:
@@ -194,8 +194,8 @@ def plain_wholes(values: pa.Array) -> Codes:
 def _upper(whole: Codes) -> pa.Array:
     """x / 2^32, rounded: zero for all values below 2^31."""
     if not len(whole) or (greatest(whole) < _SMALL and least(whole) >= -_SMALL):
-        return pa.array(np.zeros(len(whole), np.int64))
-    return pa.array((whole >> 32).astype(np.int64) + ((whole >> 31) & 1).astype(np.int64))
+        return whole_column(np.zeros(len(whole), np.int64))
+    return whole_column((whole >> 32).astype(np.int64) + ((whole >> 31) & 1).astype(np.int64))
 
 
 def _halves(parts: Columns) -> tuple[Codes, Codes]:
@@ -205,7 +205,7 @@ def _halves(parts: Columns) -> tuple[Codes, Codes]:
 
 
 def add_by(part: pa.Array, code: Codes, size: int) -> pa.Array:
-    return pa.array(_added(part.to_numpy(), code, size))
+    return whole_column(_added(part.to_numpy(), code, size))
 
 
 def _added(numbers: Codes, code: Codes, size: int) -> Codes:
@@ -218,10 +218,10 @@ def _added(numbers: Codes, code: Codes, size: int) -> Codes:
 def add_ranges(part: pa.Array, lo: Codes, hi: Codes) -> pa.Array:
     numbers = part.to_numpy()
     if not numbers.any():
-        return pa.array(np.zeros(len(lo), np.int64))
+        return whole_column(np.zeros(len(lo), np.int64))
     upto = np.zeros(len(part) + 1, np.int64)
-    np.cumsum(numbers, out=upto[1:])  # wrap-around cancels out in the difference
-    return pa.array(np.where(lo < hi, upto[hi] - upto[np.minimum(lo, hi)], 0))
+    numbers.cumsum(out=upto[1:])  # wrap-around cancels out in the difference
+    return whole_column(np.where(lo < hi, upto[hi] - upto[np.minimum(lo, hi)], 0))
 
 
 def _none(count: pa.Array) -> Bools | None:

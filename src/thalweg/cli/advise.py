@@ -143,9 +143,9 @@ def draw(advice: Advice, path: Path, title: str) -> None:
 
 def _lines(advice: Advice) -> list[dict[str, Any]]:
     """One object for each point of the curve, and one for the proposal."""
-    told = advice.to_json()
-    curve = told.pop("curve")
-    return [*({"advice": "point", **point} for point in curve), {"advice": "policy", **told}]
+    fields = advice.to_json()
+    curve = fields.pop("curve")
+    return [*({"advice": "point", **point} for point in curve), {"advice": "policy", **fields}]
 
 
 @click.command("advise")
@@ -180,7 +180,7 @@ def _lines(advice: Advice) -> list[dict[str, Any]]:
 @click.option(
     "--window",
     metavar="DURATION",
-    help="The length of the windows whose latency is measured; a hundredth of the whole unless told.",
+    help="The length of the windows whose latency is measured; by default a hundredth of the whole.",
 )
 @click.option(
     "--slack",

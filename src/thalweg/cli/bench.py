@@ -2,18 +2,14 @@
 
 A benchmark is a module `benchmarks/<name>.py` with a function `run(emit, **options)` that measures
 and calls `emit(metric, value, unit, **params)` once per figure. Benchmarks and the systems they
-compare with are not part of the installed package: they are looked for in the checkout around the
-current folder, then in the one the package was imported from.
+compare with are not part of the installed package (see `checkout`).
 """
 
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
 import json
-import sys
-import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,15 +17,13 @@ from typing import Any, Protocol
 
 import click
 
-from thalweg.errors import did_you_mean
+from thalweg.cli.checkout import Measured, echo_list, load_module, require_checkout, select
 
 __all__ = [
-    "Benchmark",
     "Emit",
     "Figure",
     "bench",
     "benchmarks_in",
-    "find_checkout",
     "format_table",
     "load",
 ]
@@ -71,47 +65,19 @@ class Figure:
         )  # NumPy's numbers
 
 
-@dataclass(frozen=True, slots=True)
-class Benchmark:
-    """A benchmark that was found but not imported."""
-
-    name: str
-    summary: str
-
-
-def find_checkout(start: Path, package: Path) -> Path | None:
-    """The nearest folder that is this project's source, from `start` upwards, else the one around
-    `package`."""
-    for folder in [start, *start.parents, *package.parents]:
-        if (folder / "benchmarks").is_dir() and _is_project(folder / "pyproject.toml"):
-            return folder
-    return None
-
-
-def _is_project(file: Path) -> bool:
-    try:
-        project = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError):
-        return False
-    return bool(project.get("project", {}).get("name") == "thalweg")
-
-
-def benchmarks_in(checkout: Path) -> Iterator[Benchmark]:
+def benchmarks_in(checkout: Path) -> Iterator[Measured]:
     """The modules that define `run`, by name. They are read, not imported: some need packages that
     others do not."""
     for file in sorted((checkout / "benchmarks").glob("*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"), str(file))
         if any(isinstance(node, ast.FunctionDef) and node.name == "run" for node in tree.body):
             summary = (ast.get_docstring(tree) or "").split("\n")[0]
-            yield Benchmark(file.stem, summary)
+            yield Measured(file.stem, summary)
 
 
 def load(checkout: Path, name: str) -> Callable[..., None]:
-    """The `run` function of one benchmark; its module may import its neighbours as
-    `benchmarks.<other>`."""
-    if str(checkout) not in sys.path:
-        sys.path.insert(0, str(checkout))
-    run: Callable[..., None] = importlib.import_module(f"benchmarks.{name}").run
+    """The `run` function of one benchmark."""
+    run: Callable[..., None] = load_module(checkout, name).run
     return run
 
 
@@ -150,15 +116,6 @@ def _parse_option(text: str) -> tuple[str, Value]:
     return name, parsed if isinstance(parsed, (int, float, str, bool)) else value
 
 
-def _select(names: tuple[str, ...], known: list[str]) -> list[str]:
-    for name in names:
-        if name not in known:
-            raise click.ClickException(
-                f"no benchmark {name!r}{did_you_mean(name, known)} There are: {', '.join(known) or 'none'}."
-            )
-    return list(names) or known
-
-
 def _check_options(name: str, run: Callable[..., None], options: dict[str, Value]) -> None:
     try:
         inspect.signature(run).bind(None, **options)
@@ -186,19 +143,13 @@ def bench(
     names: tuple[str, ...], *, as_json: bool, list_only: bool, pairs: tuple[str, ...]
 ) -> None:
     """Run the named benchmarks, or all of them."""
-    checkout = find_checkout(Path.cwd(), Path(__file__))
-    if checkout is None:
-        raise click.ClickException(
-            "benchmarks are part of the source, not of the installed package: run this inside a checkout of thalweg that has benchmarks/."
-        )
+    checkout = require_checkout("benchmarks")
     found = list(benchmarks_in(checkout))
     if list_only:
-        wide = max((len(one.name) for one in found), default=0)
-        for one in found:
-            click.echo(f"{one.name:<{wide}}  {one.summary}".rstrip())
+        echo_list(found)
         return
     options = dict(_parse_option(pair) for pair in pairs)
-    selected = {name: load(checkout, name) for name in _select(names, [one.name for one in found])}
+    selected = {name: load(checkout, name) for name in select("benchmark", names, found)}
     for name, run in selected.items():
         _check_options(name, run, options)
     for name, run in selected.items():

@@ -27,7 +27,7 @@ _LOOK_S = 0.1
 @click.option(
     "--folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Of the thalweg ha that runs; OLD.ha unless told.",
+    help="Of the thalweg ha that runs; OLD.ha by default.",
 )
 @click.option("-n", "--replicas", default=1, show_default=True, help="How many replicas of NEW.")
 @click.option("--back", is_flag=True, help="Go back: OLD replaces NEW.")
@@ -81,16 +81,16 @@ def cutover(
         """How the merge is doing, once NEW is at most one promise behind the answer, so that a
         switch makes nobody wait. As a candidate NEW is only compared with what was shown, joined it
         is an input like the others."""
-        said = place.status() or {}
-        if said.get("cti", MIN_TIME) > promised[-1]:
-            promised[:] = [promised[-1], said["cti"]]
-        inputs = (said if joined else said.get("candidate", {})).get("inputs", {})
+        status = place.status() or {}
+        if status.get("cti", MIN_TIME) > promised[-1]:
+            promised[:] = [promised[-1], status["cti"]]
+        inputs = (status if joined else status.get("candidate", {})).get("inputs", {})
         there = [name for name in coming if name in inputs and inputs[name]["cti"] >= promised[0]]
-        return said if len(there) == len(coming) else None
+        return status if len(there) == len(coming) else None
 
-    said = wait.until(lambda: caught_up(joined=False))
+    status = wait.until(lambda: caught_up(joined=False))
     if equivalent:
-        count, first = (said["candidate"][f"{n}final_differences"] for n in ("", "first_"))
+        count, first = (status["candidate"][f"{n}final_differences"] for n in ("", "first_"))
         if count:
             place.ask({"stop": coming})
             raise PlanError(
@@ -103,25 +103,25 @@ def cutover(
         wait.until(lambda: not set(leaving) & set((place.status() or {}).get("inputs", {})))
         result: dict[str, Any] = {"case": "equivalent", "differences": 0, "first_differences": []}
     else:
-        count, first = said["candidate"]["differences"], said["candidate"]["first_differences"]
+        count, first = status["candidate"]["differences"], status["candidate"]["first_differences"]
         place.ask({"switch": True})
-        done = wait.until(lambda: _switched(place.status(), said["switches"]))
+        done = wait.until(lambda: _switched(place.status(), status["switches"]))
         result = {"case": "different", "switched_at": done["switched_at"]}
         result |= {"differences": count, "first_differences": first}
     result |= {"stopped": leaving, "started": coming}
     click.echo(json.dumps(result, default=str) if as_json else printable(_told(result)))
 
 
-def _switched(said: dict[str, Any] | None, before: int) -> dict[str, Any] | None:
-    return said if said is not None and said["switches"] > before else None
+def _switched(status: dict[str, Any] | None, before: int) -> dict[str, Any] | None:
+    return status if status is not None and status["switches"] > before else None
 
 
 def _require_alike(old: QueryFile, new: QueryFile) -> None:
-    one, two = old.query.node.schema, new.query.node.schema
-    if one.names != two.names or one.types != two.types:
+    old_schema, new_schema = old.query.node.schema, new.query.node.schema
+    if old_schema.names != new_schema.names or old_schema.types != new_schema.types:
         raise PlanError(
-            f"cutover: {new.path.name} has the columns {two.names} of {two.types}, {old.path.name} has "
-            f"{one.names} of {one.types}; whoever reads the answers expects those."
+            f"cutover: {new.path.name} has the columns {new_schema.names} of {new_schema.types}, {old.path.name} has "
+            f"{old_schema.names} of {old_schema.types}; whoever reads the answers expects those."
         )
 
 

@@ -44,7 +44,7 @@ class Packets:
 
 
 def make_packets(count: int, *, seed: int = 7, span: int = SPAN, since: int = 0) -> Packets:
-    """Packets of forty minutes unless told, from `since` on: 80% on time, 20% up to a minute late,
+    """Packets of forty minutes by default, from `since` on: 80% on time, 20% up to a minute late,
     one in two thousand minutes late."""
     rng = np.random.default_rng(seed)
     sent = since + np.sort(rng.integers(0, span, count))

@@ -73,8 +73,8 @@ class Watch:
 
     def newest(self, most: int) -> list[Answer]:
         """The last windows that have an answer, oldest first."""
-        known = [answer for _, answer in sorted(self.answers.items()) if answer.changes]
-        return known[-most:]
+        changed = [answer for _, answer in sorted(self.answers.items()) if answer.changes]
+        return changed[-most:]
 
     def see(self, at: int, batch: Batch) -> None:
         """Take in a batch of answers."""

@@ -211,13 +211,13 @@ def _zones() -> Finding:
 def _connectors() -> Finding:
     if not _has_spark():
         return Finding("connectors", "note", "not looked at; only Spark has them.")
-    said = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    arguments = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
     try:
         spark = version("pyspark")
     except PackageNotFoundError:  # pragma: no cover - looked for above
         spark = ""
-    if "--packages" in said or "--jars" in said:
-        return Finding("connectors", "ok", said)
+    if "--packages" in arguments or "--jars" in arguments:
+        return Finding("connectors", "ok", arguments)
     return Finding(
         "connectors",
         "note",

@@ -36,7 +36,7 @@ _GIVEN_UP = 5
 @click.option(
     "--folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where logs and checkpoints lie; FILE.ha unless told.",
+    help="Where logs and checkpoints lie; FILE.ha by default.",
 )
 @click.option(
     "--in-process", is_flag=True, help="Replicas are Python processes, not Spark applications."
@@ -271,7 +271,7 @@ class _Supervisor:
         return True
 
     def shown(self, *, as_json: bool) -> str:
-        said = self._folder.status() or {"inputs": {}, "leader": None, "cti": MIN_TIME}
+        status = self._folder.status() or {"inputs": {}, "leader": None, "cti": MIN_TIME}
         processes = {replica.name: replica for replica in self._known.replicas}
         if as_json:
             own = {
@@ -279,8 +279,8 @@ class _Supervisor:
                 for replica in processes.values()
             }
             front = {"pid": self._known.front_pid, "restarts": self._known.front_restarts}
-            return json.dumps({**said, "replicas": own, "front": front})
-        return standing_table(said, processes)
+            return json.dumps({**status, "replicas": own, "front": front})
+        return standing_table(status, processes)
 
 
 def _sent(status: dict[str, Any], name: str) -> tuple[int, int]:

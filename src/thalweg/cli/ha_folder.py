@@ -128,14 +128,14 @@ class HaFolder:
 
     def require_running(self) -> Supervised:
         """The supervisor that is at work here."""
-        known = self.supervised()
+        supervised = self.supervised()
         try:
-            os.kill(known.pid or -1, 0)
+            os.kill(supervised.pid or -1, 0)
         except (OSError, OverflowError):
             raise PlanError(
                 f"{self.path.name}: no query with replicas is running there; start it with thalweg ha."
             ) from None
-        return known
+        return supervised
 
     # ------------------------------------------------------------------------------------------
 

@@ -10,9 +10,9 @@ from thalweg.model.time import INFINITY, MIN_TIME
 __all__ = ["standing_table"]
 
 
-def standing_table(said: dict[str, Any], processes: dict[str, Replica]) -> str:
+def standing_table(status: dict[str, Any], processes: dict[str, Replica]) -> str:
     """Who leads by how much, as `thalweg ha` shows it."""
-    inputs = {**said["inputs"], **said.get("candidate", {}).get("inputs", {})}
+    inputs = {**status["inputs"], **status.get("candidate", {}).get("inputs", {})}
     rows = [
         ("replica", "process", "restarts", "promised", "ahead of the others", "led", "elements")
     ]
@@ -21,7 +21,7 @@ def standing_table(said: dict[str, Any], processes: dict[str, Replica]) -> str:
         replica = processes.get(name)
         rows.append(
             (
-                f"{name} leads" if name == said["leader"] else name,
+                f"{name} leads" if name == status["leader"] else name,
                 "-" if replica is None else str(replica.pid),
                 "-" if replica is None else str(replica.restarts),
                 _time(each["cti"]),
@@ -35,7 +35,9 @@ def standing_table(said: dict[str, Any], processes: dict[str, Replica]) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         for row in rows
     ]
-    return "\n".join([*(line.rstrip() for line in lines), f"final up to {_time(said['cti'])}", ""])
+    return "\n".join(
+        [*(line.rstrip() for line in lines), f"final up to {_time(status['cti'])}", ""]
+    )
 
 
 def _time(time_: int) -> str:

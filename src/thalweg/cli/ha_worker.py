@@ -233,8 +233,8 @@ def _front(folder: HaFolder, file: QueryFile) -> None:
 
 
 def _said(merge: SwitchedMerge) -> dict[str, Any]:
-    said = merge.standing()
-    return {**said, "ended": merge.promised >= INFINITY, "begun": merge.promised > MIN_TIME}
+    standing = merge.standing()
+    return {**standing, "ended": merge.promised >= INFINITY, "begun": merge.promised > MIN_TIME}
 
 
 if __name__ == "__main__":

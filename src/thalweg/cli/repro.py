@@ -9,16 +9,14 @@ Like the benchmarks they belong to a source checkout.
 from __future__ import annotations
 
 import ast
-import importlib
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Protocol, cast
 
 import click
 
-from thalweg.cli.bench import Benchmark, Figure, find_checkout, format_table
-from thalweg.errors import did_you_mean
+from thalweg.cli.bench import Figure, format_table
+from thalweg.cli.checkout import Measured, echo_list, load_module, require_checkout, select
 
 __all__ = ["Experiment", "Line", "experiments_in", "load_experiment", "repro"]
 
@@ -36,11 +34,11 @@ class Experiment(Protocol):
     def draw(self, lines: Iterable[Line], path: Path) -> None: ...
 
 
-def experiments_in(checkout: Path) -> Iterator[Benchmark]:
+def experiments_in(checkout: Path) -> Iterator[Measured]:
     """The experiments by the number of their figure, read and not imported."""
     for file in sorted((checkout / "benchmarks" / "repro").glob("fig_*.py"), key=_by_number):
         tree = ast.parse(file.read_text(encoding="utf-8"), str(file))
-        yield Benchmark(_number_of(file), (ast.get_docstring(tree) or "").split("\n")[0])
+        yield Measured(_number_of(file), (ast.get_docstring(tree) or "").split("\n")[0])
 
 
 def _number_of(file: Path) -> str:
@@ -56,21 +54,8 @@ def _by_number(file: Path) -> list[tuple[bool, int, str]]:
 
 
 def load_experiment(checkout: Path, number: str) -> Experiment:
-    """The module of one figure; it may import its neighbours as `benchmarks.<other>`."""
-    if str(checkout) not in sys.path:
-        sys.path.insert(0, str(checkout))
-    return cast(
-        Experiment, importlib.import_module(f"benchmarks.repro.fig_{number.replace('-', '_')}")
-    )
-
-
-def _select(names: tuple[str, ...], known: list[str]) -> list[str]:
-    for name in names:
-        if name not in known:
-            raise click.ClickException(
-                f"no experiment {name!r}{did_you_mean(name, known)} There are: {', '.join(known) or 'none'}."
-            )
-    return list(names) or known
+    """The module of one figure."""
+    return cast(Experiment, load_module(checkout, f"repro.fig_{number.replace('-', '_')}"))
 
 
 @click.command
@@ -97,18 +82,12 @@ def repro(
     figures: tuple[str, ...], *, as_json: bool, folder: Path | None, scale: float, list_only: bool
 ) -> None:
     """Repeat the named experiments, such as 6-10, or all of them."""
-    checkout = find_checkout(Path.cwd(), Path(__file__))
-    if checkout is None:
-        raise click.ClickException(
-            "experiments are part of the source, not of the installed package: run this inside a checkout of thalweg that has benchmarks/."
-        )
+    checkout = require_checkout("experiments")
     found = list(experiments_in(checkout))
     if list_only:
-        wide = max((len(one.name) for one in found), default=0)
-        for one in found:
-            click.echo(f"{one.name:<{wide}}  {one.summary}".rstrip())
+        echo_list(found)
         return
-    for number in _select(figures, [one.name for one in found]):
+    for number in select("experiment", figures, found):
         _repeat(number, load_experiment(checkout, number), scale, folder, as_json=as_json)
 
 

@@ -148,9 +148,9 @@ def sql(
         checkpoint=checkpoint,
         parameters=_parameters(params),
     )
-    said = text if file is None else file.read_text(encoding="utf-8")
-    if said is None and not sys.stdin.isatty():
-        said = sys.stdin.read()
+    script = text if file is None else file.read_text(encoding="utf-8")
+    if script is None and not sys.stdin.isatty():
+        script = sys.stdin.read()
     player = Player(
         Script(job),
         in_process=in_process,
@@ -159,13 +159,13 @@ def sql(
         as_json=as_json,
         explained=explained,
     )
-    if said is None:
+    if script is None:
         from thalweg.cli.sql_shell import Shell, prompt
 
         shell = Shell(player, console())
         shell.run(prompt(lambda: shell.job))
         return
-    for statement in split(said):
+    for statement in split(script):
         if not player.play(statement, console()):
             return
 

@@ -29,7 +29,7 @@ from thalweg.plan.nodes import Source, walk
 __all__ = ["Job", "Look", "Sink", "parse_sink"]
 
 _SMALL = 512 * 2**20
-"""Files of so many bytes, and fewer, are read in this process unless told."""
+"""Files of so many bytes, and fewer, are read in this process by default."""
 _AT_ONCE = 20_000
 """Rows of a source that are pushed together."""
 

@@ -28,7 +28,6 @@ from thalweg.sql.grammar import ThalwegSql
 __all__ = ["Script", "Statement", "split", "with_files"]
 
 LEAVE = ("quit", "exit")
-_KINDS = ("create", "insert", "show", "describe", "desc", "explain", "set", *LEAVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +36,6 @@ class Statement:
 
     word: str
     text: str
-
-    @property
-    def is_query(self) -> bool:
-        return self.word not in _KINDS
 
 
 def _tokens(text: str) -> list[Token]:
@@ -101,8 +96,8 @@ class Script:
 
     def query(self, text: str) -> tuple[Job, str]:
         """The job of a query, with its files and views, and its text for that job."""
-        job, said = with_files(self.job, text)
-        return replace(job, views=dict(self.views)), said
+        job, query = with_files(self.job, text)
+        return replace(job, views=dict(self.views)), query
 
     def describe(self, name: str = "") -> list[str]:
         """The streams and views, or one of them with its columns."""
@@ -113,8 +108,8 @@ class Script:
             if name in ("", view)
         ]
         if name and not lines:
-            known = [*(place.name for place in self.job.places), *self.views]
-            raise PlanError(f"DESCRIBE: unknown stream {name!r}{did_you_mean(name, known)}")
+            names = [*(place.name for place in self.job.places), *self.views]
+            raise PlanError(f"DESCRIBE: unknown stream {name!r}{did_you_mean(name, names)}")
         return lines or [
             "no streams; CREATE TABLE name WITH ('path' = 'folder', 'time' = 'ts') adds one."
         ]
@@ -130,9 +125,9 @@ class Script:
         if tokens[0].text.upper() == "VIEW":
             if len(tokens) < 4 or tokens[2].token_type != TokenType.ALIAS:
                 _refuse("CREATE VIEW", "CREATE VIEW name AS SELECT ...")
-            said = text[tokens[3].start :]
+            query = text[tokens[3].start :]
             made = dict(self.views)
-            made[name] = said
+            made[name] = query
             job = replace(self.job, views=made, in_process=True)
             job.query(f'SELECT * FROM "{name}"')  # what is wrong with it is refused now
             self.views = made
@@ -173,10 +168,11 @@ class Script:
         name, _, value = text.partition(" ")[2].partition("=")
         if not name.strip().isidentifier() or not value.strip():
             _refuse("SET", "SET name = value")
-        said = value.strip().strip("'")
+        literal = value.strip().strip("'")
         known: Mapping[str, object] = self.job.parameters or {}
         self.job = replace(
-            self.job, parameters={**known, name.strip(): int(said) if said.isdigit() else said}
+            self.job,
+            parameters={**known, name.strip(): int(literal) if literal.isdigit() else literal},
         )
 
 

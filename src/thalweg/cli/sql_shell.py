@@ -170,15 +170,16 @@ class Shell:
         place = parse_source(text)
         place.time()
         self.job = replace(
-            self.job, places=[*(one for one in self.job.places if one.name != place.name), place]
+            self.job,
+            places=[*(other for other in self.job.places if other.name != place.name), place],
         )
         self._describe("")
 
     def _set(self, text: str) -> None:
         name, _, value = text.partition("=")
-        known = dict(self.job.parameters or {})
-        known[name.strip()] = int(value) if value.strip().isdigit() else value.strip()
-        self.job = replace(self.job, parameters=known)
+        parameters = dict(self.job.parameters or {})
+        parameters[name.strip()] = int(value) if value.strip().isdigit() else value.strip()
+        self.job = replace(self.job, parameters=parameters)
 
     def _explain(self, text: str) -> None:
         job, query = self.player.script.query(text)

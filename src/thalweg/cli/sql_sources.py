@@ -195,11 +195,11 @@ def _pair(name: str, part: str) -> tuple[str, str]:
 
 def parse_options(name: str, path: str, given: Mapping[str, str]) -> dict[str, Any]:
     """Options of a source as the values that they mean."""
-    known = _GENERATOR if path == GENERATOR else _FILES
+    options = _GENERATOR if path == GENERATOR else _FILES
     for key in given:
-        if key not in known:
+        if key not in options:
             raise PlanError(
-                f"--source {name}: unknown option {key!r}{did_you_mean(key, known)} Options: {', '.join(known)}."
+                f"--source {name}: unknown option {key!r}{did_you_mean(key, options)} Options: {', '.join(options)}."
             )
     return {key: _value(name, key, value) for key, value in given.items()}
 

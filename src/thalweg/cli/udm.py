@@ -130,11 +130,11 @@ def check(
     from thalweg.testing.modules import check_module
 
     params = dict(_pair(pair, "=") for pair in pairs)
-    given = {name: str(kind) for name, kind in (_pair(column, ":") for column in columns)} or None
+    typed = {name: str(kind) for name, kind in (_pair(column, ":") for column in columns)} or None
     broken = 0
     for name in names:
         try:
-            findings = check_module(name, params=params, columns=given, trials=trials, seed=seed)
+            findings = check_module(name, params=params, columns=typed, trials=trials, seed=seed)
         except ThalwegError as error:
             raise click.ClickException(str(error)) from error
         click.echo(DEFAULT.find(name).label)

@@ -25,7 +25,7 @@ _WIDE = 100
 @click.argument("checkpoint", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--keys", "most", default=20, show_default=True, help="How many keys to show.")
 @click.option("--every", default=1.0, show_default=True, help="Seconds between two looks.")
-@click.option("--count", type=int, help="How many looks; without end unless told.")
+@click.option("--count", type=int, help="How many looks; by default without end.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for each look.")
 def watch(checkpoint: Path, *, most: int, every: float, count: int | None, as_json: bool) -> None:
     """The newest answer of the stalest keys of a query on Spark, with its age and staleness, how
@@ -52,7 +52,7 @@ def watch(checkpoint: Path, *, most: int, every: float, count: int | None, as_js
 def look(note: WatchNote, answers: NewestAnswers, most: int) -> dict[str, Any]:
     """Everything at one moment, as JSON can say it; times in microseconds."""
     now = time.time_ns() // 1_000
-    known = _by_key(answers.rows, note.keys)
+    answers_by_key = _by_key(answers.rows, note.keys)
     sources: dict[str, Any] = {}
     for source, folder in note.receivers.items():
         try:
@@ -62,7 +62,7 @@ def look(note: WatchNote, answers: NewestAnswers, most: int) -> dict[str, Any]:
             sources[source] = {"error": str(reason)}
             continue
         for entry in stalest:
-            answer = known.get(str(entry["key"]))
+            answer = answers_by_key.get(str(entry["key"]))
             entry["answer"] = answer
             entry["age"] = None if answer is None else now - answer.pop(WRITTEN)
         sources[source] = {"queue": status, "keys": stalest}
@@ -86,11 +86,11 @@ def _by_key(rows: pa.Table | None, keys: list[str]) -> dict[str, dict[str, Any]]
 def show(seen: dict[str, Any]) -> list[str]:
     """A look as lines of text."""
     lines: list[str] = []
-    for source, one in seen["sources"].items():
-        if "error" in one:
-            lines.append(f"{source}: {one['error']}")
+    for source, report in seen["sources"].items():
+        if "error" in report:
+            lines.append(f"{source}: {report['error']}")
             continue
-        queue = one["queue"]
+        queue = report["queue"]
         share = 100 * queue["bytes_used"] / max(queue["bytes_allowed"], 1)
         lines += [
             (
@@ -110,7 +110,7 @@ def show(seen: dict[str, Any]) -> list[str]:
             ),
             f"  {'key':<20} {'stale':>8} {'age':>8} {'conflated':>10}  answer",
         ]
-        for entry in one["keys"]:
+        for entry in report["keys"]:
             answer = entry["answer"]
             text = "" if answer is None else json.dumps(answer, default=str)
             age = "" if entry["age"] is None else _seconds(entry["age"])

@@ -22,12 +22,12 @@ def _time(text: str | None) -> int | None:
     if text.lstrip("-").isdigit():
         return int(text)
     try:
-        told = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError as reason:
         raise InputError(
             f"{text!r} is no time: give ticks, or a time such as 2026-01-31T12:00."
         ) from reason
-    return time_us(told if told.tzinfo else told.replace(tzinfo=UTC))
+    return time_us(time if time.tzinfo else time.replace(tzinfo=UTC))
 
 
 @click.command
@@ -35,16 +35,16 @@ def _time(text: str | None) -> int | None:
 @click.option(
     "--at",
     metavar="TIME",
-    help="The start of the answer that is missed: ticks, or a time in UTC. The first that is not final unless told.",
+    help="The start of the answer that is missed: ticks, or a time in UTC. By default the first that is not final.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def why(checkpoint: Path, *, at: str | None, as_json: bool) -> None:
     """Which operator waits for which source's promise, since when, and what would release it, as of
     the last micro-batch."""
     batch, reports = read_reports(checkpoint)
-    told = combined_why(reports, _time(at))
+    why_ = combined_why(reports, _time(at))
     if not as_json:
-        click.echo(printable(f"as of micro-batch {batch}: {told}"))
+        click.echo(printable(f"as of micro-batch {batch}: {why_}"))
         return
     waits = [
         {
@@ -55,7 +55,7 @@ def why(checkpoint: Path, *, at: str | None, as_json: bool) -> None:
             "since": w.since,
             "release": list(w.release),
         }
-        for w in told.waits
+        for w in why_.waits
     ]
-    known = {"batch": batch, "time": told.time, "promise": told.promise, "settled": told.settled}
-    click.echo(json.dumps({**known, "waits": waits, "notes": told.notes}))
+    facts = {"batch": batch, "time": why_.time, "promise": why_.promise, "settled": why_.settled}
+    click.echo(json.dumps({**facts, "waits": waits, "notes": why_.notes}))

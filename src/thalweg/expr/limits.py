@@ -103,22 +103,28 @@ class Watch:
 
 
 class _Watcher:
-    """The thread that looks at all watches. It sleeps while there are none."""
+    """The thread that looks at all watches. It looks now and then as long as there are some, and
+    sleeps when there have been none for a while: calls that follow each other do not wake it, and
+    end without waiting for it."""
 
     def __init__(self) -> None:
         self._lock = threading.Condition()
         self._watches: list[Watch] = []
         self._thread: threading.Thread | None = None
+        self._pause: float | None = None
+        """Until the next look; None while it sleeps."""
 
     def add(self, watch: Watch) -> None:
         with self._lock:
             self._watches.append(watch)
             if self._thread is None or not self._thread.is_alive():  # a fork leaves threads behind
+                self._pause = None
                 self._thread = threading.Thread(
                     target=self._run, name="thalweg-time-limits", daemon=True
                 )
                 self._thread.start()
-            self._lock.notify()
+            if self._pause is None or self._pause > _pause(watch):
+                self._lock.notify_all()
 
     def remove(self, watch: Watch) -> None:
         with self._lock:
@@ -126,15 +132,17 @@ class _Watcher:
             self._watches.remove(watch)
 
     def _run(self) -> None:
-        while True:
-            with self._lock:
-                while not self._watches:
-                    self._lock.wait()
+        with self._lock:
+            while True:
                 now = time.monotonic()
                 for watch in self._watches:
                     self._look(watch, now)
-                pause = min((watch.limit or 1.0) for watch in self._watches) / 4
-                self._lock.wait(min(pause, 0.5))
+                idle = not self._watches
+                self._pause = min(map(_pause, self._watches), default=_LONGEST_PAUSE)
+                woken = self._lock.wait(self._pause)
+                if idle and not woken and not self._watches:
+                    self._pause = None
+                    self._lock.wait()
 
     def _look(self, watch: Watch, now: float) -> None:
         if watch.fired is not None or not watch.active or watch.limit is None:
@@ -143,6 +151,14 @@ class _Watcher:
             watch.seen, watch.since = watch.at, now
         elif now - watch.since >= watch.limit:
             watch.fire()
+
+
+_LONGEST_PAUSE = 0.5
+
+
+def _pause(watch: Watch) -> float:
+    """How long nobody needs to look at a watch."""
+    return min((watch.limit or 1.0) / 4, _LONGEST_PAUSE)
 
 
 _WATCHER = _Watcher()

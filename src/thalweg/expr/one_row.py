@@ -3,7 +3,7 @@
 A kernel over a column costs several microseconds whatever the number of rows; over one row, a few
 comparisons in Python give the same value in a fraction of that. Only what has the same meaning in
 both worlds is translated: columns and constants of int64, double, text and truth, comparisons of
-equal types, sums and products of equal types, AND, OR, NOT and IS NULL. For any other expression
+equal types, sums and products of equal types, extremes of int64, AND, OR, NOT and IS NULL. For any other expression
 there is no such form, and the kernels are used.
 
 A value that needs the kernels (a sum beyond int64, which is an error there) raises `NeedsKernel`.
@@ -43,6 +43,8 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "subtract": operator.sub,
     "multiply": operator.mul,
 }
+
+_EXTREMES: dict[str, Callable[[list[Any]], Any]] = {"least": min, "greatest": max}
 
 
 class NeedsKernel(Exception):  # noqa: N818 - no error: the kernels give the answer
@@ -107,6 +109,8 @@ def _applied(
         return _compare(_COMPARISONS[name], *functions), _TRUTH
     if name in _ARITHMETIC and types[0] == _INT:
         return _whole(_ARITHMETIC[name], *functions), _INT
+    if name in _EXTREMES and types[0] == _INT:
+        return _extreme(_EXTREMES[name], functions), _INT
     if name in _ARITHMETIC and types[0] == _DOUBLE:
         return _compare(_ARITHMETIC[name], *functions), _DOUBLE
     if types[0] != _TRUTH:
@@ -138,6 +142,16 @@ def _whole(apply: Callable[[Any, Any], Any], left: RowFunction, right: RowFuncti
         if not _LOW <= result <= _HIGH:
             raise NeedsKernel
         return result
+
+    return function
+
+
+def _extreme(choose: Callable[[list[Any]], Any], functions: list[RowFunction]) -> RowFunction:
+    """Of the values that are not null."""
+
+    def function(values: Values) -> Any:
+        found = [value for one in functions if (value := one(values)) is not None]
+        return choose(found) if found else None
 
     return function
 

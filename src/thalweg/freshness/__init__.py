@@ -6,6 +6,7 @@ possible. It stands before the ingress of a source: what leaves the queue is the
 """
 
 from thalweg.freshness.durable_queue import Cut, DurableQueue
+from thalweg.freshness.queue_status import QueueStatus
 from thalweg.freshness.receiver import Receiver
 from thalweg.freshness.receiver_client import ReceiverClient
 from thalweg.freshness.receiver_process import ensure_receiver, stop_receiver
@@ -13,7 +14,7 @@ from thalweg.freshness.receiver_settings import ReceiverSettings
 from thalweg.freshness.runner import FreshRunner
 from thalweg.freshness.schedules import SCHEDULES
 from thalweg.freshness.shared_runner import SharedRunner
-from thalweg.freshness.update_queue import Admission, QueueStatus, UpdateQueue
+from thalweg.freshness.update_queue import Admission, UpdateQueue
 
 __all__ = [
     "SCHEDULES",

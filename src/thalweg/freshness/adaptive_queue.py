@@ -27,8 +27,9 @@ import pyarrow as pa
 
 from thalweg.freshness._arrays import NEVER, Ints
 from thalweg.freshness.arrivals import group_by_cell
+from thalweg.freshness.queue_status import QueueStatus
 from thalweg.freshness.schedules import Schedule
-from thalweg.freshness.update_queue import QueueStatus, Taken, UpdateQueue
+from thalweg.freshness.update_queue import Taken, UpdateQueue
 
 __all__ = ["AdaptiveQueue", "Switch", "make_queue"]
 
@@ -196,11 +197,11 @@ class AdaptiveQueue(UpdateQueue):
         passed = now - self._period_begin
         if passed < self.target:
             return
-        came = self._period_rows * self.keys.costs.cost
-        if self.may_append and came <= _SPARE * passed and needed <= _BACK * self.target:
+        cost = self._period_rows * self.keys.costs.cost
+        if self.may_append and cost <= _SPARE * passed and needed <= _BACK * self.target:
             self._line_up_all()
             self._switch(
-                "append", f"{self._period_rows} rows in {passed} ticks, which took {came:.0f}"
+                "append", f"{self._period_rows} rows in {passed} ticks, which took {cost:.0f}"
             )
         self._period_begin, self._period_rows = now, 0
 

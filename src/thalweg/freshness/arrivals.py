@@ -12,9 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
-from thalweg.freshness._arrays import Ints
+from thalweg.freshness._arrays import Ints, Mask
 
-__all__ = ["Arrivals", "group_by_cell"]
+__all__ = ["Arrivals", "group_by_cell", "rank_and_running_maximum"]
 
 
 @dataclass(frozen=True)
@@ -58,3 +58,17 @@ def group_by_cell(cells: Ints, times: Ints, scratch: Ints) -> Arrivals:
     group = scratch[cells]
     counts = np.bincount(group, minlength=len(distinct))
     return Arrivals(cells, times, distinct, first, last, counts, group)
+
+
+def rank_and_running_maximum(times: Ints, is_first: Mask) -> tuple[Ints, Ints]:
+    """Of rows sorted by cell: the dense rank of each time, from 1, and the largest rank up to each row
+    within its cell. `is_first` marks the first row of each cell.
+
+    >>> rank_and_running_maximum(np.array([5, 3, 4, 9]), np.array([True, False, True, False]))
+    (array([3, 1, 2, 4]), array([3, 3, 2, 4]))
+    """
+    rank = np.unique(times, return_inverse=True)[1] + 1
+    # Each cell's ranks are lifted above those of the cells before it, so that one running maximum
+    # over all rows starts anew with each cell.
+    lift = np.cumsum(is_first) * (len(rank) + 1)
+    return rank, np.maximum.accumulate(lift + rank) - lift

@@ -41,7 +41,7 @@ class BatchCost:
         self._weight = self._rows = self._time = 0.0
         self._rows_squared = self._rows_time = 0.0
         self._largest = 0.0
-        self._told_apart: float | None = None
+        self._slope: float | None = None
         """The cost of a row when sizes last differed."""
 
     def observe(self, rows: int, duration: int) -> None:
@@ -59,19 +59,15 @@ class BatchCost:
         variance = self._rows_squared / self._weight - mean**2
         if self._rows and variance > _SAME_SIZE * mean**2:
             covariance = self._rows_time / self._weight - mean * self._time / self._weight
-            self._told_apart = max(covariance / variance, self._time / self._rows / 1_000)
-
-    @property
-    def is_known(self) -> bool:
-        return self._weight > 0
+            self._slope = max(covariance / variance, self._time / self._rows / 1_000)
 
     @property
     def row_cost(self) -> float:
-        """What one more row takes; while that cannot be told, its share of the whole."""
+        """What one more row takes; while all batches are alike, a row's share of a batch."""
         if not self._rows:
             return 0.0
         whole = self._time / self._rows
-        return whole if self._told_apart is None else min(self._told_apart, whole)
+        return whole if self._slope is None else min(self._slope, whole)
 
     @property
     def overhead(self) -> float:
@@ -84,7 +80,7 @@ class BatchCost:
         """How many rows the next batch may have."""
         if not self._rows:
             return _FIRST_ROWS
-        if self._told_apart is None:
+        if self._slope is None:
             return max(2 * int(self._largest), _FIRST_ROWS)
         cost, overhead = max(self.row_cost, 1e-9), self.overhead
         room = max(target / 2 - overhead, overhead) / cost

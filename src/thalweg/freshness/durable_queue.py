@@ -139,7 +139,7 @@ class DurableQueue:
 
     @property
     def committed(self) -> int:
-        """The number of the last cut that nobody will ask for again."""
+        """The number of the last committed cut."""
         return min(self._open, default=self.last_cut + 1) - 1
 
     @property
@@ -170,7 +170,7 @@ class DurableQueue:
         return admitted
 
     def note_file(self, mark: str) -> None:
-        """The rows that came last are those of a file; it is not to be taken again."""
+        """The rows that were enqueued last are those of a file, which must not be read again."""
         self._log.append(_FILE, mark.encode())
         self.taken_files.add(mark)
 
@@ -191,8 +191,8 @@ class DurableQueue:
         path = Cut.path_of(self._folder, number)
         unfinished = path.with_suffix(".tmp")
         promise = self._promise()
-        said = {} if promise is None else {_PROMISE: str(promise).encode()}
-        rows = taken.rows.replace_schema_metadata(said)
+        metadata = {} if promise is None else {_PROMISE: str(promise).encode()}
+        rows = taken.rows.replace_schema_metadata(metadata)
         with (
             pa.OSFile(str(unfinished), "wb") as file,
             pa.ipc.new_file(file, rows.schema) as writer,
@@ -222,10 +222,10 @@ class DurableQueue:
 
     def commit(self, number: int) -> None:
         """Cuts up to `number` will not be asked for any more."""
-        gone = [known for known in self._open if known <= number]
-        for each in gone:
+        finished = [known for known in self._open if known <= number]
+        for each in finished:
             self._open.pop(each).path.unlink(missing_ok=True)
-        if gone:
+        if finished:
             sync_folder(self._folder)
 
     def close(self) -> None:

@@ -38,7 +38,7 @@ _STATUS = {"frame too large": 413, "wrong media type": 415, "no such page": 404,
 
 @dataclass
 class HttpTransport:
-    """On loopback unless told otherwise; port 0 lets the system choose."""
+    """On loopback by default; port 0 lets the system choose."""
 
     receiver: Receiver
     host: str = "127.0.0.1"

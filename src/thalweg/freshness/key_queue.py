@@ -7,7 +7,7 @@ own; the location is free when the last of them has taken the value.
 
 When no location is left, an update of a key that does not wait is refused and counted. Updates of
 waiting keys always find their location. Displacing another key instead would lose a value that was
-accepted before; who sends a refused row can be told.
+accepted before; the sender of a refused row learns of it.
 
 Per key and reader:  arrived = taken + conflated + (1 if it waits), refused rows apart.
 
@@ -170,8 +170,8 @@ class KeyQueue:
 
     def _standing(self, batch: Arrivals) -> Standing:
         of_rows = self.rates.rates_of_rows(batch) if self._needs_row_rates else None
-        rates, known = self.rates.arrive(batch)
-        return Standing(rates if of_rows is None else of_rows, known, self.costs.cost)
+        rates, key_counts = self.rates.arrive(batch)
+        return Standing(rates if of_rows is None else of_rows, key_counts, self.costs.cost)
 
     def _refuse(self, batch: Arrivals, cells: Ints) -> Arrivals:
         refused = np.isin(batch.distinct, cells)
@@ -276,14 +276,14 @@ class KeyQueue:
         kept = np.flatnonzero(stays)
         moved = np.full(len(self.location), -1, np.int64)
         moved[kept] = np.arange(len(kept))
-        gone = self.forgotten
-        gone.keys += len(cells)
-        gone.arrived += int(self.arrived[cells].sum())
-        gone.refused += int(self.refused[cells].sum())
+        totals = self.forgotten
+        totals.keys += len(cells)
+        totals.arrived += int(self.arrived[cells].sum())
+        totals.refused += int(self.refused[cells].sum())
         self.rates.keep(kept, int(self.arrived[kept].sum()))
         for name, serving in self.readers.items():
-            gone.taken[name] = gone.taken.get(name, 0) + int(serving.taken[cells].sum())
-            gone.ahead[name] = gone.ahead.get(name, 0) + int(serving.ahead[cells].sum())
+            totals.taken[name] = totals.taken.get(name, 0) + int(serving.taken[cells].sum())
+            totals.ahead[name] = totals.ahead.get(name, 0) + int(serving.ahead[cells].sum())
             serving.schedule.keep(kept, moved)
             serving.ledger.keep(kept, moved)
             keep(serving.taken, kept, 0)

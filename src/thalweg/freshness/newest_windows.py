@@ -22,9 +22,10 @@ import pyarrow as pa
 from thalweg.freshness._arrays import Ints
 from thalweg.freshness.key_table import KeyTable
 from thalweg.freshness.pages import PagedMemory, PagePool
+from thalweg.freshness.queue_status import QueueStatus
 from thalweg.freshness.row_store import RowStore
 from thalweg.freshness.schedules import Schedule
-from thalweg.freshness.update_queue import Admission, QueueStatus, add_admissions
+from thalweg.freshness.update_queue import Admission, add_admissions
 from thalweg.freshness.window_choice import make_window_queue
 from thalweg.freshness.window_marks import UpdateWindow
 
@@ -115,11 +116,11 @@ class NewestWindows:
         slots[kept], self._free = self._free[: len(kept)], self._free[len(kept) :]
         self._given += len(kept)
         self._store.write(slots[kept], rows.take(pa.array(kept)))
-        known = np.flatnonzero(cells >= 0)
+        with_cell = np.flatnonzero(cells >= 0)
         pages_missed = self.windows.without_page
-        in_order = self.windows.arrive(cells[known], times[known], now, slots[known])
+        in_order = self.windows.arrive(cells[with_cell], times[with_cell], now, slots[with_cell])
         missed = self.windows.without_page - pages_missed
-        outdated = int((~in_order & (slots[known] != _NO_ROOM)).sum())
+        outdated = int((~in_order & (slots[with_cell] != _NO_ROOM)).sum())
         refused = len(rows) - len(kept) + missed
         self._refused += refused
         return Admission(len(kept) - outdated - missed, outdated, refused)
@@ -169,7 +170,7 @@ class NewestWindows:
     def status(self, *, now: int) -> QueueStatus:
         """Counts of windows; refused are rows for which there was no room."""
         windows, size = self.windows, self.windows.size
-        known = max(size, 1)
+        key_count = max(size, 1)
         stale = windows.application_staleness(now)
         self._began = now if self._began is None else self._began
         elapsed = max(now - self._began, 1)
@@ -184,8 +185,8 @@ class NewestWindows:
             refused=self._refused,
             staleness_now=float(stale.mean()) if size else 0.0,
             staleness_p99=float(np.percentile(stale, 99)) if size else 0.0,
-            staleness_average=float(windows.application_area(now).sum()) / known / elapsed,
-            queue_staleness_average=float(windows.queue_area(now).sum()) / known / elapsed,
+            staleness_average=float(windows.application_area(now).sum()) / key_count / elapsed,
+            queue_staleness_average=float(windows.queue_area(now).sum()) / key_count / elapsed,
             longest_wait=windows.ledger.longest_wait,
             bytes_used=self._row_bytes * (self._slots - len(self._free)),
             bytes_allowed=self._row_bytes * self._slots,
@@ -202,10 +203,10 @@ class NewestWindows:
         if fits is None:
             cells = self._table.cells(columns, limit=self._slots)
         else:
-            known = np.flatnonzero(fits)
-            chosen = pa.array(known)
+            fitting = np.flatnonzero(fits)
+            chosen = pa.array(fitting)
             cells = np.full(len(rows), -1)
-            cells[known] = self._table.cells([c.take(chosen) for c in columns], limit=self._slots)
+            cells[fitting] = self._table.cells([c.take(chosen) for c in columns], limit=self._slots)
         self.windows.grow(self._table.size)
         return cells
 

@@ -1,4 +1,5 @@
-"""The receiver as a process of its own: one for each folder, ended by nobody else's end."""
+"""The receiver as a process of its own: one for each folder, which outlives the process that started
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a receiver is told once and keeps in its folder, and where it can be reached.
+"""The settings of a receiver, which its folder keeps, and the address at which it listens.
 
 `settings.json` says what the queue holds and how it is scheduled, so that a receiver that ended is
 started again with its folder alone. `address.json` says where the one that runs now listens.
@@ -52,7 +52,7 @@ class ReceiverSettings:
         )
 
     def require_same(self, other: ReceiverSettings, folder: Path, *, running: bool) -> None:
-        """Refuse other settings than a folder's receiver was told. Schedule, target and capacity
+        """Refuse other settings than the folder keeps. Schedule, target and capacity
         may change while none runs; what the rows are may not."""
         fixed = ("schema", "key", "time", "disorder")
         names = (*fixed, "schedule", "freshness", "capacity", "adaptive") if running else fixed
@@ -70,7 +70,7 @@ class ReceiverSettings:
     def write(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         schema = base64.b64encode(self.schema.serialize().to_pybytes()).decode()
-        said = {
+        settings = {
             name: getattr(self, name)
             for name in (
                 "key",
@@ -82,25 +82,25 @@ class ReceiverSettings:
                 "adaptive",
             )
         }
-        _write(folder / _SETTINGS, {"columns": _show(self.schema), **said, "schema": schema})
+        _write(folder / _SETTINGS, {"columns": _show(self.schema), **settings, "schema": schema})
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
-        """What the folder's receiver was told; None for a folder that has had none."""
-        said = _read(folder / _SETTINGS)
-        if said is None:
+        """The settings that a folder keeps; None for a folder that has had no receiver."""
+        settings = _read(folder / _SETTINGS)
+        if settings is None:
             return None
         try:
-            serialized = pa.py_buffer(base64.b64decode(said["schema"]))
+            serialized = pa.py_buffer(base64.b64decode(settings["schema"]))
             return cls(
                 pa.ipc.read_schema(serialized),
-                tuple(said["key"]),
-                said["schedule"],
-                said["time"],
-                said["disorder"],
-                said["freshness"],
-                said["capacity"],
-                said.get("adaptive", False),
+                tuple(settings["key"]),
+                settings["schedule"],
+                settings["time"],
+                settings["disorder"],
+                settings["freshness"],
+                settings["capacity"],
+                settings.get("adaptive", False),
             )
         except (KeyError, TypeError, ValueError, pa.ArrowException) as reason:
             raise StateError(
@@ -124,19 +124,19 @@ class Address:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        said = _read(folder / _ADDRESS)
-        if said is None:
+        address = _read(folder / _ADDRESS)
+        if address is None:
             raise ReceiverError(f"{folder}: no receiver has run here; start `thalweg receive`.")
         try:
-            return cls(**said)
+            return cls(**address)
         except TypeError as reason:
             raise StateError(f"{folder.name}/{_ADDRESS} is damaged: {reason}.") from reason
 
 
-def _write(path: Path, said: dict[str, Any]) -> None:
+def _write(path: Path, value: dict[str, Any]) -> None:
     unfinished = path.with_suffix(".tmp")
     with unfinished.open("w", encoding="utf-8") as file:
-        json.dump(said, file, indent=1)
+        json.dump(value, file, indent=1)
         file.flush()
         os.fsync(file.fileno())
     unfinished.replace(path)
@@ -144,12 +144,12 @@ def _write(path: Path, said: dict[str, Any]) -> None:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except ValueError as reason:
         raise StateError(f"{path.name} is damaged: {reason}.") from reason
-    return said
+    return value
 
 
 def _show(value: object) -> str:

@@ -25,12 +25,9 @@ from thalweg.errors import InputError, PlanError
 from thalweg.freshness._arrays import NEVER
 from thalweg.freshness.adaptive_queue import make_queue
 from thalweg.freshness.newest_windows import NewestWindows, ServedWindows
+from thalweg.freshness.queue_status import QueueStatus
 from thalweg.freshness.schedules import schedule_for
-from thalweg.freshness.update_queue import (
-    Admission,
-    QueueStatus,
-    add_admissions,
-)
+from thalweg.freshness.update_queue import Admission, add_admissions
 from thalweg.freshness.window_marks import UpdateWindow
 from thalweg.io.events import Feed, batches_from
 from thalweg.model.batch import Batch

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from thalweg.errors import PlanError
+from thalweg.freshness.queue_status import QueueStatus
 from thalweg.freshness.runner import END, START, Promised, Pushable, payload_arrays
 from thalweg.freshness.schedules import schedule_for
-from thalweg.freshness.update_queue import Admission, QueueStatus, UpdateQueue, add_admissions
+from thalweg.freshness.update_queue import Admission, UpdateQueue, add_admissions
 from thalweg.io.events import Feed, batches_from
 from thalweg.model.batch import Batch
 from thalweg.model.elements import cti

@@ -50,7 +50,7 @@ class Workload:
         array([0, 1, 0])
         """
         times = np.concatenate(streams)
-        keys = np.repeat(np.arange(len(streams)), [len(one) for one in streams])
+        keys = np.repeat(np.arange(len(streams)), [len(stream) for stream in streams])
         order = np.argsort(times, kind="stable")
         return Workload(times[order], keys[order], len(streams))
 

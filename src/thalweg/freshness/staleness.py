@@ -158,10 +158,6 @@ class StalenessLedger:
         """What was taken will not be delivered; the key stays as stale as it is."""
         self._in_process[cell] -= 1
 
-    def pending_since(self) -> Ints:
-        """Arrival of the oldest pending update of each cell, NEVER where nothing is pending."""
-        return self._since.copy()
-
     def application(self, now: int) -> Ints:
         """Application staleness of each cell."""
         return np.where(self._since == NEVER, 0, now - self._since)

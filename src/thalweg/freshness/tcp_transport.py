@@ -33,7 +33,7 @@ HEADER = struct.Struct("<IB")
 
 @dataclass
 class TcpTransport:
-    """On loopback unless told otherwise; port 0 lets the system choose."""
+    """On loopback by default; port 0 lets the system choose."""
 
     receiver: Receiver
     host: str = "127.0.0.1"

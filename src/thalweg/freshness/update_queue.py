@@ -25,13 +25,15 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.errors import InputError, PlanError, SchemaChangeError, UnknownColumnError
-from thalweg.freshness._arrays import NEVER, Ints, Mask, enlarge, keep
+from thalweg.freshness._arrays import NEVER, Ints
 from thalweg.freshness.key_queue import KeyQueue
 from thalweg.freshness.key_table import KeyTable
 from thalweg.freshness.pages import PagedMemory, PagePool
+from thalweg.freshness.queue_status import QueueStatus
 from thalweg.freshness.row_store import RowStore
 from thalweg.freshness.schedules import DeadlineSchedule, Schedule, make_schedule
 from thalweg.freshness.staleness import StalenessLedger
+from thalweg.freshness.update_times import UpdateTimes
 
 __all__ = ["Admission", "QueueStatus", "Taken", "UpdateQueue", "add_admissions"]
 
@@ -71,36 +73,6 @@ class Taken:
     """When they left."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueStatus:
-    """A queue at one moment, for one reader. Staleness in ticks of the clock of arrival."""
-
-    keys: int
-    forgotten: int
-    """Keys that were idle when room was needed for new ones; one that comes again is new."""
-    waiting: int
-    arrived: int
-    taken: int
-    conflated: int
-    outdated: int
-    refused: int
-    staleness_now: float
-    """Mean over the keys."""
-    staleness_p99: float
-    """Of a hundred keys, the stalest but one."""
-    staleness_average: float
-    """Mean over keys and time."""
-    queue_staleness_average: float
-    longest_wait: int
-    bytes_used: int
-    bytes_allowed: int
-    mode: str = "update"
-    """`append` while an adaptive queue serves all rows, `update` while it conflates; how often it
-    changed, and when and why it last did."""
-    switches: int = 0
-    last_switch: str = ""
-
-
 class UpdateQueue:
     """
     >>> schema = pa.schema({"symbol": pa.string(), "price": pa.float64()})
@@ -133,7 +105,6 @@ class UpdateQueue:
                 raise UnknownColumnError(name, schema.names, "update queue")
         self.schema = schema
         self.key = names
-        self._time = time
         row_bytes = RowStore.row_bytes(schema, text_bytes) + 4  # the page's list of free offsets
         named = readers or {"": schedule}
         self.page_bytes = row_bytes * PAGE_LOCATIONS
@@ -151,10 +122,7 @@ class UpdateQueue:
             {name: make_schedule(s) if isinstance(s, str) else s for name, s in named.items()},
             max_keys=self._max_keys,
         )
-        self._newest = np.empty(0, np.int64)
-        """Per cell, the largest time of the data that was seen."""
-        self._is_trusted = np.empty(0, np.bool_)
-        """Per cell, whether the row of that time came from a trusted input."""
+        self._times = None if time is None else UpdateTimes(time)
         self._clock = NEVER
         self._began = NEVER
         self._outdated = self._unfit = 0
@@ -216,7 +184,7 @@ class UpdateQueue:
         arrived: Ints | None = None,
         trusted: bool | None = None,
     ) -> tuple[Admission, pa.RecordBatch]:
-        """As `enqueue`; also the rows that were accepted."""
+        """As `enqueue`; returns the accepted rows too."""
         if rows.schema != self.schema:
             raise SchemaChangeError(
                 f"update queue: rows have the columns {_show(rows.schema)}; it was made for "
@@ -238,8 +206,8 @@ class UpdateQueue:
         unfit = offered - int(kept.sum())
         self._unfit += unfit
         outdated = 0
-        if self._time is not None:
-            current = self._check_time(rows, cells, kept, trusted=trusted)
+        if self._times is not None:
+            current = self._times.check(rows, cells, kept, self.keys.location, trusted=trusted)
             outdated = int(kept.sum() - current.sum())
             self._outdated += outdated
             kept = current
@@ -287,9 +255,8 @@ class UpdateQueue:
 
     def _grow(self) -> None:
         self.keys.grow(1 if self._table is None else self._table.size)
-        if len(self.keys.location) > len(self._newest):
-            self._newest = enlarge(self._newest, len(self.keys.location), NEVER)
-            self._is_trusted = enlarge(self._is_trusted, len(self.keys.location), 0)
+        if self._times is not None:
+            self._times.grow(len(self.keys.location))
 
     def _forget_idle(self, arriving: Ints) -> int:
         """There are as many keys as fit: forget those that are idle and were updated longest ago, a
@@ -302,8 +269,8 @@ class UpdateQueue:
             before = self.keys.size
             kept = self.keys.forget(idle)
             self._table.keep(kept)
-            keep(self._newest, kept, NEVER)
-            keep(self._is_trusted, kept, 0)
+            if self._times is not None:
+                self._times.keep(kept)
             moved = np.full(before, -1, np.int64)
             moved[kept] = np.arange(len(kept))
             self._renumber(moved)
@@ -312,48 +279,6 @@ class UpdateQueue:
     def _renumber(self, moved: Ints) -> None:
         for taken in self._in_process:
             taken.cells[:] = moved[taken.cells]
-
-    def _check_time(
-        self, rows: pa.RecordBatch, cells: Ints, kept: Mask, *, trusted: bool | None
-    ) -> Mask:
-        """Which rows are not older than what came before them of their key; of a union, younger."""
-        assert self._time is not None
-        times = rows.column(self._time).cast(pa.int64()).to_numpy(zero_copy_only=False)
-        at = np.flatnonzero(kept)
-        if (
-            trusted is None
-            and (np.diff(times) >= 0).all()
-            and (times[at] >= self._newest[cells[at]]).all()
-        ):
-            self._newest[cells[at]] = times[at]
-            return kept
-        order = at[np.argsort(cells[at], kind="stable")]
-        sorted_cells, sorted_times = cells[order], times[order]
-        fresh = np.diff(sorted_cells, prepend=-1) != 0
-        # A running maximum that starts anew with each cell: ranks of times, above all of the
-        # previous cell's.
-        rank = np.unique(sorted_times, return_inverse=True)[1] + 1
-        group = np.cumsum(fresh)
-        height = group * (len(rank) + 1)
-        highest = np.maximum.accumulate(height + rank) - height
-        newest = self._newest[sorted_cells]
-        current = kept.copy()
-        if trusted is None:
-            current[order] = (rank == highest) & (sorted_times >= newest)
-        else:
-            before = np.where(fresh, 0, np.concatenate([[0], highest[:-1]]))
-            replaces = (
-                (sorted_times == newest)
-                & ~self._is_trusted[sorted_cells]
-                & (self.keys.location[sorted_cells] >= 0)
-            )
-            younger = (sorted_times > newest) | (replaces if trusted else False)
-            current[order] = (rank > before) & younger
-        taken = order[current[order]]
-        self._newest[cells[taken]] = times[taken]
-        if trusted is not None:
-            self._is_trusted[cells[taken]] = trusted
-        return current
 
     # ------------------------------------------------------------------------------------ rows out
 
@@ -380,7 +305,7 @@ class UpdateQueue:
     def _observe(self, duration: int, rows: int) -> None:
         if self._is_measured:
             self.keys.costs.observe(duration, rows)
-        else:  # nothing was known before
+        else:  # the first measure replaces the estimate
             self.keys.costs.cost = duration / rows
         self._last_take = (NEVER, 0)
         self._is_measured = True
@@ -409,14 +334,14 @@ class UpdateQueue:
         return taken.rows
 
     def take_out(self, keys: pa.RecordBatch, *, delivered: bool) -> Taken:
-        """The waiting rows of these keys leave out of turn, for all readers: somebody has them
-        already. Without an update key any row stands for the one that waits."""
+        """Take the waiting rows of these keys out of turn, for all readers: they were served
+        elsewhere. Without an update key any row stands for the one that waits."""
         if self._table is None:
             cells = np.zeros(min(len(keys), 1, self.keys.size), np.int64)
         else:
             cells = self._table.cells([keys.column(name) for name in self.key], limit=0)
-        known = np.unique(cells[cells >= 0])
-        waiting = known[self.keys.location[known] >= 0]
+        distinct = np.unique(cells[cells >= 0])
+        waiting = distinct[self.keys.location[distinct] >= 0]
         self.keys.take_cells(waiting, self._clock, delivered=delivered)
         taken = Taken(keys, waiting)
         if not delivered:
@@ -441,10 +366,10 @@ class UpdateQueue:
 
     def add_totals(self, totals: Mapping[str, int]) -> None:
         """Counts of a queue that this one goes on for."""
-        gone, name = self.keys.forgotten, next(iter(self.keys.readers))
-        gone.arrived += totals["arrived"]
-        gone.taken[name] = gone.taken.get(name, 0) + totals["taken"]
-        gone.refused += totals["refused"]
+        forgotten, name = self.keys.forgotten, next(iter(self.keys.readers))
+        forgotten.arrived += totals["arrived"]
+        forgotten.taken[name] = forgotten.taken.get(name, 0) + totals["taken"]
+        forgotten.refused += totals["refused"]
         self._outdated += totals["outdated"]
 
     def restart_measures(self) -> None:
@@ -473,31 +398,31 @@ class UpdateQueue:
     def status(self, *, now: int, reader: str | None = None) -> QueueStatus:
         now = max(self._clock, now)
         keys = self.keys
-        gone = keys.forgotten
+        forgotten = keys.forgotten
         name = reader or next(iter(keys.readers))
-        known = max(keys.size + gone.keys, 1)
+        key_count = max(keys.size + forgotten.keys, 1)
         elapsed = max(now - self._began, 1) if self._began != NEVER else 1
         stale = keys.application_staleness(now, reader)
         serving = keys.readers[name]
         ledger = serving.ledger
-        arrived = int(keys.arrived.sum()) + gone.arrived
-        taken = int(serving.taken.sum()) + gone.taken.get(name, 0)
-        ahead = int(serving.ahead.sum()) + gone.ahead.get(name, 0)
+        arrived = int(keys.arrived.sum()) + forgotten.arrived
+        taken = int(serving.taken.sum()) + forgotten.taken.get(name, 0)
+        ahead = int(serving.ahead.sum()) + forgotten.ahead.get(name, 0)
         area = float(keys.application_area(now, reader).sum()) + ledger.forgotten_area
         waited = float(keys.queue_area(now, reader).sum()) + ledger.forgotten_queue_area
         return QueueStatus(
             keys=keys.size,
             waiting=keys.waiting(reader),
-            forgotten=gone.keys,
+            forgotten=forgotten.keys,
             arrived=arrived,
             taken=taken,
             conflated=arrived - ahead - taken - keys.waiting(reader),
             outdated=self._outdated,
-            refused=int(keys.refused.sum()) + gone.refused + self._unfit,
+            refused=int(keys.refused.sum()) + forgotten.refused + self._unfit,
             staleness_now=float(stale.mean()) if len(stale) else 0.0,
             staleness_p99=float(np.percentile(stale, 99)) if len(stale) else 0.0,
-            staleness_average=area / known / elapsed,
-            queue_staleness_average=waited / known / elapsed,
+            staleness_average=area / key_count / elapsed,
+            queue_staleness_average=waited / key_count / elapsed,
             longest_wait=ledger.longest_wait,
             bytes_used=self.nbytes,
             bytes_allowed=self._capacity,
@@ -529,7 +454,7 @@ class UpdateQueue:
 
 
 def _texts(keys: pa.Array) -> list[Any]:
-    """Keys as JSON can say them."""
+    """Keys as JSON can write them."""
     return [
         key.decode("utf-8", "replace") if isinstance(key, bytes) else _plain(key)
         for key in keys.to_pylist()

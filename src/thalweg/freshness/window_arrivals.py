@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from thalweg.freshness._arrays import NEVER, Ints, Mask
+from thalweg.freshness.arrivals import rank_and_running_maximum
 from thalweg.freshness.window_marks import UpdateWindow
 
 __all__ = ["KeyedRows", "closed_windows", "last_of_each", "newest_closed", "rows_by_key"]
@@ -75,11 +76,8 @@ def rows_by_key(cells: Ints, times: Ints, newest: Ints) -> KeyedRows:
 
 
 def _younger(cells: Ints, times: Ints, fresh: Mask, newest: Ints) -> Mask:
-    """Which of the sorted rows are above a running maximum that starts anew with each cell: times
-    are ranked, and each cell's ranks stand above those of the cell before."""
-    rank = np.unique(times, return_inverse=True)[1] + 1
-    height = np.cumsum(fresh) * (len(rank) + 1)
-    highest = np.maximum.accumulate(height + rank) - height
+    """Which of the sorted rows are younger than all before them of their cell."""
+    rank, highest = rank_and_running_maximum(times, fresh)
     before = np.where(fresh, 0, np.concatenate([[0], highest[:-1]]))
     younger: Mask = (rank > before) & (times > newest[cells])
     return younger

@@ -43,9 +43,9 @@ def choose(graph: QueryGraph, burst: float) -> list[Choice]:
     works = measured(graph)
     found = []
     for path in paths(graph):
-        names = tuple(station.id for station in path)
-        batches = sum(station.batches for station in path)
-        size = sum(station.elements_in for station in path) / batches if batches else 0.0
+        names = tuple(operator.id for operator in path)
+        batches = sum(operator.batches for operator in path)
+        size = sum(operator.elements_in for operator in path) / batches if batches else 0.0
         if not batches:
             choice = Choice(names, "depth-first", None, "auto: nothing measured yet")
         elif burst <= _BURST:

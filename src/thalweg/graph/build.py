@@ -1,7 +1,7 @@
 """From a logical plan to a query graph: rewrite the plan, give every node its kernel, join them by
 arcs.
 
-A node that several others read becomes one station. A query that asks for final answers gets a gate
+A node that several others read becomes one operator. A query that asks for final answers gets a gate
 at its end, unless its last operators never revise.
 """
 
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from thalweg.errors import PlanError
+from thalweg.graph.graph_operator import GraphOperator
 from thalweg.graph.query_graph import QueryGraph
-from thalweg.graph.stations import Station
 from thalweg.operators.base import Operator
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.final_gate import FinalGateKernel
@@ -39,14 +39,14 @@ def build_graph(
     plan = optimize(root)[0] if rewrite else root
     _refuse_two_meanings(plan)
     ids = operator_ids(plan)
-    stations: list[Station] = []
-    last: dict[Node, Station] = {}
-    sources: dict[str, Station] = {}
+    operators: list[GraphOperator] = []
+    last: dict[Node, GraphOperator] = {}
+    sources: dict[str, GraphOperator] = {}
 
-    def add(identity: str, operator: Operator, before: list[Station]) -> Station:
-        station = Station(identity, operator, before=before)
-        stations.append(station)
-        return station
+    def add(identity: str, kernel: Operator, before: list[GraphOperator]) -> GraphOperator:
+        operator = GraphOperator(identity, kernel, before=before)
+        operators.append(operator)
+        return operator
 
     for node in walk(plan):
         before = [last[child] for child in node.inputs]
@@ -64,11 +64,11 @@ def build_graph(
         if more is not None:
             last[node] = add(f"{ids[node]}-whole", more, [last[node]])
     for name in _read_by_merges(plan):
-        kernel = sources[name].operator
+        kernel = sources[name].kernel
         if isinstance(kernel, IngressKernel):
             kernel.leave_adjusts_to_merge()
     for name, grid in useful_grids(plan).items():
-        kernel = sources[name].operator
+        kernel = sources[name].kernel
         if isinstance(kernel, IngressKernel):
             kernel.use_grid(grid)
     end = last[plan]
@@ -76,13 +76,13 @@ def build_graph(
         end = add(
             "final-gate", FinalGateKernel(plan.schema, firm_ends=plan.properties.firm_ends), [end]
         )
-    graph = QueryGraph(stations, sources, end)
+    graph = QueryGraph(operators, sources, end)
     graph.fuse()
     return graph, plan
 
 
 def _refuse_two_meanings(plan: Node) -> None:
-    """A source may be mentioned often, but it is one stream."""
+    """A source that a plan reads in several places is one stream."""
     seen: dict[str, Source] = {}
     for node in find(plan, Source):
         other = seen.setdefault(node.name, node)

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from thalweg.graph.graph_operator import GraphOperator
 from thalweg.graph.query_graph import QueryGraph
-from thalweg.graph.stations import Station
 
 __all__ = ["Segment", "Work", "measured", "paths", "place_breaks", "row_bytes", "steepest"]
 
@@ -67,24 +67,24 @@ def steepest(path: Sequence[Work]) -> list[Segment]:
     return found
 
 
-def paths(graph: QueryGraph) -> list[list[Station]]:
+def paths(graph: QueryGraph) -> list[list[GraphOperator]]:
     """The operators behind the sources as paths: each is the only reader of the one before it, and
     reads it alone."""
     readers = graph.readers()
     sources = set(graph.sources.values())
-    found: list[list[Station]] = []
-    place: dict[Station, list[Station]] = {}
-    for station in graph.stations:
-        if station in sources:
+    found: list[list[GraphOperator]] = []
+    place: dict[GraphOperator, list[GraphOperator]] = {}
+    for operator in graph.operators:
+        if operator in sources:
             continue
-        above = station.before[0]
-        if len(station.before) == 1 and above in place and len(readers[above]) == 1:
+        above = operator.before[0]
+        if len(operator.before) == 1 and above in place and len(readers[above]) == 1:
             path = place[above]
         else:
             path = []
             found.append(path)
-        path.append(station)
-        place[station] = path
+        path.append(operator)
+        place[operator] = path
     return found
 
 
@@ -97,13 +97,13 @@ def place_breaks(graph: QueryGraph, works: Mapping[str, Work]) -> list[tuple[str
     slopes: dict[str, float] = {}
     chosen = []
     for path in paths(graph):
-        row = [works[station.id] for station in path]
+        row = [works[operator.id] for operator in path]
         if path[-1] is graph.end:
             row[-1] = Work(row[-1].cost, 0.0)
         segments = steepest(row)
         for segment in segments:
-            for station in path[segment.begin : segment.end]:
-                slopes[station.id] = segment.slope
+            for operator in path[segment.begin : segment.end]:
+                slopes[operator.id] = segment.slope
         for segment in segments[1:]:
             pair = (path[segment.begin - 1].id, path[segment.begin].id)
             graph.set_break(*pair)
@@ -117,12 +117,12 @@ def place_breaks(graph: QueryGraph, works: Mapping[str, Work]) -> list[tuple[str
 def measured(graph: QueryGraph) -> dict[str, Work]:
     """What each operator has done so far, per row; an operator that has seen none keeps all."""
     found = {}
-    for station in graph.stations:
-        seen = station.elements_in
-        below = station.before[0].operator.schema if station.before else station.operator.schema
-        narrower = row_bytes(station.operator.schema) / row_bytes(below)
-        found[station.id] = (
-            Work(station.seconds / seen, station.elements_out / seen * narrower)
+    for operator in graph.operators:
+        seen = operator.elements_in
+        below = operator.before[0].kernel.schema if operator.before else operator.kernel.schema
+        narrower = row_bytes(operator.kernel.schema) / row_bytes(below)
+        found[operator.id] = (
+            Work(operator.seconds / seen, operator.elements_out / seen * narrower)
             if seen
             else Work(1e-6, 1.0)
         )

@@ -3,9 +3,9 @@
 An operator waits when it has taken a row that its own promise has not passed; where that is the
 last one, the answer is not final, and before it only operators count that hold rows. Backwards from it,
 along the arcs of the enhanced graph and by what each operator `needs`, lie the sources whose
-promises are missing. They are asked when the clock has come so far that all of them can say enough:
-an answer that would release nothing is not asked for, and where a source is missing that cannot be
-asked, none is.
+promises are missing. They are asked when the clock has come so far that all of them can promise
+enough: a promise that would release nothing is not asked for, and where one of the missing sources
+cannot be asked, none is.
 
 What is computed for an operator stays good until its promise moves, so that a push costs one
 comparison for an operator that waits.
@@ -14,8 +14,8 @@ comparison for an operator that waits.
 from __future__ import annotations
 
 from thalweg.graph.enhanced import can_wait
+from thalweg.graph.graph_operator import GraphOperator
 from thalweg.graph.query_graph import QueryGraph
-from thalweg.graph.stations import Station
 from thalweg.model.progress import NO_PROGRESS
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import Operator
@@ -28,50 +28,50 @@ class Demand:
     """Watches the operators of a graph that can wait."""
 
     def __init__(self, graph: QueryGraph) -> None:
-        self._names = {station: name for name, station in graph.sources.items()}
+        self._names = {operator: name for name, operator in graph.sources.items()}
         last = {_last_before(end) for end in graph.ends}
         self._waiters = [
-            station
-            for station in reversed(graph.stations)
-            if station not in self._names and (station in last or _holds_rows(station))
+            operator
+            for operator in reversed(graph.operators)
+            if operator not in self._names and (operator in last or _holds_rows(operator))
         ]
-        for station in self._waiters:
-            if station.newest is None:  # what it has taken is known where it was watched before
-                station.newest = MIN_TIME
-        self._plans: dict[Station, tuple[int, int, tuple[str, ...]]] = {}
+        for operator in self._waiters:
+            if operator.newest is None:  # what it has taken is known where it was watched before
+                operator.newest = MIN_TIME
+        self._plans: dict[GraphOperator, tuple[int, int, tuple[str, ...]]] = {}
         """By operator: the promise it was made for, the time to ask, and whom."""
 
-    def due(self, now: int) -> tuple[str, ...]:
+    def sources_to_ask(self, now: int) -> tuple[str, ...]:
         """The sources to ask at this time of the clock."""
         blocked = False
-        for station in self._waiters:
-            promised = station.passed.cti
-            newest = station.newest
+        for operator in self._waiters:
+            promised = operator.passed.cti
+            newest = operator.newest
             if newest is None or newest == MIN_TIME or promised > newest:
-                station.oldest = INFINITY
+                operator.oldest = INFINITY
                 continue
-            if blocked and not station.operator.state_size().rows:
+            if blocked and not operator.kernel.state_size().rows:
                 continue  # it holds nothing that a promise would free
-            plan = self._plans.get(station)
+            plan = self._plans.get(operator)
             if plan is None or plan[0] != promised or plan[1] == INFINITY:
-                plan = self._plans[station] = (promised, *self._plan(station, promised))
+                plan = self._plans[operator] = (promised, *self._plan(operator, promised))
             if plan[1] == INFINITY:
                 blocked = True
             elif now < plan[1]:
                 return ()
             else:  # others may have come along meanwhile
-                ask_at, names = self._plan(station, promised)
+                ask_at, names = self._plan(operator, promised)
                 return names if now >= ask_at else ()
         return ()
 
     def forget(self) -> None:
-        """Compute anew: the sources that were asked could not say enough."""
+        """Compute everything anew: the sources that were asked did not promise enough."""
         self._plans.clear()
 
-    def _plan(self, station: Station, promised: int) -> tuple[int, tuple[str, ...]]:
+    def _plan(self, operator: GraphOperator, promised: int) -> tuple[int, tuple[str, ...]]:
         """When all missing sources can promise what is needed to go past a promise; infinity where
         one cannot be asked."""
-        missing = self.missing(station, max(promised, station.oldest) + 1)
+        missing = self.missing(operator, max(promised, operator.oldest) + 1)
         times = []
         for name, needs in missing.items():
             kernel = self._kernel(name)
@@ -81,22 +81,22 @@ class Demand:
             times.append(needs + behind)
         return (max(times), tuple(missing)) if times else (INFINITY, ())
 
-    def missing(self, station: Station, time: int) -> dict[str, int]:
+    def missing(self, operator: GraphOperator, time: int) -> dict[str, int]:
         """By source: the promise that is missing for an operator to promise a time."""
         found: dict[str, int] = {}
-        visited: set[tuple[Station, int]] = set()
-        waiting = [(station, time)]
+        visited: set[tuple[GraphOperator, int]] = set()
+        waiting = [(operator, time)]
         while waiting:
             current, wanted = waiting.pop()
             if (current, wanted) in visited:
                 continue
             visited.add((current, wanted))
-            for port, needs in enumerate(current.operator.needs(wanted)):
+            for port, needs in enumerate(current.kernel.needs(wanted)):
                 if current.received.get(port, NO_PROGRESS).cti >= needs:
                     continue
                 origin = current.before[port]
                 while not can_wait(origin):
-                    needs = origin.operator.needs(needs)[0]
+                    needs = origin.kernel.needs(needs)[0]
                     origin = origin.before[0]
                 name = self._names.get(origin)
                 if name is None:
@@ -106,18 +106,18 @@ class Demand:
         return found
 
     def _kernel(self, name: str) -> IngressKernel:
-        station = next(station for station, known in self._names.items() if known == name)
-        assert isinstance(station.operator, IngressKernel)
-        return station.operator
+        operator = next(operator for operator, known in self._names.items() if known == name)
+        assert isinstance(operator.kernel, IngressKernel)
+        return operator.kernel
 
 
-def _last_before(end: Station) -> Station:
+def _last_before(end: GraphOperator) -> GraphOperator:
     """The last operator that can wait, on the way to an output."""
     while not can_wait(end):
         end = end.before[0]
     return end
 
 
-def _holds_rows(station: Station) -> bool:
+def _holds_rows(operator: GraphOperator) -> bool:
     """Whether the operator has state that a promise may free."""
-    return type(station.operator).state_size is not Operator.state_size
+    return type(operator.kernel).state_size is not Operator.state_size

@@ -18,8 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from thalweg.graph.forks import Reader
+from thalweg.graph.graph_operator import GraphOperator
 from thalweg.graph.query_graph import QueryGraph
-from thalweg.graph.stations import Station
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 
@@ -30,51 +30,51 @@ __all__ = ["Bypass", "can_wait", "enhance", "promise_arcs"]
 class Bypass:
     """A promise arc: from `origin`, past `chain`, to port `port` of `target`."""
 
-    origin: Station
-    chain: tuple[Station, ...]
-    target: Station
+    origin: GraphOperator
+    chain: tuple[GraphOperator, ...]
+    target: GraphOperator
     port: int
 
     def is_clear(self) -> bool:
         """Whether no row is on the way."""
-        if any(station.inputs[0].size() for station in self.chain):
+        if any(operator.inputs[0].size() for operator in self.chain):
             return False
         arc = self.target.inputs[self.port]
         return not isinstance(arc, Reader) or not arc.size()
 
     def move(self, progress: Progress) -> Progress:
         """The promise at the end of the arc."""
-        for station in self.chain:
-            progress = station.operator.moves(progress)
+        for operator in self.chain:
+            progress = operator.kernel.moves(progress)
         return progress
 
     def deliver(self, progress: Progress) -> None:
         """Write the register at the end of the arc, if the promise is news there; those who are
         passed know of it too."""
-        for station in self.chain:
-            station.received[0] = station.received.get(0, NO_PROGRESS).advance(progress)
-            progress = station.operator.moves(progress)
-            if not station.operator.knows_group_boxes:
+        for operator in self.chain:
+            operator.received[0] = operator.received.get(0, NO_PROGRESS).advance(progress)
+            progress = operator.kernel.moves(progress)
+            if not operator.kernel.knows_group_boxes:
                 progress = progress.without_group_boxes()
-            station.passed = station.passed.advance(progress)
-        known = self.target.received.get(self.port, NO_PROGRESS)
-        if known.merge(progress) == known:
+            operator.passed = operator.passed.advance(progress)
+        received = self.target.received.get(self.port, NO_PROGRESS)
+        if received.merge(progress) == received:
             return
         arc = self.target.inputs[self.port]
-        empty = Batch.empty(self.target.before[self.port].operator.schema, progress)
+        empty = Batch.empty(self.target.before[self.port].kernel.schema, progress)
         if isinstance(arc, Reader):
             arc.put_back(empty)
         else:
             arc.put(empty)
 
     def __str__(self) -> str:
-        past = f" past {', '.join(station.id for station in self.chain)}" if self.chain else ""
+        past = f" past {', '.join(operator.id for operator in self.chain)}" if self.chain else ""
         return f"{self.origin.id} -> {self.target.id}, port {self.port}{past}"
 
 
-def can_wait(station: Station) -> bool:
+def can_wait(operator: GraphOperator) -> bool:
     """Whether an operator may need a promise to go on: all but those that answer row by row."""
-    return not station.operator.row_by_row
+    return not operator.kernel.row_by_row
 
 
 def promise_arcs(graph: QueryGraph) -> list[Bypass]:
@@ -83,17 +83,17 @@ def promise_arcs(graph: QueryGraph) -> list[Bypass]:
     readers = graph.ports_behind()
     leaves = set(graph.ends)
     found: list[Bypass] = []
-    for origin in graph.stations:
+    for origin in graph.operators:
         if not can_wait(origin):
             continue
         arcs: list[Bypass] | None = []
-        waiting: list[tuple[Station, tuple[Station, ...]]] = [(origin, ())]
+        waiting: list[tuple[GraphOperator, tuple[GraphOperator, ...]]] = [(origin, ())]
         while waiting and arcs is not None:
-            station, chain = waiting.pop()
-            if station in leaves or not readers[station]:
+            operator, chain = waiting.pop()
+            if operator in leaves or not readers[operator]:
                 arcs = None
                 break
-            for behind, port in readers[station]:
+            for behind, port in readers[operator]:
                 if can_wait(behind):
                     arcs.append(Bypass(origin, chain, behind, port))
                 else:
@@ -106,8 +106,8 @@ def promise_arcs(graph: QueryGraph) -> list[Bypass]:
 def enhance(graph: QueryGraph) -> list[Bypass]:
     """Let promises without rows go along these arcs from now on."""
     arcs = promise_arcs(graph)
-    for station in graph.stations:
-        mine = tuple(arc for arc in arcs if arc.origin is station)
-        station.bypass = mine
-        graph.row_of(station).signals = tuple(graph.row_of(arc.target) for arc in mine)
+    for operator in graph.operators:
+        outgoing = tuple(arc for arc in arcs if arc.origin is operator)
+        operator.bypass = outgoing
+        graph.row_of(operator).signals = tuple(graph.row_of(arc.target) for arc in outgoing)
     return arcs

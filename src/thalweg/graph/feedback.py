@@ -17,27 +17,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 
-from thalweg.graph.stations import Station
+from thalweg.graph.graph_operator import GraphOperator
 from thalweg.model.time import MIN_TIME
 from thalweg.operators.source.ingress import IngressKernel
 
-__all__ = ["tell_unwanted"]
+__all__ = ["set_unwanted"]
 
 
-def tell_unwanted(stations: Sequence[Station], ends: Mapping[Station, int]) -> None:
-    """Tell all operators what is not wanted of them. `stations` come after those they read; `ends`
-    are the operators whose output leaves, and the time before which nobody wants it."""
-    said: dict[Station, list[int]] = {station: [] for station in stations}
-    for station, time in ends.items():
-        said[station].append(time)
-    for station in reversed(stations):
-        least = min(said[station], default=MIN_TIME)
-        unwanted = station.operator.unwanted(least)
-        station.unwanted = unwanted if any(time > MIN_TIME for time in unwanted) else None
-        if isinstance(station.operator, IngressKernel):
-            station.operator.unwanted_before = least
-        if station.unwanted is not None:
-            ports = zip_longest(station.unwanted, station.skips, fillvalue=False)
-            station.operator.forget(tuple(t if skips else MIN_TIME for t, skips in ports))
-        for above, time in zip(station.before, unwanted, strict=False):
-            said[above].append(time)
+def set_unwanted(operators: Sequence[GraphOperator], ends: Mapping[GraphOperator, int]) -> None:
+    """Set on all operators the time before which nobody wants their rows. `operators` come after
+    those they read; `ends` are the operators whose output leaves, each with that time."""
+    bounds: dict[GraphOperator, list[int]] = {operator: [] for operator in operators}
+    for operator, time in ends.items():
+        bounds[operator].append(time)
+    for operator in reversed(operators):
+        least = min(bounds[operator], default=MIN_TIME)
+        unwanted = operator.kernel.unwanted(least)
+        operator.unwanted = unwanted if any(time > MIN_TIME for time in unwanted) else None
+        if isinstance(operator.kernel, IngressKernel):
+            operator.kernel.unwanted_before = least
+        if operator.unwanted is not None:
+            ports = zip_longest(operator.unwanted, operator.skips, fillvalue=False)
+            operator.kernel.forget(tuple(t if skips else MIN_TIME for t, skips in ports))
+        for above, time in zip(operator.before, unwanted, strict=False):
+            bounds[above].append(time)

@@ -46,11 +46,6 @@ class SharedBuffer:
         self.readers.append(reader)
         return reader
 
-    def remove_reader(self, reader: Reader) -> None:
-        self.readers.remove(reader)
-        while reader.head < self.beyond:
-            reader.skip()
-
     def at(self, number: int) -> Batch:
         return self._batches[number - self.first]
 

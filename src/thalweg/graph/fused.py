@@ -10,7 +10,7 @@ from time import perf_counter
 
 from thalweg.expr.one_row import NeedsKernel
 from thalweg.graph.arcs import Arc
-from thalweg.graph.stations import Station
+from thalweg.graph.graph_operator import GraphOperator
 from thalweg.model.batch import Batch
 from thalweg.operators.base import Operator
 from thalweg.operators.rows.one_row import RowChain, row_chain
@@ -22,12 +22,12 @@ class Fused:
     """Runs `members`, each of which has one input and is read by the next one alone. A batch of one
     row goes through all of them as Python values (see `operators.one_row`)."""
 
-    __slots__ = ("_operators", "_row_chain", "id", "members")
+    __slots__ = ("_kernels", "_row_chain", "id", "members")
 
-    def __init__(self, members: list[Station]) -> None:
+    def __init__(self, members: list[GraphOperator]) -> None:
         self.members = members
         self.id = "+".join(member.id for member in members)
-        self._operators: list[Operator] = []
+        self._kernels: list[Operator] = []
         self._row_chain: RowChain | None = None
 
     @property
@@ -48,12 +48,12 @@ class Fused:
         for member in self.members:
             if member.unwanted is not None:
                 batch = member.without_unwanted(0, batch)
-            answer = member.operator.process(0, member.without_unknown(batch))
+            answer = member.kernel.process(0, member.without_unknown(batch))
             now = perf_counter()
             member.seconds += now - begin
             begin = now
             member.note(0, batch.progress, len(batch.start))
-            if not member.says_something(answer):
+            if not member.count_answer(answer):
                 return taken
             batch = answer
         self.members[-1].output.put(batch)
@@ -64,15 +64,15 @@ class Fused:
         changed where it was not: row operators keep no state."""
         members = self.members
         chain = self._row_chain
-        if chain is None and self._operators and members[0].operator is self._operators[0]:
+        if chain is None and self._kernels and members[0].kernel is self._kernels[0]:
             return False
-        for member, known in zip(members, self._operators, strict=False):
-            if member.operator is not known:
-                self._operators = []  # another operator has taken the place, as a trace does
+        for member, known in zip(members, self._kernels, strict=False):
+            if member.kernel is not known:
+                self._kernels = []  # another operator has taken the place, as a trace does
                 break
-        if not self._operators:
-            self._operators = [member.operator for member in members]
-            chain = self._row_chain = row_chain(self._operators, batch.schema)
+        if not self._kernels:
+            self._kernels = [member.kernel for member in members]
+            chain = self._row_chain = row_chain(self._kernels, batch.schema)
         if chain is None or any(member.unwanted is not None for member in members):
             return False
         begin = perf_counter()
@@ -84,9 +84,9 @@ class Fused:
         rows = 1
         for at, member in enumerate(members):
             member.note(0, progress, rows)
-            if not self._operators[at].knows_group_boxes:
+            if not self._kernels[at].knows_group_boxes:
                 progress = progress.without_group_boxes()
-            progress = self._operators[at].moves(progress)
+            progress = self._kernels[at].moves(progress)
             if at == passed:
                 rows = 0
             elif rows:
@@ -101,7 +101,7 @@ class Fused:
             last.output.put(
                 chain.answer(batch, values, progress)
                 if rows
-                else Batch.empty(last.operator.schema, progress)
+                else Batch.empty(last.kernel.schema, progress)
             )
         share = (perf_counter() - begin) / len(members)
         for member in members:
@@ -109,20 +109,22 @@ class Fused:
         return True
 
 
-def chains(stations: list[Station], readers: Mapping[Station, int]) -> list[list[Station]]:
+def chains(
+    operators: list[GraphOperator], readers: Mapping[GraphOperator, int]
+) -> list[list[GraphOperator]]:
     """The longest runs of two or more row operators, each the only reader of the one before;
     `readers` counts them, an output among them."""
-    found: list[list[Station]] = []
-    place: dict[Station, list[Station]] = {}
-    for station in stations:
-        if not station.operator.row_by_row or len(station.before) != 1:
+    found: list[list[GraphOperator]] = []
+    place: dict[GraphOperator, list[GraphOperator]] = {}
+    for operator in operators:
+        if not operator.kernel.row_by_row or len(operator.before) != 1:
             continue
-        above = station.before[0]
+        above = operator.before[0]
         if above in place and place[above][-1] is above and readers[above] == 1:
             chain = place[above]
         else:
             chain = []
             found.append(chain)
-        chain.append(station)
-        place[station] = chain
+        chain.append(operator)
+        place[operator] = chain
     return [chain for chain in found if len(chain) > 1]

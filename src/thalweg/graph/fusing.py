@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from thalweg.graph.fused import Fused, chains
+from thalweg.graph.graph_operator import GraphOperator
 from thalweg.graph.state_table import Row
-from thalweg.graph.stations import Station
 from thalweg.graph.topology import Topology
 
 __all__ = ["Fusing"]
@@ -17,14 +17,14 @@ class Fusing(Topology):
 
     def fuse(self) -> None:
         """Run row operators in a row as one row of the table."""
-        counts = {station: len(readers) for station, readers in self.readers().items()}
+        counts = {operator: len(readers) for operator, readers in self.readers().items()}
         for end in self._ends.values():
             counts[end] += 1
         swaps: list[tuple[list[Row], list[Row]]] = []
-        for chain in chains(self.stations, counts):
+        for chain in chains(self.operators, counts):
             rows = [self._row_of[member] for member in chain]
             linked = all(a.succ == (b,) for a, b in pairwise(rows))
-            empty = all(not row.station.port() >= 0 for row in rows if row.station is not None)
+            empty = all(not row.operator.port() >= 0 for row in rows if row.operator is not None)
             if linked and empty and all(row.name in self.state for row in rows):
                 fused = Row("+".join(row.name for row in rows), Fused(chain))
                 swaps.append((rows, [fused]))
@@ -32,18 +32,18 @@ class Fusing(Topology):
 
     def split(self) -> None:
         """The inverse of `fuse`: a row of the table for every operator."""
-        self._split(*(row for row in self.state if isinstance(row.station, Fused)))
+        self._split(*(row for row in self.state if isinstance(row.operator, Fused)))
 
     def _split(self, *fused: Row) -> None:
         self._replace([([row], self._members(row)) for row in fused])
 
     def _members(self, fused: Row) -> list[Row]:
         """A row for each operator of a fused one, linked among themselves."""
-        assert isinstance(fused.station, Fused)
-        rows = [Row(member.id, member) for member in fused.station.members]
+        assert isinstance(fused.operator, Fused)
+        rows = [Row(member.id, member) for member in fused.operator.members]
         for row, behind in pairwise(rows):
-            assert behind.station is not None
-            self.state.link(row, behind, behind.station.inputs[0])
+            assert behind.operator is not None
+            self.state.link(row, behind, behind.operator.inputs[0])
         return rows
 
     def _replace(self, swaps: list[tuple[list[Row], list[Row]]]) -> None:
@@ -54,10 +54,10 @@ class Fusing(Topology):
         for old, new in swaps:
             self._put_between(old, new)
         first = {old[0]: new for old, new in swaps}
-        gone = {row for old, _ in swaps for row in old}
+        replaced = {row for old, _ in swaps for row in old}
         ordered: list[Row] = []
         for row in self.state:
-            ordered += first.get(row, [] if row in gone else [row])
+            ordered += first.get(row, [] if row in replaced else [row])
         self.state.order(ordered)
         self._changed()
 
@@ -72,10 +72,10 @@ class Fusing(Topology):
         for row in new:
             row.strategy, row.k, row.reason = first.strategy, first.k, first.reason
             row.settle()
-            members = row.station.members if isinstance(row.station, Fused) else [row.station]
-            for station in members:
-                if isinstance(station, Station):
-                    self._row_of[station] = row
+            members = row.operator.members if isinstance(row.operator, Fused) else [row.operator]
+            for operator in members:
+                if isinstance(operator, GraphOperator):
+                    self._row_of[operator] = row
         for pair, links in self._breaks.items():
             self._breaks[pair] = [
                 (new[-1] if row is last else row, new[0] if behind is first else behind, arc)

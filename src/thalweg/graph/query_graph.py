@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from time import perf_counter
 
 from thalweg.errors import PlanError, StateError, did_you_mean
+from thalweg.graph.graph_operator import OperatorFigures
 from thalweg.graph.rules import ASK, RUN
 from thalweg.graph.state_table import Row
-from thalweg.graph.stations import OperatorFigures
 from thalweg.graph.strategies import Strategies
 from thalweg.graph.waiting import WAITING, restore_waiting, waiting_rows
 from thalweg.model.batch import Batch
@@ -47,9 +47,9 @@ class QueryGraph(Strategies):
 
     def run(self, steps: int | None = None) -> list[Batch]:
         """Work until every buffer is empty, or for so many steps; the batches that came out."""
-        given = sum(map(len, self._inlets.values()))
-        if given:
-            self.bursts = (self.bursts[0] + 1, self.bursts[1] + given)
+        batches_in = sum(map(len, self._inlets.values()))
+        if batches_in:
+            self.bursts = (self.bursts[0] + 1, self.bursts[1] + batches_in)
         try:
             current, run = self._current or (None, ASK)
             self._work(current, self._order, run=run, steps=steps)
@@ -64,30 +64,30 @@ class QueryGraph(Strategies):
     def admit(self, source: str, batches: Sequence[Batch]) -> list[Batch]:
         """What a source makes of these batches. When it refuses one it refuses all, and nothing has
         changed."""
-        station = self.sources[source]
-        assert isinstance(station.operator, IngressKernel)
+        operator = self.sources[source]
+        assert isinstance(operator.kernel, IngressKernel)
         begin = perf_counter()
-        admitted = station.operator.admit(batches)
-        station.seconds += perf_counter() - begin
-        station.batches += len(batches)
-        station.elements_in += sum(map(len, batches))
+        admitted = operator.kernel.admit(batches)
+        operator.seconds += perf_counter() - begin
+        operator.batches += len(batches)
+        operator.elements_in += sum(map(len, batches))
         return admitted
 
     def send(self, source: str, *admitted: Batch) -> list[Batch]:
         """Pass on batches that their source has admitted, and work until every buffer is empty; the
         batches that came out."""
-        station = self.sources[source]
+        operator = self.sources[source]
         runs, batches = self.bursts
         self.bursts = (runs + 1, batches + len(admitted))
         self.pass_on(source, admitted)
-        self._work(self._row_of[station], self._reached(source), run=ASK)
+        self._work(self._row_of[operator], self._reached(source), run=ASK)
         return self.taken("") if "" in self._outlets else []
 
     def pass_on(self, source: str, admitted: Sequence[Batch]) -> None:
         """Put batches that a source has admitted on its output, and do no more."""
-        station = self.sources[source]
+        operator = self.sources[source]
         for batch in admitted:
-            station.pass_on(batch)
+            operator.pass_on(batch)
 
     @property
     def ready(self) -> bool:
@@ -101,10 +101,10 @@ class QueryGraph(Strategies):
         by_steepness = bool(self._steepness)
         while True:
             while row is not None:
-                if run and steps is None and row.station is not None and not row.k:
-                    row.station.execute()
+                if run and steps is None and row.operator is not None and not row.k:
+                    row.operator.execute()
                 elif run:
-                    if steps is not None and row.station is not None:
+                    if steps is not None and row.operator is not None:
                         if not steps:
                             self._current = (row, RUN)
                             return
@@ -128,10 +128,10 @@ class QueryGraph(Strategies):
         known = self._reach.get(source)
         if known is None:
             reached = {self.sources[source]}
-            for station in self.stations:
-                if not reached.isdisjoint(station.before):
-                    reached.add(station)
-            rows = {self._row_of[station] for station in reached}
+            for operator in self.operators:
+                if not reached.isdisjoint(operator.before):
+                    reached.add(operator)
+            rows = {self._row_of[operator] for operator in reached}
             known = self._reach[source] = [row for row in self._order if row in rows]
         return known
 
@@ -140,66 +140,66 @@ class QueryGraph(Strategies):
 
     def snapshot(self) -> dict[str, Slices]:
         """All state; what waits on arcs is a part of it."""
-        state = {station.id: station.operator.snapshot() for station in self.stations}
+        state = {operator.id: operator.kernel.snapshot() for operator in self.operators}
         if self.waiting:
-            state[WAITING] = waiting_rows(self.stations)
+            state[WAITING] = waiting_rows(self.operators)
         return state
 
     def restore(self, state: Mapping[str, Slices]) -> None:
         """Back to a snapshot of the same operators."""
         state = dict(state)
         waiting = state.pop(WAITING, {})
-        known = {station.id for station in self.stations}
-        if known != set(state):
+        ids = {operator.id for operator in self.operators}
+        if ids != set(state):
             raise StateError(
-                f"the snapshot is of other operators: it lacks {sorted(known - set(state))}, and has {sorted(set(state) - known)}."
+                f"the snapshot is of other operators: it lacks {sorted(ids - set(state))}, and has {sorted(set(state) - ids)}."
             )
-        for station in self.stations:
-            station.operator.restore(state[station.id])
+        for operator in self.operators:
+            operator.kernel.restore(state[operator.id])
         if waiting:
             self.split()  # a row may wait between two operators that run as one
-        restore_waiting(self.stations, waiting)
-        if any(isinstance(station.operator, MergeKernel) for station in self.stations):
-            self._tell()
+        restore_waiting(self.operators, waiting)
+        if any(isinstance(operator.kernel, MergeKernel) for operator in self.operators):
+            self._set_unwanted()
 
     def skip_before(self, time: int, end: str = "") -> None:
-        """Nobody wants answers that end before a time any more, under this name."""
+        """Answers under this name that end before a time are not wanted any more."""
         self._unwanted[end] = max(time, self._unwanted.get(end, MIN_TIME))
-        self._tell()
+        self._set_unwanted()
 
     def unwanted_before(self, source: str) -> int:
         """Rows of a source that end before this are skipped."""
-        kernel = self.sources[source].operator
+        kernel = self.sources[source].kernel
         return kernel.skips_before if isinstance(kernel, IngressKernel) else MIN_TIME
 
     @property
     def skipped(self) -> int:
         """How many rows were skipped because nobody wanted them."""
-        sources = (station.operator for station in self.sources.values())
-        return sum(station.skipped for station in self.stations) + sum(
+        sources = (operator.kernel for operator in self.sources.values())
+        return sum(operator.skipped for operator in self.operators) + sum(
             kernel.skipped for kernel in sources if isinstance(kernel, IngressKernel)
         )
 
     def figures(self) -> dict[str, OperatorFigures]:
         """What each operator has done and keeps, by id."""
-        return {station.id: station.figures() for station in self.stations}
+        return {operator.id: operator.figures() for operator in self.operators}
 
     def arcs(self) -> dict[str, list[str]]:
         """The progress that has arrived at each port of each operator, as text; a part of what a
         snapshot needs for `why`."""
         return {
             s.id: [
-                progress_text(s.received.get(port, NO_PROGRESS)) for port in range(s.operator.ports)
+                progress_text(s.received.get(port, NO_PROGRESS)) for port in range(s.kernel.ports)
             ]
-            for s in self.stations
+            for s in self.operators
         }
 
     def restore_arcs(self, arcs: Mapping[str, Sequence[str]]) -> None:
         """The inverse of `arcs`."""
-        for station in self.stations:
-            station.received = {
-                port: progress_of_text(text) for port, text in enumerate(arcs.get(station.id, ()))
+        for operator in self.operators:
+            operator.received = {
+                port: progress_of_text(text) for port, text in enumerate(arcs.get(operator.id, ()))
             }
 
     def state_size(self) -> dict[str, StateSize]:
-        return {station.id: station.operator.state_size() for station in self.stations}
+        return {operator.id: operator.kernel.state_size() for operator in self.operators}

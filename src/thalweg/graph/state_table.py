@@ -16,8 +16,8 @@ from itertools import chain
 from thalweg.errors import PlanError, did_you_mean
 from thalweg.graph.arcs import Arc
 from thalweg.graph.fused import Fused
+from thalweg.graph.graph_operator import GraphOperator
 from thalweg.graph.rules import RULES, STRATEGIES, Form, Rule, Strategy
-from thalweg.graph.stations import Station
 
 __all__ = ["Row", "StateTable", "strategy_of"]
 
@@ -33,21 +33,21 @@ class Row:
         "k",
         "name",
         "only",
+        "operator",
         "patient",
         "pred",
         "reason",
         "rule",
         "signals",
-        "station",
         "strategy",
         "succ",
         "taken",
         "turn",
     )
 
-    def __init__(self, name: str, station: Station | Fused | None) -> None:
+    def __init__(self, name: str, operator: GraphOperator | Fused | None) -> None:
         self.name = name
-        self.station = station
+        self.operator = operator
         """What is executed; none for a fork."""
         self.pred: tuple[Row, ...] = ()
         self.feeds: tuple[Arc, ...] = ()
@@ -80,8 +80,8 @@ class Row:
         """There is input that can be worked on."""
         if self.only is not None:
             return self.only.size() > 0
-        if self.station is not None:
-            return self.station.port() >= 0
+        if self.operator is not None:
+            return self.operator.port() >= 0
         return self.waiting_consumer() is not None
 
     def waiting_consumer(self) -> int | None:
@@ -116,16 +116,16 @@ class Row:
 
     def step(self) -> None:
         """The execution step."""
-        if self.station is None:
+        if self.operator is None:
             return
         if not self.k:
-            self.station.execute()
+            self.operator.execute()
         else:
-            self.taken += self.station.execute(self.k - self.taken)
+            self.taken += self.operator.execute(self.k - self.taken)
 
     def settle(self) -> None:
         """Look the rule up again, after a change of this row."""
-        if self.station is None:
+        if self.operator is None:
             self.form = "Fork"
         elif not self.pred:
             self.form = "Source" if self.succ else "Source-Sink"
@@ -133,10 +133,10 @@ class Row:
             self.form = "NOS" if self.succ else "Sink"
         self.rule = RULES[self.strategy, self.form]
         self.taken = 0
-        inputs = [] if self.station is None else self.station.inputs
+        inputs = [] if self.operator is None else self.operator.inputs
         self.only = inputs[0] if len(inputs) == 1 else None
-        behind = self.succ[0].station if self.succ else None
-        self.patient = isinstance(behind, Station) and behind.waits_for_order
+        behind = self.succ[0].operator if self.succ else None
+        self.patient = isinstance(behind, GraphOperator) and behind.waits_for_order
         self.hands_back = (
             self.strategy in ("depth-first", "breadth-first")
             and self.only is not None
@@ -153,7 +153,7 @@ class Row:
     @property
     def is_path(self) -> bool:
         """Whether round-robin can go through this row."""
-        return len(self.pred) <= 1 and len(self.succ) <= 1 and self.station is not None
+        return len(self.pred) <= 1 and len(self.succ) <= 1 and self.operator is not None
 
 
 def strategy_of(name: str, k: int | None) -> tuple[Strategy, int]:
@@ -249,7 +249,7 @@ class StateTable:
         found = []
         for row in self:
             pred = ", ".join(other.name for other in row.pred) or "-"
-            if row.station is None:
+            if row.operator is None:
                 found += [(row.name, pred, other.name, row.label) for other in row.succ]
             else:
                 succ = ", ".join(other.name for other in row.succ) or "-"

@@ -48,7 +48,7 @@ class Strategies(Fusing):
             self.state.set_rule(row.name, strategy, k, reason)
 
     def _break_into_paths(self, row: Row) -> None:
-        if row.station is None:
+        if row.operator is None:
             for behind in dict.fromkeys(row.succ):
                 self.set_break(row.name, behind.name)
             for above in row.pred:
@@ -61,8 +61,8 @@ class Strategies(Fusing):
         """The row of an operator; one that is part of a fused row is taken out of it."""
         if name not in self.state:
             for row in list(self.state):
-                if isinstance(row.station, Fused) and any(
-                    m.id == name for m in row.station.members
+                if isinstance(row.operator, Fused) and any(
+                    m.id == name for m in row.operator.members
                 ):
                     self._split(row)
         return self.state[name]

@@ -9,8 +9,8 @@ warning.
 
 from __future__ import annotations
 
+from thalweg.graph.graph_operator import GraphOperator
 from thalweg.graph.query_graph import QueryGraph
-from thalweg.graph.stations import Station
 from thalweg.graph.why import shown_time, waits_of
 from thalweg.model.progress import NO_PROGRESS
 from thalweg.model.time import INFINITY
@@ -28,45 +28,47 @@ class StuckInputs:
 
     def __init__(self, graph: QueryGraph) -> None:
         self._graph = graph
-        self._watched = [station for station in graph.stations if station.operator.ports > 1]
+        self._watched = [operator for operator in graph.operators if operator.kernel.ports > 1]
         self._promise: dict[tuple[str, int], int] = {}
         self._held: dict[tuple[str, int], int] = {}
         """By operator and port: the promise that was seen last, and the rows held at that time."""
 
     def observe(self) -> None:
         """To be called when input has been worked off."""
-        for station in self._watched:
-            for port in range(station.operator.ports):
-                now, key = _promise_of(station, port), (station.id, port)
+        for operator in self._watched:
+            for port in range(operator.kernel.ports):
+                now, key = _promise_of(operator, port), (operator.id, port)
                 if now != self._promise.get(key, NO_PROGRESS.cti):
                     self._promise[key] = now
-                    self._held[key] = station.operator.state_size().rows
+                    self._held[key] = operator.kernel.state_size().rows
 
     def warnings(self) -> list[str]:
         """A line for each input that is stuck."""
         found = []
-        for station in self._watched:
-            rows = station.operator.state_size().rows
-            promises = [_promise_of(station, port) for port in range(station.operator.ports)]
+        for operator in self._watched:
+            rows = operator.kernel.state_size().rows
+            promises = [_promise_of(operator, port) for port in range(operator.kernel.ports)]
             for port, promise in enumerate(promises):
-                before = self._held.get((station.id, port), 0)
+                before = self._held.get((operator.id, port), 0)
                 if (
                     promise < max(promises)
                     and promise != INFINITY
                     and rows >= max(LEAST_ROWS, _GROWTH * before)
                 ):
-                    found.append(self._warning(station, port, rows, promise, max(promises)))
+                    found.append(self._warning(operator, port, rows, promise, max(promises)))
         return found
 
-    def _warning(self, station: Station, port: int, rows: int, promise: int, other: int) -> str:
-        waits = waits_of(self._graph, station.before[port], other)
-        names = sorted({wait.source for wait in waits}) or [station.before[port].id]
+    def _warning(
+        self, operator: GraphOperator, port: int, rows: int, promise: int, other: int
+    ) -> str:
+        waits = waits_of(self._graph, operator.before[port], other)
+        names = sorted({wait.source for wait in waits}) or [operator.before[port].id]
         return (
-            f"{station.id} holds {rows:,} rows and grows: source {' and '.join(names)} is stuck at {shown_time(promise)} while the "
+            f"{operator.id} holds {rows:,} rows and grows: source {' and '.join(names)} is stuck at {shown_time(promise)} while the "
             f"other input has come to {shown_time(other)}. Rows are kept until it promises more; if it may fall silent, say how long "
             "to wait: progress=timer(...), or idle={...} on start."
         )
 
 
-def _promise_of(station: Station, port: int) -> int:
-    return station.received.get(port, NO_PROGRESS).cti
+def _promise_of(operator: GraphOperator, port: int) -> int:
+    return operator.received.get(port, NO_PROGRESS).cti

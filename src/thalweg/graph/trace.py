@@ -34,15 +34,15 @@ class Visit:
     def saw(self, values: Mapping[str, Any]) -> bool:
         """Whether a row with these values was taken; columns that the operator does not see do not
         count, but one at least must be there."""
-        known = {name: value for name, value in values.items() if name in self.taken.schema.names}
-        return bool(known) and any(
-            all(row[name] == value for name, value in known.items())
-            for row in self.taken.payload.select(list(known)).to_pylist()
+        wanted = {name: value for name, value in values.items() if name in self.taken.schema.names}
+        return bool(wanted) and any(
+            all(row[name] == value for name, value in wanted.items())
+            for row in self.taken.payload.select(list(wanted)).to_pylist()
         )
 
     def __str__(self) -> str:
-        came = ", ".join(map(str, elements_of([self.answer]))) or "nothing"
-        return f"{self.number}: {self.operator} port {self.port}, {len(self.taken)} in: {came}"
+        output = ", ".join(map(str, elements_of([self.answer]))) or "nothing"
+        return f"{self.number}: {self.operator} port {self.port}, {len(self.taken)} in: {output}"
 
 
 class _Recorder(WrappedOperator):
@@ -68,9 +68,9 @@ class Trace:
 
     def __enter__(self) -> Self:
         sources = set(self._graph.sources.values())
-        for station in self._graph.stations:
-            if station not in sources:
-                station.operator = _Recorder(station.operator, station.id, self)
+        for operator in self._graph.operators:
+            if operator not in sources:
+                operator.kernel = _Recorder(operator.kernel, operator.id, self)
         return self
 
     def __exit__(
@@ -79,9 +79,9 @@ class Trace:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for station in self._graph.stations:
-            if isinstance(station.operator, _Recorder):
-                station.operator = station.operator.inner
+        for operator in self._graph.operators:
+            if isinstance(operator.kernel, _Recorder):
+                operator.kernel = operator.kernel.inner
 
     def note(self, operator: str, port: int, taken: Batch, answer: Batch) -> None:
         self._count += 1

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from thalweg.graph.arcs import Arc
 from thalweg.graph.forks import Reader
-from thalweg.graph.stations import Station
+from thalweg.graph.graph_operator import GraphOperator
 from thalweg.model.batch import Batch
 from thalweg.model.progress import progress_of_text, progress_text
 from thalweg.model.rows import Rows, empty_rows
@@ -22,22 +22,22 @@ WAITING = "(arcs)"
 """Where a snapshot holds what waits."""
 
 
-def waiting_rows(stations: Iterable[Station]) -> Slices:
+def waiting_rows(operators: Iterable[GraphOperator]) -> Slices:
     """What waits, by operator, port and place in the queue."""
     return {
-        f"{station.id}/{port}/{place}": _rows(batch)
-        for station in stations
-        for port, arc in enumerate(station.inputs)
+        f"{operator.id}/{port}/{place}": _rows(batch)
+        for operator in operators
+        for port, arc in enumerate(operator.inputs)
         for place, batch in enumerate(contents(arc))
     }
 
 
-def restore_waiting(stations: Iterable[Station], waiting: Mapping[str, Rows]) -> None:
+def restore_waiting(operators: Iterable[GraphOperator], waiting: Mapping[str, Rows]) -> None:
     """Put the batches of a snapshot back on their arcs; nothing else may be on them."""
-    known = {station.id: station for station in stations}
+    by_id = {operator.id: operator for operator in operators}
     for place, rows in sorted(waiting.items(), key=lambda item: int(item[0].rsplit("/", 1)[1])):
         name, port, _ = place.rsplit("/", 2)
-        arc = known[name].inputs[int(port)]
+        arc = by_id[name].inputs[int(port)]
         progress = progress_of_text((rows.schema.metadata or {})[b"progress"].decode())
         batch = Batch.from_table(rows, progress)
         if isinstance(arc, Reader):

@@ -48,7 +48,7 @@ def whole_since(plan: Node, newest: Mapping[str, int]) -> int:
     graph, _ = build_graph(plan, Consistency(), rewrite=False)
     for name, time in newest.items():
         if name in graph.sources:
-            schema = graph.sources[name].operator.schema
+            schema = graph.sources[name].kernel.schema
             graph.send(name, Batch.empty(schema, Progress(time + 1)))
-    passed = [station.passed.cti for station in graph.stations]
+    passed = [operator.passed.cti for operator in graph.operators]
     return max((time for time in passed if time != INFINITY), default=MIN_TIME)

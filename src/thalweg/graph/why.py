@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from thalweg.graph.graph_operator import GraphOperator
 from thalweg.graph.query_graph import QueryGraph
-from thalweg.graph.stations import Station
 from thalweg.model.clocks import Clock, shown_time
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.time import INFINITY, MIN_TIME
@@ -129,84 +129,87 @@ def explain_wait(
 ) -> Why:
     """Why what starts at `time` is not final (by default: the first time that is not); `promise` is
     what the query has promised."""
-    told = promise_for(promise, group)
-    wanted = told if time is None else time
-    settled = told > wanted or told == INFINITY
+    promised = promise_for(promise, group)
+    wanted = promised if time is None else time
+    settled = promised > wanted or promised == INFINITY
     waits = (
         ()
         if settled
         else tuple(waits_of(graph, graph.end, wanted + 1 if wanted < INFINITY else INFINITY, group))
     )
-    return Why(wanted, told, waits, tuple(_notes(graph)))
+    return Why(wanted, promised, waits, tuple(_notes(graph)))
 
 
 def promise_for(progress: Progress, group: Mapping[str, Any] | None) -> int:
     """The promise that holds for a group, if the columns that promises speak of are given; else the
     common one."""
-    if not progress.scoped or group is None or not set(progress.scope_columns) <= set(group):
+    named = group is not None and set(progress.scope_columns) <= set(group)
+    if group is None or not named or not progress.speaks_of_groups:
         return progress.cti
     return progress.of(tuple(group[name] for name in progress.scope_columns))
 
 
 def waits_of(
     graph: QueryGraph,
-    station: Station,
+    operator: GraphOperator,
     time: int,
     group: Mapping[str, Any] | None = None,
     path: tuple[Step, ...] = (),
 ) -> Iterator[Wait]:
-    """What is missing for a station to promise `time`."""
-    if isinstance(station.operator, IngressKernel):
-        yield _of_source(graph, station, station.operator, time, group, path)
+    """What is missing for an operator to promise `time`."""
+    if isinstance(operator.kernel, IngressKernel):
+        yield _of_source(graph, operator, operator.kernel, time, group, path)
         return
-    if isinstance(station.operator, NamedInputsKernel):
-        merge = station.operator
-        yield Wait(_source_name(graph, station), time, merge.settled, None, merge.waits_for(), path)
+    if isinstance(operator.kernel, NamedInputsKernel):
+        merge = operator.kernel
+        yield Wait(
+            _source_name(graph, operator), time, merge.settled, None, merge.waits_for(), path
+        )
         return
     named: set[str] = set()
-    for port, needs in enumerate(station.operator.needs(time)):
-        has = promise_for(station.received.get(port, NO_PROGRESS), group)
+    for port, needs in enumerate(operator.kernel.needs(time)):
+        has = promise_for(operator.received.get(port, NO_PROGRESS), group)
         if has >= needs:
             continue
-        step = Step(station.id, port, station.operator.ports, needs, has)
-        below = group if _same_columns(station, port, group) else None
-        for wait in waits_of(graph, station.before[port], needs, below, (*path, step)):
+        step = Step(operator.id, port, operator.kernel.ports, needs, has)
+        below = group if _same_columns(operator, port, group) else None
+        for wait in waits_of(graph, operator.before[port], needs, below, (*path, step)):
             if wait.source not in named:
                 named.add(wait.source)
                 yield wait
     if not named:  # the operator knows no better than that it waits for more
-        for port, reader in enumerate(station.before):
-            has = promise_for(station.received.get(port, NO_PROGRESS), group)
-            step = Step(station.id, port, station.operator.ports, has + 1, has)
+        for port, reader in enumerate(operator.before):
+            has = promise_for(operator.received.get(port, NO_PROGRESS), group)
+            step = Step(operator.id, port, operator.kernel.ports, has + 1, has)
             if has < INFINITY:
                 yield from waits_of(graph, reader, has + 1, None, (*path, step))
 
 
-def _same_columns(station: Station, port: int, group: Mapping[str, Any] | None) -> bool:
-    return group is not None and set(group) <= set(station.before[port].operator.schema.names)
+def _same_columns(operator: GraphOperator, port: int, group: Mapping[str, Any] | None) -> bool:
+    return group is not None and set(group) <= set(operator.before[port].kernel.schema.names)
 
 
-def _source_name(graph: QueryGraph, station: Station) -> str:
-    return next((name for name, other in graph.sources.items() if other is station), station.id)
+def _source_name(graph: QueryGraph, operator: GraphOperator) -> str:
+    return next((name for name, other in graph.sources.items() if other is operator), operator.id)
 
 
 def _of_source(
     graph: QueryGraph,
-    station: Station,
+    operator: GraphOperator,
     kernel: IngressKernel,
     time: int,
     group: Mapping[str, Any] | None,
     path: tuple[Step, ...],
 ) -> Wait:
-    name = _source_name(graph, station)
+    name = _source_name(graph, operator)
     release = kernel.needed(time, group)
     return Wait(name, time, promise_for(kernel.progress, group), kernel.since, tuple(release), path)
 
 
 def _notes(graph: QueryGraph) -> Iterator[str]:
     """What else may explain a result that is not there."""
-    for name, station in graph.sources.items():
-        kernel = station.operator
+    for name, operator in graph.sources.items():
+        kernel = operator.kernel
         if not isinstance(kernel, IngressKernel):
             continue
         if kernel.ledger.count:
@@ -216,8 +219,8 @@ def _notes(graph: QueryGraph) -> Iterator[str]:
             rows = f"{case.rows} rows, the last at {case.claims}"
             yield f"source {name}: {case.key!r} is in quarantine{since}, its clock is {case.reason}; {rows}"
         yield from kernel.warnings.values()
-    for station in graph.stations:
-        yield from (f"{station.id}: {text}" for text in station.operator.lacks())
+    for operator in graph.operators:
+        yield from (f"{operator.id}: {text}" for text in operator.kernel.lacks())
 
 
 def shown_clock(time: int) -> str:

@@ -22,13 +22,13 @@ class DeadLetters:
     count: int = 0
     tables: list[pa.Table] = field(default_factory=list)
 
-    def note(self, where: str, letters: list[tuple[int, str, str]]) -> None:
+    def note(self, where: str, entries: list[tuple[int, str, str]]) -> None:
         """Letters as (line, text, reason)."""
-        if letters:
-            lines, texts, reasons = (list(column) for column in zip(*letters, strict=True))
-            self.count += len(letters)
+        if entries:
+            lines, texts, reasons = (list(column) for column in zip(*entries, strict=True))
+            self.count += len(entries)
             self.tables.append(
-                pa.table([[where] * len(letters), lines, texts, reasons], schema=LETTERS)
+                pa.table([[where] * len(entries), lines, texts, reasons], schema=LETTERS)
             )
 
     def take(self) -> pa.Table:

@@ -52,8 +52,8 @@ def _digest(table: pa.Table, progress: str) -> str:
     """Of what the batch says, however Arrow has laid it out."""
     rows = one_batch(table, "a log of elements")
     digests = digest_rows(rows.columns, rows.num_rows)
-    said = digests.high.tobytes() + digests.low.tobytes() + progress.encode()
-    return hashlib.sha256(said).hexdigest()
+    content = digests.high.tobytes() + digests.low.tobytes() + progress.encode()
+    return hashlib.sha256(content).hexdigest()
 
 
 def written_whole(path: Path, data: bytes) -> None:

@@ -26,7 +26,16 @@ from thalweg.io.frames import conform, is_frame, table_of
 from thalweg.model.batch import CONTROL_COLUMNS, Batch, batch_of, one_batch, ticks_of
 from thalweg.model.elements import Adjust, Cti, Element, Insert
 from thalweg.model.rows import Bools
-from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Duration, Times, duration_us
+from thalweg.model.time import (
+    INFINITY,
+    MAX_TIME,
+    MIN_TIME,
+    Duration,
+    Times,
+    duration_us,
+    greatest,
+    least,
+)
 
 __all__ = ["Feed", "Frame", "Input", "TimeColumns", "batches_from", "events", "without_bad_times"]
 
@@ -205,11 +214,18 @@ def _lifetimes(
     if end is not None:
         return starts, _ticks(table, end, refuse, infinite=True)
     ends = starts + duration  # two times of the clock add up to less than int64 holds
-    refuse(
-        (ends <= MIN_TIME) | (ends >= MAX_TIME),
-        lambda at: f"the end {ends[at]} is outside the range of the clock",
-    )
+    if not _within(ends, MIN_TIME, MAX_TIME):
+        refuse(
+            (ends <= MIN_TIME) | (ends >= MAX_TIME),
+            lambda at: f"the end {ends[at]} is outside the range of the clock",
+        )
     return starts, ends
+
+
+def _within(values: Times, low: int, high: int) -> bool:
+    """Whether low < value < high for all values. Two reductions take a third of the time of the
+    masks that tell which ones are not."""
+    return not len(values) or (least(values) > low and greatest(values) < high)
 
 
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -250,10 +266,13 @@ def _ticks(table: pa.Table, name: str, refuse: Refuse, *, infinite: bool) -> Tim
                 lambda at: f"the time {name!r} is {values[at]}, outside the range of the clock",
             )
         ticks = values.astype(np.int64, copy=False)
-    outside = (ticks <= MIN_TIME) | (ticks >= MAX_TIME)
-    if infinite:
-        outside &= ticks != INFINITY
-    refuse(outside, lambda at: f"the time {name!r} is {ticks[at]}, outside the range of the clock")
+    if not _within(ticks, MIN_TIME, MAX_TIME):
+        outside = (ticks <= MIN_TIME) | (ticks >= MAX_TIME)
+        if infinite:
+            outside &= ticks != INFINITY
+        refuse(
+            outside, lambda at: f"the time {name!r} is {ticks[at]}, outside the range of the clock"
+        )
     return ticks if null is None else np.where(null, INFINITY, ticks)
 
 
@@ -266,11 +285,12 @@ def _from_timestamps(values: Times, unit: str, name: str, refuse: Refuse) -> Tim
         return values // 1_000
     scale = _MICROSECONDS[unit]
     limit = MAX_TIME // scale
-    refuse(
-        (values < -limit) | (values > limit),
-        lambda at: f"the time {name!r} is {values[at]} {unit}, outside the range of the clock",
-    )
-    return values * scale
+    if not _within(values, -limit - 1, limit + 1):
+        refuse(
+            (values < -limit) | (values > limit),
+            lambda at: f"the time {name!r} is {values[at]} {unit}, outside the range of the clock",
+        )
+    return values if scale == 1 else values * scale
 
 
 def _from_floats(values: npt.NDArray[np.float64], name: str, refuse: Refuse) -> Times:

@@ -95,11 +95,11 @@ class FileLog:
     def look_at_all(self) -> int:
         """Look until no file is still being written, or patience is at an end."""
         last = time.monotonic() + self.patience_s
-        known = self.look()
+        logged = self.look()
         while _WRITING in self.passed.values() and time.monotonic() < last:
             time.sleep(0.02)
-            known = self.look()
-        return known
+            logged = self.look()
+        return logged
 
     def _with_tail(self, found: Found) -> Found:
         """Text may be appended to, or repaired; its last bytes tell which."""
@@ -184,17 +184,17 @@ class FileLog:
             return f"its name says {suffix}, the source reads {self.format}"
         if self.place.is_link(found.name):
             return "links are not followed"
-        known = self._seen.get(found.name)
+        seen = self._seen.get(found.name)
         now = self.clock_ns()
-        if known is None or known[:2] != (found.size, found.changed_ns):
-            known = self._seen[found.name] = (found.size, found.changed_ns, now)
+        if seen is None or seen[:2] != (found.size, found.changed_ns):
+            seen = self._seen[found.name] = (found.size, found.changed_ns, now)
         if not found.size:
             return "it is empty"
         mark = END_MARKS.get(self.format)
         if mark is not None:
             return None if self._ends_with(found, mark) else "its end is missing"
         settle = self.settle_us * 1_000
-        if now - found.changed_ns >= settle or now - known[2] >= settle:
+        if now - found.changed_ns >= settle or now - seen[2] >= settle:
             return None
         return _WRITING
 
@@ -320,8 +320,8 @@ def _repair_noted(log: Path, number: int) -> tuple[int, int] | None:
 def passed_files(log: Path) -> tuple[int, dict[str, str]]:
     """How many files of a source are passed over, and some of them with the reason."""
     try:
-        told: dict[str, Any] = json.loads(log.with_suffix(".passed").read_text(encoding="utf-8"))
-        return int(told["count"]), {str(name): str(why) for name, why in told["files"].items()}
+        passed: dict[str, Any] = json.loads(log.with_suffix(".passed").read_text(encoding="utf-8"))
+        return int(passed["count"]), {str(name): str(why) for name, why in passed["files"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return 0, {}
 

@@ -91,9 +91,9 @@ def file_schema(place: FilePlace, name: str, form: FileForm) -> pa.Schema:
 
 def unreadable(shown: str, format_: str, reason: BaseException) -> InputError:
     """What is said of a file that cannot be read."""
-    said = str(reason).strip().split("\n")[0].rstrip(".") or type(reason).__name__
+    message = str(reason).strip().split("\n")[0].rstrip(".") or type(reason).__name__
     return InputError(
-        f"the file {shown} cannot be read as {format_}: {said}. "
+        f"the file {shown} cannot be read as {format_}: {message}. "
         f"Repair it, or rename it to {aside(shown)} to go on without it, and start again."
     )
 
@@ -144,9 +144,9 @@ class _Job:
         for name in wanted:
             found = names.count(name)
             if found != 1:
-                said = f"the column {name!r} {found} times" if found else f"no column {name!r}"
+                problem = f"the column {name!r} {found} times" if found else f"no column {name!r}"
                 raise SchemaChangeError(
-                    f"the file {self.shown} has {said}; it has {list_names(names)}."
+                    f"the file {self.shown} has {problem}; it has {list_names(names)}."
                 )
         return wanted
 

@@ -50,9 +50,10 @@ def format_of(names: Iterable[str], where: str) -> str | None:
     """The one format of files, by their suffixes; None if no suffix tells it."""
     found = {known: name for name in names if (known := suffix_format(name)) is not None}
     if len(found) > 1:
-        (one, first), (two, second), *_ = sorted(found.items())
+        (first_format, first), (second_format, second), *_ = sorted(found.items())
         raise InputError(
-            f"{where}: {first} is {one}, {second} is {two}; say which is meant, format={one!r} or format={two!r}."
+            f"{where}: {first} is {first_format}, {second} is {second_format}; say which is meant, "
+            f"format={first_format!r} or format={second_format!r}."
         )
     return next(iter(found), None)
 

@@ -90,8 +90,8 @@ def _from_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema | None, wher
         if len(row) != len(names):
             lacking = next(name for name in names if name not in row)
             raise SchemaChangeError(f"{where}, row {number}: the column {lacking!r} is missing.")
-    known = {} if schema is None else {field.name: field.type for field in schema}
-    columns = [pa.array([row[name] for row in rows], known.get(name)) for name in names]
+    types_by_name = {} if schema is None else {field.name: field.type for field in schema}
+    columns = [pa.array([row[name] for row in rows], types_by_name.get(name)) for name in names]
     return pa.Table.from_arrays(columns, names=names)
 
 
@@ -152,8 +152,8 @@ def _harmless(given: pa.DataType, wanted: pa.DataType) -> bool:
         return (given.tz is None) == (wanted.tz is None)
     if types.is_struct(given) and types.is_struct(wanted):
         return given.num_fields == wanted.num_fields and all(
-            one.name == two.name and _harmless(one.type, two.type)
-            for one, two in zip(given, wanted, strict=True)
+            left.name == right.name and _harmless(left.type, right.type)
+            for left, right in zip(given, wanted, strict=True)
         )
     for alike in (_is_text, _is_bytes, types.is_date, types.is_duration, types.is_time):
         if alike(given) and alike(wanted):

@@ -94,12 +94,12 @@ class _Form:
         missing = [name for name in self.columns.names if table.schema.names.count(name) != 1]
         if missing:
             times = table.schema.names.count(missing[0])
-            said = (
+            value = (
                 f"has the column {missing[0]!r} {times} times"
                 if times
                 else f"has no column {missing[0]!r}"
             )
-            raise InputError(f"{where} {said}.")
+            raise InputError(f"{where} {value}.")
         table = table.select(self.columns.names)
         if self.bad == "skip":
             table = rows_with_times(table, self.time, self.end, self.duration, letters, where)

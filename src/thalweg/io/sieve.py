@@ -143,18 +143,18 @@ def _wrong_json(records: list[bytes], columns: Mapping[str, pa.DataType]) -> Rea
     wrong: Reasons = {}
     for number, record in enumerate(records):
         try:
-            told = json.loads(record)
+            fields = json.loads(record)
         except ValueError as reason:
             wrong[number] = f"no JSON: {reason}"
             continue
         except RecursionError:
             wrong[number] = "JSON that is nested too deep"
             continue
-        if not isinstance(told, dict):
+        if not isinstance(fields, dict):
             wrong[number] = "a record is a JSON object"
             continue
         for name, accepted, kind in tests:
-            value = told.get(name)
+            value = fields.get(name)
             if value is not None and type(value) not in accepted:
                 wrong[number] = f"{name}: {value!r:.100} is no {kind}"
                 break

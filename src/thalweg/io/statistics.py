@@ -26,10 +26,10 @@ def newest_time(place: FilePlace, name: str, column: str) -> tuple[int, int] | N
     latest = []
     for group in range(footer.num_row_groups):
         chunks = map(footer.row_group(group).column, range(footer.num_columns))
-        told = next((c.statistics for c in chunks if c.path_in_schema == column), None)
-        if told is None or not told.has_min_max or told.null_count != 0:
+        statistics = next((c.statistics for c in chunks if c.path_in_schema == column), None)
+        if statistics is None or not statistics.has_min_max or statistics.null_count != 0:
             return None
-        latest.append(told.max)
+        latest.append(statistics.max)
     if not latest:
         return None
     times = pa.table({column: pa.array(latest, kind)})

@@ -22,7 +22,7 @@ import pyarrow.json
 __all__ = ["DEEPEST", "NULLS", "parse_text", "parse_times", "plain_text", "split_records"]
 
 NULLS = ("",)
-"""What stands for null in CSV unless told otherwise: nothing between two commas."""
+"""What stands for null in CSV by default: nothing between two commas."""
 DEEPEST = 200
 """Brackets that may be open at once in a record of JSON."""
 _LARGEST = 8 << 30

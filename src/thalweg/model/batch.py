@@ -72,6 +72,10 @@ class Batch:
         """The elements at these positions; the progress stays."""
         return self._select(take_rows(self.payload, indices), indices)
 
+    def between(self, begin: int, end: int) -> Batch:
+        """The elements from one position to another, which are not copied; the progress stays."""
+        return self._select(self.payload.slice(begin, end - begin), slice(begin, end))
+
     def filter(self, mask: Bools) -> Batch:
         """The elements where the mask holds; the progress stays."""
         if mask.all():
@@ -79,7 +83,7 @@ class Batch:
         which = np.flatnonzero(mask)
         return self._select(take_rows(self.payload, which), which)
 
-    def _select(self, payload: Rows, which: Codes | Bools) -> Batch:
+    def _select(self, payload: Rows, which: Codes | Bools | slice) -> Batch:
         adjusts = None if self.is_adjust is None else self.is_adjust[which]
         if adjusts is None or self.new_end is None or not adjusts.any():
             return Batch(payload, self.start[which], self.end[which], progress=self.progress)

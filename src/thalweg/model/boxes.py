@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
+from operator import gt
 from typing import TypeAlias
 
 import numpy as np
@@ -51,14 +52,14 @@ def merge_boxes(earlier: Boxes, later: Boxes) -> Boxes:
     >>> merge_boxes({("a",): (3,)}, {("a",): (5,), ("a", "b"): (5, 1)})
     {('a',): (5,), ('a', 'b'): (5, 1)}
     """
-    if not later or earlier is later:
-        return earlier
-    both = dict(earlier)
-    for columns, bounds in later.items():
-        known = both.get(columns)
-        if known is None or any(new > old for new, old in zip(bounds, known, strict=True)):
-            both[columns] = bounds
-    return both
+    if not earlier or earlier is later:
+        return later
+    news = {
+        columns: bounds
+        for columns, bounds in later.items()
+        if (known := earlier.get(columns)) is None or any(map(gt, bounds, known))
+    }
+    return {**earlier, **news} if news else earlier  # most often nothing is new
 
 
 def meet_boxes(one: Boxes, two: Boxes) -> Boxes:

@@ -22,9 +22,9 @@ from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows, encode, take_rows
 from thalweg.model.sorting import sort_pairs
-from thalweg.model.time import Times, greatest, least
+from thalweg.model.time import MIN_TIME, Times, greatest, least
 
-__all__ = ["Delta", "MovedEnds", "Weights"]
+__all__ = ["ABSENT", "Delta", "MovedEnds", "Revision", "Weights"]
 
 Weights = npt.NDArray[np.int64]
 
@@ -46,9 +46,9 @@ class Delta:
         """The changes a batch makes."""
         if batch.is_adjust is None or batch.new_end is None:
             return cls(batch.payload, batch.start, batch.end, np.ones(len(batch), np.int64))
-        leaving = np.flatnonzero(batch.is_adjust)
+        leaving = batch.is_adjust.nonzero()[0]
         final_end = np.where(batch.is_adjust, batch.new_end, batch.end)
-        arriving = np.flatnonzero(~batch.is_adjust | (batch.new_end > batch.start))
+        arriving = (~batch.is_adjust | (batch.new_end > batch.start)).nonzero()[0]
         which = np.concatenate([leaving, arriving])
         weight = np.ones(len(which), np.int64)
         weight[: len(leaving)] = -1
@@ -85,9 +85,20 @@ class Delta:
             take_rows(self.payload, which), self.start[which], self.end[which], self.weight[which]
         )
 
+    def slice(self, begin: int, end: int) -> Delta:
+        """Rows that stand side by side, without copying them."""
+        payload = self.payload.slice(begin, end - begin)
+        return Delta(payload, self.start[begin:end], self.end[begin:end], self.weight[begin:end])
+
+    def reweighted(self, which: Codes, weight: Weights) -> Delta:
+        """The rows at these positions, with other weights."""
+        return Delta(take_rows(self.payload, which), self.start[which], self.end[which], weight)
+
     def filter(self, mask: Bools) -> Delta:
         which = mask.nonzero()[0]
-        return self if len(which) == len(mask) else self.take(which)
+        if len(which) == len(mask):
+            return self
+        return self.take(which) if len(which) else self.slice(0, 0)
 
     def negate(self) -> Delta:
         return Delta(self.payload, self.start, self.end, -self.weight)
@@ -99,14 +110,13 @@ class Delta:
         keep, weight = self.consolidation()
         if len(keep) == len(self):
             return self
-        kept = self.take(keep)
-        return Delta(kept.payload, kept.start, kept.end, weight)
+        return self.reweighted(keep, weight)
 
     def consolidation(self) -> tuple[Codes, Weights]:
         """The rows that stay when equal ones become one, by position, and their weights."""
         codes, size = encode([*self.payload.columns, self.start, self.end], len(self))
         if size == len(self):
-            keep = np.flatnonzero(self.weight)
+            keep = self.weight.nonzero()[0]
             return keep, self.weight[keep]
         total = np.zeros(size, np.int64)
         np.add.at(total, codes, self.weight)
@@ -121,18 +131,75 @@ class Delta:
         """The elements that make these changes."""
         if not len(self):
             return Batch.empty(self.schema, progress)
-        net = self if least(self.weight) > 0 else self.consolidate()
+        if least(self.weight) > 0:
+            return self._inserts(progress)
+        if len(self) <= _FEW:
+            return self._changes(progress)
+        # Of many rows most may cancel out; those are not worth sorting.
+        net = self.consolidate()
         if not len(net):
             return Batch.empty(self.schema, progress)
-        if least(net.weight) == greatest(net.weight) == 1:
-            return Batch(net.payload, net.start, net.end, progress=progress)
-        unit = np.repeat(np.arange(len(net)), np.abs(net.weight))
-        leaves = net.weight[unit] < 0
-        if not leaves.any():
-            return Batch(
-                take_rows(net.payload, unit), net.start[unit], net.end[unit], progress=progress
-            )
-        return _pair(net, unit[leaves], unit[~leaves], progress)
+        return net._inserts(progress) if least(net.weight) > 0 else net._changes(progress)
+
+    def _changes(self, progress: Progress) -> Batch:
+        """Rows that come and go, some of them perhaps equal."""
+        # Rows that differ at most in their ends stand side by side, by end: equal ones add up, and
+        # of the others each that leaves is the partner of one that arrives.
+        row, _ = encode([*self.payload.columns, self.start], len(self))
+        at = sort_pairs(row, self.end)
+        row, end = row[at], self.end[at]
+        first = np.ones(len(at), np.bool_)
+        first[1:] = (row[1:] != row[:-1]) | (end[1:] != end[:-1])
+        weight = np.add.reduceat(self.weight[at], first.nonzero()[0])
+        at, row = at[first], row[first]
+        stays = weight.nonzero()[0]
+        if not len(stays):
+            return Batch.empty(self.schema, progress)
+        at, row, weight = at[stays], row[stays], weight[stays]
+        if least(weight) > 0:
+            order = np.argsort(at)
+            kept = self.take(at[order])
+            return Delta(kept.payload, kept.start, kept.end, weight[order])._inserts(progress)
+        if least(weight) < -1 or greatest(weight) > 1:
+            unit = np.repeat(np.arange(len(at)), np.abs(weight))
+            at, row, weight = at[unit], row[unit], weight[unit]
+        leaves = weight < 0
+        leaving, arriving = leaves.nonzero()[0], (~leaves).nonzero()[0]
+        return self._paired((at[leaving], row[leaving]), (at[arriving], row[arriving]), progress)
+
+    def _inserts(self, progress: Progress) -> Batch:
+        """Rows of positive weight, one by one."""
+        if greatest(self.weight) == 1:
+            return Batch(self.payload, self.start, self.end, progress=progress)
+        unit = np.repeat(np.arange(len(self)), self.weight)
+        return Batch(
+            take_rows(self.payload, unit), self.start[unit], self.end[unit], progress=progress
+        )
+
+    def _paired(
+        self, leaves: tuple[Codes, Codes], arrives: tuple[Codes, Codes], progress: Progress
+    ) -> Batch:
+        """Of positions and codes of rows, those that leave and those that arrive, each by row and
+        end: the first that leaves becomes the first that arrives of its row, and so on."""
+        (leaving, left), (arriving, arrived) = leaves, arrives
+        left_rank, arrived_rank = _ranks(left), _ranks(arrived)
+        span = 1 + max(greatest(left_rank), greatest(arrived_rank) if len(arrived) else 0)
+        left_key, arrived_key = left * span + left_rank, arrived * span + arrived_rank
+        # Both are in order and without repetition.
+        at = np.searchsorted(arrived_key, left_key)
+        meets = np.zeros(len(leaving), np.bool_)
+        inside = at < len(arriving)
+        meets[inside] = arrived_key[at[inside]] == left_key[inside]
+        lone = np.ones(len(arriving), np.bool_)
+        lone[at[meets]] = False
+        lone_leaving, lone_arriving = leaving[~meets], arriving[lone]
+        which = np.concatenate([leaving[meets], lone_leaving, lone_arriving])
+        new_end = np.concatenate(
+            [self.end[arriving[at[meets]]], self.start[lone_leaving], self.end[lone_arriving]]
+        )
+        adjusts = np.arange(len(which)) < len(leaving)
+        payload = take_rows(self.payload, which)
+        return Batch(payload, self.start[which], self.end[which], new_end, adjusts, progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,42 +221,43 @@ class MovedEnds:
         return Batch(rows.payload, rows.start, rows.end, end, adjusts, progress)
 
 
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """Rows of positive weight with their ends before a change and after it, `ABSENT` where a row is
+    not there: like `MovedEnds` a change that needs no search, with rows that come or go whole."""
+
+    payload: Rows
+    start: Times
+    before: Times
+    after: Times
+    weight: Weights
+
+    def to_batch(self, progress: Progress = NO_PROGRESS) -> Batch:
+        """The elements that make these changes."""
+        if not len(self.start):
+            return Batch.empty(self.payload.schema, progress)
+        rows, start, before, after = self.payload, self.start, self.before, self.after
+        if greatest(self.weight) > 1:
+            unit = np.repeat(np.arange(len(start)), self.weight)
+            rows, start = take_rows(rows, unit), start[unit]
+            before, after = before[unit], after[unit]
+        adjusts = before != ABSENT
+        if not adjusts.any():
+            return Batch(rows, start, after, progress=progress)
+        end, new_end = np.where(adjusts, before, after), np.where(after == ABSENT, start, after)
+        return Batch(rows, start, end, new_end, adjusts, progress)
+
+
+ABSENT: int = MIN_TIME
+"""No row ends there."""
 _NONE = np.empty(0, np.int64)
+_FEW = 1_024
+"""Up to so many rows are sorted at once."""
 
 
-def _pair(net: Delta, leaving: Codes, arriving: Codes, progress: Progress) -> Batch:
-    row, _ = encode([*net.payload.columns, net.start], len(net))
-    leaving, leaving_rank = _ranked(net, row, leaving)
-    arriving, arriving_rank = _ranked(net, row, arriving)
-    span = int(max(leaving_rank.max(initial=0), arriving_rank.max(initial=0))) + 1
-    leaving_key, arriving_key = (
-        row[leaving] * span + leaving_rank,
-        row[arriving] * span + arriving_rank,
-    )
-    # Both are in order and without repetition.
-    at = np.searchsorted(arriving_key, leaving_key)
-    meets = np.zeros(len(leaving), np.bool_)
-    inside = at < len(arriving)
-    meets[inside] = arriving_key[at[inside]] == leaving_key[inside]
-    lone = np.ones(len(arriving), np.bool_)
-    lone[at[meets]] = False
-    lone_leaving, lone_arriving = leaving[~meets], arriving[lone]
-    which = np.concatenate([leaving[meets], lone_leaving, lone_arriving])
-    new_end = np.concatenate(
-        [net.end[arriving[at[meets]]], net.start[lone_leaving], net.end[lone_arriving]]
-    )
-    adjusts = np.arange(len(which)) < len(leaving)
-    return Batch(
-        take_rows(net.payload, which), net.start[which], net.end[which], new_end, adjusts, progress
-    )
-
-
-def _ranked(net: Delta, row: Codes, which: Codes) -> tuple[Codes, Codes]:
-    """Positions ordered by row and end, with each one's rank among its row."""
-    order = which[sort_pairs(row[which], net.end[which])]
-    group = row[order]
-    new = np.ones(len(order), np.bool_)
-    new[1:] = group[1:] != group[:-1]
-    begins = new.nonzero()[0]
-    rank = np.arange(len(order)) - begins[new.cumsum() - 1] if len(order) else _NONE
-    return order, rank
+def _ranks(row: Codes) -> Codes:
+    """How many equal codes stand before each one; equal ones stand side by side."""
+    position = np.arange(len(row))
+    begins = position.copy()
+    begins[1:][row[1:] == row[:-1]] = 0
+    return position - np.maximum.accumulate(begins)

@@ -5,7 +5,8 @@ later promise that holds for that group alone; a group without an entry has only
 group that has ended, promised for ever, is told once: who goes on by `advance` forgets it with the
 next news, so that what is kept follows the groups that are open.
 `boxes` are promises over columns (see `boxes`), `group_boxes` those that hold for one group alone. Who
-does not know of the latter drops them. Progress never goes back.
+does not know of the latter drops them. `ranges` are promises for all groups whose value of one of the
+`scope_columns` lies in a range, seen or not (see `range_promises`). Progress never goes back.
 
 `progress_text` writes it down for snapshots. Values that JSON has no word for (dates, timestamps,
 bytes, decimals) are written as an Arrow column inside the text.
@@ -24,16 +25,19 @@ import pyarrow as pa
 
 from thalweg.model.boxes import Boxes, meet_boxes, merge_boxes
 from thalweg.model.python_rows import python_values
+from thalweg.model.range_promises import RangePromises, Ranges, meet_ranges, merge_ranges
 from thalweg.model.time import INFINITY, MIN_TIME
 
 __all__ = [
     "NO_PROGRESS",
     "Progress",
     "Scope",
+    "pack_ranges",
     "pack_values",
     "progress_of_text",
     "progress_text",
     "scope_values",
+    "unpack_ranges",
     "unpack_values",
 ]
 
@@ -52,6 +56,7 @@ class Progress:
     scoped: Mapping[Scope, int] = field(default_factory=dict)
     boxes: Boxes = field(default_factory=dict)
     group_boxes: Mapping[Scope, Boxes] = field(default_factory=dict)
+    ranges: Ranges = field(default_factory=dict)
 
     @property
     def ended(self) -> bool:
@@ -60,11 +65,21 @@ class Progress:
 
     def of(self, scope: Scope) -> int:
         """The promise that holds for one group."""
-        return max(self.cti, self.scoped.get(scope, MIN_TIME))
+        promised = max(self.cti, self.scoped.get(scope, MIN_TIME))
+        for name, ranges in self.ranges.items():
+            promised = max(promised, ranges.of(scope[self.scope_columns.index(name)]))
+        return promised
+
+    @property
+    def speaks_of_groups(self) -> bool:
+        """Whether some groups have promises of their own."""
+        return bool(self.scoped or self.ranges)
 
     def merge(self, later: Progress) -> Progress:
         """Both promises together: the later of the two, group by group."""
         merged = self._merged(later)
+        if self.ranges or later.ranges:
+            merged = self._with_ranges(merged, later)
         if not self.group_boxes and not later.group_boxes:
             return merged
         columns = later.scope_columns or self.scope_columns
@@ -76,8 +91,17 @@ class Progress:
             return self
         return replace(merged, scope_columns=columns, group_boxes=both)
 
+    def _with_ranges(self, merged: Progress, later: Progress) -> Progress:
+        columns = later.scope_columns or self.scope_columns
+        known = self.ranges if self.scope_columns in (columns, ()) else {}
+        both = merge_ranges(known, later.ranges, merged.cti)
+        if both is self.ranges and merged is self:
+            return self
+        columns = columns if both else merged.scope_columns
+        return replace(merged, scope_columns=columns, ranges=both)
+
     def _merged(self, later: Progress) -> Progress:
-        """Without what is said of columns for one group."""
+        """Without what is said of columns for one group, or of ranges of groups."""
         if later is self or later is NO_PROGRESS:
             return self
         if not (self.scoped or later.scoped or self.boxes or later.boxes):
@@ -114,12 +138,13 @@ class Progress:
         if len(kept) == len(self.scoped):
             return self
         open_ = {s: b for s, b in self.group_boxes.items() if self.of(s) != INFINITY}
-        return Progress(
-            self.cti, self.scope_columns if kept or open_ else (), kept, self.boxes, open_
-        )
+        columns = self.scope_columns if kept or open_ or self.ranges else ()
+        return Progress(self.cti, columns, kept, self.boxes, open_, self.ranges)
 
     def meet(self, other: Progress) -> Progress:
         """What both promise: the earlier of the two, group by group."""
+        if self.ranges or other.ranges:
+            return self._meet_ranges(other)
         if not (self.scoped or other.scoped or self.boxes or other.boxes):
             earlier = self if self.cti <= other.cti else other
             plain = not (earlier.scope_columns or earlier.group_boxes)
@@ -142,13 +167,29 @@ class Progress:
             cti, columns, _above({s: min(self.of(s), other.of(s)) for s in scopes}, cti), boxes
         )
 
+    def _meet_ranges(self, other: Progress) -> Progress:
+        columns = self.scope_columns or other.scope_columns
+        if other.scope_columns not in (columns, ()):
+            return replace(self, ranges={}).meet(replace(other, ranges={}))
+        ranges = meet_ranges(self.ranges, other.ranges, (self.cti, other.cti))
+        # What one side says of a range, the other may say of one group of it.
+        scopes = set(self.scoped) | set(other.scoped)
+        scoped = {scope: min(self.of(scope), other.of(scope)) for scope in scopes}
+        boxes = replace(self, ranges={}).meet(replace(other, ranges={})).boxes
+        cti = min(self.cti, other.cti)
+        return Progress(cti, columns, _above(scoped, cti), boxes, ranges=ranges)
+
     def without_groups(self) -> Progress:
         """The promises that hold for all groups."""
-        return Progress(self.cti, boxes=self.boxes) if self.scoped or self.group_boxes else self
+        if self.scoped or self.group_boxes or self.ranges:
+            return Progress(self.cti, boxes=self.boxes)
+        return self
 
     def without_scopes(self) -> Progress:
         """The common promise alone."""
-        return Progress(self.cti) if self.scoped or self.boxes or self.group_boxes else self
+        if self.scoped or self.boxes or self.group_boxes or self.ranges:
+            return Progress(self.cti)
+        return self
 
     def without_boxes(self) -> Progress:
         """Without promises over columns."""
@@ -174,15 +215,17 @@ def progress_text(progress: Progress) -> str:
     """
     columns, scoped = list(progress.scope_columns), progress.scoped
     boxes: list[Any] = []
-    if progress.boxes or progress.group_boxes:
+    if progress.boxes or progress.group_boxes or progress.ranges:
         boxes = [_listed(progress.boxes)]
-    if progress.group_boxes:
+    if progress.group_boxes or progress.ranges:
         boxes.append(
             [
                 [[pack_values([value]) for value in scope], _listed(one)]
                 for scope, one in progress.group_boxes.items()
             ]
         )
+    if progress.ranges:
+        boxes.append(pack_ranges(progress.ranges))
     try:
         return json.dumps(
             [progress.cti, columns, [[list(scope), time] for scope, time in scoped.items()], *boxes]
@@ -215,14 +258,29 @@ def progress_of_text(text: str) -> Progress:
         tuple(unpack_values(value)[0] for value in scope): _unlisted(listed)
         for scope, listed in (more[1] if len(more) > 1 else [])
     }
+    ranges = unpack_ranges(more[2]) if len(more) > 2 else {}
     if not scoped:
-        return Progress(cti, tuple(columns) if of_groups else (), {}, boxes, of_groups)
+        known = tuple(columns) if of_groups or ranges else ()
+        return Progress(cti, known, {}, boxes, of_groups, ranges)
     if isinstance(scoped, dict):
         scopes = zip(*map(unpack_values, scoped["values"]), strict=True)
         times = dict(zip(scopes, scoped["times"], strict=True))
     else:
         times = {tuple(unpack_values(scope)): time for scope, time in scoped}
-    return Progress(cti, tuple(columns), times, boxes, of_groups)
+    return Progress(cti, tuple(columns), times, boxes, of_groups, ranges)
+
+
+def pack_ranges(ranges: Ranges) -> Any:
+    """Range promises as something that JSON can write."""
+    return {name: [pack_values(each.cuts), each.times] for name, each in ranges.items()}
+
+
+def unpack_ranges(packed: Any) -> Ranges:
+    """The inverse of `pack_ranges`."""
+    return {
+        name: RangePromises(tuple(unpack_values(cuts)), tuple(times))
+        for name, (cuts, times) in packed.items()
+    }
 
 
 def scope_values(values: pa.Array) -> list[Any]:

@@ -9,6 +9,8 @@ become CTIs:
 
 A pattern of upper bounds on columns alone is a promise over those columns (a box, see `boxes`): it
 closes windows over them; with values of the columns that name groups, it closes those of one group.
+A range of time and one of a column promise the time to all groups whose value lies in the range (see
+`range_promises`); ranges that cover the column promise it to all rows.
 Any other pattern is kept at the input, where a tuple that matches it is late and goes by the source's
 policy; so are tuples inside a box. When the promises of an insert-only source reach the beginning of
 its ranges, it becomes one of these forms, and closes what they close
@@ -38,7 +40,7 @@ from thalweg.model.progress import Progress, Scope, pack_values, unpack_values
 from thalweg.model.rows import Bools, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 
-__all__ = ["ANY", "Punctuation", "Range", "before", "punctuation", "within"]
+__all__ = ["ANY", "Punctuation", "Range", "before", "integer_limits", "punctuation", "within"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,13 +210,30 @@ def _match(column: pa.Array, pattern: Any) -> Bools:
     if not isinstance(pattern, Range):
         if pattern is None:
             return np.asarray(column.is_null().to_numpy(zero_copy_only=False))
+        if pattern != pattern and pa.types.is_floating(column.type):
+            return _mask(pc.is_nan(column))
         return _mask(pc.equal(column, pa.scalar(pattern, column.type)))
-    found = np.ones(len(column), np.bool_)
-    if pattern.low is not None:
+    if pattern == ANY:
+        return np.ones(len(column), np.bool_)
+    found = np.asarray(column.is_valid().to_numpy(zero_copy_only=False)).copy()
+    least, most = integer_limits(column.type)
+    if pattern.low is not None and (least is None or pattern.low > least):
         found &= _mask(pc.greater_equal(column, pa.scalar(pattern.low, column.type)))
-    if pattern.high is not None:
+    if pattern.high is not None and (most is None or pattern.high <= most):
         found &= _mask(pc.less(column, pa.scalar(pattern.high, column.type)))
     return found
+
+
+def integer_limits(kind: pa.DataType) -> tuple[int | None, int | None]:
+    """The smallest and the largest value of a type of whole numbers; None for other types.
+
+    >>> integer_limits(pa.uint16())
+    (0, 65535)
+    """
+    if not pa.types.is_integer(kind):
+        return None, None
+    limits = np.iinfo(kind.to_pandas_dtype())
+    return int(limits.min), int(limits.max)
 
 
 def _mask(values: pa.Array) -> Bools:

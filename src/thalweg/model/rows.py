@@ -15,13 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from thalweg.model.time import Times
+from thalweg.model.time import Times, greatest
 
 __all__ = [
     "Bools",
     "Codes",
     "Rows",
     "concat_rows",
+    "copy_rows",
     "distinct_codes",
     "empty_rows",
     "encode",
@@ -31,6 +32,7 @@ __all__ = [
     "take_column",
     "take_rows",
     "used_codes",
+    "whole_column",
 ]
 
 Rows: TypeAlias = pa.RecordBatch
@@ -80,14 +82,26 @@ def take_column(column: pa.Array, indices: Codes) -> pa.Array:
     >>> take_column(pa.array([5, 6, 7]), np.array([2, 0])).to_pylist()
     [7, 5]
     """
-    missing = column.null_count
-    if not missing and len(indices) <= _FEW and column.type.id in _PLAIN:
-        return pa.array(column.to_numpy()[indices])
+    missing, kind = column.null_count, column.type
+    if not missing and len(indices) <= _FEW and kind.id in _PLAIN:
+        values = column.to_numpy()[indices]
+        return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
     if missing and missing == len(column):  # digits of sums that need none: lists are dear
         return pa.nulls(len(indices), column.type)
     return column.take(pa.array(indices))
 
 
+def whole_column(values: Codes) -> pa.Array:
+    """Whole numbers that lie side by side as a column: half of what `pa.array` takes, which looks
+    for the type first.
+
+    >>> whole_column(np.array([5, 6])).to_pylist()
+    [5, 6]
+    """
+    return pa.Array.from_buffers(_INT64, len(values), [None, pa.py_buffer(values)])
+
+
+_INT64 = pa.int64()
 _PLAIN = frozenset(
     kind.id
     for kind in (
@@ -112,6 +126,13 @@ def concat_rows(parts: Sequence[Rows], schema: pa.Schema) -> Rows:
     if not full:
         return empty_rows(schema)
     return full[0] if len(full) == 1 else pa.concat_batches(full)
+
+
+def copy_rows(rows: Rows) -> Rows:
+    """The same rows in memory of their own, whatever buffers they are a slice of."""
+    if rows.num_rows < 2:
+        return take_rows(rows, np.arange(rows.num_rows))
+    return pa.concat_batches([rows.slice(0, 1), rows.slice(1)])  # copies bytes, not values
 
 
 def rows_bytes(rows: Rows) -> int:
@@ -139,7 +160,10 @@ def encode(columns: Sequence[pa.Array | Times], length: int) -> tuple[Codes, int
             codes, size = _dense(codes, size)
         if size * more_size >= _COMBINE_LIMIT:
             more, more_size = _dense(more, more_size)
-        codes, size = codes * more_size + more, size * more_size
+        # in place: the first codes are new, and large arrays are dear to allocate
+        np.multiply(codes, more_size, out=codes)
+        np.add(codes, more, out=codes)
+        size *= more_size
     return _dense(codes, size)
 
 
@@ -158,7 +182,7 @@ def distinct_codes(codes: Codes) -> tuple[Codes, Codes]:
     >>> [found.tolist() for found in distinct_codes(np.array([4, 1, 4]))]
     [[1, 4], [1, 0, 1]]
     """
-    size = int(codes.max(initial=-1)) + 1
+    size = greatest(codes) + 1 if len(codes) else 0
     if size > 4 * len(codes) + _FEW:
         found, which = np.unique(codes, return_inverse=True)
         return found, which
@@ -174,10 +198,15 @@ def used_codes(parts: Sequence[Codes]) -> Codes:
     [1, 2, 4]
     """
     full = [part for part in parts if len(part)]
-    used = np.zeros(max((int(part.max()) + 1 for part in full), default=0), np.bool_)
+    if not full:
+        return np.empty(0, np.int64)
+    size = max(map(greatest, full)) + 1
+    if size > 4 * sum(map(len, full)) + _FEW:
+        return np.unique(np.concatenate(full))
+    used = np.zeros(size, np.bool_)
     for part in full:
         used[part] = True
-    return np.flatnonzero(used)
+    return used.nonzero()[0]
 
 
 def equal_pairs(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> Bools:
@@ -270,7 +299,7 @@ def _dense(codes: Codes, size: int) -> tuple[Codes, int]:
     if size <= 4 * len(codes) + 64:
         present = np.zeros(size, np.bool_)
         present[codes] = True
-        rank = np.cumsum(present)
+        rank = present.cumsum()
         return (codes, size) if rank[-1] == size else ((rank - 1)[codes], int(rank[-1]))
     encoded = pa.array(codes).dictionary_encode()
     return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)

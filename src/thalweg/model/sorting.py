@@ -1,4 +1,6 @@
-"""Stable sorts of whole numbers by digits of 16 bits, which NumPy counts instead of comparing.
+"""Orders of whole numbers, and what follows from them: ranks, one row for each code.
+
+Stable sorts go by digits of 16 bits, which NumPy counts instead of comparing.
 
 Codes, times of a batch and places are most often of a narrow range; then one or two passes over the
 digits are several times faster than a sort by comparison.
@@ -10,7 +12,14 @@ import numpy as np
 
 from thalweg.model.rows import Codes
 
-__all__ = ["sort_codes", "sort_pairs"]
+__all__ = [
+    "distinct",
+    "inverse_order",
+    "rank_codes",
+    "representatives",
+    "sort_codes",
+    "sort_pairs",
+]
 
 _FEW = 1_024
 """So few numbers are compared."""
@@ -24,17 +33,31 @@ def sort_codes(values: Codes) -> Codes:
     [1, 3, 2, 0]
     """
     if len(values) < _FEW:
-        return np.argsort(values, kind="stable")
+        return values.argsort(kind="stable")
     low = int(values.min())
     span = int(values.max()) - low
     if span >> (2 * _DIGIT):
-        return np.argsort(values, kind="stable")
+        return values.argsort(kind="stable")
     shifted = values - low
     order = np.argsort(shifted.astype(np.uint16), kind="stable")
     if span >> _DIGIT:
         upper = (shifted >> _DIGIT).astype(np.uint16)
-        order = order[np.argsort(upper[order], kind="stable")]
+        order = order[upper[order].argsort(kind="stable")]
     return order
+
+
+def distinct(values: Codes) -> Codes:
+    """The numbers that occur, in order. `np.unique` makes a hash table of whole numbers, which from
+    a hundred on takes several times as long as a sort.
+
+    >>> distinct(np.array([3, 1, 2, 1])).tolist()
+    [1, 2, 3]
+    """
+    ordered = np.sort(values)
+    new = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    found: Codes = ordered[new]
+    return found
 
 
 def sort_pairs(major: Codes, minor: Codes) -> Codes:
@@ -47,3 +70,37 @@ def sort_pairs(major: Codes, minor: Codes) -> Codes:
         return np.lexsort((minor, major))
     order = sort_codes(minor)
     return order[sort_codes(major[order])]
+
+
+def rank_codes(values: Codes) -> Codes:
+    """The rank of each number among the different ones, from 0.
+
+    >>> rank_codes(np.array([30, 10, 20, 10])).tolist()
+    [2, 0, 1, 0]
+    """
+    order = sort_codes(values)
+    ordered = values[order]
+    rank = np.zeros(len(values), np.int64)
+    if len(values):
+        rank[order[1:]] = (ordered[1:] != ordered[:-1]).cumsum()
+    return rank
+
+
+def representatives(codes: Codes, count: int) -> Codes:
+    """The position of one row of each of `count` codes, its last one; each code occurs.
+
+    >>> representatives(np.array([1, 0, 1, 2]), 3).tolist()
+    [1, 2, 3]
+    """
+    found = np.empty(count, np.int64)
+    found[codes] = np.arange(len(codes))
+    return found
+
+
+def inverse_order(order: Codes) -> Codes:
+    """The place of each element in an order.
+
+    >>> inverse_order(np.array([2, 0, 1])).tolist()
+    [1, 2, 0]
+    """
+    return representatives(order, len(order))

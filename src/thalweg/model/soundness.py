@@ -76,7 +76,7 @@ def first_violation_in_batches(batches: Iterable[Batch]) -> str | None:
     known = NO_PROGRESS
     for number, batch in enumerate(batches):
         promise = np.full(len(batch), known.cti)
-        if known.scoped and len(batch):
+        if known.speaks_of_groups and len(batch):
             columns = [scope_values(batch.payload.column(name)) for name in known.scope_columns]
             promise = np.array([known.of(scope) for scope in zip(*columns, strict=True)], np.int64)
         broken = np.flatnonzero(batch.sync < promise)

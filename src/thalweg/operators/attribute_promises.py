@@ -9,17 +9,21 @@ on both, that of min(a, b) needs one on each.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 from thalweg.errors import ThalwegError
 from thalweg.expr import Expr, Frame, is_monotone_in
+from thalweg.expr.one_row import Cell, NeedsKernel, row_function
 from thalweg.model.boxes import box, lowest_corners, merge_boxes
 from thalweg.model.progress import Progress
+from thalweg.model.range_promises import map_ranges, merge_ranges
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.plan.nodes import Node
 from thalweg.plan.progressing import progresses
 
-__all__ = ["has_promises", "missing_promise", "move_progress", "promise_of"]
+__all__ = ["LeastValue", "has_promises", "missing_promise"]
 
 
 def has_promises(start: Expr, node: Node) -> bool:
@@ -35,48 +39,79 @@ def missing_promise(start: Expr) -> str:
     )
 
 
-def promise_of(expr: Expr, progress: Progress) -> int:
-    """A promise for rows that start at `expr`, from the promises of rows as they are.
+class LeastValue:
+    """The least value that an expression may have in a row that still changes: a promise for rows
+    that start there. Promises move with every batch, so that what follows from the expression alone
+    is found once.
 
     >>> from thalweg.expr import parse
     >>> both = Progress(0, boxes={("a",): (2,), ("b",): (4,), ("a", "b"): (7, 6)})
-    >>> [promise_of(parse(text), both) for text in ("a", "b", "greatest(a, b)", "least(a, b)", "_start + 1")]
+    >>> [LeastValue(parse(text)).under(both) for text in ("a", "b", "greatest(a, b)", "least(a, b)", "_start + 1")]
     [2, 4, 6, 2, 1]
     """
-    if progress.ended:
-        return INFINITY
-    read = sorted(expr.columns())
-    if not is_monotone_in(expr, read):
-        return MIN_TIME
-    boxes = dict(progress.boxes) | box({"_start": progress.cti})
-    return min(_value(expr, corner) for corner in lowest_corners(boxes, read))
 
+    def __init__(self, expr: Expr) -> None:
+        self._expr = expr
+        self._read = sorted(expr.columns())
+        self._rises = is_monotone_in(expr, self._read)
+        cells = {name: Cell(at, pa.int64()) for at, name in enumerate(self._read)}
+        found = row_function(expr, cells, set())
+        self._row_function = found[0] if found is not None and found[1] == pa.int64() else None
 
-def _value(expr: Expr, corner: dict[str, int]) -> int:
-    if INFINITY in corner.values():
-        return INFINITY  # no row has such a value
-    frame = Frame({name: pa.array([value]) for name, value in corner.items()}, 1)
-    try:
-        found = expr.evaluate(frame)[0]
+    def at(self, cti: int) -> int:
+        """The least value where only the starts of rows have a promise."""
+        if cti == INFINITY:
+            return INFINITY
+        if not self._rises:
+            return MIN_TIME
+        return self._value([cti if name == "_start" else MIN_TIME for name in self._read])
+
+    def under(self, progress: Progress) -> int:
+        """The least value under the promises for rows as they are."""
+        if not progress.boxes or progress.ended or not self._rises:
+            return self.at(progress.cti)
+        boxes = dict(progress.boxes) | box({"_start": progress.cti})
+        corners = lowest_corners(boxes, self._read)
+        return min(self._value([corner[name] for name in self._read]) for corner in corners)
+
+    def _value(self, corner: list[int]) -> int:
+        if INFINITY in corner:
+            return INFINITY  # no row has such a value
+        try:
+            value = self._evaluate(corner)
+        except (ThalwegError, pa.ArrowException):
+            return MIN_TIME
+        return MIN_TIME if value is None else max(MIN_TIME, int(value))
+
+    def _evaluate(self, corner: list[int]) -> Any:
+        if self._row_function is not None:
+            try:
+                return self._row_function(corner)
+            except NeedsKernel:
+                pass
+        columns = zip(self._read, corner, strict=True)
+        found = self._expr.evaluate(Frame({name: pa.array([v]) for name, v in columns}, 1))[0]
         if pa.types.is_timestamp(found.type):  # promises are in ticks, whatever a column shows
             found = found.cast(pa.timestamp("us")).cast(pa.int64())
-        value = found.as_py()
-    except (ThalwegError, pa.ArrowException):
-        return MIN_TIME
-    return MIN_TIME if value is None else max(MIN_TIME, int(value))
+        return found.as_py()
 
+    def move(self, before: Progress) -> Progress:
+        """The progress of rows that now start at the expression; which of them still change stays
+        as it was."""
+        cti = self.under(before)
+        if not before.scoped and not before.group_boxes and not before.ranges:
+            return Progress(cti, before.scope_columns, boxes=before.boxes)
+        scoped = {scope: self.at(time) for scope, time in before.scoped.items()}
+        for scope, boxes in before.group_boxes.items():
+            said = Progress(before.of(scope), boxes=merge_boxes(before.boxes, boxes))
+            scoped[scope] = self.under(said)
+        return Progress(
+            cti,
+            before.scope_columns,
+            {scope: time for scope, time in scoped.items() if time > cti},
+            before.boxes,
+            ranges=merge_ranges(map_ranges(before.ranges, self._moved), {}, cti),
+        )
 
-def move_progress(start: Expr, before: Progress) -> Progress:
-    """The progress of rows that now start at an expression; which of them still change stays as it
-    was."""
-    cti = promise_of(start, before)
-    scoped = {scope: promise_of(start, Progress(time)) for scope, time in before.scoped.items()}
-    for scope, boxes in before.group_boxes.items():
-        said = Progress(before.of(scope), boxes=merge_boxes(before.boxes, boxes))
-        scoped[scope] = promise_of(start, said)
-    return Progress(
-        cti,
-        before.scope_columns,
-        {scope: time for scope, time in scoped.items() if time > cti},
-        before.boxes,
-    )
+    def _moved(self, time: int) -> int:
+        return time if time == MIN_TIME else self.at(time)

@@ -20,6 +20,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.boxes import rename_boxes
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress, progress_of_text, progress_text
+from thalweg.model.range_promises import map_ranges
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME
 from thalweg.state.slices import Slices, StateSize
@@ -155,6 +156,7 @@ def map_progress(progress: Progress, move: Callable[[int], int]) -> Progress:
         {s: moved(t) for s, t in progress.scoped.items()},
         progress.boxes,
         progress.group_boxes,
+        map_ranges(progress.ranges, moved) if progress.ranges else {},
     )
 
 
@@ -180,7 +182,7 @@ def least_promise(promise: Callable[[int], int], time: int) -> int:
 def rename_scopes(progress: Progress, names: Mapping[str, str]) -> Progress:
     """Progress whose columns got new names; promises for groups or boxes that can no longer be told
     apart are dropped."""
-    if not progress.scoped and not progress.boxes and not progress.group_boxes:
+    if not progress.speaks_of_groups and not progress.boxes and not progress.group_boxes:
         return progress
     boxes = rename_boxes(progress.boxes, names)
     if not all(column in names for column in progress.scope_columns):
@@ -191,6 +193,7 @@ def rename_scopes(progress: Progress, names: Mapping[str, str]) -> Progress:
         progress.scoped,
         boxes,
         {scope: rename_boxes(one, names) for scope, one in progress.group_boxes.items()},
+        {names[column]: ranges for column, ranges in progress.ranges.items()},
     )
 
 

@@ -11,8 +11,7 @@ that has left is revised at once. Rows that started before a promise the gate ha
 already known downstream, so they pass whatever their end: taking them back would break that
 promise. Rows inside a box (see `boxes`) are final: they leave at once.
 
-State: the rows that wait, in a row set: those that leave are found by time, one that is taken back
-by what it is.
+State: the rows that wait (see `waiting_rows`).
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from thalweg.model.boxes import inside
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress, Scope
 from thalweg.model.rows import Bools, Rows
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.time import INFINITY, MIN_TIME, Times, least
 from thalweg.operators.base import StateSize, progress_of_slice, slice_of_progress
 from thalweg.operators.group_promises import promises_of_rows, scopes_of_rows
+from thalweg.operators.waiting_rows import WaitingRows
 from thalweg.progress.frontier import Consistency
-from thalweg.state import Hits, RowSet
 
 __all__ = ["Consistency", "Gate"]
 
@@ -48,10 +47,8 @@ class Gate:
         self._consistency = consistency
         self._settled = settled
         self._schema = schema
-        # A row is held until the time at which it may leave; where that follows from its start, its
-        # end is a mark.
         self._by_start = settled == "start"
-        self._held = RowSet(schema, marks=int(self._by_start), what="gate")
+        self._waiting = WaitingRows(schema, by_start=self._by_start)
         self._threshold = MIN_TIME
         """Up to which rows that waited have left."""
         self._passed = NO_PROGRESS
@@ -64,8 +61,38 @@ class Gate:
         promise = progress if promise is None else promise
         if self._consistency.mode == "eager":
             return delta, promise
+        few = self._waiting.few(len(delta))
+        if few is None:
+            leaving = self._pass_many(delta, watermark, progress)
+        else:
+            leaving = self._pass_few(few, delta, watermark, progress)
+        self._passed = self._passed.advance(self._promise(promise))
+        return leaving, self._passed
+
+    def _pass_few(self, few: Delta, delta: Delta, watermark: int, progress: Progress) -> Delta:
+        """What leaves, where few rows wait: they and the new ones are looked at together. A row and
+        what takes it back leave together or not at all, so they cancel out before."""
+        rows = Delta.concat([few, delta], self._schema)
+        if not len(rows):
+            return rows
+        leaves = self._may_leave(rows, watermark, progress)
+        self._threshold = max(self._threshold, self._common_threshold(watermark, progress.cti))
+        if not len(delta) and not leaves.any():
+            return delta
+        if not len(delta) or least(delta.weight) > 0:
+            which = (~leaves).nonzero()[0]
+            self._waiting.keep(rows, which, rows.weight[which])
+            return rows.filter(leaves)
+        which, weight = rows.consolidation()
+        leaves = leaves[which]
+        waits = ~leaves & (weight > 0)
+        self._waiting.keep(rows, which[waits], weight[waits])
+        return rows.reweighted(which[leaves], weight[leaves])
+
+    def _pass_many(self, delta: Delta, watermark: int, progress: Progress) -> Delta:
+        """What leaves, where rows that wait are found in a row set."""
         leaving: list[Delta] = []
-        if not self._held.is_empty():
+        if not self._waiting.is_empty():
             leaving = [self._released(watermark, progress), *self._promised(watermark, progress)]
         if len(delta):
             leaves = self._may_leave(delta, watermark, progress)
@@ -73,27 +100,12 @@ class Gate:
                 leaving.append(delta)
             else:
                 leaving.append(delta.filter(leaves))
-                self._hold(delta.filter(~leaves))
-        self._passed = self._passed.advance(self._promise(promise))
-        return Delta.concat(leaving, self._schema), self._passed
-
-    def _hold(self, waiting: Delta) -> None:
-        """Rows that come are held; one that is taken back before it left is forgotten."""
-        if (waiting.weight < 0).any():
-            # A row may come and go, or change its end, inside one batch: nothing of it is held.
-            waiting = waiting.consolidate()
-        # A gate that a running query got later has not seen rows from before: what takes them back
-        # says nothing here.
-        if not self._by_start:
-            self._held.change(waiting, strict=False)
-            return
-        until = Delta(waiting.payload, waiting.start, waiting.start + 1, waiting.weight)
-        self._held.change(until, (waiting.end,), strict=False)
-
-    def _shown(self, found: Hits) -> Delta:
-        if not self._by_start:
-            return found.delta()
-        return Delta(found.payload(), found.start, found.mark(0), found.weight)
+                waiting = delta.filter(~leaves)
+                # A row may come and go, or change its end, inside one batch: nothing of it waits.
+                if (waiting.weight < 0).any():
+                    waiting = waiting.consolidate()
+                self._waiting.change(waiting)
+        return Delta.concat(leaving, self._schema)
 
     def _common_threshold(self, watermark: int, cti: int) -> int:
         """The latest end that lets a row of any group leave."""
@@ -108,28 +120,25 @@ class Gate:
         if threshold <= self._threshold:
             return Delta.empty(self._schema)
         self._threshold = threshold
-        return self._shown(self._held.release(threshold))
+        return self._waiting.release(threshold)
 
     def _promised(self, watermark: int, progress: Progress) -> list[Delta]:
         """The rows that a promise for their group, or over their columns, lets leave."""
-        if not (progress.scoped or progress.boxes) or self._held.is_empty():
+        if not (progress.speaks_of_groups or progress.boxes) or self._waiting.is_empty():
             return []
-        found = self._held.between(self._threshold, INFINITY)
-        found = found.filter(self._may_leave(self._shown(found), watermark, progress))
-        rows = self._shown(found)
-        found.set_weight(np.zeros(len(found), np.int64))
-        self._held.drop(self._threshold)
-        return [rows]
+        return [
+            self._waiting.release_where(lambda rows: self._may_leave(rows, watermark, progress))
+        ]
 
     def _may_leave(self, rows: Delta, watermark: int, progress: Progress) -> Bools:
         cti: Times | int = progress.cti
         threshold: Times | int = self._common_threshold(watermark, progress.cti)
-        if progress.scoped:
+        if progress.speaks_of_groups:
             promised = promises_of_rows(progress, rows.payload, progress.scope_columns)
             own = np.where(promised > cti, self._own_threshold(promised), MIN_TIME)
             cti, threshold = promised, np.maximum(own, threshold)
         passed: Times | int = self._passed.cti
-        if self._passed.scoped:
+        if self._passed.speaks_of_groups:
             passed = promises_of_rows(self._passed, rows.payload, self._passed.scope_columns)
         leaves: Bools = (rows.end <= threshold) | (rows.start < passed)
         if self._by_start:
@@ -145,15 +154,15 @@ class Gate:
 
     def _promise(self, progress: Progress) -> Progress:
         """No promise beyond the start of a row that is still held."""
-        if self._held.is_empty():
+        if self._waiting.is_empty():
             return progress
-        cti = min(progress.cti, self._held.first())
-        if not progress.scoped:
+        cti = min(progress.cti, self._waiting.first())
+        if not progress.speaks_of_groups:
             return Progress(cti, boxes=progress.boxes)
-        held = self._held.between(self._threshold, INFINITY)
+        held = self._waiting.rows()
         if not len(held):
             return progress
-        group, scopes = scopes_of_rows(held.payload(), progress.scope_columns)
+        group, scopes = scopes_of_rows(held.payload, progress.scope_columns)
         starts = np.full(len(scopes), INFINITY)
         np.minimum.at(starts, group, held.start)
         earliest = dict(zip(scopes, starts.tolist(), strict=True))
@@ -163,6 +172,10 @@ class Gate:
             progress.scope_columns,
             {s: t for s, t in scoped.items() if t > cti},
             progress.boxes,
+            ranges={
+                name: ranges.lowered(held.payload.column(name), held.start)
+                for name, ranges in progress.ranges.items()
+            },
         )
 
     def pass_on(self, promise: Progress) -> None:
@@ -171,8 +184,8 @@ class Gate:
 
     def scopes(self, columns: Sequence[str]) -> set[Scope]:
         """The groups of which rows are held."""
-        held = self._held.between(self._threshold, INFINITY)
-        return set(scopes_of_rows(held.payload(), columns)[1]) if len(held) else set()
+        held = self._waiting.rows()
+        return set(scopes_of_rows(held.payload, columns)[1]) if len(held) else set()
 
     def forget(self, scopes: set[Scope]) -> None:
         """Groups of which nothing is held need no promise."""
@@ -183,7 +196,7 @@ class Gate:
         """The promise after which nothing that starts before a time is held any more."""
         if time <= MIN_TIME or self._consistency.mode == "eager" or self._by_start:
             return time
-        latest = self._held.latest_end(time)
+        latest = self._waiting.latest_end(time)
         if latest == MIN_TIME:
             return time
         if latest == INFINITY:
@@ -192,25 +205,15 @@ class Gate:
             time, latest + (1 if self._settled == "past end" and self._consistency.is_final else 0)
         )
 
-    def leaves_by(self, end: int) -> int:
-        """The watermark that lets an answer with this end leave; infinity where only a promise
-        does."""
-        return (
-            end + self._consistency.hold
-            if self._consistency.mode == "speculative" and end != INFINITY
-            else INFINITY
-        )
-
     def snapshot(self) -> dict[str, Rows]:
         """The rows; what was promised, and how far rows have left."""
         both = [self._passed, Progress(self._threshold)]
-        return {**self._held.snapshot("gate"), "gate_progress": slice_of_progress(both)}
+        return {**self._waiting.snapshot("gate"), "gate_progress": slice_of_progress(both)}
 
     def restore(self, slices: dict[str, Rows]) -> None:
         self._passed, left = progress_of_slice(slices["gate_progress"])
         self._threshold = left.cti
-        self._held.restore("gate", slices)
-        self._held.purge(self._threshold)
+        self._waiting.restore("gate", slices, self._threshold)
 
     def state_size(self) -> StateSize:
-        return self._held.size()
+        return self._waiting.size()

@@ -1,4 +1,5 @@
-"""Promises for groups: what a CTI of one group says about rows, and about the groups of an index.
+"""Promises for groups: what a CTI of one group, or a promise for a range of groups, says about rows,
+and about the groups of an index.
 
 A group that has its own promise is freed by it: what an operator forgets at a common CTI, it
 forgets of that group alone.
@@ -14,12 +15,14 @@ import pyarrow as pa
 
 from thalweg.model.progress import Progress, Scope, scope_values
 from thalweg.model.rows import Codes, Rows, encode
-from thalweg.model.time import INFINITY, Times
+from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.state import KeyIndex
 
 __all__ = [
     "forget_ended",
+    "groups_in_ranges",
     "newly_promised",
+    "newly_promised_groups",
     "promised_groups",
     "promises_of_rows",
     "scopes_of_rows",
@@ -44,7 +47,8 @@ def forget_ended(progress: list[Progress], news: Progress) -> None:
 
 
 def newly_promised(before: Progress, now: Progress) -> dict[Scope, int]:
-    """The groups whose promise has moved, apart from those that the common one has passed."""
+    """The groups with a promise of their own that has moved, apart from those that the common one
+    has passed."""
     if before is now or not now.scoped:
         return {}
     return {
@@ -72,13 +76,52 @@ def promised_groups(
     return group, np.array(list(promised.values()), np.int64)[which]
 
 
+def newly_promised_groups(
+    index: KeyIndex,
+    fields: Sequence[pa.Field],
+    columns: Sequence[str],
+    before: Progress,
+    now: Progress,
+) -> tuple[Codes, Times] | None:
+    """The groups of an index, keyed by `fields`, whose promise has moved by itself: group and time.
+    Promises name them by `columns`."""
+    promised = newly_promised(before, now)
+    if now.ranges is before.ranges or not now.ranges:
+        return promised_groups(index, fields, columns, promised) if promised else None
+    names = [field.name for field in fields]
+    keys = index.columns(np.arange(len(index)))
+    named = dict(zip(now.scope_columns, (keys[names.index(name)] for name in columns), strict=True))
+    times = groups_in_ranges(now, named, len(index))
+    times[times <= groups_in_ranges(before, named, len(index))] = MIN_TIME
+    if promised:
+        np.maximum.at(times, *promised_groups(index, fields, columns, promised))
+    group = np.flatnonzero(times > now.cti)
+    return group, times[group]
+
+
+def groups_in_ranges(progress: Progress, keys: Mapping[str, pa.Array], size: int) -> Times:
+    """What range promises say of groups, given by a column of values for each key."""
+    times = np.full(size, MIN_TIME)
+    for name, ranges in progress.ranges.items():
+        np.maximum(times, ranges.of_values(keys[name]), out=times)
+    return times
+
+
 def promises_of_rows(progress: Progress, rows: Rows, columns: Sequence[str]) -> Times:
     """The promise that holds for each row: the common one, or that of its group, which is named by
     these columns."""
-    if not progress.scoped or not rows.num_rows:
-        return np.full(rows.num_rows, progress.cti)
-    group, scopes = scopes_of_rows(rows, columns)
-    return np.array([progress.of(scope) for scope in scopes], np.int64)[group]
+    promised = np.full(rows.num_rows, progress.cti)
+    if not rows.num_rows:
+        return promised
+    if progress.scoped:
+        group, scopes = scopes_of_rows(rows, columns)
+        own = [progress.scoped.get(scope, MIN_TIME) for scope in scopes]
+        np.maximum(promised, np.array(own, np.int64)[group], out=promised)
+    if progress.ranges:
+        named = zip(progress.scope_columns, map(rows.column, columns), strict=True)
+        within = groups_in_ranges(progress, dict(named), rows.num_rows)
+        np.maximum(promised, within, out=promised)
+    return promised
 
 
 def scopes_of_rows(rows: Rows, columns: Sequence[str]) -> tuple[Codes, list[Scope]]:

@@ -41,7 +41,7 @@ def ranges(first: Codes, length: Codes) -> tuple[Codes, Codes]:
     if (length == 1).all():
         return np.arange(len(first)), first
     which = np.repeat(np.arange(len(first)), length)
-    offset = np.arange(len(which)) - np.repeat(np.cumsum(length) - length, length)
+    offset = np.arange(len(which)) - (length.cumsum() - length).repeat(length)
     return which, first[which] + offset
 
 
@@ -61,7 +61,7 @@ def append_column(rows: Rows, name: str, values: Times) -> Rows:
 
 def refuse_negative(rows: Delta, where: str) -> None:
     """A row taken away that was never there: the input was not a legal stream."""
-    bad = np.flatnonzero(rows.weight < 0)
+    bad = (rows.weight < 0).nonzero()[0]
     if len(bad):
         at = int(bad[0])
         row = rows.payload.slice(at, 1).to_pylist()[0]

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.model.rows import Bools, Codes, Rows, encode, encode_together
+from thalweg.model.sorting import representatives
 
 __all__ = ["KeyNumbers"]
 
@@ -29,8 +30,7 @@ class KeyNumbers:
     def of(cls, rows: Rows, names: tuple[str, ...]) -> KeyNumbers:
         """The keys of some rows; without `names` all rows have the one key 0."""
         code, size = encode([rows.column(name) for name in names], rows.num_rows)
-        representative = np.empty(size, np.int64)
-        representative[code] = np.arange(len(code))
+        representative = representatives(code, size)
         return cls(rows.select(list(names)).take(pa.array(representative)), size)
 
     def __len__(self) -> int:

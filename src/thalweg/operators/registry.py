@@ -10,6 +10,7 @@ from thalweg.operators.base import Operator
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.hopping.bins_aggregate import BinsAggregateKernel
 from thalweg.operators.hopping.bucket_aggregate import BucketAggregateKernel
+from thalweg.operators.hopping.deferred import DeferredKernel
 from thalweg.operators.hopping.hopping_aggregate import HoppingAggregateKernel
 from thalweg.operators.hopping.hopping_grid import GridOperator
 from thalweg.operators.hopping.hopping_rows import HoppingRowsAggregateKernel, HoppingTopKKernel
@@ -107,7 +108,8 @@ def _kernel_for(node: Node, consistency: Consistency) -> Operator:
         return PanesKernel(node) if node.adds_up else MergedPanesKernel(node)
     if isinstance(node, nodes.CombinePanes):
         combine = CombinePanesKernel if node.adds_up else CombineMergedPanesKernel
-        return _by_groups(combine(node, consistency), node.keys, consistency)
+        windows = combine(node, consistency)
+        return DeferredKernel(_by_groups(windows, node.keys, consistency), windows.release)
     if isinstance(node, nodes.WidApply):
         return wid_module_engine(node, consistency)
     if isinstance(node, nodes.WindowApply):

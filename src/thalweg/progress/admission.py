@@ -36,14 +36,14 @@ class Ingress:
     """The elements come from another part of this system: they are taken as they are, and not
     tracked."""
     progress: tuple[Policy, ...] = ()
-    """More ways to come to a promise, beside `disorder`; the source promises the latest of what
-    they say."""
+    """More ways to come to a promise, beside `disorder`; the source promises the latest of
+    theirs."""
     quarantine: Quarantine | None = None
-    """Which clocks are impossible; rows that show such a one are kept away from the others."""
+    """Limits beyond which the clock of a row must be wrong; such rows are held apart."""
 
     patterns: bool = False
-    """Whether general punctuation may come, which speaks of any columns: rows are then judged as
-    they came in, in one bucket."""
+    """Whether general punctuation may come, which may be about any columns: all rows are then judged
+    in one bucket, in their order."""
     columns: tuple[tuple[str, int], ...] = ()
     """Columns that progress as the start does, each with its disorder: no row comes whose value is
     that much smaller than the largest before it."""
@@ -51,7 +51,9 @@ class Ingress:
     @property
     def observed(self) -> tuple[LateByRows | Estimated, ...]:
         """The policies, beside `disorder`, that follow the rows themselves."""
-        return tuple(one for one in self.progress if isinstance(one, (LateByRows, Estimated)))
+        return tuple(
+            policy for policy in self.progress if isinstance(policy, (LateByRows, Estimated))
+        )
 
     @property
     def observes(self) -> bool:
@@ -61,12 +63,12 @@ class Ingress:
     @property
     def clocks(self) -> tuple[Timer | OnDemand, ...]:
         """The policies that follow a clock."""
-        return tuple(one for one in self.progress if isinstance(one, (Timer, OnDemand)))
+        return tuple(policy for policy in self.progress if isinstance(policy, (Timer, OnDemand)))
 
     @property
     def timer(self) -> Timer | None:
-        return next((one for one in self.progress if isinstance(one, Timer)), None)
+        return next((policy for policy in self.progress if isinstance(policy, Timer)), None)
 
     @property
     def on_demand(self) -> OnDemand | None:
-        return next((one for one in self.progress if isinstance(one, OnDemand)), None)
+        return next((policy for policy in self.progress if isinstance(policy, OnDemand)), None)

@@ -1,4 +1,4 @@
-"""Conflation: what a source says about an update queue that stands before it.
+"""Conflation: the declaration of an update queue in front of a source.
 
 A source with an update key is a stream of updates: a row replaces the row before it of the same
 key. When rows come faster than they are worked on, only the newest row of each key is kept, and
@@ -48,7 +48,7 @@ class Conflation:
     inputs: tuple[str, ...] = ()
     """The names of the inputs, if the source is a union of several ..."""
     truth: str | None = None
-    """... and the one whose rows count where two inputs say something else for one time."""
+    """... and the one whose rows count where two inputs have different rows for one time."""
     window: NewestWindow | None = None
     """With one, the newest window of each key is kept instead of the newest row."""
     adaptive: bool = False

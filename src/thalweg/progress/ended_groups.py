@@ -1,7 +1,7 @@
 """The groups of a source that have ended for ever, so that a row of one of them is late.
 
-A group that has ended is told downstream once, and every operator forgets it. Its source cannot: a
-row that comes after all breaks a promise, and is found by nothing else. So the source keeps a digest of
+The end of a group is passed downstream once, and every operator forgets the group. Its source cannot:
+a row that comes after all breaks a promise, and nothing else would notice. So the source keeps a digest of
 each such group, 16 bytes, in sorted runs that double in size: one more group costs a run of one now and
 then a merge of two, a snapshot writes the runs that are new, and a batch looks all its groups up
 at once. That is all that is left of a group, whatever it held; it ends with the source.
@@ -61,9 +61,9 @@ class EndedGroups:
         found = np.zeros(length, np.bool_)
         asked = digest_rows(values, length)
         for run in self.runs:
-            known = _digests(run)
-            at = np.minimum(np.searchsorted(known.low, asked.low), len(known) - 1)
-            found |= (known.low[at] == asked.low) & (known.high[at] == asked.high)
+            digests = _digests(run)
+            at = np.minimum(np.searchsorted(digests.low, asked.low), len(digests) - 1)
+            found |= (digests.low[at] == asked.low) & (digests.high[at] == asked.high)
         return found
 
     def snapshot(self) -> dict[str, Rows]:

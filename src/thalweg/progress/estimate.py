@@ -122,8 +122,8 @@ class EstimateTracker:
     ) -> EstimateTracker:
         """Rows counted by their lateness (the very first has none), and those that break a
         promise."""
-        known = newest > MIN_TIME
-        lateness = np.maximum(newest[known] - sync[known], 0)
+        has_newest = newest > MIN_TIME
+        lateness = np.maximum(newest[has_newest] - sync[has_newest], 0)
         classes = np.bincount(class_of(lateness), minlength=len(self.counts)).astype(np.float64)
         counts = self.counts + (classes if weight is None else classes * weight)
         seen = self.seen + (len(sync) if weight is None else round(len(sync) * weight))

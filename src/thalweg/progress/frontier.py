@@ -129,8 +129,8 @@ class Frontier:
     def withdraw(self, partition: Codes) -> None:
         """Forget the promises for partitions of which nothing is held."""
         if len(partition):
-            gone = set(partition.tolist())
-            self.promised = {at: time for at, time in self.promised.items() if at not in gone}
+            removed = set(partition.tolist())
+            self.promised = {at: time for at, time in self.promised.items() if at not in removed}
 
     def renumber(self, moved: Codes) -> None:
         """Partitions have new numbers."""

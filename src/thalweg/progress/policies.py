@@ -152,7 +152,7 @@ def timer(
     """While a source is silent, it has come as far as the clock says, minus `behind`.
 
     `behind` is what its clock, its way here and its own buffers may lag in all. `every` is how
-    often the timer goes off (a quarter of `behind`, unless told), `lull` the silence after which it
+    often the timer goes off (by default a quarter of `behind`), `lull` the silence after which it
     does (`behind`). Needs times that are microseconds since the epoch, as the clock has them.
     """
     ticks = _at_least(0, duration_us(behind, what="timer"), "timer")
@@ -215,14 +215,14 @@ def policies_of(progress: Policy | Sequence[Policy] | None, where: str) -> tuple
         return ()
     given: tuple[object, ...] = tuple(progress) if isinstance(progress, Sequence) else (progress,)
     known: list[Policy] = []
-    for one in given:
-        if not isinstance(one, (LateBy, LateByRows, Estimated, Timer, OnDemand)):
+    for policy in given:
+        if not isinstance(policy, (LateBy, LateByRows, Estimated, Timer, OnDemand)):
             raise PlanError(
-                f"{where}: progress= takes ordered(), late_by(), late_by_rows(), estimated(), timer(), on_demand(); got {one!r}."
+                f"{where}: progress= takes ordered(), late_by(), late_by_rows(), estimated(), timer(), on_demand(); got {policy!r}."
             )
-        if any(type(other) is type(one) for other in known):
+        if any(type(other) is type(policy) for other in known):
             raise PlanError(
-                f"{where}: progress= has {type(one).__name__} twice; give one of a kind."
+                f"{where}: progress= has {type(policy).__name__} twice; give one of a kind."
             )
-        known.append(one)
+        known.append(policy)
     return tuple(known)

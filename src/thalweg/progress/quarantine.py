@@ -150,11 +150,11 @@ class QuarantineGate:
         )
         stays = (release >= len(batch)) & (rows.start - self.policy.ahead > last)
         at = np.minimum(release, len(batch))
-        known = np.append(references, last)[at]
+        reference = np.append(references, last)[at]
         behind = (
             np.zeros(len(rows), np.bool_)
             if self.policy.behind is None
-            else (release == turn) & (rows.start < known - self.policy.behind)
+            else (release == turn) & (rows.start < reference - self.policy.behind)
         )
         too_many = self._overflow(rows, stays, ended=promise == INFINITY)
         out = behind | too_many
@@ -175,7 +175,9 @@ class QuarantineGate:
             else rows.take(passes)
         )
         aside = np.flatnonzero(out)
-        return Gated(admitted.with_progress(batch.progress), rows.take(aside), known[aside], gate)
+        return Gated(
+            admitted.with_progress(batch.progress), rows.take(aside), reference[aside], gate
+        )
 
     def _now(self, now: int | None) -> int:
         if self.policy.key is None:
@@ -215,10 +217,10 @@ class QuarantineGate:
             return stays
         waiting = np.flatnonzero(stays)
         excess = len(waiting) - self.policy.hold
-        gone = np.zeros(len(stays), np.bool_)
+        excluded = np.zeros(len(stays), np.bool_)
         if excess > 0:
-            gone[waiting[np.argsort(rows.start[waiting], kind="stable")[-excess:]]] = True
-        return gone
+            excluded[waiting[np.argsort(rows.start[waiting], kind="stable")[-excess:]]] = True
+        return excluded
 
     def _with_cases(
         self,
@@ -244,18 +246,18 @@ class QuarantineGate:
             | np.isin(np.arange(len(keys)), [i for i, key in enumerate(keys) if key in cases])
         ).tolist():
             key, row = keys[number], int(latest[number])
-            known = cases.get(key)
+            case = cases.get(key)
             if row >= 0 and (bad[row] or waits[number]):
                 reason = "ahead" if waits[number] else "behind"
-                since = known.since if known is not None else now
+                since = case.since if case is not None else now
                 cases[key] = Case(
                     key,
                     reason,
                     since,
-                    (known.rows if known else 0) + int(wrong[number]),
+                    (case.rows if case else 0) + int(wrong[number]),
                     int(rows.start[row]),
                 )
-            elif known is not None and row >= 0:
+            elif case is not None and row >= 0:
                 del cases[key]
                 recovered += 1
         return replace(self, cases=cases, recovered=recovered)
@@ -265,7 +267,7 @@ class QuarantineGate:
         held = Batch.empty(self.schema) if self.waiting is None else self.waiting
         keys = pack_values([key for _, key in self.levels])
         cases = list(self.cases.values())
-        told = [
+        packed_cases = [
             pack_values([case.key for case in cases]),
             [[case.reason, case.since, case.rows, case.claims] for case in cases],
         ]
@@ -274,7 +276,7 @@ class QuarantineGate:
                 [time for time, _ in self.levels],
                 keys,
                 self.vouched,
-                told,
+                packed_cases,
                 self.aside,
                 self.recovered,
             ]

@@ -1,7 +1,7 @@
-"""When a source was last heard, by the clock, and what the clock lets it promise.
+"""When a source last had rows, by the clock, and what the clock lets it promise.
 
-A timer speaks after a silence (`Timer`), a question at any time (`OnDemand`). In-process the engine
-tells the time; on Spark a ticker does, in chunks that are replayed with their micro-batch.
+A timer promises after a silence (`Timer`), a request at any time (`OnDemand`). In-process the engine
+sets the clock; on Spark a ticker does, in chunks that are replayed with their micro-batch.
 """
 
 from __future__ import annotations
@@ -20,52 +20,52 @@ class SourceClock:
     """A value: every change gives another one.
 
     >>> from thalweg.progress.policies import Timer
-    >>> silent = SourceClock(Ingress(progress=(Timer(behind=2, every=5, lull=10),))).at(100).begun()
-    >>> silent.at(109).is_due, silent.at(110).is_due, silent.at(110).by_timer
+    >>> silent = SourceClock(Ingress(progress=(Timer(behind=2, every=5, lull=10),))).at(100).started()
+    >>> silent.at(109).timer_fires, silent.at(110).timer_fires, silent.at(110).timer_promise
     (False, True, 108)
     """
 
     policy: Ingress
     now: int | None = None
-    """The latest time that was told."""
-    heard: int | None = None
-    """The time when rows last came, or the query began."""
-    fired: int | None = None
+    """The time by the clock, as it was last set."""
+    rows_at: int | None = None
+    """The time when rows last came, or the query started."""
+    fired_at: int | None = None
     """The time when the timer last went off."""
 
     def at(self, now: int) -> SourceClock:
         """The same source at this time."""
         return replace(self, now=now)
 
-    def begun(self) -> SourceClock:
-        """From now on silence counts, if it did not yet."""
-        return self if self.heard is not None else replace(self, heard=self.now)
+    def started(self) -> SourceClock:
+        """The query has started: silence is counted from now, if it was not yet."""
+        return self if self.rows_at is not None else replace(self, rows_at=self.now)
 
     def after_rows(self) -> SourceClock:
         """Rows came: a silence has ended."""
-        return replace(self, heard=self.now)
+        return replace(self, rows_at=self.now)
 
     def after_timer(self) -> SourceClock:
         """The timer went off."""
-        return replace(self, fired=self.now)
+        return replace(self, fired_at=self.now)
 
     @property
-    def is_due(self) -> bool:
+    def timer_fires(self) -> bool:
         """Whether the timer goes off now."""
         timer = self.policy.timer
-        if timer is None or self.now is None or self.heard is None:
+        if timer is None or self.now is None or self.rows_at is None:
             return False
-        silent = self.now - self.heard >= timer.lull
-        return silent and (self.fired is None or self.now - self.fired >= timer.every)
+        silent = self.now - self.rows_at >= timer.lull
+        return silent and (self.fired_at is None or self.now - self.fired_at >= timer.every)
 
     @property
-    def by_timer(self) -> int:
+    def timer_promise(self) -> int:
         """What the source promises when its timer goes off."""
         timer = self.policy.timer
         return MIN_TIME if timer is None or self.now is None else self.now - timer.behind
 
     @property
-    def when_asked(self) -> int:
+    def promise_on_demand(self) -> int:
         """What the source promises when it is asked."""
         asked = self.policy.on_demand
         return MIN_TIME if asked is None or self.now is None else self.now - asked.behind
@@ -83,7 +83,7 @@ class SourceClock:
         return ways
 
     def to_json(self) -> list[int | None]:
-        return [self.now, self.heard, self.fired]
+        return [self.now, self.rows_at, self.fired_at]
 
     def from_json(self, times: list[int | None]) -> SourceClock:
         return SourceClock(self.policy, *times)

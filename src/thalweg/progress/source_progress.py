@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 Groups = tuple[list[Scope], Codes]
-"""The groups that a batch speaks of, and which of them each row is in."""
+"""The groups of the rows of a batch, and which of them each row is in."""
 FIRST_PROMISE = MIN_TIME // 2
 """A wait for a time before this is a wait for any promise at all."""
 Grid = tuple[int, int]
@@ -78,8 +78,8 @@ def ways_to_promise(
     if time < FIRST_PROMISE:  # nothing was promised yet, so that any promise is a beginning
         rows = ["its first rows"] if policy.observes else []
         return [*rows, "a CTI in the data", "the end of the source"]
-    given = f"a CTI at {shown_time(time, clock)} or later in the data"
-    return [*by_policy(), given, "the end of the source"]
+    cti = f"a CTI at {shown_time(time, clock)} or later in the data"
+    return [*by_policy(), cti, "the end of the source"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,15 +92,15 @@ class SourceProgress:
     trackers: Mapping[Any, tuple[Tracker, ...]] = field(default_factory=dict)
 
     def after(
-        self, batch: Batch, parts: Groups | None, known: Times
+        self, batch: Batch, parts: Groups | None, promised: Times
     ) -> tuple[Times, SourceProgress]:
-        """The promise before each row, `known` being what was promised before the batch; and what
-        is remembered after it."""
+        """The promise before each row, and the progress after the batch. `promised` is the promise
+        before the batch, for each of its rows."""
         policy = self.policy
         if not len(batch) or not policy.observes:
-            return known, self
+            return promised, self
         sync = _observed(batch)
-        promise = known
+        promise = promised
         if parts is None:
             if policy.disorder is not None:
                 promise = np.maximum(
@@ -129,8 +129,7 @@ class SourceProgress:
         return promise, SourceProgress(policy, self._newest_after(sync, parts), trackers)
 
     def after_row(self, time: int) -> SourceProgress:
-        """What is remembered after one more row, of a source that has neither partitions nor
-        trackers."""
+        """The progress after one more row, of a source that has neither partitions nor trackers."""
         if self.policy.disorder is None or time <= self.newest.get(None, MIN_TIME):
             return self
         return SourceProgress(self.policy, {None: time}, self.trackers)
@@ -141,10 +140,10 @@ class SourceProgress:
         groups, code = parts
         newest = np.full(len(groups), MIN_TIME)
         np.maximum.at(newest, code, sync)
-        known = dict(self.newest)
+        newest_after = dict(self.newest)
         for (value,), time in zip(groups, newest.tolist(), strict=True):
-            known[value] = max(known.get(value, MIN_TIME), time)
-        return known
+            newest_after[value] = max(newest_after.get(value, MIN_TIME), time)
+        return newest_after
 
     def _tracked(
         self, sync: Times, parts: Groups | None
@@ -164,8 +163,8 @@ class SourceProgress:
             begin = end
             moved = []
             for tracker in after.get(value) or trackers_for(policies):
-                said, tracker_after = tracker.after(sync[rows])
-                promise[rows] = np.maximum(promise[rows], said)
+                promised, tracker_after = tracker.after(sync[rows])
+                promise[rows] = np.maximum(promise[rows], promised)
                 moved.append(tracker_after)
             after[value] = tuple(moved)
         return promise, after
@@ -180,9 +179,9 @@ class SourceProgress:
 
     def absorb(self, key: Any, sighting: Sighting) -> SourceProgress:
         """After the rows of a chunk, known by their summary."""
-        known = self.trackers.get(key) or trackers_for(self.policy.observed)
+        trackers = self.trackers.get(key) or trackers_for(self.policy.observed)
         return SourceProgress(
-            self.policy, self.newest, {**self.trackers, key: absorbed(known, sighting)}
+            self.policy, self.newest, {**self.trackers, key: absorbed(trackers, sighting)}
         )
 
     # --------------------------------------------------------------------------------------------
@@ -269,16 +268,15 @@ class SourceProgress:
             key: time for key, (time, _) in zip(keys, states, strict=True) if time is not None
         }
         trackers = {
-            key: restore_trackers(self.policy.observed, told)
-            for key, (_, told) in zip(keys, states, strict=True)
-            if told
+            key: restore_trackers(self.policy.observed, tracker_state)
+            for key, (_, tracker_state) in zip(keys, states, strict=True)
+            if tracker_state
         }
         return SourceProgress(self.policy, newest, trackers)
 
 
 def _observed(batch: Batch) -> Times:
-    """How new each element shows its source to be. An end that is and stays infinite says
-    nothing."""
+    """The newest time that each element shows. An end that is and stays infinite shows none."""
     sync = batch.sync
     return sync if batch.is_adjust is None else np.where(sync == INFINITY, MIN_TIME, sync)
 

@@ -1,8 +1,7 @@
-"""What a chunk says about its rows when they are not there themselves: small, and enough for every
-tracker.
+"""A summary of the rows of a chunk: small, and enough for every tracker.
 
-A chunk is read far from where promises are made, by a task that remembers nothing. So it sends
-along what trackers need: its newest time, its last running maxima (`late_by_rows`), a sample of its
+A chunk is read far from where promises are made, by a task without state. So its header has what
+trackers need: its newest time, its last running maxima (`late_by_rows`), a sample of its
 rows (`estimated`). Chunks whose order is not known count as one: of its rows, only the newest time
 after all of them is certain.
 """
@@ -29,11 +28,13 @@ class Sighting:
 
 
 def sighting_of(sync: Times, policies: Sequence[LateByRows | Estimated]) -> Sighting | None:
-    """What these policies want to know about some rows, in the order in which they came."""
+    """The summary of rows that these policies need; the rows are in order of arrival."""
     if not len(sync) or not policies:
         return None
-    steps = next((steps_of(sync, one.rows) for one in policies if isinstance(one, LateByRows)), [])
-    sample = sample_of(sync) if any(isinstance(one, Estimated) for one in policies) else []
+    steps = next(
+        (steps_of(sync, policy.rows) for policy in policies if isinstance(policy, LateByRows)), []
+    )
+    sample = sample_of(sync) if any(isinstance(policy, Estimated) for policy in policies) else []
     return Sighting(int(sync.max()), steps, sample)
 
 
@@ -43,7 +44,14 @@ def combine_unordered(sightings: Sequence[tuple[Sighting, int]]) -> list[Sightin
     rows = sum(count for _, count in sightings)
     if not rows:
         return []
-    newest = max(one.newest for one, _ in sightings)
-    steps = [[rows - 1, MIN_TIME], [1, newest]] if any(one.steps for one, _ in sightings) else []
+    newest = max(sighting.newest for sighting, _ in sightings)
+    steps = (
+        [[rows - 1, MIN_TIME], [1, newest]]
+        if any(sighting.steps for sighting, _ in sightings)
+        else []
+    )
     block = Sighting(newest, [step for step in steps if step[0]])
-    return [*(Sighting(MIN_TIME, [], one.sample) for one, _ in sightings if one.sample), block]
+    return [
+        *(Sighting(MIN_TIME, [], sighting.sample) for sighting, _ in sightings if sighting.sample),
+        block,
+    ]

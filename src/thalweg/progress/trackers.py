@@ -18,26 +18,26 @@ Tracker: TypeAlias = RowsTracker | EstimateTracker
 def trackers_for(policies: Sequence[LateByRows | Estimated]) -> tuple[Tracker, ...]:
     """New trackers for one timeline."""
     return tuple(
-        RowsTracker(one.rows)
-        if isinstance(one, LateByRows)
-        else EstimateTracker(one.percentile, one.warmup)
-        for one in policies
+        RowsTracker(policy.rows)
+        if isinstance(policy, LateByRows)
+        else EstimateTracker(policy.percentile, policy.warmup)
+        for policy in policies
     )
 
 
 def absorbed(trackers: Sequence[Tracker], sighting: Sighting) -> tuple[Tracker, ...]:
     """Trackers after a chunk that they know by its summary only."""
     return tuple(
-        one.absorb(sighting.steps)
-        if isinstance(one, RowsTracker)
-        else one.absorb(sighting.sample or [[], [], 0.0], sighting.newest)
-        for one in trackers
+        tracker.absorb(sighting.steps)
+        if isinstance(tracker, RowsTracker)
+        else tracker.absorb(sighting.sample or [[], [], 0.0], sighting.newest)
+        for tracker in trackers
     )
 
 
 def trackers_text(trackers: Sequence[Tracker]) -> list[Any]:
     """Trackers as something that JSON can write."""
-    return [one.to_json() for one in trackers]
+    return [tracker.to_json() for tracker in trackers]
 
 
 def restore_trackers(
@@ -45,5 +45,6 @@ def restore_trackers(
 ) -> tuple[Tracker, ...]:
     """The inverse of `trackers_text`."""
     return tuple(
-        one.from_json(state) for one, state in zip(trackers_for(policies), states, strict=True)
+        tracker.from_json(state)
+        for tracker, state in zip(trackers_for(policies), states, strict=True)
     )

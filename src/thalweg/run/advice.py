@@ -74,8 +74,11 @@ class Advice:
     reasons: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        told = asdict(self)
-        return {**told, "lateness": {f"{share:g}": ticks for share, ticks in self.lateness.items()}}
+        fields = asdict(self)
+        return {
+            **fields,
+            "lateness": {f"{share:g}": ticks for share, ticks in self.lateness.items()},
+        }
 
 
 def advise(

@@ -33,7 +33,7 @@ from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.modules.dead_letters import DEAD_LETTERS, WritesLetters
 from thalweg.operators.source.ingress import IngressKernel
-from thalweg.operators.source.stamp_arrivals import time_told
+from thalweg.operators.source.stamp_arrivals import clock_promise
 from thalweg.plan.explain import explain
 from thalweg.plan.nodes import MergedSource, Node, Source, walk
 from thalweg.plan.nodes.arrivals import stamp_periods
@@ -152,7 +152,7 @@ class Engine:
     @property
     def sources(self) -> dict[str, pa.Schema]:
         """The payload schema of each source by name."""
-        return {name: station.operator.schema for name, station in self._graph.sources.items()}
+        return {name: operator.kernel.schema for name, operator in self._graph.sources.items()}
 
     def push(self, source: str, feed: Feed) -> list[Batch]:
         """Take input of one source; what came out. Input that is wrong is refused whole, and the
@@ -187,16 +187,16 @@ class Engine:
         return self._clocks()
 
     def _clocks(self, pushed: str | None = None) -> list[Batch]:
-        """What the clock releases; a source that was pushed just now knows the time."""
+        """What the clock releases; the clock of a source that was pushed just now is set."""
         now = self._now()
         out: list[Batch] = []
         for name in self._stamped:
             if name != pushed:
                 out += self._push(name, [])
         for name in self._timed:
-            due = self._ingress(name).due(now)
-            if due is not None:
-                out += self._push(name, [due])
+            promise = self._ingress(name).fire_timer(now)
+            if promise is not None:
+                out += self._push(name, [promise])
         return out + self._demands(now)
 
     @property
@@ -207,14 +207,14 @@ class Engine:
     def is_due(self) -> bool:
         """Whether a timer would go off now."""
         now = self._now()
-        return any(self._ingress(name).is_due(now) for name in self._timed)
+        return any(self._ingress(name).timer_fires(now) for name in self._timed)
 
     def _demands(self, now: int) -> list[Batch]:
         """Ask the sources that an operator waits for, as long as that brings something new."""
         out: list[Batch] = []
         if self._demand is None:
             return out
-        while names := self._demand.due(now):
+        while names := self._demand.sources_to_ask(now):
             answers = {name: self._ingress(name).demand(now) for name in names}
             for name, answer in answers.items():
                 if answer is not None:
@@ -227,11 +227,11 @@ class Engine:
         return out
 
     def _schema_of(self, source: str) -> pa.Schema:
-        station = self._graph.sources.get(source)
-        if station is None:
+        operator = self._graph.sources.get(source)
+        if operator is None:
             self._graph.offer(source, Batch.empty(self.schema))  # raises with a did-you-mean
             raise PlanError(f"no source {source!r}")
-        return station.operator.schema
+        return operator.kernel.schema
 
     def _refuse_if_broken(self) -> None:
         if self._broken is not None:
@@ -243,9 +243,9 @@ class Engine:
         begin = self._clock()
         ingress = self._ingress(source)
         ingress.now = now = self._now()
-        told = [Batch.empty(ingress.schema, time_told(now))] if source in self._stamped else []
+        clock = [Batch.empty(ingress.schema, clock_promise(now))] if source in self._stamped else []
         try:
-            admitted = self._graph.admit(source, [*told, *batches])
+            admitted = self._graph.admit(source, [*clock, *batches])
             kept = self._news(self._graph.send(source, *admitted))
         except InputError:
             raise  # the ingress refused the input before anything was applied
@@ -265,7 +265,7 @@ class Engine:
         return kept
 
     def _news(self, out: list[Batch]) -> list[Batch]:
-        """The answers that say something: elements, or a promise that was not made before."""
+        """The answers that have elements, or a promise that was not made before."""
         kept = []
         for answer in out:
             advanced = self._progress.advance(answer.progress)
@@ -277,19 +277,19 @@ class Engine:
         return kept
 
     def skip_before(self, time: TimeLike) -> None:
-        """Nobody wants answers that end before a time any more: the query may skip what only they
+        """Answers that end before a time are not wanted any more: the query may skip what only they
         need. Answers that end then or later, and all promises, are as before. What sources and
         operators skip is counted in `skipped`, and is not late."""
         self._refuse_if_broken()
         self._graph.skip_before(time_us(time))
 
     def unwanted_before(self, source: str) -> int:
-        """Rows of a source that end before this are skipped: whoever reads them need not."""
+        """Rows of a source that end before this are skipped, and need not be read."""
         return self._graph.unwanted_before(source)
 
     @property
     def skipped(self) -> int:
-        """How many rows were skipped because nobody wanted what follows from them."""
+        """How many rows were skipped because no answer that is wanted needs them."""
         return self._graph.skipped
 
     def finish(self) -> list[Batch]:
@@ -307,10 +307,10 @@ class Engine:
         Says which operator waits for which source's promise, since when, and what would release it;
         print it, or look into it.
         """
-        told = explain_wait(
+        why = explain_wait(
             self._graph, self._progress, None if start is None else time_us(start), group or None
         )
-        return replace(told, clock=self.clock)
+        return replace(why, clock=self.clock)
 
     def table(self) -> str:
         """The state table: each operator with its predecessor, its successor and the rule that
@@ -347,7 +347,7 @@ class Engine:
         boxes = pattern.to_boxes()
         if boxes:
             return self.push(source, Batch.empty(self._schema_of(source), Progress(boxes=boxes)))
-        self._ingress(source).guard(pattern)
+        self._ingress(source).punctuate(pattern)
         return self.push(source, Batch.empty(self._schema_of(source)))
 
     def dead(self, source: str) -> pa.Table:
@@ -377,7 +377,7 @@ class Engine:
     def dead_letters(self) -> pa.Table:
         """The windows, since the last call, that modules failed on and the query went on without
         (`on_error="skip"`)."""
-        kernels = [station.operator for station in self._graph.stations]
+        kernels = [operator.kernel for operator in self._graph.operators]
         return pa.concat_tables(
             [
                 DEAD_LETTERS.empty_table(),
@@ -387,7 +387,7 @@ class Engine:
 
     def _ingress(self, source: str) -> IngressKernel:
         self._schema_of(source)
-        kernel = self._graph.sources[source].operator
+        kernel = self._graph.sources[source].kernel
         assert isinstance(kernel, IngressKernel)
         return kernel
 

@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from thalweg.errors import InputError, PlanError, StateError, did_you_mean
 from thalweg.graph.demand import Demand
+from thalweg.graph.graph_operator import GraphOperator
 from thalweg.graph.query_graph import QueryGraph
-from thalweg.graph.stations import Station
 from thalweg.graph.whole import whole_since
 from thalweg.io.events import Feed, batches_from
 from thalweg.model.batch import Batch
@@ -31,7 +31,7 @@ from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.modules.dead_letters import DEAD_LETTERS, WritesLetters
 from thalweg.operators.source.ingress import IngressKernel
-from thalweg.operators.source.stamp_arrivals import time_told
+from thalweg.operators.source.stamp_arrivals import clock_promise
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.rules import lower
@@ -39,7 +39,7 @@ from thalweg.plan.written import Given
 from thalweg.run.engine import LEDGER_LIMIT, Query, wall_clock
 from thalweg.run.host_build import HostBuild, HostedQuery, Operators
 from thalweg.run.host_snapshots import read_host, write_host
-from thalweg.run.hosted import Signature
+from thalweg.run.operator_signatures import Signature
 from thalweg.stream import Stream
 
 __all__ = ["Host"]
@@ -67,8 +67,8 @@ class Host:
         `since="history"`."""
         self._graph = QueryGraph([], {}, {})
         self._queries: dict[str, HostedQuery] = {}
-        self._known: dict[Signature, Station] = {}
-        self._users: dict[Station, list[str]] = {}
+        self._known: dict[Signature, GraphOperator] = {}
+        self._users: dict[GraphOperator, list[str]] = {}
         self._point = 0
         self._history: dict[str, list[Batch]] | None = {} if keep_history else None
         self._now = now
@@ -107,7 +107,7 @@ class Host:
         hosted = self._hosted(name)
         del self._queries[name]
         self._graph.remove_end(name)
-        self._release(name, hosted.stations)
+        self._release(name, hosted.operators)
 
     def replace(self, name: str, query: Query, *, partial: bool = False) -> dict[str, list[Batch]]:
         """Let another query run under a name, from now on. Operators whose plan is the same, from
@@ -118,17 +118,17 @@ class Host:
         del self._queries[name]
         self._graph.remove_end(name)
         carried = {
-            signature: station
-            for signature, station in old.signatures.items()
+            signature: operator
+            for signature, operator in old.signatures.items()
             if old.consistency.is_final
         }
         try:
             self._add(name, query, old.consistency, partial=partial, since="now", carried=carried)
         except BaseException:
             self._queries[name] = old
-            self._graph.add_end(name, old.stations[-1])
+            self._graph.add_end(name, old.operators[-1])
             raise
-        self._release(name, old.stations, keep=self._queries[name].stations)
+        self._release(name, old.operators, keep=self._queries[name].operators)
         return {**self._outputs(), name: out} if out else self._outputs()
 
     def _add(
@@ -139,7 +139,7 @@ class Host:
         *,
         partial: bool,
         since: str,
-        carried: Mapping[Signature, Station] | None = None,
+        carried: Mapping[Signature, GraphOperator] | None = None,
     ) -> None:
         if since not in ("now", "history"):
             raise PlanError(f'add: since= is "now" or "history"; got {since!r}.')
@@ -160,62 +160,66 @@ class Host:
             carried=carried,
         )
         self._use(name, node, build, build.plan(plan, from_start=since == "history"))
-        for station in build.new:
-            for port, above in enumerate(station.before):
+        for operator in build.new:
+            for port, above in enumerate(operator.before):
                 if above in build.new:
                     continue
-                self._begin(station, port, above, from_start=since == "history")
+                self._begin(operator, port, above, from_start=since == "history")
         self._graph.fuse()
         self._graph.run()
 
     def _operators(self) -> Operators:
-        return Operators(self._graph.stations, self._graph.sources, self._known)
+        return Operators(self._graph.operators, self._graph.sources, self._known)
 
-    def _use(self, name: str, node: Node, build: HostBuild, end: Station) -> None:
+    def _use(self, name: str, node: Node, build: HostBuild, end: GraphOperator) -> None:
         """Let a query that was built run in the graph."""
         self._graph.add(build.new, build.sources)
-        for station in build.sources.values():
-            kernel = station.operator
+        for operator in build.sources.values():
+            kernel = operator.kernel
             assert isinstance(kernel, IngressKernel)
             kernel.ledger.limit = kernel.quarantined.limit = LEDGER_LIMIT
         self._graph.add_end(name, end)
         used = tuple(dict.fromkeys([*build.used, end]))
-        for station in used:
-            users = self._users.setdefault(station, [])
+        for operator in used:
+            users = self._users.setdefault(operator, [])
             if name not in users:
                 users.append(name)
         self._known |= build.signatures
-        uses = tuple((station.id, type(station.operator).__name__) for station in build.used)
+        uses = tuple((operator.id, type(operator.kernel).__name__) for operator in build.used)
         self._queries[name] = HostedQuery(
             node, build.consistency, build.point, used, uses, build.all_signatures
         )
         self._demand = None
 
-    def _begin(self, station: Station, port: int, above: Station, *, from_start: bool) -> None:
+    def _begin(
+        self, operator: GraphOperator, port: int, above: GraphOperator, *, from_start: bool
+    ) -> None:
         """What an operator that reads a running one is given first: the promise that holds, and
         with a history the rows before it."""
         source = next((n for n, s in self._graph.sources.items() if s is above), None)
         if from_start and self._history is not None and source is not None:
             for batch in self._history.get(source, ()):
-                self._graph.put_ahead(station, port, batch)
+                self._graph.put_ahead(operator, port, batch)
         if above.passed is not NO_PROGRESS:
-            schema = above.operator.schema
-            self._graph.put_ahead(station, port, Batch.empty(schema, above.passed))
+            schema = above.kernel.schema
+            self._graph.put_ahead(operator, port, Batch.empty(schema, above.passed))
 
     def _release(
-        self, name: str, stations: tuple[Station, ...], keep: tuple[Station, ...] = ()
+        self, name: str, operators: tuple[GraphOperator, ...], keep: tuple[GraphOperator, ...] = ()
     ) -> None:
-        gone = []
-        for station in stations:
-            if station in keep:
+        unused = []
+        for operator in operators:
+            if operator in keep:
                 continue
-            self._users[station].remove(name)
-            if not self._users[station]:
-                del self._users[station]
-                gone.append(station)
-        self._graph.remove(gone)
+            self._users[operator].remove(name)
+            if not self._users[operator]:
+                del self._users[operator]
+                unused.append(operator)
+        self._graph.remove(unused)
         self._demand = None
-        self._known = {s: station for s, station in self._known.items() if station in self._users}
+        self._known = {
+            s: operator for s, operator in self._known.items() if operator in self._users
+        }
         for source in [n for n in self._sources if n not in self._graph.sources]:
             del self._sources[source]
 
@@ -224,8 +228,8 @@ class Host:
         for node in walk(plan):
             if not isinstance(node, Source):
                 continue
-            known = found.setdefault(node.name, node)
-            if (known.columns, known.ingress, known.declared) != (
+            declared = found.setdefault(node.name, node)
+            if (declared.columns, declared.ingress, declared.declared) != (
                 node.columns,
                 node.ingress,
                 node.declared,
@@ -252,7 +256,7 @@ class Host:
         batches = list(batches_from(feed, kernel.schema, source))
         kernel.now = now = self._now()
         if any(source in stamp_periods(node) for node in self.queries.values()):
-            batches.insert(0, Batch.empty(kernel.schema, time_told(now)))
+            batches.insert(0, Batch.empty(kernel.schema, clock_promise(now)))
         with self._whole():
             self._watch()
             self._take(source, batches)
@@ -295,11 +299,11 @@ class Host:
         """Timers that are due; then promises on demand, as long as they release something."""
         kernels = {name: self._ingress(name) for name in self._graph.sources}
         for name, kernel in kernels.items():
-            promise = kernel.due(now)
+            promise = kernel.fire_timer(now)
             if promise is not None:
                 self._take(name, [promise])
         self._watch()
-        while self._demand is not None and (names := self._demand.due(now)):
+        while self._demand is not None and (names := self._demand.sources_to_ask(now)):
             before = self._released()
             for name, answer in {name: kernels[name].demand(now) for name in names}.items():
                 if answer is not None:
@@ -317,7 +321,7 @@ class Host:
 
     def _released(self) -> list[tuple[int, Progress]]:
         """How many elements each output has given, and what it has promised."""
-        return [(station.elements_out, station.passed) for station in self._graph.ends]
+        return [(operator.elements_out, operator.passed) for operator in self._graph.ends]
 
     def finish(self) -> dict[str, list[Batch]]:
         """The end of every source."""
@@ -333,13 +337,13 @@ class Host:
         return {name: batches for name, batches in found.items() if batches}
 
     def _ingress(self, source: str) -> IngressKernel:
-        station = self._graph.sources.get(source)
-        if station is None:
+        operator = self._graph.sources.get(source)
+        if operator is None:
             raise PlanError(
                 f"no query of the host reads a source {source!r}{did_you_mean(source, self._graph.sources)}"
             )
-        assert isinstance(station.operator, IngressKernel)
-        return station.operator
+        assert isinstance(operator.kernel, IngressKernel)
+        return operator.kernel
 
     # ------------------------------------------------------------------------------------------
     # what was refused
@@ -362,7 +366,7 @@ class Host:
     def dead_letters(self, name: str) -> pa.Table:
         """The windows, since the last call, that modules of a query failed on and it went on
         without (`on_error="skip"`). What several queries share is told to the first that asks."""
-        kernels = [station.operator for station in self._hosted(name).stations]
+        kernels = [operator.kernel for operator in self._hosted(name).operators]
         return pa.concat_tables(
             [
                 DEAD_LETTERS.empty_table(),
@@ -416,5 +420,5 @@ class Host:
 
     def state_size(self, name: str | None = None) -> dict[str, StateSize]:
         """Rows and bytes of state by operator, of all queries or of one."""
-        stations = self._graph.stations if name is None else self._hosted(name).stations
-        return {station.id: station.operator.state_size() for station in stations}
+        operators = self._graph.operators if name is None else self._hosted(name).operators
+        return {operator.id: operator.kernel.state_size() for operator in operators}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from thalweg.graph.stations import Station
+from thalweg.graph.graph_operator import GraphOperator
 from thalweg.graph.whole import has_windows
 from thalweg.model.time import MIN_TIME
 from thalweg.operators.base import Operator
@@ -21,7 +21,8 @@ from thalweg.operators.registry import kernel_for
 from thalweg.operators.source.ingress import IngressKernel
 from thalweg.plan.explain import operator_ids
 from thalweg.plan.nodes import Node, Source, WindowAggregate, walk
-from thalweg.run.hosted import LaterRows, Signature, signature_of
+from thalweg.run.later_rows import LaterRows
+from thalweg.run.operator_signatures import Signature, signature_of
 
 __all__ = ["HostBuild", "HostedQuery", "Operators"]
 
@@ -34,19 +35,19 @@ class HostedQuery:
     consistency: Consistency
     point: int
     """How many pushes with rows came before it."""
-    stations: tuple[Station, ...]
+    operators: tuple[GraphOperator, ...]
     uses: tuple[tuple[str, str], ...]
     """The operators by name and class, in the order in which they were built, with repetition."""
-    signatures: Mapping[Signature, Station] = field(default_factory=dict)
+    signatures: Mapping[Signature, GraphOperator] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Operators:
     """What a host runs already."""
 
-    stations: Sequence[Station]
-    sources: Mapping[str, Station]
-    known: Mapping[Signature, Station]
+    operators: Sequence[GraphOperator]
+    sources: Mapping[str, GraphOperator]
+    known: Mapping[Signature, GraphOperator]
     """By what they do."""
 
 
@@ -61,7 +62,7 @@ class HostBuild:
         *,
         point: int,
         whole: int = MIN_TIME,
-        carried: Mapping[Signature, Station] | None = None,
+        carried: Mapping[Signature, GraphOperator] | None = None,
         uses: Sequence[tuple[str, str]] | None = None,
     ) -> None:
         """`point` numbers the rows that were admitted before; `whole` is the first time from which
@@ -70,29 +71,29 @@ class HostBuild:
         self._name, self.consistency, self._hosted = name, consistency, hosted
         self.point, self._whole, self._carried = point, whole, carried or {}
         self._saved = uses
-        self.new: list[Station] = []
-        self.used: list[Station] = []
-        self.sources: dict[str, Station] = {}
-        self.signatures: dict[Signature, Station] = {}
-        self.all_signatures: dict[Signature, Station] = {}
+        self.new: list[GraphOperator] = []
+        self.used: list[GraphOperator] = []
+        self.sources: dict[str, GraphOperator] = {}
+        self.signatures: dict[Signature, GraphOperator] = {}
+        self.all_signatures: dict[Signature, GraphOperator] = {}
 
-    def plan(self, root: Node, *, from_start: bool) -> Station:
-        """The station that gives the answer."""
+    def plan(self, root: Node, *, from_start: bool) -> GraphOperator:
+        """The operator that gives the answer."""
         ids = operator_ids(root)
-        last: dict[Node, Station] = {}
+        last: dict[Node, GraphOperator] = {}
         for node in walk(root):
             before = [last[child] for child in node.inputs]
             if isinstance(node, Source):
                 last[node] = self._source(node, from_start=from_start)
                 continue
             if isinstance(node, WindowAggregate) and node.fill is not None:
-                plain = self._station(replace(node, fill=None), ids[node], before)
+                plain = self._operator(replace(node, fill=None), ids[node], before)
                 filled = ("fill", signature_of(node, [plain]), self.point)
                 name = f"{ids[node]}-fill"
                 fill = FillKernel(node, self.consistency)
                 answers = self._use(filled, name, fill, [plain], node)
             else:
-                answers = self._station(node, ids[node], before)
+                answers = self._operator(node, ids[node], before)
             last[node] = self._whole_windows(node, ids[node], answers)
         end = last[root]
         if self.consistency.is_final and not root.never_revises:
@@ -100,31 +101,31 @@ class HostBuild:
             end = self._use(("gate", id(end), self.point), "final-gate", gate, [end], root)
         return end
 
-    def _source(self, node: Source, *, from_start: bool) -> Station:
-        station = self._hosted.sources.get(node.name) or self.sources.get(node.name)
-        if station is None:
-            station = Station(node.name, kernel_for(node, self.consistency))
-            self.sources[node.name] = station
-            self.new.append(station)
-        self.used.append(station)
-        kernel = station.operator
+    def _source(self, node: Source, *, from_start: bool) -> GraphOperator:
+        operator = self._hosted.sources.get(node.name) or self.sources.get(node.name)
+        if operator is None:
+            operator = GraphOperator(node.name, kernel_for(node, self.consistency))
+            self.sources[node.name] = operator
+            self.new.append(operator)
+        self.used.append(operator)
+        kernel = operator.kernel
         assert isinstance(kernel, IngressKernel)
         later = not from_start and bool(len(kernel.adjustable))
         if not (later if self._saved is None else self._next_is(LaterRows)):
-            return station
+            return operator
         entry = LaterRows(kernel.adjustable)
         return self._use(
-            ("later", self.point, station.id), f"{node.name}-later", entry, [station], node
+            ("later", self.point, operator.id), f"{node.name}-later", entry, [operator], node
         )
 
-    def _station(self, node: Node, name: str, before: list[Station]) -> Station:
-        operator: Operator = kernel_for(node, self.consistency)
+    def _operator(self, node: Node, name: str, before: list[GraphOperator]) -> GraphOperator:
+        kernel: Operator = kernel_for(node, self.consistency)
         signature: Signature = ("node", signature_of(node, before))
-        if not operator.row_by_row:
+        if not kernel.row_by_row:
             signature = (*signature, repr(self.consistency), self.point)
-        return self._use(signature, name, operator, before, node)
+        return self._use(signature, name, kernel, before, node)
 
-    def _whole_windows(self, node: Node, name: str, answers: Station) -> Station:
+    def _whole_windows(self, node: Node, name: str, answers: GraphOperator) -> GraphOperator:
         """The answers about windows that have missed nothing. An operator that was taken over has
         missed what it had missed before."""
         if not has_windows(node):
@@ -146,33 +147,33 @@ class HostBuild:
         self,
         signature: Signature,
         name: str,
-        operator: Operator,
-        before: list[Station],
+        kernel: Operator,
+        before: list[GraphOperator],
         node: Node,
-    ) -> Station:
-        handed = ("carried", type(operator), signature_of(node, before))
-        station = (
+    ) -> GraphOperator:
+        handed = ("carried", type(kernel), signature_of(node, before))
+        operator = (
             self._found(signature, handed)
             if self._saved is None
             else self._named(self._saved[len(self.used)][0])
         )
-        if station is None:
-            station = Station(self._host_name(name), operator, before=before)
-            self.new.append(station)
-        self.signatures[signature] = station
-        self.all_signatures[handed] = station
-        self.used.append(station)
-        return station
+        if operator is None:
+            operator = GraphOperator(self._host_name(name), kernel, before=before)
+            self.new.append(operator)
+        self.signatures[signature] = operator
+        self.all_signatures[handed] = operator
+        self.used.append(operator)
+        return operator
 
-    def _found(self, signature: Signature, handed: Signature) -> Station | None:
+    def _found(self, signature: Signature, handed: Signature) -> GraphOperator | None:
         """The operator that does the same already, here or in the query that is replaced."""
-        known = self._hosted.known.get(signature) or self.signatures.get(signature)
-        return known or self._carried.get(handed)
+        found = self._hosted.known.get(signature) or self.signatures.get(signature)
+        return found or self._carried.get(handed)
 
-    def _named(self, name: str) -> Station | None:
+    def _named(self, name: str) -> GraphOperator | None:
         """The operator of a name, if there is one."""
-        every = (*self._hosted.stations, *self.new)
-        return next((station for station in every if station.id == name), None)
+        every = (*self._hosted.operators, *self.new)
+        return next((operator for operator in every if operator.id == name), None)
 
     def _next_is(self, kind: type[Operator]) -> bool:
         """Whether the next operator that was saved is of a class."""
@@ -183,7 +184,7 @@ class HostBuild:
     def _host_name(self, name: str) -> str:
         if self._saved is not None:
             return self._saved[len(self.used)][0]
-        taken = {station.id for station in (*self._hosted.stations, *self.new)}
+        taken = {operator.id for operator in (*self._hosted.operators, *self.new)}
         wanted, number = f"{self._name}/{name}", 1
         while wanted in taken:
             number += 1

@@ -55,8 +55,8 @@ class SavedHost:
         """Bring the operators of a graph to the state that was saved."""
         graph.restore_arcs(self.arcs)
         graph.restore(self.state)
-        for station in graph.stations:
-            station.passed = progress_of_text(self.passed[station.id])
+        for operator in graph.operators:
+            operator.passed = progress_of_text(self.passed[operator.id])
 
 
 def write_host(
@@ -80,7 +80,7 @@ def write_host(
         ],
         "point": point,
         "newest": dict(newest),
-        "passed": {station.id: progress_text(station.passed) for station in graph.stations},
+        "passed": {operator.id: progress_text(operator.passed) for operator in graph.operators},
         "arcs": graph.arcs(),
         "history": None
         if history is None

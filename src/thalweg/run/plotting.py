@@ -144,8 +144,8 @@ def _follow(changes: Iterator[Any], at: int, answers: list[Bar]) -> None:
             answers.append(Bar(at, change.start, change.end, text))
             continue
         same = (text, change.start, change.end)
-        known = [b for b in answers if (b.text, b.start, b.end) == same and not b.taken_back]
-        known[-1].taken_back = True
+        matching = [b for b in answers if (b.text, b.start, b.end) == same and not b.taken_back]
+        matching[-1].taken_back = True
         if change.new_end > change.start:
             answers.append(Bar(at, change.start, change.new_end, text))
 

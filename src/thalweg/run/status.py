@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from thalweg.graph.stations import OperatorFigures
+from thalweg.graph.graph_operator import OperatorFigures
 from thalweg.model.clocks import Clock, time_value
 from thalweg.model.progress import Progress
 from thalweg.model.time import INFINITY, MIN_TIME
@@ -55,5 +55,7 @@ class Status:
         }
         if self.progress.cti == INFINITY:
             figures["final up to"] = "the end"
-        rows = "".join(f"<tr><th>{name}</th><td>{said}</td></tr>" for name, said in figures.items())
+        rows = "".join(
+            f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in figures.items()
+        )
         return f"<table>{rows}</table>"

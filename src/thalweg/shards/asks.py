@@ -1,13 +1,12 @@
 """Promises on demand between micro-batches: what the last one waits for is what the next one asks.
 
-Every bucket reports what it waits for. Together they say which sources are missing, what each would
-have to promise, and so from which time of the clock on it can. A file in the checkpoint tells the
-tickers of the sources. Where nobody waits, or where a source is missing that cannot be asked, it is
-empty, and no ticker makes a micro-batch.
+Every bucket reports what it waits for. From all reports follows which sources are missing, what each
+would have to promise, and from which time of the clock on it can. The tickers of the sources read
+that in a file in the checkpoint. Where nothing waits, or where a source is missing that cannot be
+asked, the file is empty, and no ticker makes a micro-batch.
 
-Nothing depends on the file but when a micro-batch runs: the time that a ticker tells is in the
-offsets. If the newest micro-batch is not in it, since the process was killed before, all are asked
-once.
+The file only decides when a micro-batch runs: the time of a tick is in the offsets. If the newest
+micro-batch is not in the file, since the process was killed before, all sources are asked once.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ def asks_of(reports: Sequence[Mapping[str, Any]], behind: Mapping[str, int]) -> 
     be asked, with how far their answers lag the clock."""
     if not reports:
         return {}
-    told = combined_why([{**report, "waits": report["missing"]} for report in reports])
+    why = combined_why([{**report, "waits": report["missing"]} for report in reports])
     seen = [report["newest"] for report in reports if report.get("newest") is not None]
-    if told.promise > max(seen, default=MIN_TIME):
+    if why.promise > max(seen, default=MIN_TIME):
         return {}  # all that has come is final
-    needed = {wait.source: wait.needs for wait in told.waits}
+    needed = {wait.source: wait.needs for wait in why.waits}
     if any(name not in behind or time == INFINITY for name, time in needed.items()):
         return {}
     when = max((time + behind[name] for name, time in needed.items()), default=0)
@@ -52,29 +51,29 @@ def asks_file(checkpoint: Path) -> Path:
 
 
 def write_asks(checkpoint: Path, batch: int, asks: Mapping[str, int]) -> None:
-    """Tell the tickers what a micro-batch waits for."""
+    """Write for the tickers what a micro-batch waits for."""
     file = asks_file(checkpoint)
     temporary = file.with_suffix(".tmp")
-    with contextlib.suppress(OSError):  # a disk that is full is told of by Spark itself
+    with contextlib.suppress(OSError):  # Spark itself reports a full disk
         temporary.write_text(json.dumps({"batch": batch, "ask": dict(asks)}), encoding="utf-8")
         temporary.replace(file)
 
 
 def ask_all_if_behind(checkpoint: Path, finished: int, sources: Sequence[str]) -> None:
-    """On a start: ask everyone if what the newest micro-batch waits for was not written."""
+    """On a start: ask all sources if what the newest micro-batch waits for was not written."""
     if finished >= 0 and _read(asks_file(checkpoint)).get("batch", -1) < finished:
         write_asks(checkpoint, finished, dict.fromkeys(sources, 0))
 
 
 def ask_time(file: Path, source: str) -> int | None:
-    """From when on a source is asked, None: nobody waits for it."""
+    """From when on a source is asked, None: nothing waits for it."""
     time = _read(file).get("ask", {}).get(source)
     return None if time is None else int(time)
 
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        told = json.loads(file.read_text(encoding="utf-8"))
+        asks = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return asks if isinstance(asks, dict) else {}

@@ -72,8 +72,8 @@ def _copy(path: Path, to: Path, finished: int) -> None:
     to.parent.mkdir(parents=True, exist_ok=True)
     if path.name == _RECORD:
         lines = path.read_text(encoding="utf-8").splitlines()
-        known = [line for line in lines if json.loads(line)["batch"] <= finished]
-        to.write_text("".join(f"{line}\n" for line in known), encoding="utf-8")
+        kept = [line for line in lines if json.loads(line)["batch"] <= finished]
+        to.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
         return
     try:
         shutil.copy2(path, to)

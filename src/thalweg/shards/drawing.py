@@ -21,7 +21,7 @@ def fragment_chart(plan: FragmentPlan) -> str:
 
     >>> from thalweg.stream import source
     >>> from thalweg.plan.aggregates import count
-    >>> from thalweg.shards.fragments import fragments_of
+    >>> from thalweg.shards.plan_cutting import fragments_of
     >>> calls = source("calls", {"who": "string"}, insert_only=True)
     >>> query = calls.group_by("who").tumbling(10).aggregate(n=count())
     >>> print(fragment_chart(fragments_of(query.node)))

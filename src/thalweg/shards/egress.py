@@ -85,15 +85,15 @@ def to_finals(batch: Batch, schema: pa.Schema) -> pa.RecordBatch:
 def to_upserts(batch: Batch, schema: pa.Schema, keys: tuple[str, ...]) -> pa.RecordBatch:
     """One row for each (keys, start) that changed: what it is now, or `_deleted`."""
     net = Delta.of_batch(batch).consolidate()
-    there, gone = net.filter(net.weight > 0), net.filter(net.weight < 0)
-    one, two, size = encode_together(
-        _identity(there, keys), _identity(gone, keys), (len(there), len(gone))
+    added, removed = net.filter(net.weight > 0), net.filter(net.weight < 0)
+    added_code, removed_code, size = encode_together(
+        _identity(added, keys), _identity(removed, keys), (len(added), len(removed))
     )
     replaced = np.zeros(size, np.bool_)
-    replaced[one] = True
-    deleted = gone.filter(~replaced[two])
-    rows = Delta.concat([there, deleted], net.schema)
-    flags = pa.array(np.arange(len(rows)) >= len(there))
+    replaced[added_code] = True
+    deleted = removed.filter(~replaced[removed_code])
+    rows = Delta.concat([added, deleted], net.schema)
+    flags = pa.array(np.arange(len(rows)) >= len(added))
     return pa.RecordBatch.from_arrays(
         [flags, pa.array(rows.start), _end(rows.end), *_typed(rows.payload, schema)],
         schema=upserts_schema(schema),
@@ -169,9 +169,9 @@ def unpack_dead(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         columns = (rows.column(name).to_pylist() for name in ("kind", "origin", "blob"))
         for kind, origin, blob in zip(*columns, strict=True):
             if kind == "dead" and blob is not None:
-                letters = read_rows(blob)
-                source = pa.array([origin] * letters.num_rows, pa.string())
-                yield pa.RecordBatch.from_arrays([source, *letters.columns], schema=DEAD_RECORDS)
+                records = read_rows(blob)
+                source = pa.array([origin] * records.num_rows, pa.string())
+                yield pa.RecordBatch.from_arrays([source, *records.columns], schema=DEAD_RECORDS)
 
 
 def unpack_ledger(origin: str) -> Unpack:

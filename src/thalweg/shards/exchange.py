@@ -116,7 +116,7 @@ class Header:
     since: int | None = None
     """... and from which time on it is right."""
     clock: int | None = None
-    """The time by the clock, of a chunk that says nothing else."""
+    """The time by the clock, of a chunk of a ticker, which carries nothing else."""
     asked: bool | None = None
     """Of such a chunk: whether it asks for a promise."""
     report: str = ""

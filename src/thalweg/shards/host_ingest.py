@@ -39,8 +39,8 @@ class HostIngest:
         self, version: int, queries: Mapping[str, HostedQuery], changes: Sequence[Change]
     ) -> None:
         """Read for this version from now on; the next chunk carries the changes."""
-        told = json.dumps([change.to_json() for change in changes]).encode()
-        self._changes = told if changes else None
+        text = json.dumps([change.to_json() for change in changes]).encode()
+        self._changes = text if changes else None
         if version != self._roster.version:
             self._roster.use(queries, version)
             self._use_channels()
@@ -78,11 +78,13 @@ class HostIngest:
             for bucket in self._roster.ids:
                 yield ExchangeRow(bucket, stage, self._source.name, seq, text, changes)
 
-    def dead(self, source: str, letters: Rows) -> ExchangeRow:
+    def dead(self, source: str, dead_letters: Rows) -> ExchangeRow:
         """Records that could not be read, on their way past all stages to the output."""
-        header = Header(Message.DEAD, rows=letters.num_rows).to_json()
+        header = Header(Message.DEAD, rows=dead_letters.num_rows).to_json()
         roster = self._roster
-        return ExchangeRow(roster.ids[0], roster.stages, source, 0, header, write_rows(letters))
+        return ExchangeRow(
+            roster.ids[0], roster.stages, source, 0, header, write_rows(dead_letters)
+        )
 
 
 AnyIngest: TypeAlias = Ingest | HostIngest

@@ -69,12 +69,12 @@ class HostQueries:
     def replace(self, name: str, query: Stream | Node, *, partial: bool = False) -> Change:
         """Let another query run under a name. It takes the state over where all operators with
         state are the same and answers are never revised; otherwise it begins anew."""
-        known = self._query(name)
-        old, version = known.entry, self._registry.version + 1
+        running = self._query(name)
+        old, version = running.entry, self._registry.version + 1
         root = query.node if isinstance(query, Stream) else query
         made = replace(old, plan=write_plan(root), revision=version)
         live = self._roster.fitted(made, root)
-        if _takes_over(known, live):
+        if _takes_over(running, live):
             return self._write([], [made])
         if old.path is not None:
             raise PlanError(
@@ -107,14 +107,18 @@ def _takes_over(old: LiveQuery, new: LiveQuery) -> bool:
         return False
     try:
         for before, now in zip(old.plan.fragments, new.plan.fragments, strict=True):
-            known, wanted = (
+            old_signatures, new_signatures = (
                 FragmentRunner(
                     part, query.consistency, parts={}, added_later=not query.entry.partial
                 ).signatures
                 for part, query in ((before, old), (now, new))
             )
-            stateful = {f"{n}|": None for n, s in known.items() if not s.startswith("stateless ")}
-            if carried_over(known, wanted, stateful):
+            stateful = {
+                f"{name}|": None
+                for name, signature in old_signatures.items()
+                if not signature.startswith("stateless ")
+            }
+            if carried_over(old_signatures, new_signatures, stateful):
                 return False
     except StateError:
         return False

@@ -1,7 +1,7 @@
 """One bucket of one stage of a host at work: all the queries that have a fragment there.
 
     "queries"            the version, and the queries of it with their plans
-    "sources"            a token, and what is known of each source
+    "sources"            a token, and the progress of each source
     query id/fragment/   the slices of one query (see `state`), with a directory of their own
 
 A query reads a source from the first chunk of its version on; its input then begins where the source
@@ -39,7 +39,7 @@ __all__ = ["HostSpec", "StageRunner"]
 
 @dataclass(frozen=True)
 class HostSpec:
-    """What all buckets of all stages of a host know."""
+    """What all buckets of all stages of a host are started with."""
 
     run: str
     """Differs for every start, so that workers do not mix up runs."""
@@ -118,38 +118,38 @@ class StageRunner:
     # a micro-batch
 
     def process(self, chunks: Iterable[Chunk], now: float, store: Store) -> Iterator[ExchangeRow]:
-        said: dict[str, list[Chunk]] = {name: [] for name in self._sources}
+        announced: dict[str, list[Chunk]] = {name: [] for name in self._sources}
         rows: list[Chunk] = []
         for chunk in chunks:
             if chunk.header.kind is Message.SOURCE:
-                said[chunk.origin].append(chunk)
+                announced[chunk.origin].append(chunk)
             else:
                 rows.append(chunk)
-        self._change(said, store)
-        began = self._begin(said, now)
+        self._apply_changes(announced, store)
+        began = self._begin_inputs(announced, now)
         before = {name: state.newest for name, state in self._sources.items()}
-        for name, some in said.items():
-            self._follow(name, sorted(some, key=lambda chunk: chunk.seq))
+        for name, source_chunks in announced.items():
+            self._follow(name, sorted(source_chunks, key=lambda chunk: chunk.seq))
         for part, names in began.items():
-            self._miss(part, names, before)
+            self._leave_out_missed(part, names, before)
         self._route(rows)
         yield from self._run(now, store)
         self._save_sources(store)
 
-    def _change(self, said: Mapping[str, list[Chunk]], store: Store) -> None:
-        """Take over the versions that a source has come to."""
-        told = {
+    def _apply_changes(self, announced: Mapping[str, list[Chunk]], store: Store) -> None:
+        """Apply the changes of queries that the first chunk of a new version carries."""
+        changes = {
             entry["version"]: entry
-            for chunks in said.values()
+            for chunks in announced.values()
             for chunk in chunks
             if chunk.blob is not None
             for entry in json.loads(chunk.blob)
         }
-        fresh = [Change.from_json(told[n]) for n in sorted(told) if n > self._roster.version]
-        if not fresh:
+        new = [Change.from_json(changes[n]) for n in sorted(changes) if n > self._roster.version]
+        if not new:
             return
         before = dict(self._roster.queries)
-        for change in fresh:
+        for change in new:
             if change.version != self._roster.version + 1:
                 raise StateError(
                     f"stage {self._stage}, bucket {self._bucket}: version {self._roster.version + 1} of the host's queries never came."
@@ -157,20 +157,20 @@ class StageRunner:
             self._roster.apply(change)
         for id_, query in before.items():
             if self._roster.queries.get(id_) is not query:
-                self._take_down(query, store, gone=id_ not in self._roster.queries)
+                self._stop(query, store, keep_state=id_ in self._roster.queries)
         for id_, query in self._roster.queries.items():
             if before.get(id_) is not query:
-                self._set_up(query, store)
+                self._start(query, store)
         self._save_queries(store)
 
-    def _take_down(self, query: LiveQuery, store: Store, *, gone: bool) -> None:
+    def _stop(self, query: LiveQuery, store: Store, *, keep_state: bool) -> None:
         for fragment in query.fragments(self._stage):
             self._parts.pop(_prefix(query.entry.id, fragment.number), None)
-            if gone:
+            if not keep_state:
                 remove_slices(_Prefixed(store, _prefix(query.entry.id, fragment.number)))
 
-    def _set_up(self, query: LiveQuery, store: Store) -> None:
-        """Make the runners of a query, with the state that there is."""
+    def _start(self, query: LiveQuery, store: Store) -> None:
+        """Make the runners of a query, with the state that the store has of it."""
         for fragment in query.fragments(self._stage):
             if self._bucket not in query.buckets(fragment):
                 continue
@@ -191,9 +191,11 @@ class StageRunner:
     # --------------------------------------------------------------------------------------------
     # sources
 
-    def _begin(self, said: Mapping[str, list[Chunk]], now: float) -> dict[_Part, set[str]]:
-        """Let inputs begin whose source has come to the version of their query; which sources
-        that are."""
+    def _begin_inputs(
+        self, announced: Mapping[str, list[Chunk]], now: float
+    ) -> dict[_Part, set[str]]:
+        """Begin the inputs whose source has come to the version of their query; the sources of
+        these inputs."""
         began: dict[_Part, set[str]] = {}
         for part in self._parts.values():
             for entry in part.fragment.inputs:
@@ -201,14 +203,16 @@ class StageRunner:
                     continue
                 version, name = part.query.entry.version, entry.source.name
                 before = self._sources[name]
-                if before.version < version <= _version(said[name], before.version):
+                if before.version < version <= _version(announced[name], before.version):
                     part.runner.begin_input(entry.leaf.name, before.memory, now)
                     began.setdefault(part, set()).add(name)
         return began
 
-    def _miss(self, part: _Part, began: set[str], before: Mapping[str, int | None]) -> None:
-        """Leave out windows that may have missed rows: of sources that begin now what came before,
-        of those that have not begun what has come."""
+    def _leave_out_missed(
+        self, part: _Part, began: set[str], before: Mapping[str, int | None]
+    ) -> None:
+        """Leave out windows that may have missed rows: those that came before this micro-batch, of
+        sources that begin now; all that have come, of sources that have not begun."""
         newest: dict[str, int] = {}
         for entry in part.fragment.inputs:
             if entry.source is None:
@@ -228,7 +232,7 @@ class StageRunner:
             part.runner.leave_out(part.whole)
 
     def _follow(self, name: str, chunks: list[Chunk]) -> None:
-        """What chunks say of their source."""
+        """Update the progress of a source from its chunks."""
         state, source = self._sources[name], self._spec.sources[name]
         state.version = _version(chunks, state.version)
         state.memory.follow_source(chunks, source)
@@ -291,24 +295,24 @@ class StageRunner:
 
     def load(self, store: Store) -> None:
         """Go on from the state in the store."""
-        told = _read(store, "queries", self._where)
-        if told is not None:
-            entries = [HostedQuery(**entry) for entry in told["queries"]]
-            self._roster.use({entry.id: entry for entry in entries}, told["version"])
-        known = _read(store, "sources", self._where)
-        if known is not None:
-            self.token = known["token"]
-            for name, said in known["sources"].items():
+        queries = _read(store, "queries", self._where)
+        if queries is not None:
+            entries = [HostedQuery(**entry) for entry in queries["queries"]]
+            self._roster.use({entry.id: entry for entry in entries}, queries["version"])
+        saved = _read(store, "sources", self._where)
+        if saved is not None:
+            self.token = saved["token"]
+            for name, state in saved["sources"].items():
                 if name in self._sources:
-                    memory = InputMemory.from_json(said["memory"], self._spec.sources[name])
-                    self._sources[name] = _SourceState(memory, said["version"])
+                    memory = InputMemory.from_json(state["memory"], self._spec.sources[name])
+                    self._sources[name] = _SourceState(memory, state["version"])
         for query in self._roster.queries.values():
-            self._set_up(query, store)
+            self._start(query, store)
 
     def is_current(self, store: Store) -> bool:
         """Whether this is what the store holds."""
-        known = _read(store, "sources", self._where)
-        return known is not None and bool(known["token"] == self.token)
+        saved = _read(store, "sources", self._where)
+        return saved is not None and bool(saved["token"] == self.token)
 
     @property
     def _where(self) -> str:
@@ -320,17 +324,17 @@ class StageRunner:
 
     def _save_sources(self, store: Store) -> None:
         self.token = uuid.uuid4().hex
-        told = {
+        sources = {
             name: {"memory": state.memory.to_json(), "version": state.version}
             for name, state in self._sources.items()
         }
-        _write(store, "sources", {"token": self.token, "sources": told})
+        _write(store, "sources", {"token": self.token, "sources": sources})
 
 
 def _version(chunks: Iterable[Chunk], before: int) -> int:
-    """The version that a source has come to. Chunks of a ticker only tell the time."""
-    told = (c.header.version for c in chunks if c.header.clock is None)
-    return max((version for version in told if version is not None), default=before)
+    """The version that a source has come to. Chunks of a ticker only carry the time."""
+    versions = (c.header.version for c in chunks if c.header.clock is None)
+    return max((version for version in versions if version is not None), default=before)
 
 
 def _report(part: _Part, answer: Answer, written: int) -> dict[str, Any]:
@@ -364,5 +368,5 @@ def _read(store: Store, name: str, where: str) -> dict[str, Any] | None:
         raise StateError(
             f"{where}: the host's state {name!r} is damaged (checksum); restore the checkpoint."
         )
-    told: dict[str, Any] = json.loads(blob[8:])
-    return told
+    state: dict[str, Any] = json.loads(blob[8:])
+    return state

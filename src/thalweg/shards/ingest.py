@@ -72,14 +72,14 @@ class Ingest:
     def columns(self) -> frozenset[str] | None:
         """The columns of the source that any input looks at; None: all."""
         read = [_columns_read(entry.ingest) for _, entry, _ in self._targets]
-        known = [columns for columns in read if columns is not None]
-        return frozenset().union(*known) if len(known) == len(read) else None
+        column_sets = [columns for columns in read if columns is not None]
+        return frozenset().union(*column_sets) if len(column_sets) == len(read) else None
 
-    def dead(self, source: str, letters: Rows) -> ExchangeRow:
+    def dead(self, source: str, dead_letters: Rows) -> ExchangeRow:
         """Records that could not be read, on their way past all fragments to the output."""
         fragment, _, ids = self._targets[0]
-        header = Header(Message.DEAD, rows=letters.num_rows).to_json()
-        return ExchangeRow(ids[0], fragment, source, 0, header, write_rows(letters))
+        header = Header(Message.DEAD, rows=dead_letters.num_rows).to_json()
+        return ExchangeRow(ids[0], fragment, source, 0, header, write_rows(dead_letters))
 
 
 def _columns_read(node: Node | None) -> frozenset[str] | None:

@@ -1,9 +1,9 @@
 """What a fragment remembers of one of its inputs, and what the input promises.
 
-Every chunk says what its source promises, or how new its newest row is and what else the policies
-of the source want to know (`SourceProgress`). An input promises the smallest over the parts of its
-source, and never takes a promise back. Clocks are told by chunks too (`spark.ticker`), so that a
-micro-batch that runs again comes to the same promises.
+The header of a chunk has a promise of its source, or its newest time and what else the policies of
+the source need (`SourceProgress`). An input promises the smallest over the parts of its
+source, and never takes a promise back. The time comes in chunks too (`spark.ticker`), so that
+a micro-batch that runs again comes to the same promises.
 """
 
 from __future__ import annotations
@@ -23,18 +23,20 @@ from thalweg.shards.exchange import UNORDERED, Chunk
 
 __all__ = ["InputMemory"]
 
-_OBJECTS = ("policy", "seen_rows", "told")
+_OBJECTS = ("policy", "seen_rows", "clock")
 """Fields with a written form of their own."""
+_CLOCK = "told"
+"""The clock's name in what is written."""
 
 
 @dataclass(slots=True)
 class InputMemory:
     policy: Ingress
-    """How the source admits its rows; that of an input from another fragment says nothing."""
+    """How the source admits its rows; empty for an input from another fragment."""
     seen_rows: SourceProgress
     """What the rows of each part of the source have shown, and the promises that follow."""
-    told: SourceClock
-    """What a ticker told, and when rows last came by it."""
+    clock: SourceClock
+    """The time of the ticker, and when rows last came by it."""
     promised: dict[str, int] = field(default_factory=dict)
     """By part of the source: the latest promise it made itself."""
     position: dict[str, int] = field(default_factory=dict)
@@ -45,8 +47,8 @@ class InputMemory:
     """By part of the source: its latest promises over columns."""
     cti: int = MIN_TIME
     woken: int = MIN_TIME
-    """How far it was taken along while it was idle; promises of its own before that are out of
-    date."""
+    """The promise that a clock, or the other inputs while it was idle, made for it; earlier promises
+    in its data are out of date."""
     seen_at: float = 0.0
     late: int = 0
     asked: bool = False
@@ -66,25 +68,25 @@ class InputMemory:
         return max(self.seen_rows.newest.values(), default=None)
 
     @property
-    def clock(self) -> int | None:
-        """The latest time that a ticker told."""
-        return self.told.now
+    def now(self) -> int | None:
+        """The latest time of the ticker."""
+        return self.clock.now
 
     def without_ticks(self, chunks: Iterable[Chunk]) -> list[Chunk]:
         """The chunks of the source; chunks of its ticker only carry the time."""
-        some = list(chunks)
-        self.asked = any(chunk.header.asked for chunk in some)
-        for time in (chunk.header.clock for chunk in some):
+        chunks = list(chunks)
+        self.asked = any(chunk.header.asked for chunk in chunks)
+        for time in (chunk.header.clock for chunk in chunks):
             if time is not None:
-                self.told = self.told.at(time if self.clock is None else max(time, self.clock))
-        rest = [chunk for chunk in some if chunk.header.clock is None]
-        if any(chunk.header.rows for chunk in rest):
-            self.told = self.told.after_rows()
-        return rest
+                self.clock = self.clock.at(time if self.now is None else max(time, self.now))
+        of_source = [chunk for chunk in chunks if chunk.header.clock is None]
+        if any(chunk.header.rows for chunk in of_source):
+            self.clock = self.clock.after_rows()
+        return of_source
 
     def keep_silence(self, before: SourceClock) -> None:
-        """Rows that came went into quarantine: the silence goes on."""
-        self.told = replace(self.told, heard=before.heard)
+        """All rows went into quarantine, which does not end a silence: count it as before them."""
+        self.clock = replace(self.clock, rows_at=before.rows_at)
 
     def follow(self, source: str, chunk: Chunk) -> None:
         """Update the input's progress from a chunk header."""
@@ -107,12 +109,12 @@ class InputMemory:
             self.promised[part] = max(header.cti, self.promised.get(part, MIN_TIME))
 
     def follow_source(self, chunks: Iterable[Chunk], source: Source) -> None:
-        """What the chunks of a micro-batch say of a source, for inputs that begin to read it
-        later."""
-        rest = self.without_ticks(chunks)
-        for chunk in rest:
+        """Update a source's progress from the chunks of a micro-batch, for inputs that begin to read
+        it later."""
+        of_source = self.without_ticks(chunks)
+        for chunk in of_source:
             self.follow(source.name, chunk)
-        self.absorb(rest)
+        self.absorb(of_source)
 
     def absorb(self, chunks: Iterable[Chunk]) -> None:
         """Let the policies that follow rows see the chunks of a micro-batch, in their order."""
@@ -140,16 +142,16 @@ class InputMemory:
             for part in dict.fromkeys([*self.promised, *parts])
         }
 
-    def by_clock(self, ahead: int) -> int:
-        """What the clock lets the input promise; `ahead` is how far the other inputs are. A source
-        that is asked answers, wherever they are."""
+    def by_clock(self, others: int) -> int:
+        """What the clock lets the input promise. A source promises on demand when it is asked, or
+        when the other inputs have promised more (`others`)."""
         promise = MIN_TIME
-        self.told = self.told.begun()
-        if self.told.is_due:
-            promise = self.told.by_timer
-            self.told = self.told.after_timer()
-        if self.asked or ahead > self.cti:
-            promise = max(promise, self.told.when_asked)
+        self.clock = self.clock.started()
+        if self.clock.timer_fires:
+            promise = self.clock.timer_promise
+            self.clock = self.clock.after_timer()
+        if self.asked or others > self.cti:
+            promise = max(promise, self.clock.promise_on_demand)
         return promise
 
     def needed(self, time: int, clock: Clock = None) -> list[str]:
@@ -163,7 +165,7 @@ class InputMemory:
             for part in behind[:3]:
                 of = f" from partition {part}" if part else ""
                 ways += [f"{way}{of}" for way in self.seen_rows.needed(time, part, clock)]
-            return ways + self.told.needed(time, clock)
+            return ways + self.clock.needed(time, clock)
 
         return ways_to_promise(time, by_policy, self.policy, clock)
 
@@ -174,11 +176,11 @@ class InputMemory:
 
     def to_json(self) -> dict[str, Any]:
         plain = {name: getattr(self, name) for name in self.__slots__ if name not in _OBJECTS}
-        return {**plain, "seen_rows": self.seen_rows.to_json(), "told": self.told.to_json()}
+        return {**plain, "seen_rows": self.seen_rows.to_json(), _CLOCK: self.clock.to_json()}
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any], source: Source | None) -> InputMemory:
         new = cls.of(source)
-        plain = {name: value for name, value in state.items() if name not in _OBJECTS}
+        plain = {n: value for n, value in state.items() if n not in ("seen_rows", _CLOCK)}
         seen = new.seen_rows.from_json(state["seen_rows"])
-        return cls(new.policy, seen, new.told.from_json(state["told"]), **plain)
+        return cls(new.policy, seen, new.clock.from_json(state[_CLOCK]), **plain)

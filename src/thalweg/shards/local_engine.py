@@ -14,7 +14,7 @@ from functools import reduce
 from typing import Any
 
 from thalweg.errors import PlanError
-from thalweg.graph.stations import OperatorFigures
+from thalweg.graph.graph_operator import OperatorFigures
 from thalweg.graph.why import Why
 from thalweg.io.events import Feed, batches_from
 from thalweg.model.batch import Batch
@@ -27,14 +27,9 @@ from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.shards.asks import asks_of, lags
 from thalweg.shards.exchange import Chunk, ExchangeRow, Header, blob_of_batch
-from thalweg.shards.fragments import (
-    fragments_of,
-    parts_of,
-    require_patterns,
-    sources_of,
-    targets_of,
-)
+from thalweg.shards.fragments import parts_of, sources_of, targets_of
 from thalweg.shards.ingest import Ingest, divide
+from thalweg.shards.plan_cutting import fragments_of, require_patterns
 from thalweg.shards.reports import combined_figures, combined_why
 from thalweg.shards.state import Memory, SliceStore
 from thalweg.shards.worker import FragmentRunner
@@ -142,7 +137,7 @@ class DividedEngine:
         return self._micro_batch(self._ingests[source_name].rows(empty, header, self._seq))
 
     def push_step(self, source_name: str, *steps: tuple[MergeStep, Batch]) -> list[Batch]:
-        """One micro-batch of a source that is a merge: its inputs join, leave and say something."""
+        """One micro-batch of a source that is a merge: its inputs join, leave and send elements."""
         source = self._sources[source_name]
         rows: list[ExchangeRow] = []
         for step, batch in steps:
@@ -159,7 +154,7 @@ class DividedEngine:
         return self._micro_batch(rows)
 
     def tick(self) -> list[Batch]:
-        """Tell the fragments the time, for sources whose promises follow a clock; what came out."""
+        """Send the time to the fragments, for sources whose promises follow a clock; what came out."""
         out = []
         for name, source in self._sources.items():
             if source.ingress.clocks or name in self._stamped:
@@ -231,8 +226,8 @@ class DividedEngine:
         """What all buckets of the last fragment promise."""
         last = self._plan.fragments[-1].number
         buckets = [key[1] for key in self._workers if key[0] == last]
-        known = [self._promises.get(bucket, NO_PROGRESS) for bucket in buckets]
-        return reduce(Progress.meet, known)
+        promises = [self._promises.get(bucket, NO_PROGRESS) for bucket in buckets]
+        return reduce(Progress.meet, promises)
 
     def snapshot(self) -> bytes:
         stores = {

@@ -126,9 +126,9 @@ class DividedHost:
                 yield names[row.origin], chunk.batch(schema)
 
     def _runner(self, stage: int, bucket: int, store: DictStore) -> StageRunner:
-        known = self._runners.get((stage, bucket))
-        if known is None or not known.is_current(store):
-            known = StageRunner(self._spec, stage, bucket)
-            known.load(store)
-            self._runners[stage, bucket] = known
-        return known
+        runner = self._runners.get((stage, bucket))
+        if runner is None or not runner.is_current(store):
+            runner = StageRunner(self._spec, stage, bucket)
+            runner.load(store)
+            self._runners[stage, bucket] = runner
+        return runner

@@ -102,7 +102,7 @@ class NewestAnswers:
     def _fold(self, changes: pa.Table, written: int) -> None:
         if "_kind" in changes.column_names:
             adjusts = changes.filter(pc.equal(changes["_kind"], "adjust"))
-            gone = adjusts.filter(
+            removed = adjusts.filter(
                 pc.fill_null(pc.equal(adjusts["_new_end"], adjusts["_start"]), False)
             )
             changes = changes.filter(pc.equal(changes["_kind"], "insert"))
@@ -112,15 +112,15 @@ class NewestAnswers:
                 if "_deleted" in changes.column_names
                 else pa.chunked_array([pa.array(np.zeros(len(changes), np.bool_))])
             )
-            gone, changes = changes.filter(deleted), changes.filter(pc.invert(deleted))
+            removed, changes = changes.filter(deleted), changes.filter(pc.invert(deleted))
         names = [name for name in changes.column_names if name not in _MARKS]
         added = changes.select(names).append_column(
             WRITTEN, pa.array(np.full(len(changes), written, np.int64))
         )
         held = self.rows
-        if held is not None and len(gone):
+        if held is not None and len(removed):
             on = [*self._note.keys, "_start"]
-            held = held.join(gone.select(on), keys=on, join_type="left anti")
+            held = held.join(removed.select(on), keys=on, join_type="left anti")
         together = added if held is None else pa.concat_tables([held, added])
         order = pc.sort_indices(together, [("_start", "ascending"), (WRITTEN, "ascending")])
         together = together.take(order)

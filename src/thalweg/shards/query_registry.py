@@ -64,9 +64,9 @@ class Change:
         }
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> Change:
-        added = tuple(HostedQuery(**entry) for entry in told["added"])
-        return cls(told["version"], tuple(told["removed"]), added, told["digest"])
+    def from_json(cls, fields: dict[str, Any]) -> Change:
+        added = tuple(HostedQuery(**entry) for entry in fields["added"])
+        return cls(fields["version"], tuple(fields["removed"]), added, fields["digest"])
 
 
 def queries_at(
@@ -75,8 +75,8 @@ def queries_at(
     """By id: the queries that run after all these changes."""
     live = {query.id: query for query in known}
     for change in changes:
-        for gone in change.removed:
-            live.pop(gone, None)
+        for removed in change.removed:
+            live.pop(removed, None)
         for query in change.added:
             live[query.id] = query
     return live
@@ -164,5 +164,5 @@ class QueryRegistry:
 
 
 def _digest(entry: dict[str, Any]) -> str:
-    told = {name: value for name, value in entry.items() if name != "digest"}
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:32]
+    content = {name: value for name, value in entry.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""The progress record: what a checkpoint must still say when a query starts from it again.
+"""The progress record: what must still be true of a checkpoint when a query starts from it again.
 
 Spark trusts its offset log blindly: one changed bit there and rows are read twice. Beside it lies a
 record of our own, `thalweg/record.jsonl`: one line per micro-batch with digests of the offset file
@@ -26,7 +26,7 @@ __all__ = ["ProgressRecord", "recorded_query"]
 _NONE = -1
 """The batch of the line that is written before the first batch."""
 _KEPT = 200
-"""Lines kept when the record is shortened; Spark keeps as many batches (100 unless told) itself."""
+"""Lines kept when the record is shortened; Spark keeps as many batches (100 by default) itself."""
 _CONSTANT = (
     "metadata",
     "state/*/_metadata/*/*",
@@ -113,9 +113,12 @@ class ProgressRecord:
                 "Start the query that it belongs to, or give this one a new checkpoint."
             )
         for fragment, signatures in operators_now.items():
-            said = (words.get(fragment, {}), words_now.get(fragment, {}))
+            words_of_fragment = (words.get(fragment, {}), words_now.get(fragment, {}))
             _require_fitting(
-                operators.get(fragment, signatures), signatures, self._folder.name, said
+                operators.get(fragment, signatures),
+                signatures,
+                self._folder.name,
+                words_of_fragment,
             )
         changed = [name for name in code if name in code_now and code[name] != code_now[name]]
         if changed:
@@ -173,12 +176,12 @@ class ProgressRecord:
                 f"{self._folder.name}: batch {batch} runs, but its offsets are not in the checkpoint."
             )
         if self._lines == 0 and self._file.exists():
-            known = list(self._read())
-            self._lines = len(known)
-            self._last = known[-1]["digest"] if known else ""
+            entries = list(self._read())
+            self._lines = len(entries)
+            self._last = entries[-1]["digest"] if entries else ""
             if not self._file.read_bytes().endswith(b"\n"):
-                self._rewrite(known)
-            if known and known[-1]["batch"] == batch:
+                self._rewrite(entries)
+            if entries and entries[-1]["batch"] == batch:
                 return  # it is run again after a crash
         constant = self._constant_files()
         entry = {
@@ -255,8 +258,8 @@ def recorded_query(checkpoint: Path) -> dict[str, Any]:
     read (`check` says what is wrong with it)."""
     try:
         lines = (checkpoint / "thalweg" / "record.jsonl").read_text(encoding="utf-8").splitlines()
-        told = (_entry(line, None) for line in reversed(lines))
-        return next((dict(entry["query"]) for entry in told if entry is not None), {})
+        entries = (_entry(line, None) for line in reversed(lines))
+        return next((dict(entry["query"]) for entry in entries if entry is not None), {})
     except (OSError, ValueError):
         return {}
 
@@ -270,7 +273,9 @@ def _require_fitting(
     """Refuse operators whose state would not fit: as a worker would, but before one is started, and
     in the words of the query where its words have changed."""
     stateful = {
-        f"{name}|": None for name, said in before.items() if not said.startswith("stateless ")
+        f"{name}|": None
+        for name, signature in before.items()
+        if not signature.startswith("stateless ")
     }
     try:
         carried_over(before, now, stateful)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from thalweg.errors import StateError
-from thalweg.graph.stations import OperatorFigures
+from thalweg.graph.graph_operator import OperatorFigures
 from thalweg.graph.why import Step, Wait, Why
 from thalweg.model.time import MIN_TIME
 
@@ -36,15 +36,15 @@ def write_reports(checkpoint: Path, batch: int, reports: Sequence[str], *, run: 
     """
     file = _file(checkpoint)
     try:
-        known = json.loads(file.read_text(encoding="utf-8"))
-        if known["run"] == run and known["batch"] > batch:
+        saved = json.loads(file.read_text(encoding="utf-8"))
+        if saved["run"] == run and saved["batch"] > batch:
             return
     except (OSError, ValueError, KeyError, TypeError):
         pass  # none yet, or one that cannot be read
     temporary = file.with_suffix(".tmp")
-    told = {"run": run, "batch": batch, "reports": [json.loads(text) for text in reports]}
+    content = {"run": run, "batch": batch, "reports": [json.loads(text) for text in reports]}
     try:
-        temporary.write_text(json.dumps(told), encoding="utf-8")
+        temporary.write_text(json.dumps(content), encoding="utf-8")
         temporary.replace(file)
     except OSError:
         return  # a checkpoint that is gone, or a disk that is full, is told of by Spark itself
@@ -53,15 +53,15 @@ def write_reports(checkpoint: Path, batch: int, reports: Sequence[str], *, run: 
 def read_reports(checkpoint: Path) -> tuple[int, list[Report]]:
     """The number of the last micro-batch that left reports, and the reports."""
     try:
-        told = json.loads(_file(checkpoint).read_text(encoding="utf-8"))
-        reports = told["reports"]
+        content = json.loads(_file(checkpoint).read_text(encoding="utf-8"))
+        reports = content["reports"]
         for report in reports:
             if not isinstance(reports, list) or not report.keys() >= _REPORTED:
                 raise ValueError("no report")
             _slowest([report], report["fragment"])
             list(_waits(reports, report, ()))
             combined_figures([report])
-        return int(told["batch"]), reports
+        return int(content["batch"]), reports
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as reason:
         raise StateError(
             f"{checkpoint.name} has no report: no query has run a micro-batch with it yet, or it is damaged."
@@ -94,26 +94,26 @@ def _slowest(reports: Sequence[Report], fragment: int) -> Report:
 
 def _waits(reports: Sequence[Report], report: Report, path: tuple[Step, ...]) -> Iterator[Wait]:
     named: set[str] = set()
-    for told in report["waits"]:
+    for entry in report["waits"]:
         steps = (
             *path,
             *(
                 Step(**step | {"operator": f"{report['fragment']}/{step['operator']}"})
-                for step in told["path"]
+                for step in entry["path"]
             ),
         )
-        source = told["source"]
-        if told["upstream"] is not None:
-            found = _waits(reports, _slowest(reports, told["upstream"]), steps)
+        source = entry["source"]
+        if entry["upstream"] is not None:
+            found = _waits(reports, _slowest(reports, entry["upstream"]), steps)
         else:
             found = iter(
                 [
                     Wait(
                         source,
-                        told["needs"],
-                        told["has"],
-                        told["since"],
-                        tuple(told["release"]),
+                        entry["needs"],
+                        entry["has"],
+                        entry["since"],
+                        tuple(entry["release"]),
                         steps,
                     )
                 ]
@@ -126,8 +126,8 @@ def _waits(reports: Sequence[Report], report: Report, path: tuple[Step, ...]) ->
 
 def stuck_inputs(reports: Sequence[str]) -> list[str]:
     """The warnings about inputs that are stuck, each once, from reports as they are written."""
-    told = (json.loads(text) for text in reports)
-    return list(dict.fromkeys(warning for report in told for warning in report.get("stuck", [])))
+    parsed = (json.loads(text) for text in reports)
+    return list(dict.fromkeys(warning for report in parsed for warning in report.get("stuck", [])))
 
 
 def combined_figures(reports: Sequence[Report]) -> dict[str, OperatorFigures]:

@@ -21,15 +21,8 @@ from thalweg.errors import PlanError
 from thalweg.operators.consistency import Consistency
 from thalweg.plan.nodes import Node, Source
 from thalweg.plan.written import Given, read_plan, write_plan
-from thalweg.shards.fragments import (
-    Exchange,
-    Fragment,
-    FragmentPlan,
-    Target,
-    fragments_of,
-    parts_of,
-    targets_of,
-)
+from thalweg.shards.fragments import Exchange, Fragment, FragmentPlan, Target, parts_of, targets_of
+from thalweg.shards.plan_cutting import fragments_of
 from thalweg.shards.query_registry import Change, HostedQuery, queries_at
 from thalweg.udm.functions import UserFunction
 from thalweg.udm.module import Module
@@ -119,13 +112,13 @@ def _divided(
 def _channel_name(entry: Exchange, stage: int, buckets: list[int]) -> str:
     """Equal for inputs that read a source alike."""
     assert entry.source is not None and entry.ingest is not None
-    told = [
+    identity = [
         write_plan(entry.ingest),
         [repr(key.key()) for key in entry.keys],
         stage,
         buckets,
     ]
-    digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
     return f"{entry.source.name} {digest}"
 
 
@@ -148,20 +141,20 @@ class Roster:
         )
 
     def use(self, entries: Mapping[str, HostedQuery], version: int) -> None:
-        """Let these queries run; those that are known already are kept."""
+        """Let these queries run; those that run already and have not changed are kept."""
         before = self.queries
         self.queries = {}
         for id_, entry in entries.items():
-            known = before.get(id_)
-            same = known is not None and known.entry == entry
-            self.queries[id_] = known if known is not None and same else self.live(entry)
+            running = before.get(id_)
+            unchanged = running is not None and running.entry == entry
+            self.queries[id_] = running if running and unchanged else self.live(entry)
         self.version = version
 
     def live(self, entry: HostedQuery) -> LiveQuery:
         """A query as it would run here; refused where it does not fit."""
-        told = entry.to_json()
-        text = json.dumps(told.pop("plan"))
-        return self._fitted(_divided(text, tuple(told.items()), tuple(self.ids), self._given))
+        facts = entry.to_json()
+        text = json.dumps(facts.pop("plan"))
+        return self._fitted(_divided(text, tuple(facts.items()), tuple(self.ids), self._given))
 
     def fitted(self, entry: HostedQuery, root: Node) -> LiveQuery:
         return self._fitted(LiveQuery(entry, root, self.ids))
@@ -178,20 +171,20 @@ class Roster:
             self._require_source(channel.entry.source)
         return live
 
-    def _require_source(self, found: Source | None) -> None:
-        assert found is not None
-        known = self._sources.get(found.name)
-        if known is None:
+    def _require_source(self, source: Source | None) -> None:
+        assert source is not None
+        declared = self._sources.get(source.name)
+        if declared is None:
             raise PlanError(
-                f"the host has no source {found.name!r}; its sources are {', '.join(self._sources)}."
+                f"the host has no source {source.name!r}; its sources are {', '.join(self._sources)}."
             )
-        if (known.columns, known.ingress, known.declared) != (
-            found.columns,
-            found.ingress,
-            found.declared,
+        if (declared.columns, declared.ingress, declared.declared) != (
+            source.columns,
+            source.ingress,
+            source.declared,
         ):
             raise PlanError(
-                f"the host declares the source {found.name!r} in another way; use the stream that the host was given."
+                f"the host declares the source {source.name!r} in another way; use the stream that the host was given."
             )
 
     def channels(self, source: str) -> dict[str, Channel]:
@@ -208,7 +201,7 @@ class Roster:
         users: dict[str, list[str]] = {}
         for query in self.queries.values():
             for channel in query.channels:
-                known = users.setdefault(channel.name, [])
-                if query.entry.name not in known:
-                    known.append(query.entry.name)
+                names = users.setdefault(channel.name, [])
+                if query.entry.name not in names:
+                    names.append(query.entry.name)
         return users

@@ -79,13 +79,13 @@ class SliceStore:
         if directory is None:
             self._memory.token, self._memory.rows, self._memory.marks = "", {}, {}
             return None
-        gone = carried_over(directory["plan"], plan, directory["slices"])
+        dropped = carried_over(directory["plan"], plan, directory["slices"])
         if directory["token"] != self._memory.token:
             self._catch_up(directory)
         return {
             name: rows
             for name, rows in self._memory.rows.items()
-            if operator_and_slice(name)[0] not in gone
+            if operator_and_slice(name)[0] not in dropped
         }
 
     @property
@@ -146,14 +146,14 @@ class SliceStore:
         before, memory = self._memory.rows, self._memory
         marks: dict[str, tuple[str, int]] = {}
         for name, rows in slices.items():
-            known = memory.marks.get(name)
-            if known is not None and before.get(name) is rows:
-                marks[name] = known
+            mark = memory.marks.get(name)
+            if mark is not None and before.get(name) is rows:
+                marks[name] = mark
                 continue
             blob = write_rows(rows)
             checksum = zlib.crc32(blob)
-            if known is not None and known[1] == checksum and before[name].equals(rows):
-                marks[name] = known
+            if mark is not None and mark[1] == checksum and before[name].equals(rows):
+                marks[name] = mark
                 continue
             self._store.updateValue((name,), (blob,))
             self.written += len(blob)

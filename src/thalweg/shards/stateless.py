@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from thalweg.errors import StateError
-from thalweg.graph.stations import OperatorFigures
+from thalweg.graph.graph_operator import OperatorFigures
 from thalweg.model.rows import Rows
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.rows.union import UnionKernel
@@ -83,20 +83,20 @@ class RowWorker:
 
     def process(self, chunk: Chunk) -> Answer:
         """The answer to one chunk. Its promise is for the micro-batches that follow."""
-        told = chunk.header
-        begin = self._begin.get(chunk.origin, {}).get(told.partition)
-        if begin is not None and told.begin is not None and told.begin < begin:
+        source_header = chunk.header
+        begin = self._begin.get(chunk.origin, {}).get(source_header.partition)
+        if begin is not None and source_header.begin is not None and source_header.begin < begin:
             raise StateError(
-                f"source {chunk.origin!r}: input that begins at {told.begin} was read already, up to {begin}. The "
+                f"source {chunk.origin!r}: input that begins at {source_header.begin} was read already, up to {begin}. The "
                 "checkpoint's offsets were changed or restored apart. Restore the whole checkpoint, or start a new one."
             )
-        header = Header(partition=told.partition, rows=told.rows)
+        header = Header(partition=source_header.partition, rows=source_header.rows)
         return self._runner.process([replace(chunk, header=header)], time.time())
 
     def operators(self) -> dict[str, Any]:
         """What each operator did with the last chunk."""
-        told: dict[str, Any] = self._runner.report()["operators"]
-        return told
+        figures: dict[str, Any] = self._runner.report()["operators"]
+        return figures
 
 
 class ProgressKeeper:
@@ -128,14 +128,14 @@ class ProgressKeeper:
                 raise StateError(f"{self._named}: it is gone. Restore the whole checkpoint.")
             self._known = {0: self._first}
             return
-        told = self._read()
-        batch = int(told["batch"])
-        if told["checkpoint"] != checkpoint or finished + 1 not in (batch, batch + 1):
+        saved = self._read()
+        batch = int(saved["batch"])
+        if saved["checkpoint"] != checkpoint or finished + 1 not in (batch, batch + 1):
             raise StateError(
                 f"{self._named}: it is of micro-batch {batch}, the next one is {finished + 1}. It was mixed with another "
                 "checkpoint; restore the whole checkpoint."
             )
-        self._known = {batch: told["before"], batch + 1: told["after"]}
+        self._known = {batch: saved["before"], batch + 1: saved["after"]}
 
     @property
     def _named(self) -> str:
@@ -164,27 +164,27 @@ class ProgressKeeper:
         return answer.batch.progress.cti, json.dumps(report)
 
     def _write(self, batch: int, before: Known, after: Known) -> None:
-        told = {"batch": batch, "checkpoint": self._checkpoint, "before": before, "after": after}
+        saved = {"batch": batch, "checkpoint": self._checkpoint, "before": before, "after": after}
         self._file.parent.mkdir(parents=True, exist_ok=True)
         temporary = self._file.with_suffix(".tmp")
         with temporary.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(told | {"digest": _digest(told)}))
+            file.write(json.dumps(saved | {"digest": _digest(saved)}))
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(self._file)
 
     def _read(self) -> dict[str, Any]:
         try:
-            told: dict[str, Any] = json.loads(self._file.read_text(encoding="utf-8"))
-            if told.pop("digest") == _digest(told):
-                return told
+            saved: dict[str, Any] = json.loads(self._file.read_text(encoding="utf-8"))
+            if saved.pop("digest") == _digest(saved):
+                return saved
         except (OSError, ValueError, KeyError, AttributeError):
             pass  # said below
         raise StateError(f"{self._named}: it is damaged. Restore the whole checkpoint.")
 
 
-def _digest(told: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:32]
+def _digest(saved: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(saved, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _texts(slices: Mapping[str, Rows]) -> dict[str, str]:
@@ -198,7 +198,7 @@ def _slices(known: Known) -> dict[str, Rows]:
 def added(operators: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The figures of each operator over all tasks."""
     total: dict[str, OperatorFigures] = {}
-    for told in operators:
-        for name, figures in told.items():
+    for of_task in operators:
+        for name, figures in of_task.items():
             total[name] = total.get(name, OperatorFigures()) + OperatorFigures(**figures)
     return {name: asdict(figures) for name, figures in total.items()}

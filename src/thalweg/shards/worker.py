@@ -1,9 +1,7 @@
 """A fragment at work in one bucket: chunks in, elements out, state as slices. It knows no Spark.
 
-Progress. Every chunk says what its source promises, or what its rows show (see `inputs`). An
-input's promise is the smallest over the parts of its source. All buckets see every header, so all
-come to the same promises. Rows are judged late by the promise that stood when their micro-batch
-began.
+A micro-batch gives the chunks of each input to the graph as batches with promises (see
+`fragment_input`), then lets inputs that follow a clock promise, and those that are idle.
 
 An input that has been silent for its `idle` time holds nobody back: it is taken to have come as far
 as the others. Rows that it then still sends may be late, and fall under its policy.
@@ -12,23 +10,19 @@ as the others. Rows that it then still sends may be late, and fall under its pol
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import asdict, dataclass
-from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 
-from thalweg.errors import LateEventError
 from thalweg.graph.build import build_graph
+from thalweg.graph.graph_operator import OperatorFigures
 from thalweg.graph.query_graph import QueryGraph
-from thalweg.graph.stations import OperatorFigures
 from thalweg.graph.stuck import StuckInputs
 from thalweg.graph.whole import has_windows
-from thalweg.graph.why import Why, explain_wait
 from thalweg.model.batch import Batch
-from thalweg.model.boxes import Boxes
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.punctuation import Punctuation
 from thalweg.model.rows import Rows
@@ -39,15 +33,15 @@ from thalweg.operators.hopping.whole_windows import WholeWindowsKernel
 from thalweg.operators.merging.named_inputs import InputChange, MergeStep, NamedInputsKernel
 from thalweg.operators.modules.dead_letters import WritesLetters
 from thalweg.operators.source.ingress import IngressKernel
-from thalweg.operators.source.stamp_arrivals import time_told
-from thalweg.plan.aggregates import ROWS
+from thalweg.operators.source.stamp_arrivals import clock_promise
 from thalweg.plan.explain import operator_ids
-from thalweg.plan.nodes import MergedSource, Node
+from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.usefulness import useful_grids
-from thalweg.progress.source_progress import roll_down
-from thalweg.shards.exchange import UNORDERED, Chunk, Header
-from thalweg.shards.fragments import Exchange, Fragment
+from thalweg.shards.bucket_report import report_of
+from thalweg.shards.exchange import Chunk
+from thalweg.shards.fragment_input import FragmentInput
+from thalweg.shards.fragments import Fragment
 from thalweg.shards.inputs import InputMemory
 from thalweg.shards.state import operator_and_slice, slice_name
 
@@ -92,10 +86,15 @@ class FragmentRunner:
         self._graph, _ = build_graph(
             fragment.plan, consistency, rewrite=False, after=_whole if added_later else None
         )
-        self._entries = {entry.leaf.name: entry for entry in fragment.inputs}
-        self._inputs = {name: InputMemory.of(entry.source) for name, entry in self._entries.items()}
-        self._parts = dict(parts)
-        self._idle = dict(idle or {})
+        self._inputs = {
+            entry.leaf.name: FragmentInput(
+                entry,
+                InputMemory.of(entry.source),
+                parts.get(entry.leaf.name),
+                (idle or {}).get(entry.leaf.name),
+            )
+            for entry in fragment.inputs
+        }
         self._progress = NO_PROGRESS
         self._oldest: int | None = None
         """Before the first promise: the time of a row that waits for one, the same in every
@@ -112,43 +111,32 @@ class FragmentRunner:
 
     def process(self, chunks: Iterable[Chunk], now: float) -> Answer:
         """One micro-batch: all chunks that came for this bucket."""
-        by_origin: dict[str, list[Chunk]] = {}
+        by_input: dict[str, list[Chunk]] = {}
         for chunk in chunks:
-            by_origin.setdefault(chunk.origin, []).append(chunk)
+            by_input.setdefault(chunk.origin, []).append(chunk)
         out: list[Batch] = []
-        taken = 0
+        elements_in = 0
         late_before = self.late
-        for station in self._graph.stations:
-            station.count_anew()
-        before = {name: (known.cti, known.told) for name, known in self._inputs.items()}
-        arrived = {name: self._without_ticks(name, some) for name, some in by_origin.items()}
-        self._tell_time(now, out)
-        if self._progress.cti == MIN_TIME:
-            shown = [c.header.newest for some in arrived.values() for c in some]
-            times = [time for time in (*shown, self._oldest) if time is not None]
-            self._oldest = min(times, default=None)
-        for name, entry in self._entries.items():
-            kernel = self._graph.sources[name].operator
-            if isinstance(kernel, NamedInputsKernel):
-                taken += self._merge(name, kernel, arrived.get(name, []), now, out)
-                continue
-            for batch in self._batches(
-                entry, self._inputs[name], sorted(arrived.get(name, []), key=_chunk_order), now
-            ):
-                taken += len(batch)
-                self._offer(name, batch, now, out)
-            self._take_patterns(name, arrived.get(name, []), now, out)
-        for name, entry in self._entries.items():
-            if (
-                entry.leaf.ingress.quarantine is not None
-                and not self._graph.sources[name].elements_out
-            ):
-                # Rows in quarantine do not end a silence.
-                self._inputs[name].keep_silence(before[name][1])
-        self._read_clocks(now, out)
-        self._advance_idle({name for name, some in arrived.items() if some}, now, out)
-        for name, known in self._inputs.items():
-            known.since = now if known.cti > before[name][0] else known.since
+        for operator in self._graph.operators:
+            operator.reset_counts()
+        before = {name: (i.memory.cti, i.memory.clock) for name, i in self._inputs.items()}
+        arrived = {
+            name: self._inputs[name].memory.without_ticks(its_chunks)
+            for name, its_chunks in by_input.items()
+        }
+        self._set_stamp_clocks(now, out)
+        self._note_oldest(chunk for its_chunks in arrived.values() for chunk in its_chunks)
+        for name in self._inputs:
+            elements_in += self._admit(name, arrived.get(name, []), now, out)
+        for name, input_ in self._inputs.items():
+            quarantines = input_.entry.leaf.ingress.quarantine is not None
+            if quarantines and not self._graph.sources[name].elements_out:
+                input_.memory.keep_silence(before[name][1])
+        self._advance_by_clocks(now, out)
+        self._advance_idle({name for name, its_chunks in arrived.items() if its_chunks}, now, out)
+        for name, input_ in self._inputs.items():
+            if input_.memory.cti > before[name][0]:
+                input_.memory.since = now
         self.figures = self._graph.figures()
         self._stuck.observe()
         answer = Batch.concat(out, self.fragment.plan.schema)
@@ -157,17 +145,34 @@ class FragmentRunner:
             answer.with_progress(self._progress),
             self.late - late_before,
             self._ledgers(),
-            self._skipped(),
-            taken,
-            *self._rows_read(by_origin),
+            self._dead_letters(),
+            elements_in,
+            *self._rows_read(by_input),
         )
 
-    def _rows_read(self, by_origin: Mapping[str, list[Chunk]]) -> tuple[int, int]:
-        """Rows that were read, and those of them that nobody wants. A source that several inputs
-        read tells all of them the same."""
+    def _note_oldest(self, chunks: Iterable[Chunk]) -> None:
+        if self._progress.cti == MIN_TIME:
+            times = [self._oldest, *(chunk.header.newest for chunk in chunks)]
+            self._oldest = min((time for time in times if time is not None), default=None)
+
+    def _admit(self, name: str, chunks: list[Chunk], now: float, out: list[Batch]) -> int:
+        """Give the chunks of an input to the graph; how many elements they have."""
+        kernel = self._graph.sources[name].kernel
+        if isinstance(kernel, NamedInputsKernel):
+            return self._merge(name, kernel, chunks, now, out)
+        elements = 0
+        for batch in self._inputs[name].batches(sorted(chunks, key=_chunk_order), now):
+            elements += len(batch)
+            self._offer(name, batch, now, out)
+        self._punctuate(name, chunks, now, out)
+        return elements
+
+    def _rows_read(self, by_input: Mapping[str, list[Chunk]]) -> tuple[int, int]:
+        """Rows that were read, and those of them that nobody wants. Inputs that read one source
+        have the same counts in their headers, which are counted once."""
         read: dict[str, tuple[int, int]] = {}
-        for name, chunks in by_origin.items():
-            source = self._entries[name].source
+        for name, chunks in by_input.items():
+            source = self._inputs[name].entry.source
             headers = [chunk.header for chunk in chunks]
             read[name if source is None else source.name] = (
                 sum(header.rows for header in headers),
@@ -175,43 +180,38 @@ class FragmentRunner:
             )
         return sum(rows for rows, _ in read.values()), sum(left for _, left in read.values())
 
-    def _take_patterns(
-        self, name: str, chunks: Iterable[Chunk], now: float, out: list[Batch]
-    ) -> None:
+    def _punctuate(self, name: str, chunks: Iterable[Chunk], now: float, out: list[Batch]) -> None:
         """Hand general punctuation to the input that judges rows by it, from the next micro-batch
         on."""
         texts = [text for chunk in chunks for text in chunk.header.patterns]
-        kernel = self._graph.sources[name].operator
+        kernel = self._graph.sources[name].kernel
         if not texts or not isinstance(kernel, IngressKernel):
             return
         for pattern in map(Punctuation.from_text, texts):
             boxes = pattern.to_boxes()
             if boxes:
-                said = Batch.empty(self._entries[name].leaf.schema, Progress(boxes=boxes))
-                self._offer(name, said, now, out)
+                self._offer_promise(name, Progress(boxes=boxes), now, out)
             else:
-                kernel.guard(pattern)
-        self._offer(name, Batch.empty(self._entries[name].leaf.schema), now, out)
+                kernel.punctuate(pattern)
+        self._offer_promise(name, NO_PROGRESS, now, out)
 
-    def _tell_time(self, now: float, out: list[Batch]) -> None:
-        """Tell the inputs whose rows are stamped when they arrive. On Spark a ticker says the time,
-        so that a micro-batch that runs again stamps the same."""
+    def _set_stamp_clocks(self, now: float, out: list[Batch]) -> None:
+        """Set the clocks of the inputs whose rows are stamped when they arrive. On Spark a ticker
+        sets them, so that a micro-batch that runs again stamps the same."""
         for name in self._stamped:
-            clock = self._inputs[name].clock
-            told = time_told(int(now * 1_000_000) if clock is None else clock)
-            self._offer(name, Batch.empty(self._entries[name].leaf.schema, told), now, out)
+            self._offer_promise(name, clock_promise(self._inputs[name].now(now)), now, out)
+
+    def _offer_promise(self, name: str, promise: Progress, now: float, out: list[Batch]) -> None:
+        self._offer(name, Batch.empty(self._inputs[name].schema, promise), now, out)
 
     def _offer(self, name: str, batch: Batch, now: float, out: list[Batch]) -> None:
         """Give a batch to an input of the graph, and work until all of it is done."""
-        kernel = self._graph.sources[name].operator
+        kernel = self._graph.sources[name].kernel
         if isinstance(kernel, IngressKernel):
-            # Ticks are replayed with the micro-batch, so promises are deterministic.
-            clock = self._inputs[name].clock
-            kernel.now = int(now * 1_000_000) if clock is None else clock
-            observed = (
-                not self._in_sequence(self._entries[name]) and not self._inputs[name].promised
-            )
-            kernel.passes = self._grids.get(name) if observed else None
+            input_ = self._inputs[name]
+            kernel.now = input_.now(now)
+            observed = not input_.in_sequence and not input_.memory.promised
+            kernel.output_grid = self._grids.get(name) if observed else None
         self._graph.offer(name, batch)
         out += self._graph.run()
 
@@ -225,183 +225,72 @@ class FragmentRunner:
     ) -> int:
         """Give the chunks of the inputs of a merge to it, one by one; how many elements they
         have."""
-        entry, known = self._entries[name], self._inputs[name]
-        taken = 0
+        memory, schema = self._inputs[name].memory, self._inputs[name].schema
+        elements = 0
         for chunk in sorted(chunks, key=_chunk_order):
             header = chunk.header
             change = InputChange(header.change) if header.change else None
             if change is not None:
-                known.position.pop(header.partition, None)
-            known.follow(entry.leaf.name, chunk)
-            known.seen_at = known.seen[header.partition] = now
+                memory.position.pop(header.partition, None)
+            memory.follow(name, chunk)
+            memory.seen_at = memory.seen[header.partition] = now
             kernel.step = MergeStep(header.partition, change, header.since)
-            batch = chunk.batch(entry.leaf.schema)
-            taken += len(batch)
+            batch = chunk.batch(schema)
+            elements += len(batch)
             self._graph.offer(name, batch.with_progress(header.progress))
             out += self._graph.run()
-        known.cti = max(known.cti, kernel.settled)
-        return taken
+        memory.cti = max(memory.cti, kernel.settled)
+        return elements
 
-    def _without_ticks(self, name: str, chunks: list[Chunk]) -> list[Chunk]:
-        """The chunks of an input's source; chunks of its ticker only carry the time."""
-        return self._inputs[name].without_ticks(chunks)
-
-    def _read_clocks(self, now: float, out: list[Batch]) -> None:
-        """Inputs whose policies follow a clock come as far as it lets them."""
-        for name, entry in self._entries.items():
-            policy = None if entry.source is None else entry.source.ingress
-            if policy is None or not policy.clocks:
+    def _advance_by_clocks(self, now: float, out: list[Batch]) -> None:
+        """Let inputs whose policies follow a clock promise as much as it allows."""
+        for name, input_ in self._inputs.items():
+            source = input_.entry.source
+            if source is None or not source.ingress.clocks:
                 continue
-            known = self._inputs[name]
-            ahead = max(
-                (other.cti for one, other in self._inputs.items() if one != name), default=MIN_TIME
-            )
-            promise = roll_down(known.by_clock(ahead), self._grid_of(entry))
-            if promise > known.cti:
-                known.cti = known.woken = promise
-                self._offer(name, Batch.empty(entry.leaf.schema, Progress(promise)), now, out)
-
-    def _grid_of(self, entry: Exchange) -> tuple[int, int] | None:
-        """The grid of the promises that rows are judged by: that of partial sums, or what the
-        source asks for."""
-        if entry.panes is not None:
-            return entry.panes.window.hop, entry.panes.window.offset
-        period = (
-            None
-            if entry.source is None or self._inputs[entry.leaf.name].promised
-            else entry.source.ingress.period
-        )
-        return None if period is None else (period, 0)
-
-    def _batches(
-        self, entry: Exchange, known: InputMemory, chunks: list[Chunk], now: float
-    ) -> Iterable[Batch]:
-        """The input of a micro-batch as batches with promises."""
-        if not chunks:
-            return
-        known.seen_at = now
-        schema = entry.leaf.schema
-        for chunk in chunks:
-            known.follow(entry.leaf.name, chunk)
-            if chunk.header.rows or entry.source is None:
-                known.seen[chunk.header.partition] = now
-        if entry.source is not None and not self._in_sequence(entry):
-            known.absorb(chunks)
-        if self._in_sequence(entry) and all(chunk.seq != UNORDERED for chunk in chunks):
-            for chunk in chunks:
-                batch = chunk.batch(schema)
-                if entry.panes is not None:
-                    batch = self._drop_late_panes(entry, known, batch)
-                promise = chunk.header.progress
-                known.cti = max(known.cti, promise.cti)
-                yield batch.with_progress(
-                    promise.merge(Progress(known.woken)) if known.woken > MIN_TIME else promise
-                )
-            return
-        parts = [chunk.batch(schema) for chunk in chunks if chunk.blob]
-        batch = Batch.concat(parts, schema)
-        if entry.panes is not None:
-            batch = self._drop_late_panes(entry, known, batch)
-        known.cti = max(known.cti, self._promise(entry, known, now))
-        common = Progress(known.cti, boxes=self._boxes(entry, known))
-        yield batch.with_progress(reduce(Progress.merge, self._for_groups(entry, chunks), common))
-
-    def _for_groups(self, entry: Exchange, chunks: list[Chunk]) -> Iterator[Progress]:
-        """What a source of one part says of single groups."""
-        if entry.source is not None:
-            for header in (chunk.header for chunk in chunks if chunk.header.scoped):
-                yield Progress(NO_PROGRESS.cti, tuple(header.scope_columns), header.progress.scoped)
-
-    def _in_sequence(self, entry: Exchange) -> bool:
-        """Whether promises come in the data itself, so that the order of the chunks is the order of
-        the stream."""
-        return entry.source is not None and (
-            not entry.source.ingress.observes or entry.leaf.ingress.observes
-        )
-
-    def _promise(self, entry: Exchange, known: InputMemory, now: float) -> int:
-        """What an input promises now, the smallest over the parts of its source."""
-        expected = self._parts.get(entry.leaf.name)
-        if expected is not None and len(known.promised) < expected:
-            return MIN_TIME
-        promises = known.promises()
-        limit = self._idle.get(entry.leaf.name)
-        awake = [
-            t
-            for part, t in promises.items()
-            if limit is None or now - known.seen.get(part, now) < limit
-        ]
-        promise = min(awake or promises.values(), default=MIN_TIME)
-        return roll_down(promise, self._grid_of(entry))
-
-    def _boxes(self, entry: Exchange, known: InputMemory) -> Boxes:
-        """The promises over columns that every bucket of the fragment upstream makes."""
-        if not known.boxes or len(known.promised) < self._parts.get(entry.leaf.name, 0):
-            return {}
-        headers = [
-            Header(cti=cti, boxes=known.boxes.get(part, [])) for part, cti in known.promised.items()
-        ]
-        return reduce(Progress.meet, (header.progress for header in headers)).boxes
-
-    def _drop_late_panes(self, entry: Exchange, known: InputMemory, batch: Batch) -> Batch:
-        late = batch.start < known.cti
-        if not late.any():
-            return batch
-        rows = int(batch.payload.column(ROWS.name).to_numpy()[late].sum())
-        assert entry.source is not None
-        if entry.source.ingress.late == "error":
-            raise LateEventError(
-                f"source {entry.source.name!r}: {rows} rows come before the promise {known.cti} of their source. "
-                "Give the source more disorder=, or a policy late='drop', 'adjust' or 'side'."
-            )
-        known.late += rows
-        return batch.filter(~late)
+            others = (other.memory.cti for other in self._inputs.values() if other is not input_)
+            promise = input_.promise_by_clock(max(others, default=MIN_TIME))
+            self._advance_input(name, promise, now, out)
 
     def _advance_idle(self, active: Container[str], now: float, out: list[Batch]) -> None:
-        """Inputs that are idle come as far as those that are not."""
-        waiting = [name for name in self._inputs if name not in active and self._is_idle(name, now)]
-        if not waiting or len(waiting) == len(self._inputs):
+        """Advance the inputs that are idle as far as those that are not."""
+        idle = {n for n, i in self._inputs.items() if n not in active and i.is_idle(now)}
+        if not idle or len(idle) == len(self._inputs):
             return
-        far = min(self._inputs[name].cti for name in self._inputs if name not in waiting)
-        for name in waiting:
-            known = self._inputs[name]
-            if far > known.cti and far != INFINITY:
-                known.cti = known.woken = far
-                self._offer(
-                    name, Batch.empty(self._entries[name].leaf.schema, Progress(far)), now, out
-                )
+        promise = min(i.memory.cti for name, i in self._inputs.items() if name not in idle)
+        if promise != INFINITY:
+            for name in self._inputs:
+                if name in idle:
+                    self._advance_input(name, promise, now, out)
 
-    def _is_idle(self, name: str, now: float) -> bool:
-        limit = self._idle.get(name)
-        known = self._inputs[name]
-        if not known.seen_at:
-            known.seen_at = now  # the time starts with the query, not with the epoch
-        return limit is not None and now - known.seen_at >= limit
+    def _advance_input(self, name: str, promise: int, now: float, out: list[Batch]) -> None:
+        """Let an input promise a time that its chunks have not promised, if it is new."""
+        memory = self._inputs[name].memory
+        if promise > memory.cti:
+            memory.cti = memory.woken = promise
+            self._offer_promise(name, Progress(promise), now, out)
 
     # --------------------------------------------------------------------------------------------------------
     # joining a source that runs
 
-    def begin_input(self, name: str, known: InputMemory, now: float) -> None:
-        """Let an input go on from where its source has come: from now on rows are admitted as they
-        are for those who have read the source from its start."""
-        entry, memory = self._entries[name], deepcopy(known)
+    def begin_input(self, name: str, source_memory: InputMemory, now: float) -> None:
+        """Let an input begin where its source has come: from now on rows are admitted as by inputs
+        that have read the source from its start."""
+        input_, memory = self._inputs[name], deepcopy(source_memory)
+        input_.memory = memory
         memory.late = 0
-        memory.cti = (
-            self._promise(entry, memory, now)
-            if memory.newest is not None or memory.promised
-            else MIN_TIME
-        )
-        self._inputs[name] = memory
+        has_shown_something = memory.newest is not None or bool(memory.promised)
+        memory.cti = input_.promise(now) if has_shown_something else MIN_TIME
         if memory.cti > MIN_TIME:
             out: list[Batch] = []
-            self._offer(name, Batch.empty(entry.leaf.schema, Progress(memory.cti)), now, out)
+            self._offer_promise(name, Progress(memory.cti), now, out)
             for batch in out:
                 self._progress = self._progress.advance(batch.progress)
 
     def leave_out(self, since: int) -> None:
         """Leave out windows that begin before a time."""
-        for station in self._graph.stations:
-            kernel = station.operator
+        for operator in self._graph.operators:
+            kernel = operator.kernel
             if isinstance(kernel, WholeWindowsKernel):
                 kernel.since = max(kernel.since, since)
 
@@ -412,32 +301,32 @@ class FragmentRunner:
     def late(self) -> int:
         """How many rows came late so far, or were set aside because of their clock, in this
         bucket."""
-        return sum(known.late for known in self._inputs.values()) + sum(
+        return sum(input_.memory.late for input_ in self._inputs.values()) + sum(
             kernel.ledger.count + kernel.quarantined.count for kernel in self._ingresses().values()
         )
 
     def _ingresses(self) -> dict[str, IngressKernel]:
-        kernels = {name: station.operator for name, station in self._graph.sources.items()}
+        kernels = {name: operator.kernel for name, operator in self._graph.sources.items()}
         return {
             name: kernel for name, kernel in kernels.items() if isinstance(kernel, IngressKernel)
         }
 
     def kernels(self) -> list[Operator]:
         """The operators of the fragment."""
-        return [station.operator for station in self._graph.stations]
+        return [operator.kernel for operator in self._graph.operators]
 
     def positions(self) -> dict[str, dict[str, int]]:
         """By input and part of its source: where the last chunk ended."""
-        return {name: dict(known.position) for name, known in self._inputs.items()}
+        return {name: dict(input_.memory.position) for name, input_ in self._inputs.items()}
 
-    def _skipped(self) -> dict[str, pa.Table]:
-        kernels = {station.id: station.operator for station in self._graph.stations}
+    def _dead_letters(self) -> dict[str, pa.Table]:
+        kernels = {operator.id: operator.kernel for operator in self._graph.operators}
         writers = {
             name: kernel.dead_letters
             for name, kernel in kernels.items()
             if isinstance(kernel, WritesLetters)
         }
-        return {name: letters.take() for name, letters in writers.items() if letters}
+        return {name: dead_letters.take() for name, dead_letters in writers.items() if dead_letters}
 
     def _ledgers(self) -> dict[str, pa.Table]:
         taken = {
@@ -458,11 +347,11 @@ class FragmentRunner:
     def slices(self) -> dict[str, Rows]:
         """All state by name; a slice that was not touched is the same object as the last time."""
         state = {
-            slice_name(station, name): rows
-            for station, slices in self._graph.snapshot().items()
+            slice_name(operator, name): rows
+            for operator, slices in self._graph.snapshot().items()
             for name, rows in slices.items()
         }
-        memory = {name: known.to_json() for name, known in self._inputs.items()}
+        memory = {name: input_.memory.to_json() for name, input_ in self._inputs.items()}
         promise = slice_of_progress([self._progress]).column(0)
         arcs = pa.array([json.dumps(self._graph.arcs())])
         state[PROGRESS] = pa.RecordBatch.from_arrays(
@@ -473,24 +362,21 @@ class FragmentRunner:
     def restore(self, slices: Mapping[str, Rows]) -> None:
         """Back to the state of `slices`."""
         memory = json.loads(slices[PROGRESS].column("memory")[0].as_py())
-        self._inputs = {
-            name: self._remembered(entry, memory.get(name)) for name, entry in self._entries.items()
-        }
+        for name, input_ in self._inputs.items():
+            source, state_of_input = input_.entry.source, memory.get(name)
+            input_.memory = (
+                InputMemory.of(source)
+                if state_of_input is None
+                else InputMemory.from_json(state_of_input, source)
+            )
         self._graph.restore_arcs(json.loads(slices[PROGRESS].column("arcs")[0].as_py()))
         (self._progress,) = progress_of_slice(slices[PROGRESS].select(["progress"]))
-        state: dict[str, dict[str, Rows]] = {station.id: {} for station in self._graph.stations}
+        state: dict[str, dict[str, Rows]] = {operator.id: {} for operator in self._graph.operators}
         for name, rows in slices.items():
-            station, part = operator_and_slice(name)
-            if station in state:
-                state[station][part] = rows
+            operator, part = operator_and_slice(name)
+            if operator in state:
+                state[operator][part] = rows
         self._graph.restore(state)
-
-    def _remembered(self, entry: Exchange, told: Mapping[str, Any] | None) -> InputMemory:
-        return (
-            InputMemory.of(entry.source)
-            if told is None
-            else InputMemory.from_json(told, entry.source)
-        )
 
     # -------------------------------------------------------------------------------------------------------
     # report
@@ -498,51 +384,13 @@ class FragmentRunner:
     def report(self) -> dict[str, Any]:
         """What this bucket did in the last micro-batch and what it waits for, as something that
         JSON can write."""
-        why = explain_wait(self._graph, self._progress, None)
-        waits = self._waits(why)
-        first = self._oldest if self._progress.cti == MIN_TIME else None
-        missing = (
-            waits
-            if first is None
-            else self._waits(explain_wait(self._graph, self._progress, first))
-        )
-        warned = [text for name, known in self._inputs.items() for text in known.warnings(name)]
+        report = report_of(self._graph, self._inputs, self._progress, self._oldest)
         return {
             "fragment": self.fragment.number,
-            "promise": why.promise,
-            "waits": waits,
-            "missing": missing,
-            "notes": [*why.notes, *warned],
+            **report,
             "stuck": self._stuck.warnings(),
-            "newest": max(
-                (known.newest for known in self._inputs.values() if known.newest is not None),
-                default=None,
-            ),
-            "merged": {
-                name: station.operator.standing()
-                for name, station in self._graph.sources.items()
-                if isinstance(station.operator, NamedInputsKernel)
-            },
-            "operators": {station: asdict(figures) for station, figures in self.figures.items()},
+            "operators": {name: asdict(figures) for name, figures in self.figures.items()},
         }
-
-    def _waits(self, why: Why) -> list[dict[str, Any]]:
-        """What is waited for, with the sources and fragments that the inputs stand for."""
-        waits = [
-            asdict(wait) | {"path": [asdict(step) for step in wait.path], "upstream": None}
-            for wait in why.waits
-        ]
-        for wait in waits:
-            entry, known = self._entries[wait["source"]], self._inputs[wait["source"]]
-            wait["since"] = None if known.since is None else int(known.since * 1_000_000)
-            if entry.source is None:
-                wait["release"] = []
-                wait["upstream"] = entry.upstream
-                continue
-            if not isinstance(entry.source, MergedSource):
-                wait["release"] = known.needed(wait["needs"], entry.source.clock)
-            wait["source"] = entry.source.name
-        return waits
 
 
 def _chunk_order(chunk: Chunk) -> tuple[int, str, bytes]:
@@ -559,10 +407,10 @@ def _signatures(fragment: Fragment, graph: QueryGraph) -> dict[str, str]:
     """What each operator is and reads: state fits only an operator with the same one."""
     names = {identity: node for node, identity in operator_ids(fragment.plan).items()}
     found = {}
-    for station in graph.stations:
-        node = names.get(station.id)
-        text = station.id
+    for operator in graph.operators:
+        node = names.get(operator.id)
+        text = operator.id
         if node is not None:
-            text = f"{node.signature}, kept by {type(station.operator).__name__}"
-        found[station.id] = text if station.operator.snapshot() else f"stateless {text}"
+            text = f"{node.signature}, kept by {type(operator.kernel).__name__}"
+        found[operator.id] = text if operator.kernel.snapshot() else f"stateless {text}"
     return found

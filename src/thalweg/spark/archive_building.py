@@ -160,9 +160,9 @@ def _written(folder: Path) -> Path:
         timeout=LONGEST_S,
     )
     if done.returncode or not archive.exists():
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
+        last_line = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
         raise ThalwegError(
-            f"no archive of classes was written: {' '.join(said) or 'this Java makes none'}. Spark works without one."
+            f"no archive of classes was written: {' '.join(last_line) or 'this Java makes none'}. Spark works without one."
         )
     with archive.open("rb+") as opened:
         os.fsync(opened.fileno())

@@ -39,7 +39,7 @@ _PACKED_ROWS = 1_000_000
 
 @dataclass(frozen=True)
 class Times:
-    """Which columns of the rows say when: `end` None makes them points that last `duration` ticks.
+    """The columns that hold the times of rows; without `end`, rows last `duration` ticks.
 
     Rows for which `punctuation` is true are no events: each promises that nothing before its time
     will come any more, of its own values of the columns `per` if there are any.
@@ -51,8 +51,8 @@ class Times:
     punctuation: Expr | None = None
     per: tuple[str, ...] = ()
     ranges: tuple[tuple[str, str, str], ...] = ()
-    """Of a row of punctuation: a column of the events, or their time, and the columns that say from
-    which of its values on and below which one it speaks; null: without a limit."""
+    """Of a row of punctuation: a column of the events, or their time, and the two columns that hold
+    the range of its values, [low, high); null: without a limit."""
 
     def columns(self, schema: pa.Schema, used: Container[str] | None = None) -> list[str]:
         """The columns that are read from the rows; of the payload only those that are used, if that
@@ -70,28 +70,30 @@ class Times:
     def chunk(
         self, table: pa.Table, schema: pa.Schema, where: str, letters: DeadLetters | None = None
     ) -> tuple[Batch, Header]:
-        """Rows as a batch of inserts, and what they say about progress. With `letters`, rows whose
+        """Rows as a batch of inserts, and what they show of progress. With `letters`, rows whose
         times are no times are noted there."""
         if letters is not None:
             table = rows_with_times(table, self.start, self.end, self.duration, letters, where)
         promise, patterns = NO_PROGRESS, []
         if self.punctuation is not None and len(table):
             rows = table.combine_chunks().to_batches()[0]
-            said = self.punctuation.evaluate(Frame_.of(rows)).cast(pa.bool_()).fill_null(False)
-            marks = table.filter(said)
+            is_punctuation = (
+                self.punctuation.evaluate(Frame_.of(rows)).cast(pa.bool_()).fill_null(False)
+            )
+            marks = table.filter(is_punctuation)
             if self.ranges:
                 patterns = [pattern.to_text() for pattern in self._patterns(marks)]
             else:
                 promise = self._promise(marks, schema)
-            table = table.filter(pc.invert(said))
+            table = table.filter(pc.invert(is_punctuation))
         batch = self.batch(table, schema, where)
         newest = int(batch.start.max()) if len(batch) else None
         header = Header.of_progress(promise, newest=newest, rows=len(batch))
         return batch, replace(header, patterns=patterns) if patterns else header
 
     def _patterns(self, marks: pa.Table) -> Iterator[Punctuation]:
-        """Rows of punctuation that speak of ranges, one by one: they are few. Their own time says
-        nothing."""
+        """Rows of punctuation about ranges, one by one: they are few. Their own time has no
+        meaning."""
         for row in marks.to_pylist():
             time = Range()
             patterns: dict[str, Any] = {name: row[name] for name in self.per}
@@ -108,15 +110,15 @@ class Times:
                 yield Punctuation(time, patterns)
 
     def _promise(self, marks: pa.Table, schema: pa.Schema) -> Progress:
-        """What rows of punctuation say together."""
+        """What rows of punctuation promise together."""
         if not len(marks):
             return NO_PROGRESS
-        said = events(marks.select([self.start]), self.start, keep_times=True).column("_start")
+        times = events(marks.select([self.start]), self.start, keep_times=True).column("_start")
         if not self.per:
-            return Progress(int(said.to_numpy().max()))
+            return Progress(int(times.to_numpy().max()))
         values = [marks.column(name).cast(schema.field(name).type) for name in self.per]
         latest = (
-            pa.table([*values, said], names=[*self.per, "_said"])
+            pa.table([*values, times], names=[*self.per, "_said"])
             .group_by(list(self.per))
             .aggregate([("_said", "max")])
         )

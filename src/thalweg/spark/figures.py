@@ -1,7 +1,7 @@
 """Figures of a query: what its micro-batches report, added up as they come.
 
-Spark remembers the last hundred micro-batches. A listener hears of all of them, later; who asks for
-the figures gets what Spark remembers as well. Each micro-batch counts once.
+Spark keeps the last hundred micro-batches. A listener is given all of them, later; figures that are
+asked for include what Spark keeps. Each micro-batch counts once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from html import escape
 from threading import Lock
 from typing import Any
 
-from thalweg.graph.stations import OperatorFigures
+from thalweg.graph.graph_operator import OperatorFigures
 from thalweg.model.time import INFINITY
 from thalweg.shards.reports import combined_figures
 
@@ -73,7 +73,9 @@ class QueryStatus:
             "state": f"{self.state_rows:,} rows, {self.state_bytes:,} bytes",
             **{f"warning {n}": escape(text) for n, text in enumerate(self.warnings, start=1)},
         }
-        rows = "".join(f"<tr><th>{name}</th><td>{said}</td></tr>" for name, said in figures.items())
+        rows = "".join(
+            f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in figures.items()
+        )
         return f"<table>{rows}</table>"
 
 

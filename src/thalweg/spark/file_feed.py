@@ -63,7 +63,7 @@ class Files:
     named: bool = True
     """Whether the user gave the source its name."""
     unwanted: Unwanted | None = None
-    """Who says which rows are not wanted any more."""
+    """Where it is written which rows are not wanted any more."""
 
     def __post_init__(self) -> None:
         require_format(self.format, "files")
@@ -174,11 +174,11 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         job = self._job
         if job.files.format in END_MARKS:
             note_repair(Path(job.log), number, found, self._place)
-        letters = DeadLetters() if job.files.bad == "skip" else None
+        dead_letters = DeadLetters() if job.files.bad == "skip" else None
         times = job.files.times
         columns = None if times is None else times.columns(job.schema)
         pieces = read_file(
-            self._place, found.name, job.files.form, columns, found=found, letters=letters
+            self._place, found.name, job.files.form, columns, found=found, letters=dead_letters
         )
         position, last = number * _FILE, (number + 1) * _FILE
         piece = next(pieces, None)
@@ -189,11 +189,11 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         while piece is not None:
             following = next(pieces, None)
             end = last if following is None else position + 1
-            chunk = self._chunk(piece, found.name, (position, end), letters, unwanted)
+            chunk = self._chunk(piece, found.name, (position, end), dead_letters, unwanted)
             yield exchange_rows(chunk)
             piece, position = following, end
-        if letters is not None and letters.count:
-            dead = letters.take().combine_chunks().to_batches()[0]
+        if dead_letters is not None and dead_letters.count:
+            dead = dead_letters.take().combine_chunks().to_batches()[0]
             yield exchange_rows(iter([job.ingest.dead(job.source, dead)]))
 
     def _chunk(
@@ -201,7 +201,7 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         piece: pa.Table,
         name: str,
         position: tuple[int, int],
-        letters: DeadLetters | None,
+        dead_letters: DeadLetters | None,
         unwanted: int,
     ) -> Iterator[Any]:
         job, (begin, end) = self._job, position
@@ -212,7 +212,7 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             progress = header.progress
             header = Header.of_progress(progress, begin=begin, end=end, rows=len(batch))
             return job.ingest.rows(batch, header, begin)
-        batch, header = job.files.times.chunk(piece, job.schema, where, letters)
+        batch, header = job.files.times.chunk(piece, job.schema, where, dead_letters)
         header = replace(header, begin=begin, end=end)
         if unwanted > MIN_TIME:
             wanted = batch.end >= unwanted
@@ -226,8 +226,8 @@ def skips_unwanted(query: Stream, path: Path) -> Stream:
     changes: dict[Node, Node] = {}
     for source, reach in reach_of_sources(query.node).items():
         if can_skip(source):
-            told = replace(source.feed, unwanted=Unwanted(str(path), reach))
-            changes[source] = replace(source, feed=told)
+            feed = replace(source.feed, unwanted=Unwanted(str(path), reach))
+            changes[source] = replace(source, feed=feed)
     return Stream(replace_nodes(query.node, changes)) if changes else query
 
 

@@ -51,9 +51,9 @@ class FileOffsets:
     tasks: int
     finish: bool
     unwanted: Unwanted | None = None
-    """Who says which rows are not wanted any more."""
+    """Where it is written which rows are not wanted any more."""
     time: str | None = None
-    """The column of the time, and how long rows last, where they may be told to be unwanted."""
+    """The column of the time, and how long rows last: by these, rows are unwanted."""
     duration: int = 1
 
     def __post_init__(self) -> None:
@@ -92,40 +92,40 @@ class FileOffsets:
         log = self._files()
         self._refuse_unknown(start["n"], start["n"])
         if self._target is None:
-            known = log.look(most, since=start["n"])
+            end = log.look(most, since=start["n"])
         else:  # what came since is for the next run
             log.judge(start["n"])
-            known = self._target if most is None else min(self._target, start["n"] + most)
-        known = max(known, start["n"])
+            end = self._target if most is None else min(self._target, start["n"] + most)
+        end = max(end, start["n"])
         unwanted = MIN_TIME
-        if self.unwanted is not None and known > start["n"]:
+        if self.unwanted is not None and end > start["n"]:
             unwanted = self.unwanted.before(start.get("unwanted", MIN_TIME))
-            known = self._beyond_unwanted(start["n"], known, unwanted)
-        self._vouched = max(self._vouched, known)
-        ends = self.finish and self._target is not None and known >= self._target
-        offset = {"n": known, "ended": 1 if ends or start["ended"] else 0}
+            end = self._beyond_unwanted(start["n"], end, unwanted)
+        self._vouched = max(self._vouched, end)
+        ends = self.finish and self._target is not None and end >= self._target
+        offset = {"n": end, "ended": 1 if ends or start["ended"] else 0}
         if unwanted > MIN_TIME or "unwanted" in start:
             offset["unwanted"] = max(unwanted, start.get("unwanted", MIN_TIME))
         return offset
 
-    def _beyond_unwanted(self, first: int, known: int, unwanted: int) -> int:
-        """Files that nobody wants cost next to nothing: they do not count towards the limit of a
-        micro-batch."""
+    def _beyond_unwanted(self, first: int, end: int, unwanted: int) -> int:
+        """The end of a micro-batch, in which unwanted files do not count towards the limit: they
+        cost next to nothing."""
         if unwanted <= MIN_TIME or self.files_per_batch is None:
-            return known
+            return end
         files, left = self._files().files, self.files_per_batch
         last = len(files) if self._target is None else self._target
         for at in range(first, last):
             if self.newest_unwanted(files[at], unwanted) is not None:
                 continue
             if not left:
-                return max(known, at)
+                return max(end, at)
             left -= 1
         return last
 
     def newest_unwanted(self, found: Found, unwanted: int) -> tuple[int, int] | None:
-        """The newest time in a file and the number of its rows, where its statistics tell that
-        nobody wants any of them."""
+        """The newest time in a file and the number of its rows, where its statistics show that
+        none of them is wanted."""
         if unwanted <= MIN_TIME or self.format != "parquet" or self.time is None:
             return None
         from thalweg.io.statistics import newest_time  # only here: it imports what reads rows

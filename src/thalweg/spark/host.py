@@ -14,9 +14,7 @@ import atexit
 import contextlib
 import json
 import uuid
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Condition
 from typing import Any
@@ -45,6 +43,7 @@ from thalweg.shards.roster import stages_of
 from thalweg.spark.failures import is_slow_start, plain_failure, with_short_search
 from thalweg.spark.file_feed import Files
 from thalweg.spark.generator import Generator
+from thalweg.spark.host_figures import HostedStatus, HostFigures
 from thalweg.spark.host_sinks import FileSink, deliver
 from thalweg.spark.host_stage import HostProcessor
 from thalweg.spark.outputs import require_output, trigger_arguments
@@ -61,24 +60,6 @@ __all__ = ["HostedStatus", "SparkHost", "host"]
 _ATTEMPTS = 3
 _HOSTS: dict[str, SparkHost] = {}
 """By checkpoint: the hosts that this process has opened."""
-
-
-@dataclass(frozen=True)
-class HostedStatus:
-    """How one query of a host is doing, as of its last micro-batch."""
-
-    changes: int = 0
-    adjusts: int = 0
-    late: int = 0
-    state_rows: int = 0
-    state_bytes: int = 0
-    cti: int | None = None
-
-
-@dataclass
-class _Figures:
-    totals: Counter[str] = field(default_factory=Counter)
-    newest: dict[str, int] = field(default_factory=dict)
 
 
 def host(
@@ -146,7 +127,7 @@ class SparkHost:
         except BaseException:
             self._release()
             raise
-        self._figures: dict[str, _Figures] = {}
+        self._figures = HostFigures()
         self._dead = 0
         self._news = Condition()
         self.batches = 0
@@ -231,9 +212,9 @@ class SparkHost:
 
     def remove(self, *names: str) -> int:
         """End queries: their state goes with the next micro-batch, their tables now."""
-        gone = [self._queries.live[name].id for name in names if name in self._queries.live]
+        removed = [self._queries.live[name].id for name in names if name in self._queries.live]
         change = self._queries.remove(*names)
-        for id_ in gone:
+        for id_ in removed:
             self._tables.pop(id_, None)
         return change.version
 
@@ -271,16 +252,7 @@ class SparkHost:
 
     def status(self, name: str) -> HostedStatus:
         """Figures of a query, since the host was started."""
-        known = self._figures.get(self._queries.live[name].id, _Figures())
-        newest = known.newest
-        return HostedStatus(
-            known.totals["changes"],
-            known.totals["adjusts"],
-            known.totals["late"],
-            newest.get("state_rows", 0),
-            newest.get("state_bytes", 0),
-            newest.get("cti"),
-        )
+        return self._figures.status(self._queries.live[name].id)
 
     # --------------------------------------------------------------------------------------------
     # running
@@ -370,24 +342,10 @@ class SparkHost:
             if entry.to == "memory":
                 self._table_at(entry, batch).take(batch, found.answers.get(id_, []))
         self._dead += found.dead
-        self._note(found.reports)
+        self._figures.add(found.reports)
         with self._news:
             self.batches += 1
             self._news.notify_all()
-
-    def _note(self, reports: list[str]) -> None:
-        newest: dict[str, dict[str, int]] = {}
-        for report in (entry for text in reports for entry in json.loads(text)):
-            figures = self._figures.setdefault(report["query"], _Figures())
-            now = newest.setdefault(report["query"], {"state_rows": 0, "state_bytes": 0})
-            for name in ("state_rows", "state_bytes"):
-                now[name] += report[name]
-            figures.totals["late"] += report["late"]
-            if report["last"]:
-                figures.totals.update({n: report[n] for n in ("changes", "adjusts")})
-                now["cti"] = min(report["cti"], now.get("cti", report["cti"]))
-        for id_, now in newest.items():
-            self._figures[id_].newest = now
 
     def _sink(self, entry: HostedQuery) -> FileSink:
         root = self._queries.root(entry.name)
@@ -424,9 +382,9 @@ class SparkHost:
         return self._tables[entry.id]
 
     def _lock(self) -> None:
-        known = _HOSTS.get(str(self._checkpoint))
-        taken = known is not None and known is not self
-        if taken or not lock_file(self._checkpoint / "thalweg" / "lock"):
+        opened = _HOSTS.get(str(self._checkpoint))
+        by_another = opened is not None and opened is not self
+        if by_another or not lock_file(self._checkpoint / "thalweg" / "lock"):
             raise StateError(
                 f"{self._checkpoint.name}: another query is running with this checkpoint. Stop it first."
             )
@@ -440,9 +398,9 @@ class SparkHost:
 @atexit.register
 def _stop_all() -> None:
     """Stop what still runs when the process ends: a query would go on calling it in vain."""
-    for known in list(_HOSTS.values()):
+    for opened in list(_HOSTS.values()):
         with contextlib.suppress(Exception):
-            known.stop()
+            opened.stop()
 
 
 def _sources(streams: Sequence[Stream]) -> dict[str, Source]:
@@ -466,7 +424,7 @@ def _sources(streams: Sequence[Stream]) -> dict[str, Source]:
 
 
 def _refuse_stamps(name: str, query: Stream | Node) -> None:
-    """Arrival times are told by a ticker, which a host has only for policies of its sources."""
+    """Arrival times come from a ticker, which a host has only for policies of its sources."""
     if stamp_periods(query.node if isinstance(query, Stream) else query):
         raise PlanError(f"the query {name!r} goes by arrival times; start it by itself.")
 

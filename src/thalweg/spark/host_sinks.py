@@ -100,9 +100,9 @@ def _sender(
                 header = Header.from_json(row["header"])
                 sink = sinks.get(row["origin"]) if header.kind is Message.ANSWER else None
                 if sink is None:
-                    told = {"kind": str(header.kind), "origin": row["origin"], "rows": header.rows}
+                    facts = {"kind": str(header.kind), "origin": row["origin"], "rows": header.rows}
                     blob = row["blob"] if header.kind is Message.ANSWER else None
-                    left.append(told | {"report": header.report, "blob": blob})
+                    left.append(facts | {"report": header.report, "blob": blob})
                     continue
                 number = made[row["origin"]] = made.get(row["origin"], 0) + 1
                 file = f"part-{row['bucket']:05}-{number:05}.parquet"

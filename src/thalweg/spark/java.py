@@ -65,10 +65,10 @@ def require_java() -> None:
 def _version(command: str) -> int:
     """The feature version of a java command, 0 when it does not run."""
     try:
-        told = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
+        output = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
     except OSError:
         return 0
-    found = _VERSION.search(told.stderr + told.stdout)
+    found = _VERSION.search(output.stderr + output.stdout)
     return int(found.group(1)) if found else 0
 
 

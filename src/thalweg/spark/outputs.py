@@ -1,5 +1,5 @@
-"""What `start` is told in words: where answers go, in which form, and when a micro-batch runs. What
-makes no sense is refused before Spark is started."""
+"""The arguments of `start`: where answers go, in which form, and when a micro-batch runs. What makes
+no sense is refused before Spark is started."""
 
 from __future__ import annotations
 

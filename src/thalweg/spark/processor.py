@@ -209,7 +209,7 @@ def _table_blob(table: pa.Table) -> bytes:
 
 
 def _beside(answer: Answer, report: str) -> Iterator[Chunk]:
-    """What a fragment has to say besides its answer, as messages to the output."""
+    """What a fragment sends besides its answer, as messages to the output."""
     for kind, tables in ((Message.LATE, answer.ledgers), (Message.SKIPPED, answer.skipped)):
         for name, table in tables.items():
             yield Chunk(name, 0, Header(kind, rows=len(table)), _table_blob(table))

@@ -50,10 +50,10 @@ def quiet_start(*, launches: bool) -> Iterator[None]:
         os.dup2(target, 2)
         yield
     except Exception as reason:
-        said = log.read_text(errors="replace").strip().splitlines()[-5:]
+        last_lines = log.read_text(errors="replace").strip().splitlines()[-5:]
         raise ThalwegError(
             f"Spark could not be started: {str(reason).splitlines()[0] if str(reason) else type(reason).__name__} "
-            f"{' | '.join(said)}"
+            f"{' | '.join(last_lines)}"
         ) from reason
     finally:
         os.dup2(kept, 2)

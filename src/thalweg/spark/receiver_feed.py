@@ -279,14 +279,14 @@ class _CutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 ) from None
             batch, header = job.feed.times.chunk(rows, job.schema, job.where)
             promise = Cut.promise_of(rows)
-            said = Header.of_progress(
+            cut_header = Header.of_progress(
                 NO_PROGRESS if promise is None else Progress(promise),
                 newest=header.newest,
                 begin=number - 1,
                 end=number,
                 rows=len(batch),
             )
-            yield exchange_rows(job.ingest.rows(batch, said, number))
+            yield exchange_rows(job.ingest.rows(batch, cut_header, number))
 
     def commit(self, end: Offset) -> None:
         with contextlib.suppress(ReceiverError):  # it comes again with the next one

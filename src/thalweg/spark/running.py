@@ -27,8 +27,8 @@ from thalweg.shards.kept_table import KeptTable
 from thalweg.shards.reports import combined_why, write_reports
 from thalweg.spark.failures import is_slow_start, plain_failure
 from thalweg.spark.figures import Figures, QueryStatus
+from thalweg.spark.prepared import Prepared
 from thalweg.spark.progress import hear_progress
-from thalweg.spark.query import Prepared
 from thalweg.spark.receiver_feed import close_links, silent_receivers
 from thalweg.spark.sources import log_of
 
@@ -152,25 +152,27 @@ class RunningQuery:
             figures = self._ready.figures_of(entry)
             if figures is not None:
                 self._note(entry.batchId, entry.batchDuration / 1000, figures)
-        told = self._figures
-        cti = told.newest.get("cti")
+        all_figures = self._figures
+        cti = all_figures.newest.get("cti")
         passed, notes = self._passed()
-        found = [note for report in told.reports for note in (*report["notes"], *report["stuck"])]
+        found = [
+            note for report in all_figures.reports for note in (*report["notes"], *report["stuck"])
+        ]
         return QueryStatus(
-            batches=told.batches,
-            rows=told.totals["read"],
-            exchanged=told.totals["taken"],
-            changes=told.totals["changes"],
-            adjusts=told.totals["adjusts"],
-            late=told.totals["late"],
-            state_rows=told.newest.get("state_rows") or 0,
-            state_bytes=told.newest.get("state_bytes") or 0,
+            batches=all_figures.batches,
+            rows=all_figures.totals["read"],
+            exchanged=all_figures.totals["taken"],
+            changes=all_figures.totals["changes"],
+            adjusts=all_figures.totals["adjusts"],
+            late=all_figures.totals["late"],
+            state_rows=all_figures.newest.get("state_rows") or 0,
+            state_bytes=all_figures.newest.get("state_bytes") or 0,
             cti=self._shown(cti),
             seconds=progress[-1].batchDuration / 1000 if progress else 0.0,
             active=self.query.isActive,
-            operators=dict(told.operators),
-            dead=told.totals["dead"],
-            skipped=told.totals["unwanted"],
+            operators=dict(all_figures.operators),
+            dead=all_figures.totals["dead"],
+            skipped=all_figures.totals["unwanted"],
             passed=passed,
             warnings=tuple(
                 dict.fromkeys(
@@ -210,8 +212,8 @@ class RunningQuery:
         Says which operator waits for which source's promise, since when, and what would release it.
         """
         self.status()
-        told = combined_why(self._figures.reports, None if start is None else time_us(start))
-        return replace(told, clock=clock_of(self._ready.plan.root))
+        why = combined_why(self._figures.reports, None if start is None else time_us(start))
+        return replace(why, clock=clock_of(self._ready.plan.root))
 
     def _note(self, batch: int, _seconds: float, figures: dict[str, Any]) -> None:
         """The figures of one more micro-batch; its reports are left in the checkpoint."""
@@ -224,8 +226,10 @@ class RunningQuery:
 
     def figures(self) -> dict[int, dict[str, Any]]:
         """The figures of the micro-batches that Spark remembers, by number."""
-        told = {entry.batchId: self._ready.figures_of(entry) for entry in self.query.recentProgress}
-        return {batch: figures for batch, figures in told.items() if figures is not None}
+        by_batch = {
+            entry.batchId: self._ready.figures_of(entry) for entry in self.query.recentProgress
+        }
+        return {batch: figures for batch, figures in by_batch.items() if figures is not None}
 
     def explain(self) -> str:
         """The fragments, what is exchanged by which keys, and what runs before each exchange."""
@@ -238,11 +242,11 @@ def _lock_of(checkpoint: Path) -> Path:
 
 def lock_checkpoint(place: Path) -> None:
     """Refuse a checkpoint that another query runs with, in this process or another."""
-    known = _RUNNING.get(str(place))
-    if known is not None and not known.query.isActive:
-        known._release()
-        known = None
-    if known is not None or not lock_file(_lock_of(place)):
+    running = _RUNNING.get(str(place))
+    if running is not None and not running.query.isActive:
+        running._release()
+        running = None
+    if running is not None or not lock_file(_lock_of(place)):
         raise StateError(
             f"{place.name}: another query is running with this checkpoint. Stop it first, or give this one a checkpoint of its own."
         )

@@ -74,7 +74,7 @@ SETTINGS: dict[str, str] = {
 UNWEIGHED = {"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}
 """Spark ends a batch of rows for Python by its bytes too, unless the limit is this. It then
 computes the size of the whole batch anew for every row, which takes half of the time of handing
-rows over. Rows that are packed must be weighed: few of them are many bytes."""
+rows over. Packed rows are large, so their batches stay limited by bytes."""
 
 CHECKPOINT_FILES = {
     # Without side files of checksums, which Spark removes again: each of the two files would cost a

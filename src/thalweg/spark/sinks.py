@@ -18,7 +18,7 @@ from thalweg.plan.clock import clock_of
 from thalweg.shards.element_output import OutputPart, elements_of_output
 from thalweg.shards.kept_table import KeptTable
 from thalweg.shards.sink_folder import SinkFolder
-from thalweg.spark.query import Prepared
+from thalweg.spark.prepared import Prepared
 from thalweg.spark.receiver_feed import finish_batches
 
 __all__ = ["Deliver", "Each", "MicroBatch", "Sink", "each_batch", "open_sink", "takes_rows"]

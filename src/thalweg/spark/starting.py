@@ -19,14 +19,15 @@ from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.update_rules import check_update_rules
 from thalweg.shards.asks import ask_all_if_behind
 from thalweg.shards.drawing import fragment_chart
-from thalweg.shards.fragments import fragments_of
 from thalweg.shards.newest_answers import WatchNote
+from thalweg.shards.plan_cutting import fragments_of
 from thalweg.shards.sink_folder import SinkFolder
 from thalweg.spark.failures import with_short_search
 from thalweg.spark.feeds import Feed, Frame
 from thalweg.spark.outputs import require_output, require_sink, trigger_arguments
+from thalweg.spark.prepared import Prepared
 from thalweg.spark.progress import show_progress
-from thalweg.spark.query import Prepared, prepare
+from thalweg.spark.query import prepare
 from thalweg.spark.running import RunningQuery, lock_checkpoint, unlock_checkpoint
 from thalweg.spark.session import current_session, needed_settings, refuse_remote
 from thalweg.spark.sinks import Each, each_batch, open_sink, takes_rows

@@ -53,7 +53,7 @@ class StatelessStage:
 
     def __init__(self, spark: SparkSession, spec: FragmentSpec, keeper: ProgressKeeper) -> None:
         self._packed = cast(Any, cloudpickle).dumps(spec)
-        self._told: Any = spark.sparkContext.accumulator([], _Listed())
+        self._reports: Any = spark.sparkContext.accumulator([], _Listed())
         self.keeper = keeper
         self.figures: dict[int, dict[str, Any]] = {}
 
@@ -66,32 +66,32 @@ class StatelessStage:
         return chunks.mapInArrow(self._task(batch, convert), columns)
 
     def _task(self, batch: int, convert: Convert | None) -> Any:
-        spec, known, told = self._packed, self.keeper.before(batch), self._told
+        spec, known, reports = self._packed, self.keeper.before(batch), self._reports
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return run_task(spec, known, convert, batches, told)
+            return run_task(spec, known, convert, batches, reports)
 
         return run
 
     def begin(self) -> None:
         """Before the sink gets a micro-batch."""
-        self._told.value = []
+        self._reports.value = []
 
     def finish(self, chunks: DataFrame, batch: int) -> dict[str, Any]:
         """After the sink has taken a micro-batch: its figures. A sink that did not look at all of
         it does not keep promises from being followed."""
         tasks = self._complete(chunks)
         if tasks is None:
-            self._told.value = []
+            self._reports.value = []
             self.packed(chunks, batch).write.format("noop").mode("append").save()
             tasks = self._complete(chunks)
             assert tasks is not None
-        heard = [
+        all_chunks = [
             Chunk(origin, seq, Header.from_json(text), None)
             for task in tasks
             for origin, seq, text in task["chunks"]
         ]
-        cti, report = self.keeper.follow(batch, heard, (task["operators"] for task in tasks))
+        cti, report = self.keeper.follow(batch, all_chunks, (task["operators"] for task in tasks))
         total: Counter[str] = Counter()
         for task in tasks:
             total.update(task["figures"])
@@ -108,10 +108,10 @@ class StatelessStage:
         return figures
 
     def _complete(self, chunks: DataFrame) -> list[dict[str, Any]] | None:
-        """What the tasks of one run over all chunks said; None if there was no such run."""
+        """The reports of the tasks of one run over all chunks; None if there was no such run."""
         expected = chunks._jdf.logicalPlan().rdd().getNumPartitions()
         stages: dict[int, list[dict[str, Any]]] = {}
-        for stage, task in self._told.value:
+        for stage, task in self._reports.value:
             stages.setdefault(stage, []).append(task)
         if expected == 0:
             return []
@@ -133,12 +133,12 @@ def run_task(
     known: Known,
     convert: Convert | None,
     batches: Iterable[pa.RecordBatch],
-    told: Any,
+    reports: Any,
 ) -> Iterator[pa.RecordBatch]:
     """One task: its chunks through the fragment, and at the end what it has to say."""
     worker = _worker(packed)
     worker.start(known)
-    heard: list[tuple[str, int, str]] = []
+    headers: list[tuple[str, int, str]] = []
     operators: list[Any] = []
     figures: Counter[str] = Counter()
     for rows in batches:
@@ -152,7 +152,7 @@ def run_task(
                 if convert is None:
                     yield output_batch([unpacked_row(0, chunk)])
                 continue
-            heard.append((origin, seq, text))
+            headers.append((origin, seq, text))
             answer = worker.process(chunk)
             operators.append(worker.operators())
             adjusts = answer.batch.is_adjust
@@ -173,4 +173,6 @@ def run_task(
                 yield output_batch(out)
     context = TaskContext.get()
     stage = -1 if context is None else context.stageId()
-    told.add([(stage, {"chunks": heard, "operators": added(operators), "figures": dict(figures)})])
+    reports.add(
+        [(stage, {"chunks": headers, "operators": added(operators), "figures": dict(figures)})]
+    )

@@ -1,13 +1,13 @@
-"""A ticker: what tells the fragments the time, for sources whose promises follow a clock during
-lulls.
+"""A ticker: sends the time to the fragments, for sources whose promises follow a clock while no rows
+come.
 
 A stream of its own beside the rows of such a source: one chunk without rows for each micro-batch in
-which the clock has passed another multiple of the timer's period. What was told is in Spark's
-offset log, so that a micro-batch that runs again reads the same clock. While every source is
-silent, these are the micro-batches in which results still become final.
+which the clock has passed another multiple of the timer's period. The time is in Spark's offset log,
+so that a micro-batch that runs again reads the same clock. While every source is silent, these are
+the micro-batches in which results still become final.
 
-A source that only answers on demand has a ticker that makes a micro-batch when the last one waits for the
-source, and the clock has come so far that its answer releases something (`shards.asks`).
+The ticker of a source that only promises on demand makes a micro-batch when the last one waits for
+the source, and the clock has come so far that its promise releases something (`shards.asks`).
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from thalweg.spark.feeds import load_reader
 __all__ = ["period_of", "with_ticker"]
 
 _ASKED_US = 200_000
-"""The grid of the times that are told to a source that answers on demand."""
+"""The period of the ticks for a source that promises on demand."""
 
 _JUDGED_US = 1_000_000
-"""How often it is told to a source whose rows are held against it."""
+"""The period of the ticks for a source whose rows are compared with the clock."""
 
 
 def period_of(policy: Ingress) -> int | None:
-    """How often a source must be told the time; None: never."""
+    """The period of the ticks that a source needs; None: it needs none."""
     periods = [policy.timer.every] if policy.timer is not None else []
     periods += [_ASKED_US] if policy.on_demand is not None else []
     periods += (
@@ -63,9 +63,9 @@ def with_ticker(
     checkpoint: Path | None = None,
 ) -> DataFrame:
     """The chunks of a source and those of its ticker, if its policies follow a clock or its rows
-    are stamped on arrival, every `stamps`. With a `checkpoint` it is asked when somebody waits."""
+    are stamped on arrival, every `stamps`. With a `checkpoint` it is asked when something waits."""
     periods = [period_of(source.ingress), stamps]
-    period = min((one for one in periods if one is not None), default=None)
+    period = min((ticks for ticks in periods if ticks is not None), default=None)
     if stamps is not None and not rows.isStreaming:
         raise PlanError(
             f"source {source.name!r}: the rows of a frame that does not stream are all there at once, so that they have no time of "

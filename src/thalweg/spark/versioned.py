@@ -78,8 +78,8 @@ class VersionedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not inner and not changes:
             return []
         queries = json.dumps([query.to_json() for query in live.values()])
-        told = json.dumps([change.to_json() for change in changes])
-        return [_Part(part, version, queries, told) for part in inner or [None]]
+        text = json.dumps([change.to_json() for change in changes])
+        return [_Part(part, version, queries, text) for part in inner or [None]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Part)

@@ -176,9 +176,9 @@ def _become(arguments: Sequence[str], environment: Mapping[str, str], folder: st
         os.environ.clear()
         os.environ.update(environment)
         time.tzset()
-        given = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
-        rest = [path for path in sys.path[1:] if path not in given]
-        sys.path[:] = [folder, *given, *rest]
+        paths = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
+        rest = [path for path in sys.path[1:] if path not in paths]
+        sys.path[:] = [folder, *paths, *rest]
         flag, module, *others = arguments
         if flag != "-m":
             os.execv(sys.executable, [sys.executable, *arguments])

@@ -45,12 +45,12 @@ def sql(
     name where a window takes an amount). `views` are queries by name, which later ones and this one
     may read like streams.
     """
-    given = {**(streams or {}), **named}
-    for name, stream in given.items():
+    all_streams = {**(streams or {}), **named}
+    for name, stream in all_streams.items():
         if not isinstance(stream, Stream):
             raise PlanError(f"sql: {name} must be a stream; got {stream!r}.")
     if not isinstance(query, str):
         raise PlanError(f"sql: the query is text; got {query!r}.")
     from thalweg.sql.query import compile_query  # sqlglot is loaded with the first query
 
-    return compile_query(query, given, time, parameters or {}, views or {})
+    return compile_query(query, all_streams, time, parameters or {}, views or {})

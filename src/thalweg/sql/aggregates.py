@@ -16,17 +16,17 @@ __all__ = ["arity_of", "build_call", "is_aggregate", "module_named", "registered
 
 def build_call(name: str, values: list[Expr], where: Expr | None) -> AggregateCall:
     """The call of a known aggregate: columns first, then parameters, which are constants."""
-    known = find_aggregate(name)
-    assert known is not None
-    parameters = [_constant(value) for value in values[known.columns :]]
-    by = values[1] if known.columns == 2 else None
-    return AggregateCall(known.make(*parameters), values[0] if values else None, by, where)
+    aggregate = find_aggregate(name)
+    assert aggregate is not None
+    parameters = [_constant(value) for value in values[aggregate.columns :]]
+    by = values[1] if aggregate.columns == 2 else None
+    return AggregateCall(aggregate.make(*parameters), values[0] if values else None, by, where)
 
 
 def arity_of(name: str) -> int | None:
     """How many arguments an aggregate takes; None where there is none of this name."""
-    known = find_aggregate(name)
-    return None if known is None else known.columns + known.parameters
+    aggregate = find_aggregate(name)
+    return None if aggregate is None else aggregate.columns + aggregate.parameters
 
 
 def _constant(value: Expr) -> float:

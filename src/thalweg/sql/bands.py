@@ -31,7 +31,7 @@ class _Moment:
 
 
 def band_of(
-    context: Context, one: Relation, two: Relation, conditions: list[exp.Expr]
+    context: Context, left: Relation, right: Relation, conditions: list[exp.Expr]
 ) -> tuple[Band | None, list[exp.Expr]]:
     """The band that some of the conditions say, and the other conditions."""
     low: int | None = None
@@ -39,7 +39,7 @@ def band_of(
     others: list[exp.Expr] = []
     found: exp.Expr | None = None
     for condition in conditions:
-        bounds = _bounds(context, one, two, condition)
+        bounds = _bounds(context, left, right, condition)
         if bounds is None:
             others.append(condition)
             continue
@@ -59,34 +59,41 @@ def band_of(
         )
     if low >= high:
         context.text.refuse_node(found, "no two times fulfil these bounds.")
-    if (low, high) == (0, 1) and not all(is_of_points(side.stream.node) for side in (one, two)):
+    if (low, high) == (0, 1) and not all(is_of_points(side.stream.node) for side in (left, right)):
         # Rows that last, such as answers of windows, with equal starts: a key beside their lifetimes.
         return None, conditions
     return Band(-low, high), others
 
 
 def _bounds(
-    context: Context, one: Relation, two: Relation, node: exp.Expr
+    context: Context, left: Relation, right: Relation, node: exp.Expr
 ) -> list[tuple[bool, int]] | None:
     """The bounds on the difference that a condition says: (is it the lower one, ticks); None where
     it does not compare the times of both sides."""
     if isinstance(node, exp.Paren):
-        return _bounds(context, one, two, node.this)
+        return _bounds(context, left, right, node.this)
     if isinstance(node, exp.Between):
         parts = [
             exp.GTE(this=node.this, expression=node.args["low"]),
             exp.LTE(this=node.this, expression=node.args["high"]),
         ]
-        made = [_bounds(context, one, two, part) for part in parts]
+        made = [_bounds(context, left, right, part) for part in parts]
         return None if made[0] is None or made[1] is None else [*made[0], *made[1]]
     if not isinstance(node, (exp.GTE, exp.GT, exp.LTE, exp.LT, exp.EQ)):
         return None
-    left, right = (_moment(context, one, two, side) for side in (node.this, node.expression))
-    if left is None or right is None or left.is_right == right.is_right:
+    left_time, right_time = (
+        _moment(context, left, right, side) for side in (node.this, node.expression)
+    )
+    if left_time is None or right_time is None or left_time.is_right == right_time.is_right:
         return None
     if isinstance(node, exp.EQ):
-        return [*_bound(left, right, strict=False), *_bound(right, left, strict=False)]
-    later, earlier = (left, right) if isinstance(node, (exp.GTE, exp.GT)) else (right, left)
+        return [
+            *_bound(left_time, right_time, strict=False),
+            *_bound(right_time, left_time, strict=False),
+        ]
+    later, earlier = (
+        (left_time, right_time) if isinstance(node, (exp.GTE, exp.GT)) else (right_time, left_time)
+    )
     return _bound(later, earlier, strict=isinstance(node, (exp.GT, exp.LT)))
 
 
@@ -98,20 +105,20 @@ def _bound(later: _Moment, earlier: _Moment, *, strict: bool) -> list[tuple[bool
     return [(False, later.offset - earlier.offset + (0 if strict else 1))]
 
 
-def _moment(context: Context, one: Relation, two: Relation, node: exp.Expr) -> _Moment | None:
+def _moment(context: Context, left: Relation, right: Relation, node: exp.Expr) -> _Moment | None:
     if isinstance(node, exp.Paren):
-        return _moment(context, one, two, node.this)
+        return _moment(context, left, right, node.this)
     if isinstance(node, (exp.Add, exp.Sub)) and isinstance(node.expression, exp.Interval):
-        inner = _moment(context, one, two, node.this)
+        inner = _moment(context, left, right, node.this)
         if inner is None:
             return None
-        ticks = RowReader(context, one).interval_ticks(node.expression)
+        ticks = RowReader(context, left).interval_ticks(node.expression)
         sign = 1 if isinstance(node, exp.Add) else -1
         return _Moment(inner.is_right, inner.offset + sign * ticks)
     if not isinstance(node, exp.Column):
         return None
     sides = [
         any(field.is_time for field in relation.find(node.name, node.text("table")))
-        for relation in (one, two)
+        for relation in (left, right)
     ]
     return _Moment(sides[1], 0) if sides[0] != sides[1] else None

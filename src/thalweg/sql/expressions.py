@@ -37,11 +37,11 @@ class Context:
 
     def parameter(self, name: str, place: Place) -> object:
         if name not in self.parameters:
-            known = ", ".join(self.parameters) or "none"
+            parameter_names = ", ".join(self.parameters) or "none"
             hint = did_you_mean(name, self.parameters)
             self.text.refuse_place(
                 place,
-                f"unknown parameter {name!r}{hint} Give it a value in parameters=. Known: {known}.",
+                f"unknown parameter {name!r}{hint} Give it a value in parameters=. Known: {parameter_names}.",
             )
         return self.parameters[name]
 
@@ -116,8 +116,8 @@ class RowReader(ExpressionReader):
     def inside(self, node: exp.Expr) -> Expr | None:
         """`payload.user.id`: a field of a struct, where the first name is a column and no
         stream."""
-        said = [node.args.get(level) for level in ("catalog", "db", "table", "this")]
-        parts = [part for part in said if part is not None]
+        qualified = [node.args.get(level) for level in ("catalog", "db", "table", "this")]
+        parts = [part for part in qualified if part is not None]
         column = parts[0].name
         if len(parts) == 1 or not isinstance(node.this, exp.Identifier):
             return None
@@ -162,21 +162,21 @@ class RowReader(ExpressionReader):
 
     def moment(self, node: exp.Expr) -> Expr:
         """ticks('2026-01-31 12:00'): a date as the clock counts it."""
-        said = node.expressions[0] if len(node.expressions) == 1 else None
-        if not isinstance(said, exp.Literal) or not said.is_string:
+        literal = node.expressions[0] if len(node.expressions) == 1 else None
+        if not isinstance(literal, exp.Literal) or not literal.is_string:
             self.source.refuse_node(node, "ticks takes a date as text: ticks('2026-01-31 12:00').")
         try:
-            ticks = Literal(time_us(datetime.fromisoformat(said.name)))
+            ticks = Literal(time_us(datetime.fromisoformat(literal.name)))
             return self.relation.clocked(ticks)
         except ValueError:
             self.source.refuse_node(
-                said,
-                f"{said.name!r} is no date; write it as '2026-01-31 12:00:00', with a zone if it is not UTC.",
+                literal,
+                f"{literal.name!r} is no date; write it as '2026-01-31 12:00:00', with a zone if it is not UTC.",
             )
 
     def interval_ticks(self, node: exp.Expr) -> int:
         """INTERVAL '10' MINUTES, as ticks."""
         unit = node.args.get("unit")
-        said = f"{node.this.name} {unit.name if unit is not None else ''}".strip()
+        text = f"{node.this.name} {unit.name if unit is not None else ''}".strip()
         with self.source.at(node if self.source.place(node).end else node.parent or node):
-            return duration_us(said, what="INTERVAL")
+            return duration_us(text, what="INTERVAL")

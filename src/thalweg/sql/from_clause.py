@@ -127,7 +127,7 @@ def _joined(
                 if _tables(condition, inputs) <= _tables_of(there)
             ]
             waiting = [
-                condition for condition in waiting if not any(condition is one for one in ready)
+                condition for condition in waiting if not any(condition is other for other in ready)
             ]
         else:
             ready += on_conditions(node)
@@ -164,9 +164,9 @@ def _with_function_window(context: Context, item: Input, inputs: list[Input]) ->
     """Streams that went through TUMBLE meet in the windows that it gave them."""
     sizes = {
         None
-        if one.relation.window is None
-        else (one.relation.window.size, one.relation.window.offset)
-        for one in inputs
+        if each.relation.window is None
+        else (each.relation.window.size, each.relation.window.offset)
+        for each in inputs
     }
     if sizes == {None}:
         return item
@@ -191,10 +191,12 @@ def _kind(context: Context, node: exp.Expr) -> JoinKind:
     if (side, kind) not in _JOINS or (
         _is_asof(node) and _JOINS[side, kind] not in ("inner", "left")
     ):
-        said = " ".join(word for word in (str(node.args.get("method") or ""), side, kind) if word)
+        join_kind = " ".join(
+            word for word in (str(node.args.get("method") or ""), side, kind) if word
+        )
         context.text.refuse_node(
             node,
-            f"{said} JOIN is not known here; there are JOIN, LEFT, RIGHT, FULL, SEMI, ANTI and ASOF JOIN.",
+            f"{join_kind} JOIN is not known here; there are JOIN, LEFT, RIGHT, FULL, SEMI, ANTI and ASOF JOIN.",
         )
     return _JOINS[side, kind]
 
@@ -223,12 +225,12 @@ def _tables_of(inputs: list[Input]) -> frozenset[str]:
 
 
 def _filtered(context: Context, item: Input, conditions: list[exp.Expr], query: Query) -> Input:
-    mine = [
+    own_conditions = [
         condition
         for condition in conditions
         if len(found := _tables(condition, [item])) == 1 and _only(condition, item.relation, found)
     ]
-    return replace(item, relation=_where(context, item.relation, mine, query))
+    return replace(item, relation=_where(context, item.relation, own_conditions, query))
 
 
 def _only(condition: exp.Expr, relation: Relation, tables: frozenset[str]) -> bool:

@@ -163,9 +163,11 @@ def _window(
         if relation.progresses(field) and isinstance(field.value, Column)
     ]
     if not progressing:
-        said = (node for item in select.expressions for node in item.walk() if is_aggregate(node))
+        aggregates = (
+            node for item in select.expressions for node in item.walk() if is_aggregate(node)
+        )
         context.text.refuse_node(
-            next(said, select.args.get("group") or select),
+            next(aggregates, select.args.get("group") or select),
             "these groups never end: say over which window, [RANGE 10 minutes, SLIDE 1 minute, WA ts], or group by the time too.",
         )
     return replace(hop(1, 1), time=progressing[0])

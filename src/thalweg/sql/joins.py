@@ -102,14 +102,20 @@ def join(
         )
     pair = Pair.of(left.relation, right.relation, used)
     on, where = pair.conditions(context, conditions)
-    one, two = left.relation.stream, right.relation.stream
+    left_stream, right_stream = left.relation.stream, right.relation.stream
     select = None if how in ("semi", "anti") else pair.select
     with context.text.at(right.node):
         if window is None:
-            joined = one.join(two, on, where=where, how=how, select=select)
+            joined = left_stream.join(right_stream, on, where=where, how=how, select=select)
         else:
-            joined = one.window_join(
-                two, on, window=window, where=where, how=how, select=select, times=pair.times
+            joined = left_stream.window_join(
+                right_stream,
+                on,
+                window=window,
+                where=where,
+                how=how,
+                select=select,
+                times=pair.times,
             )
     if select is None:
         return replace(left.relation, stream=joined)
@@ -159,8 +165,10 @@ def asof_join(
         )
     made = pair.timed(joined)
     starts = [
-        replace(one, value=Column(START), is_time=True) if str(one.value) == pair.times[0] else one
-        for one in made.fields
+        replace(field, value=Column(START), is_time=True)
+        if str(field.value) == pair.times[0]
+        else field
+        for field in made.fields
     ]
     return Relation(joined, tuple(starts))
 
@@ -189,7 +197,7 @@ def _compares_times(pair: Pair, node: exp.Expr) -> bool:
         if isinstance(node, (exp.GTE, exp.GT))
         else (node.expression, node.this)
     )
-    return _names_time(late, pair.one) and _names_time(early, pair.two)
+    return _names_time(late, pair.left) and _names_time(early, pair.right)
 
 
 def _names_time(node: exp.Expr, relation: Relation) -> bool:

@@ -34,11 +34,11 @@ class ModuleCall:
     params: Mapping[str, object]
 
     def __str__(self) -> str:
-        given = [
+        arguments = [
             *map(str, self.inputs),
             *(f"{name} => {value}" for name, value in (*self.named.items(), *self.params.items())),
         ]
-        return f"{self.module.label}({', '.join(given)})"
+        return f"{self.module.label}({', '.join(arguments)})"
 
 
 def read_module(rows: RowReader, module: Module, node: exp.Expr) -> ModuleCall:
@@ -64,7 +64,9 @@ def read_module(rows: RowReader, module: Module, node: exp.Expr) -> ModuleCall:
 
 def answer(windowed: WindowedStream, call: ModuleCall, name: str) -> Stream:
     """What a module makes of each window, under a name."""
-    inputs = tuple(str(one) if isinstance(one, Column) else one for one in call.inputs)
+    inputs = tuple(
+        str(argument) if isinstance(argument, Column) else argument for argument in call.inputs
+    )
     return windowed.apply(call.module.label, *inputs, params=call.params, name=name, **call.named)  # type: ignore[arg-type]  # inputs by name
 
 

@@ -88,13 +88,13 @@ def operator_rows(
             for kind in grouping.window.kinds
         ]
     made = parts[0] if len(parts) == 1 else parts[0].union(*parts[1:])
-    given = [name for name in made.schema.names if name not in grouping.columns]
-    names = {**_edges(grouping, parts[0]), **{name: Column(name) for name in given}}
+    outputs = [name for name in made.schema.names if name not in grouping.columns]
+    names = {**_edges(grouping, parts[0]), **{name: Column(name) for name in outputs}}
     reader = GroupReader(context, grouping.relation, grouping.keys, names)
     wanted: Wanted = []
     for one in select.expressions:
         if one is item:
-            wanted += [("", name, Column(name)) for name in _called(context, item, given)]
+            wanted += [("", name, Column(name)) for name in _called(context, item, outputs)]
             continue
         bare = _bare(one)
         table = bare.text("table") if isinstance(bare, exp.Column) and one is bare else ""
@@ -104,8 +104,8 @@ def operator_rows(
         kept = reader.convert(having.this)
         with context.text.at(having):
             made = made.where(kept)
-    if isinstance(item, exp.Alias) and len(given) == 1:
-        made = made.rename(**{given[0]: item.alias})
+    if isinstance(item, exp.Alias) and len(outputs) == 1:
+        made = made.rename(**{outputs[0]: item.alias})
     fields = tuple(Field(name, Column(name)) for name in made.schema.names)
     return project(Relation(made, fields), wanted)
 
@@ -122,7 +122,9 @@ def _called(context: Context, item: exp.Expr, given: list[str]) -> list[str]:
 
 
 def _applied(windowed: WindowedStream, call: ModuleCall) -> Stream:
-    inputs = tuple(str(one) if isinstance(one, Column) else one for one in call.inputs)
+    inputs = tuple(
+        str(argument) if isinstance(argument, Column) else argument for argument in call.inputs
+    )
     return windowed.apply(call.module.label, *inputs, dict(call.named), params=call.params)
 
 

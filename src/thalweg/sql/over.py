@@ -105,9 +105,9 @@ def _span(context: Context, over: Over) -> int:
             over, f"an OVER without bound would keep every row for ever; write {_WRITE}."
         )
     unit = amount.args.get("unit")
-    said = f"{amount.this.name} {unit.name if unit is not None else ''}".strip()
+    text = f"{amount.this.name} {unit.name if unit is not None else ''}".strip()
     with context.text.at(over):
-        return duration_us(said, what="OVER")
+        return duration_us(text, what="OVER")
 
 
 def _require_time_order(context: Context, relation: Relation, over: Over) -> None:

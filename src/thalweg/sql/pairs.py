@@ -21,8 +21,8 @@ __all__ = ["Pair", "on_conditions", "using_conditions"]
 class Pair:
     """Two relations side by side: what conditions and the result see of them."""
 
-    one: Relation
-    two: Relation
+    left: Relation
+    right: Relation
     both: Relation
     copied: list[Field]
     """The columns that a pair keeps, other than its times."""
@@ -30,15 +30,15 @@ class Pair:
     times: tuple[str, str]
 
     @classmethod
-    def of(cls, one: Relation, two: Relation, used: frozenset[str] | None) -> Pair:
-        both = Relation(one.stream, (*_side_fields(one, "l"), *_side_fields(two, "r")))
+    def of(cls, left: Relation, right: Relation, used: frozenset[str] | None) -> Pair:
+        both = Relation(left.stream, (*_side_fields(left, "l"), *_side_fields(right, "r")))
         copied = [
             field
             for field in both.fields
             if not _is_start(field.value) and (used is None or field.name in used)
         ]
         names = unique_names((field.table, field.name) for field in copied)
-        return cls(one, two, both, copied, names, _time_names(one, two, names))
+        return cls(left, right, both, copied, names, _time_names(left, right, names))
 
     @property
     def select(self) -> dict[str, Expr]:
@@ -50,11 +50,11 @@ class Pair:
         self, context: Context, conditions: list[exp.Expr]
     ) -> tuple[dict[str, Expr] | None, Expr | None]:
         """Keys, and what else must hold."""
-        keys, residual = _split(context, conditions, self.one, self.two, self.both)
+        keys, residual = _split(context, conditions, self.left, self.right, self.both)
         where = None
         for condition in residual:
             where = condition if where is None else Call("and", (where, condition))
-        return {str(mine): theirs for mine, theirs in keys} or None, where
+        return {str(left_key): right_key for left_key, right_key in keys} or None, where
 
     def joined(self, stream: Stream) -> Relation:
         fields = [
@@ -67,7 +67,7 @@ class Pair:
         """The same where pairs carry the times of both sides."""
         times = [
             replace(field, value=Column(time), is_time=False, is_ticks=True)
-            for side, time in zip((self.one, self.two), self.times, strict=True)
+            for side, time in zip((self.left, self.right), self.times, strict=True)
             for field in side.fields
             if field.is_time and field.name != START
         ]
@@ -79,16 +79,16 @@ def _is_start(value: Expr) -> bool:
     return isinstance(value, Column) and value.name in ("l._start", "r._start")
 
 
-def _time_names(one: Relation, two: Relation, taken: list[str]) -> tuple[str, str]:
+def _time_names(left: Relation, right: Relation, taken: list[str]) -> tuple[str, str]:
     """Columns for the times of both sides, that neither a side nor the result has yet."""
-    known = {*one.stream.schema.names, *two.stream.schema.names, *taken}
+    used_names = {*left.stream.schema.names, *right.stream.schema.names, *taken}
     found = []
-    for relation, side in ((one, "left"), (two, "right")):
+    for relation, side in ((left, "left"), (right, "right")):
         time = next((field for field in relation.fields if field.is_time and field.shown), None)
         name = f"{time.table or side}_{time.name}" if time is not None else f"{side}_time"
-        while name in known:
+        while name in used_names:
             name = f"{name}_"
-        known.add(name)
+        used_names.add(name)
         found.append(name)
     return found[0], found[1]
 
@@ -99,35 +99,41 @@ def _side_fields(relation: Relation, side: str) -> tuple[Field, ...]:
 
 
 def _split(
-    context: Context, conditions: list[exp.Expr], one: Relation, two: Relation, pair: Relation
+    context: Context, conditions: list[exp.Expr], left: Relation, right: Relation, pair: Relation
 ) -> tuple[list[tuple[Expr, Expr]], list[Expr]]:
     """Equalities between the sides become keys; the rest is a condition on pairs."""
     keys: list[tuple[Expr, Expr]] = []
     residual: list[Expr] = []
     for condition in conditions:
         if isinstance(condition, exp.EQ):
-            sides = _belongs(condition.this, one, two), _belongs(condition.expression, one, two)
+            sides = (
+                _belongs(condition.this, left, right),
+                _belongs(condition.expression, left, right),
+            )
             if sides in (("l", "r"), ("r", "l")):
-                mine, theirs = condition.this, condition.expression
+                left_key, right_key = condition.this, condition.expression
                 if sides[0] == "r":
-                    mine, theirs = theirs, mine
+                    left_key, right_key = right_key, left_key
                 keys.append(
-                    (RowReader(context, one).convert(mine), RowReader(context, two).convert(theirs))
+                    (
+                        RowReader(context, left).convert(left_key),
+                        RowReader(context, right).convert(right_key),
+                    )
                 )
                 continue
         residual.append(RowReader(context, pair).convert(condition))
     return keys, residual
 
 
-def _belongs(node: exp.Expr, one: Relation, two: Relation) -> str:
+def _belongs(node: exp.Expr, left: Relation, right: Relation) -> str:
     """`l`, `r`, or nothing: the one side whose columns an expression reads."""
     sides = set()
     for column in node.find_all(exp.Column):
         name, table = column.this.this, column.text("table")
-        mine, theirs = bool(one.find(name, table)), bool(two.find(name, table))
-        if mine == theirs:
+        in_left, in_right = bool(left.find(name, table)), bool(right.find(name, table))
+        if in_left == in_right:
             return ""
-        sides.add("l" if mine else "r")
+        sides.add("l" if in_left else "r")
     return sides.pop() if len(sides) == 1 else ""
 
 

@@ -90,24 +90,24 @@ def _united(context: Context, node: exp.Expr, left: Relation) -> Relation:
     marks = [[field.is_ticks for field in side.fields if field.shown] for side in sides]
     if marks[0] != marks[1]:
         sides = [side.shown() for side in sides]
-    one, two = sides
-    stream = two.stream
-    if stream.schema.names != one.stream.schema.names and len(stream.schema) == len(
-        one.stream.schema
+    left, right = sides
+    stream = right.stream
+    if stream.schema.names != left.stream.schema.names and len(stream.schema) == len(
+        left.stream.schema
     ):
         stream = stream.rename(
-            **dict(zip(stream.schema.names, one.stream.schema.names, strict=True))
+            **dict(zip(stream.schema.names, left.stream.schema.names, strict=True))
         )
     with context.text.at(node.expression):
-        both = one.stream.union(stream)
+        both = left.stream.union(stream)
     times = [[field.is_time for field in side.fields if field.shown] for side in sides]
-    shown = [field for field in one.fields if field.shown]
+    shown = [field for field in left.fields if field.shown]
     fields = [
         replace(field, is_time=all(marks)) for field, *marks in zip(shown, *times, strict=False)
     ]
     hidden = [
         field
-        for field in one.fields
-        if not field.shown and any(field.name == other.name for other in two.fields)
+        for field in left.fields
+        if not field.shown and any(field.name == other.name for other in right.fields)
     ]
     return Relation(both, (*fields, *hidden))

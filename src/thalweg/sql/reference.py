@@ -39,7 +39,11 @@ def page() -> str:
         "Made from the tables that the parser reads; the same in expressions of the fluent API and in SQL.",
     ]
     for module, heading in _HEADINGS.items():
-        chosen = [one for one in FUNCTIONS.values() if one.apply.__module__.endswith(module)]
+        chosen = [
+            function
+            for function in FUNCTIONS.values()
+            if function.apply.__module__.endswith(module)
+        ]
         parts += [
             f"## {heading}",
             _table(("function", "written", "arguments", "also"), map(_row, chosen)),

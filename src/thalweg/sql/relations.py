@@ -134,10 +134,10 @@ class Relation:
                 node, f"{name!r} is a column of several streams; write one of {choices}."
             )
         if not found:
-            known = self.names(table)
+            names = self.names(table)
             text.refuse_node(
                 node,
-                f"unknown column {name!r}{did_you_mean(name, known)} Columns here: {_listed(known)}.",
+                f"unknown column {name!r}{did_you_mean(name, names)} Columns here: {_listed(names)}.",
             )
         return found[0]
 

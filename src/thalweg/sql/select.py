@@ -86,8 +86,8 @@ def compile_select(context: Context, select: exp.Expr, query: Query) -> Relation
 
 
 def _refuse_unknown(context: Context, select: exp.Expr) -> None:
-    said = {key for key, value in select.args.items() if value not in (None, False, [])}
-    for key in sorted(said - _UNDERSTOOD):
+    clauses = {key for key, value in select.args.items() if value not in (None, False, [])}
+    for key in sorted(clauses - _UNDERSTOOD):
         part = select.args[key]
         node = part if isinstance(part, exp.Expr) else select
         context.text.refuse_node(
@@ -321,7 +321,7 @@ def _aggregate(
         calls["count"] = count()
     with context.text.at(select.args.get("group") or select.expressions[0]):
         made = _united(
-            [_in_windows(stream, grouping.columns, one, calls, reader) for one in window.kinds]
+            [_in_windows(stream, grouping.columns, kind, calls, reader) for kind in window.kinds]
         )
     return Relation(made, tuple(Field(name, Column(name)) for name in made.schema.names))
 
@@ -330,8 +330,8 @@ def _as_windows_take(grouping: Grouping) -> Stream:
     """The rows with the lifetimes by which the window takes them."""
     window, stream = grouping.window, grouping.relation.stream
     if window.by_arrival is not None:
-        known = Stream(stamped(stream.node, window.by_arrival))
-        return known.alter_lifetime(start=Column(ARRIVED), duration=1)
+        stamped_stream = Stream(stamped(stream.node, window.by_arrival))
+        return stamped_stream.alter_lifetime(start=Column(ARRIVED), duration=1)
     if window.time is not None:
         return stream.alter_lifetime(start=window.time, duration=1)
     plain = not window.as_points or stream.properties.constant_duration == 1

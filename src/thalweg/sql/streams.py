@@ -47,8 +47,8 @@ _UNDERSTOOD = {
 
 
 def _unnamed(context: Context, node: exp.Expr, query: Query) -> Relation:
-    said = {key for key, value in node.args.items() if value not in (None, False, [])}
-    if not said <= _UNDERSTOOD.get(type(node).__name__, set()):
+    clauses = {key for key, value in node.args.items() if value not in (None, False, [])}
+    if not clauses <= _UNDERSTOOD.get(type(node).__name__, set()):
         context.text.refuse_node(node, f"{context.text.said(node)} is not a stream.")
     if isinstance(node, exp.Table):
         return _named(context, node)
@@ -58,7 +58,7 @@ def _unnamed(context: Context, node: exp.Expr, query: Query) -> Relation:
         return _windowed(context, node, query)
     if isinstance(node, SequenceClause):
         steps = [read_stream(context, step, query)[0] for step in node.expressions]
-        absent = {at: read_stream(context, one, query)[0] for at, one in node.args["absent"]}
+        absent = {at: read_stream(context, table, query)[0] for at, table in node.args["absent"]}
         return sequence_of(context, node, steps, absent)
     inner = node.this
     if inner is None:
@@ -71,14 +71,14 @@ def _unnamed(context: Context, node: exp.Expr, query: Query) -> Relation:
 
 def _named(context: Context, node: exp.Expr) -> Relation:
     name = node.this.name if isinstance(node.this, exp.Identifier) else ""
-    known = context.relations
-    if name not in known:
-        listed = ", ".join(known) or "none"
+    relations = context.relations
+    if name not in relations:
+        listed = ", ".join(relations) or "none"
         context.text.refuse_node(
             node,
-            f"unknown stream {name or context.text.said(node)!r}{did_you_mean(name, known)} Streams here: {listed}.",
+            f"unknown stream {name or context.text.said(node)!r}{did_you_mean(name, relations)} Streams here: {listed}.",
         )
-    return known[name].called(name)
+    return relations[name].called(name)
 
 
 def _union(context: Context, node: exp.Expr, query: Query) -> Relation:

@@ -146,9 +146,9 @@ class _Reader:
         names: Sequence[str],
         partition: tuple[str, ...] = (),
     ) -> AssignedWindow:
-        given = self.named(shape, values, names)
-        column = given.get("timecol")
-        made = self.kind(kind, given, partition)
+        arguments = self.named(shape, values, names)
+        column = arguments.get("timecol")
+        made = self.kind(kind, arguments, partition)
         if isinstance(column, exp.Column) and goes_by_lifetime(
             self.relation, column.name, column.text("table")
         ):
@@ -237,12 +237,12 @@ class _Reader:
     ) -> dict[str, exp.Expr]:
         given: dict[str, exp.Expr] = {}
         free = iter(shape.arguments)
-        for value, said in zip(values, names, strict=True):
-            name = said or next(free, "")
+        for value, argument in zip(values, names, strict=True):
+            name = argument or next(free, "")
             if name not in shape.arguments:
                 reason = (
-                    f"has no argument {said!r}{did_you_mean(said, shape.arguments)}"
-                    if said
+                    f"has no argument {argument!r}{did_you_mean(argument, shape.arguments)}"
+                    if argument
                     else f"takes {len(shape.arguments)} at most."
                 )
                 self.context.text.refuse_node(

@@ -21,7 +21,8 @@ import pyarrow as pa
 
 from thalweg.errors import UnknownRowError
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Codes, Rows, encode, equal_pairs, take_rows, used_codes
+from thalweg.model.rows import Bools, Codes, Rows, encode, equal_pairs, take_rows, used_codes
+from thalweg.model.sorting import representatives
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.state.hits import Hits
 from thalweg.state.overlaps import overlapping_pairs
@@ -98,7 +99,13 @@ class Arrangement:
             self.add(delta, group, marks)
             return
         comes = delta.weight > 0
-        if comes.any():
+        size, count = len(delta), int(np.count_nonzero(comes))
+        if size <= _TAIL and comes[size - count :].all():  # as the delta of a batch has them
+            cut = size - count
+            self.add(delta.slice(cut, size), group[cut:], tuple(mark[cut:] for mark in marks))
+            self.remove(delta.slice(0, cut), group[:cut])
+            return
+        if count:
             self.add(delta.filter(comes), group[comes], tuple(mark[comes] for mark in marks))
         goes = ~comes
         self.remove(delta.filter(goes), group[goes])
@@ -131,13 +138,20 @@ class Arrangement:
         """Take rows away: the weights of `delta` are negative. Where marks are given, a row is
         taken only if its first marks are equal too. Unless `strict`, a row that is not there is
         ignored."""
+        if len(delta) <= _TAIL:
+            found = self.find_equal(delta, group, marks)
+            if _is_one_to_one(found, len(delta)):
+                rest = found.weight + delta.weight
+                if least(rest) >= 0:
+                    found.set_weight(rest)
+                    return
         delta, group, marks = _each_once(delta, group, marks)
         found = self.find_equal(delta, group, marks)
         left = -delta.weight
         weight = found.weight.copy()
         rank = occurrence(found.owner)
         for turn in range(int(rank.max(initial=-1)) + 1):  # equal rows may be held in several runs
-            hit = np.flatnonzero(rank == turn)
+            hit = (rank == turn).nonzero()[0]
             taken = np.minimum(weight[hit], left[found.owner[hit]])
             weight[hit] -= taken
             left[found.owner[hit]] -= taken
@@ -168,8 +182,7 @@ class Arrangement:
         """For each probe the rows of its group that end after `since` and start before `until`."""
         if not len(group) or self.is_empty():
             return Hits(self.schema, _NONE, [])
-        low, high = least(since), greatest(until)
-        near = [run for run in self._runs(low) if run.first < high]
+        near = self._near(since, until)
         if len(group) > _BULK:
             return self._find_many(near, group, since, until)
         owners: list[Codes] = []
@@ -190,10 +203,17 @@ class Arrangement:
                 parts.append((run, at[hit]))
         return Hits(self.schema, _joined(owners), parts)
 
+    def _near(self, since: Times, until: Times) -> list[Run]:
+        """The runs in which a probe may find a row."""
+        if not self._slots.slots:
+            return [] if self._tail is None else [self._tail]
+        low, high = least(since), greatest(until)
+        return [run for run in self._runs(low) if run.first < high]
+
     def _find_many(self, near: list[Run], group: Codes, since: Times, until: Times) -> Hits:
         if not near:
             return Hits(self.schema, _NONE, [])
-        alive = [np.flatnonzero(run.rows.weight != 0) for run in near]
+        alive = [(run.rows.weight != 0).nonzero()[0] for run in near]
         groups, start, end = (
             np.concatenate([getattr(r.rows, name)[at] for r, at in zip(near, alive, strict=True)])
             for name in ("group", "start", "end")
@@ -203,10 +223,10 @@ class Arrangement:
             group, groups = code[: len(group)], code[len(group) :]
         owner, other = overlapping_pairs(group, since, until, groups, start, end)
         cuts = np.cumsum([0, *map(len, alive)])
-        which = np.searchsorted(cuts, other, "right") - 1
-        order = np.argsort(which, kind="stable")
+        which = cuts.searchsorted(other, "right") - 1
+        order = which.argsort(kind="stable")
         owner, other, which = owner[order], other[order], which[order]
-        bounds = np.searchsorted(which, np.arange(len(near) + 1)).tolist()
+        bounds = which.searchsorted(np.arange(len(near) + 1)).tolist()
         parts = [
             (run, at[other[begin:end] - cut])
             for run, at, cut, (begin, end) in zip(
@@ -239,7 +259,7 @@ class Arrangement:
         parts: list[tuple[Run, Codes]] = []
         order: Codes | None = None
         if len(group) > _BULK:  # many probes are found faster in the order of what they look for
-            order = np.argsort(group, kind="stable")
+            order = group.argsort(kind="stable")
             group, end = group[order], end[order]
         for run in self._runs(least(end) - 1):
             owner, at = _ending_in(run, group, end)
@@ -285,7 +305,7 @@ class Arrangement:
 
     def all(self) -> Hits:
         """Every row."""
-        parts = [(run, np.flatnonzero(run.rows.weight != 0)) for run in self._runs()]
+        parts = [(run, (run.rows.weight != 0).nonzero()[0]) for run in self._runs()]
         parts = [(run, at) for run, at in parts if len(at)]
         size = sum(len(at) for _, at in parts)
         return Hits(self.schema, np.zeros(size, np.int64), parts)
@@ -344,28 +364,39 @@ class Arrangement:
 
     def purge(self, until: int) -> int:
         """Forget rows that have ended by then; how many were dropped."""
-        return sum(len(dropped) for dropped in self.drop(until))
+        tail, alive = self._drop_tail(until)
+        count = 0 if tail is None else len(tail) - tail.dead - int(np.count_nonzero(alive))
+        if self._slots.slots:
+            count += sum(map(len, self._slots.drop(until)))
+        return count
 
     def drop(self, until: int) -> list[Columns]:
         """Forget rows that have ended by then; those that were dropped now."""
-        self._purged = max(self._purged, until)
         dropped: list[Columns] = []
-        tail = self._tail
-        # The tail is small, and made anew as soon as one of its rows has ended.
-        if tail is not None and (tail.soonest <= until or 2 * tail.dead >= len(tail)):
-            alive = tail.alive(until)
-            dropped.append(tail.rows.take((~alive & (tail.rows.weight != 0)).nonzero()[0]))
-            living = alive.nonzero()[0]
-            self._tail = Run.unsorted(tail.rows.take(living)) if len(living) else None
+        tail, alive = self._drop_tail(until)
+        if tail is not None:
+            dropped.append(tail.rows.aside((~alive & (tail.rows.weight != 0)).nonzero()[0]))
         if self._slots.slots:
             dropped += self._slots.drop(until)
         return [rows for rows in dropped if len(rows)]
+
+    def _drop_tail(self, until: int) -> tuple[Run | None, Bools]:
+        """Forget rows of the tail that have ended by then: the tail before, and which of its rows
+        stayed. It is small, and made anew as soon as one of its rows has ended."""
+        self._purged = max(self._purged, until)
+        tail = self._tail
+        if tail is None or (tail.soonest > until and 2 * tail.dead < len(tail)):
+            return None, _NO_ROWS
+        alive = tail.alive(until)
+        living = alive.nonzero()[0]
+        self._tail = Run.unsorted(tail.rows.take(living)) if len(living) else None
+        return tail, alive
 
     def release(self, until: int) -> Hits:
         """The rows that have ended by then and were not released before; they are forgotten, and
         must not be changed."""
         found = self.ending(until)
-        self.drop(until)
+        self.purge(until)
         return found
 
     def ending(self, until: int) -> Hits:
@@ -411,6 +442,7 @@ class Arrangement:
 
 
 _NONE = np.empty(0, np.int64)
+_NO_ROWS = np.empty(0, np.bool_)
 
 
 def _joined(parts: list[Codes]) -> Codes:
@@ -422,7 +454,7 @@ def _joined(parts: list[Codes]) -> Codes:
 def _ending_in(run: Run, group: Codes, end: Times) -> tuple[Codes, Codes]:
     """Pairs of a probe and a position in a run at which a row of its group may end exactly at its
     time. The runs of one slot hold a narrow range of ends: most probes are not for it."""
-    near = np.flatnonzero((end >= run.soonest) & (end <= run.last))
+    near = ((end >= run.soonest) & (end <= run.last)).nonzero()[0]
     if len(near) < len(group):
         group, end = group[near], end[near]
     if not run.number:
@@ -430,6 +462,18 @@ def _ending_in(run: Run, group: Codes, end: Times) -> tuple[Codes, Codes]:
         return near[owner], at
     owner, at = spread(*run.span_at(group, end))
     return near[owner], run.order[at]
+
+
+def _is_one_to_one(found: Hits, probes: int) -> bool:
+    """Whether each probe has found one row, and no two the same: then the probes differ, too."""
+    if len(found) != probes or len(found.parts) != 1:
+        return False
+    run, at = found.parts[0]
+    if (found.owner[1:] <= found.owner[:-1]).any():
+        return False
+    hit = np.zeros(len(run), np.bool_)
+    hit[at] = True
+    return int(np.count_nonzero(hit)) == probes
 
 
 def _each_once(
@@ -441,8 +485,7 @@ def _each_once(
     code, size = encode([*delta.payload.columns, delta.start, delta.end, *marks], len(delta))
     if size == len(delta):
         return delta, group, marks
-    representative = np.empty(size, np.int64)
-    representative[code] = np.arange(len(delta))
+    representative = representatives(code, size)
     weight = np.zeros(size, np.int64)
     np.add.at(weight, code, delta.weight)
     rows = delta.take(representative)

@@ -14,7 +14,15 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.model.delta import Delta, Weights
-from thalweg.model.rows import Bools, Codes, Rows, concat_rows, take_column, take_rows
+from thalweg.model.rows import (
+    Bools,
+    Codes,
+    Rows,
+    concat_rows,
+    distinct_codes,
+    take_column,
+    take_rows,
+)
 from thalweg.model.time import Times
 from thalweg.state.runs import Run
 
@@ -68,6 +76,13 @@ class Hits:
             taken.append(rows if _is_whole(run, positions) else take_rows(rows, positions))
         return concat_rows(taken, schema)
 
+    def payload_of(self, which: Codes) -> Rows:
+        """The rows at some positions among the hits."""
+        if len(self.parts) == 1:
+            run, at = self.parts[0]
+            return take_rows(run.rows.payload, at[which])
+        return take_rows(self.payload(), which)
+
     def column(self, name: str) -> pa.Array:
         """One column of the rows."""
         parts = [take_column(run.rows.payload.column(name), at) for run, at in self.parts]
@@ -94,6 +109,10 @@ class Hits:
 
     def distinct(self) -> tuple[Hits, Codes]:
         """Each row that was found once, and for every hit which of them it is."""
+        if len(self.parts) == 1:
+            run, at = self.parts[0]
+            found, which = distinct_codes(at)
+            return Hits(self.schema, np.arange(len(found)), [(run, found)]), which
         places = _joined(
             [at + (number << _POSITION_BITS) for number, (_, at) in enumerate(self.parts)]
         )

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thalweg.model.delta import Weights
-from thalweg.model.rows import Bools, Codes, Rows, concat_rows, take_rows
+from thalweg.model.rows import Bools, Codes, Rows, concat_rows, take_column, take_rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 
 __all__ = ["Columns", "Run", "read_columns", "write_columns"]
@@ -32,10 +32,11 @@ _PATCHED = 4
 class Columns:
     """Rows as they are held: lifetime, weight, marks and group of each, and the payload.
 
-    A duration or the weight one that all rows share is not kept for each (`compact`).
+    A duration or the weight one that all rows share is not kept for each (`compact`). The payload
+    of rows that are put `aside` is gathered when it is asked for.
     """
 
-    __slots__ = ("_end", "_weight", "duration", "group", "marks", "payload", "start")
+    __slots__ = ("_end", "_from", "_payload", "_weight", "duration", "group", "marks", "start")
 
     def __init__(
         self,
@@ -48,10 +49,17 @@ class Columns:
         duration: int = 0,
     ) -> None:
         self.group, self.start, self._end, self._weight = group, start, end, weight
-        self.marks, self.payload, self.duration = marks, payload, duration
+        self.marks, self._payload, self.duration = marks, payload, duration
+        self._from: Codes | None = None
 
     def __len__(self) -> int:
         return len(self.start)
+
+    @property
+    def payload(self) -> Rows:
+        if self._from is not None:
+            self._payload, self._from = take_rows(self._payload, self._from), None
+        return self._payload
 
     @property
     def end(self) -> Times:
@@ -94,6 +102,20 @@ class Columns:
             take_rows(self.payload, which),
             self.duration,
         )
+
+    def aside(self, which: Codes) -> Columns:
+        """Some of the rows, to be looked at now or never: they keep the payload of all alive."""
+        rows = Columns(
+            self.group[which],
+            self.start[which],
+            None if self._end is None else self._end[which],
+            None if self._weight is None else self._weight[which],
+            tuple(mark[which] for mark in self.marks),
+            self.payload,
+            self.duration,
+        )
+        rows._from = which
+        return rows
 
     def slice(self, begin: int, end: int) -> Columns:
         """Rows that stand side by side, without copying them."""
@@ -233,7 +255,7 @@ class Run:
             place = (self.rows.group << self.bits) + ((ends - self.begin) >> self.drop)
             # Where the place leaves bits of the end out, rows of equal place are sorted by their
             # end.
-            order = np.lexsort((ends, place)) if self.drop else np.argsort(place, kind="stable")
+            order = np.lexsort((ends, place)) if self.drop else place.argsort(kind="stable")
             self.found_by = (order, place[order])
         return self.found_by
 
@@ -249,12 +271,12 @@ class Run:
         """Of each group where in `order` the rows are that may end after a time."""
         place = self._by_place()[1]
         if not self.bits:
-            return np.searchsorted(place, group), np.searchsorted(place, group, "right")
+            return place.searchsorted(group), place.searchsorted(group, "right")
         low = group << self.bits
         late = np.clip(since, self.begin, self.last) - self.begin
         return (
-            np.searchsorted(place, low + (late >> self.drop)),
-            np.searchsorted(place, low + (1 << self.bits)),
+            place.searchsorted(low + (late >> self.drop)),
+            place.searchsorted(low + (1 << self.bits)),
         )
 
     def span_at(self, group: Codes, end: Times) -> tuple[Codes, Codes]:
@@ -265,11 +287,11 @@ class Run:
         place = (group << self.bits) + (
             (np.clip(end, self.begin, self.last) - self.begin) >> self.drop
         )
-        return np.searchsorted(sorted_, place), np.searchsorted(sorted_, place, "right")
+        return sorted_.searchsorted(place), sorted_.searchsorted(place, "right")
 
     def living(self) -> Columns:
         """The rows that have not been taken away."""
-        return self.rows.take(np.flatnonzero(self.rows.weight)) if self.dead else self.rows
+        return self.rows.take(self.rows.weight.nonzero()[0]) if self.dead else self.rows
 
     def is_stale(self, until: int) -> bool:
         """Whether it is worth to make the run anew: half of it has ended or was taken away."""
@@ -287,7 +309,7 @@ class Run:
         if self.soonest > until or self.last <= after:
             return np.empty(0, np.int64)
         order, ends = self._by_end()
-        low, high = np.searchsorted(ends, (after, until), "right").tolist()
+        low, high = ends.searchsorted((after, until), "right").tolist()
         at = order[low:high]
         return at[self.rows.weights(at) != 0] if self.dead else at
 
@@ -303,13 +325,13 @@ class Run:
             inside = (rows.end > since) & (rows.start < until)
         if self.dead:
             inside &= rows.weight != 0
-        return np.flatnonzero(inside)
+        return inside.nonzero()[0]
 
     def _by_end(self) -> tuple[Codes, Times]:
         """Positions in the order of ends, and the ends in that order."""
         if self.end_order is None:
             ends = self.rows.end
-            order = np.argsort(ends, kind="stable")
+            order = ends.argsort(kind="stable")
             self.end_order = (order, ends[order])
         return self.end_order
 
@@ -341,7 +363,7 @@ class Run:
         if self.least_starts is None:
             starts = self.rows.start[order]
             self.least_starts = np.minimum.accumulate(starts[::-1])[::-1]
-        at = int(np.searchsorted(ends, until, "right"))
+        at = int(ends.searchsorted(until, "right"))
         return int(self.least_starts[at]) if at < len(ends) else INFINITY
 
     def least(self, columns: Sequence[str], until: int) -> list[int] | None:
@@ -350,10 +372,11 @@ class Run:
         key = (until if self.soonest <= until else MIN_TIME, self.dead)
         known = self.lows.get(tuple(columns))
         if known is None or known[0] != key:
-            payload = self.rows.payload.select(list(columns))
-            alive = self.alive(until)
-            payload = payload if alive.all() else payload.take(pa.array(np.flatnonzero(alive)))
-            known = self.lows[tuple(columns)] = (key, _least(payload.columns))
+            values = [self.rows.payload.column(name) for name in columns]
+            if self.dead or self.soonest <= until:
+                alive = self.alive(until).nonzero()[0]
+                values = [take_column(column, alive) for column in values]
+            known = self.lows[tuple(columns)] = (key, _least(values))
         return known[1]
 
     def write(self) -> Rows:
@@ -367,7 +390,7 @@ class Run:
         or so much that the run must be written again."""
         if self.touched is None or self.written is None:
             return None
-        at = np.flatnonzero(self.touched)
+        at = self.touched.nonzero()[0]
         self.touched = None
         self.patched += len(at)
         if _PATCHED * self.patched > len(self):
@@ -381,8 +404,14 @@ def _least(columns: Sequence[pa.Array]) -> list[int] | None:
         empty = [column.is_null().to_numpy(zero_copy_only=False) for column in columns]
         if np.logical_and.reduce(empty).any():
             return None
-    found = [pc.min(column).as_py() for column in columns]
-    return [INFINITY if low is None else int(low) for low in found]
+    return [_least_value(column) for column in columns]
+
+
+def _least_value(column: pa.Array) -> int:
+    if len(column) and not column.null_count and pa.types.is_int64(column.type):
+        return least(column.to_numpy())
+    low = pc.min(column).as_py()
+    return INFINITY if low is None else int(low)
 
 
 def write_columns(rows: Columns) -> Rows:

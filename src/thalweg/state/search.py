@@ -26,9 +26,9 @@ def candidates(run: Run, group: Codes, since: Times) -> tuple[Codes, Codes]:
     if len(group) * len(run) <= _SQUARE:
         probe, at = (group[:, None] == run.rows.group).nonzero()
         return probe, at
-    order = np.argsort(run.rows.group, kind="stable")
+    order = run.rows.group.argsort(kind="stable")
     ordered = run.rows.group[order]
-    owner, at = spread(np.searchsorted(ordered, group), np.searchsorted(ordered, group, "right"))
+    owner, at = spread(ordered.searchsorted(group), ordered.searchsorted(group, "right"))
     return owner, order[at]
 
 
@@ -103,7 +103,7 @@ def spread(low: Codes, high: Codes) -> tuple[Codes, Codes]:
     owner = np.repeat(np.arange(len(count)), count)
     if not len(owner):
         return owner, owner
-    return owner, low[owner] + np.arange(len(owner)) - (np.cumsum(count) - count)[owner]
+    return owner, low[owner] + np.arange(len(owner)) - (count.cumsum() - count)[owner]
 
 
 def occurrence(code: Codes) -> Codes:
@@ -112,8 +112,8 @@ def occurrence(code: Codes) -> Codes:
     >>> occurrence(np.array([5, 5, 2, 5])).tolist()
     [0, 1, 0, 2]
     """
-    order = np.argsort(code, kind="stable")
+    order = code.argsort(kind="stable")
     ordered = code[order]
     rank = np.empty(len(code), np.int64)
-    rank[order] = np.arange(len(code)) - np.searchsorted(ordered, ordered)
+    rank[order] = np.arange(len(code)) - ordered.searchsorted(ordered)
     return rank

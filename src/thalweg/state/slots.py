@@ -67,7 +67,7 @@ class SlotTable:
         classes = _class_of(rows.start, rows.end)
         for number in _distinct(classes).tolist():
             mask = classes == number
-            self._add_to_class(number, rows if mask.all() else rows.take(np.flatnonzero(mask)))
+            self._add_to_class(number, rows if mask.all() else rows.take(mask.nonzero()[0]))
 
     def drop(self, until: int) -> list[Columns]:
         """Forget slots and runs of which half has ended or was taken away; the rows that ended."""
@@ -104,10 +104,10 @@ class SlotTable:
         if not run.is_stale(until):
             return run
         alive = run.alive(until)
-        dropped.append(run.rows.take(np.flatnonzero(~alive & (run.rows.weight != 0))))
+        dropped.append(run.rows.aside((~alive & (run.rows.weight != 0)).nonzero()[0]))
         if not alive.any():
             return None
-        rows = run.rows.take(np.flatnonzero(alive))
+        rows = run.rows.take(alive.nonzero()[0])
         return Run.of(rows, run.begin, run.bits + run.drop, self._bits, self.next())
 
     def _add_to_class(self, class_: int, rows: Columns) -> None:
@@ -132,7 +132,7 @@ class SlotTable:
         if len(distinct) > 1:  # put the rows of a slot side by side, with one copy for all
             order = np.argsort(_narrow(slots - distinct[0]), kind="stable")
             rows, slots = rows.take(order), slots[order]
-        bounds = [*np.searchsorted(slots, distinct).tolist(), len(slots)]
+        bounds = [*slots.searchsorted(distinct).tolist(), len(slots)]
         for slot, begin, end in zip(distinct.tolist(), bounds, bounds[1:], strict=False):
             self._put(class_, slot, rows.slice(begin, end), slot << width)
 

@@ -155,20 +155,20 @@ def shared_keys(left_keys: tuple[Expr, ...], right_keys: tuple[Expr, ...]) -> se
     """The columns that are keys under one name on both sides: the result has them once."""
     pairs = zip(left_keys, right_keys, strict=True)
     return {
-        one.name
-        for one, two in pairs
-        if isinstance(one, Column) and isinstance(two, Column) and one.name == two.name
+        left.name
+        for left, right in pairs
+        if isinstance(left, Column) and isinstance(right, Column) and left.name == right.name
     }
 
 
 def default_result(left: pa.Schema, right: pa.Schema, shared: set[str]) -> Named:
-    mine = [(name, Column(f"l.{name}")) for name in left.names]
-    theirs = [
+    left_columns = [(name, Column(f"l.{name}")) for name in left.names]
+    right_columns = [
         (f"{name}_right" if name in left.names else name, Column(f"r.{name}"))
         for name in right.names
         if name not in shared
     ]
-    return (*mine, *theirs)
+    return (*left_columns, *right_columns)
 
 
 def refuse_moved(name: str) -> str:

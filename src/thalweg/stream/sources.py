@@ -80,16 +80,16 @@ def source(
     )
     where = f"source {name!r}"
     policies = policies_of(progress, where)
-    for one in policies:
-        if isinstance(one, LateBy):
+    for policy in policies:
+        if isinstance(policy, LateBy):
             if disorder is not None:
                 raise PlanError(f"{where}: disorder= and late_by() say the same; give one of them.")
-            disorder = one.ticks
-    observed = tuple(one for one in policies if not isinstance(one, LateBy))
+            disorder = policy.ticks
+    observed = tuple(policy for policy in policies if not isinstance(policy, LateBy))
     if (
         period is not None
         and disorder is None
-        and not any(isinstance(one, (LateByRows, Estimated)) for one in observed)
+        and not any(isinstance(policy, (LateByRows, Estimated)) for policy in observed)
     ):
         raise PlanError(
             f"{where}: period= rounds the promises that disorder= makes; give disorder= too (0 when events come in order)."

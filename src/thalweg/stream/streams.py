@@ -1,4 +1,4 @@
-"""A stream: one logical node, and the sentences that can be said of it."""
+"""A stream: one logical node, and the methods that build queries from it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import pyarrow as pa
 
-from thalweg.errors import (
-    PlanError,
-    UnknownColumnError,
-    did_you_mean,
-)
+from thalweg.errors import PlanError, UnknownColumnError
 from thalweg.expr import Column, Expr, ExprLike, as_expr, col, lit
 from thalweg.model.time import Duration, duration_us
 from thalweg.plan import nodes
@@ -27,30 +23,20 @@ from thalweg.plan.nodes.detect import Simultaneous
 from thalweg.plan.other_names import unknown_method
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.update_rules import check_update_rules, conflating_source, newest_window
-from thalweg.plan.wid_windows import (
-    stamped,
-)
-from thalweg.plan.window_joins import (
-    asof_join,
-    is_of_points,
-    one_side,
-    window_join,
-)
+from thalweg.plan.wid_windows import stamped
 from thalweg.progress.conflation import NewestWindow
-from thalweg.stream import grouped, windowed
+from thalweg.stream import grouped, joins, windowed
 from thalweg.stream.arguments import (
     Columns,
     Keys,
     On,
     Registers,
     column_names,
-    default_result,
     duration_or_expr,
     key_pairs,
     lasting_ticks,
     named_columns,
     require_column,
-    shared_keys,
     shown_columns,
 )
 from thalweg.windows import WindowKind
@@ -69,7 +55,8 @@ __all__ = [
 
 _Picture = TypeVar("_Picture")
 _PLOT: list[Callable[..., Any]] = []
-"""What draws a query. It runs it for that, so it stands above the fluent API, and says so here."""
+"""The function that draws a query. It runs the query, so it lives above the fluent API, and registers
+itself here."""
 
 
 def draws_streams(draw: Callable[..., _Picture]) -> Callable[..., _Picture]:
@@ -237,7 +224,7 @@ class Stream:
         **columns: ExprLike,
     ) -> Stream:
         """Several rows for each: `repeat` copies, or one for each item of the list column `unnest`.
-        All columns unless told."""
+        All columns by default."""
         chosen = self._columns(
             "select_many", names or (() if columns else tuple(self.schema.names)), columns
         )
@@ -430,71 +417,10 @@ class Stream:
         `endless` names it (`"left"`, `"right"`): it is then kept for ever, as a table of reference
         is.
         """
-        right = require_stream(other, "join")
+        right = require_stream(other, "join").node
         kept = (endless,) if isinstance(endless, str) else tuple(endless)
-        if how not in nodes.JOIN_KINDS:
-            raise PlanError(
-                f"join: how must be one of {', '.join(nodes.JOIN_KINDS)}{did_you_mean(how, nodes.JOIN_KINDS)} Got {how!r}."
-            )
-        if is_of_points(self.node) and is_of_points(right.node):
-            raise PlanError(
-                "join: rows of both streams are points, which meet only at the same instant. Say over "
-                "which time: window_join(..., window=tw.band(before='10 min', after='10 min')), or "
-                "asof_join(...); for the same instant window=tw.same_window(1); or let rows last, "
-                "set_duration('10 min')."
-            )
-        left_keys, right_keys = key_pairs(on)
-        predicate = None if where is None else as_expr(where)
-        if how in ("semi", "anti"):
-            if select is not None or left_only is not None or right_only is not None:
-                raise PlanError(
-                    f"join: a {how} join gives rows of the left side as they are; select afterwards."
-                )
-            return Stream(
-                nodes.Join(
-                    self.node, right.node, left_keys, right_keys, predicate, how, endless=kept
-                )
-            )
-        if (left_only is not None and how not in ("left", "full")) or (
-            right_only is not None and how not in ("right", "full")
-        ):
-            raise PlanError(
-                f"join: left_only= is for left and full joins, right_only= for right and full joins; this one is {how!r}."
-            )
-        shared = shared_keys(left_keys, right_keys) if select is None else set()
-        result = (
-            default_result(self.schema, right.schema, shared)
-            if select is None
-            else named_columns(select)
-        )
-        mine: Named = ()
-        theirs: Named = ()
-        if how in ("left", "full"):
-            mine = (
-                one_side(result, self.schema, right.schema, "l")
-                if left_only is None
-                else named_columns(left_only)
-            )
-        if how in ("right", "full"):
-            theirs = (
-                one_side(result, right.schema, self.schema, "r", shared)
-                if right_only is None
-                else named_columns(right_only)
-            )
-        return Stream(
-            nodes.Join(
-                self.node,
-                right.node,
-                left_keys,
-                right_keys,
-                predicate,
-                how,
-                result,
-                mine,
-                theirs,
-                endless=kept,
-            )
-        )
+        columns = joins.JoinColumns(select, left_only, right_only)
+        return Stream(joins.join_node(self.node, right, on, where, how, columns, endless=kept))
 
     def left_join(
         self,
@@ -560,35 +486,19 @@ class Stream:
         join. In outer, semi and anti joins a row counts as one: it is matched when it has a partner
         at all.
         """
-        right = require_stream(other, "window_join")
-        if not isinstance(window, JoinWindow):
-            raise PlanError(
-                f"window_join: window must be band(...), ranges(...), same_window(...), widjoin(...) or a JoinWindow; got {window!r}."
-            )
-        if how not in nodes.JOIN_KINDS:
-            raise PlanError(
-                f"window_join: how must be one of {', '.join(nodes.JOIN_KINDS)}{did_you_mean(how, nodes.JOIN_KINDS)} Got {how!r}."
-            )
-        if how in ("semi", "anti") and select is not None:
-            raise PlanError(
-                f"window_join: a {how} join gives rows of the left side as they are; select afterwards."
-            )
-        keys = key_pairs(on)
-        shared = shared_keys(*keys) if select is None else set()
+        right = require_stream(other, "window_join").node
         return Stream(
-            window_join(
-                (self.node, right.node),
-                keys,
-                window,
+            joins.window_join_node(
+                self.node,
+                right,
+                on,
+                where,
+                how,
+                select,
+                window=window,
+                at=at,
                 times=(as_expr(left_time), as_expr(right_time)),
                 names=times,
-                predicate=None if where is None else as_expr(where),
-                how=how,
-                result=default_result(self.schema, right.schema, shared)
-                if select is None
-                else named_columns(select),
-                shared=shared,
-                at=at,
             )
         )
 
@@ -610,28 +520,10 @@ class Stream:
         answer is taken back and given again. `how="left"` keeps rows without a match. Results are
         points at the left time.
         """
-        right = require_stream(other, "asof_join")
-        if how not in ("inner", "left"):
-            raise PlanError(
-                f"asof_join: how must be inner or left{did_you_mean(how, ('inner', 'left'))} Got {how!r}."
-            )
-        keys = key_pairs(on)
-        shared = shared_keys(*keys) if select is None else set()
-        result = (
-            default_result(self.schema, right.schema, shared)
-            if select is None
-            else named_columns(select)
-        )
-        limit = None if within is None else positive_ticks(within, "asof_join within")
+        right = require_stream(other, "asof_join").node
         return Stream(
-            asof_join(
-                (self.node, right.node),
-                keys,
-                within=limit,
-                exact=exact,
-                names=times,
-                how=how,
-                result=result,
+            joins.asof_join_node(
+                self.node, right, on, how, select, within=within, exact=exact, names=times
             )
         )
 

@@ -118,10 +118,10 @@ class WindowedStream:
 
         How windows are evaluated, filled and numbered is said before: `using`, `fill`, `with_id`.
         """
-        given = {**(aggregates or {}), **named}
-        if any(isinstance(one, ModuleUse) for one in given.values()):
-            return self._with_modules(given)
-        calls = tuple(given.items())
+        all_aggregates = {**(aggregates or {}), **named}
+        if any(isinstance(aggregate, ModuleUse) for aggregate in all_aggregates.values()):
+            return self._with_modules(all_aggregates)
+        calls = tuple(all_aggregates.items())
         checked: list[tuple[str, AggregateCall]] = []
         for name, call in calls:
             if isinstance(call, AggregateCall):
@@ -190,14 +190,22 @@ class WindowedStream:
             while free in columns or free in given:
                 free += "_"
             return self.with_id(free)._with_modules(given).select(*columns, *given)
-        plain = {name: one for name, one in given.items() if not isinstance(one, ModuleUse)}
+        plain = {
+            name: aggregate
+            for name, aggregate in given.items()
+            if not isinstance(aggregate, ModuleUse)
+        }
         parts = [self.aggregate(plain).node] if plain else []
-        for name, one in given.items():
-            if isinstance(one, ModuleUse):
-                mapping = [dict(one.named)] if one.named else []
+        for name, aggregate in given.items():
+            if isinstance(aggregate, ModuleUse):
+                mapping = [dict(aggregate.named)] if aggregate.named else []
                 parts.append(
                     self.apply(
-                        one.module, *one.columns, *mapping, params=one.params, name=name
+                        aggregate.module,
+                        *aggregate.columns,
+                        *mapping,
+                        params=aggregate.params,
+                        name=name,
                     ).node
                 )
         keys = (*self.partition, *(key for key in self.keys if key not in self.partition))

@@ -25,8 +25,9 @@ from thalweg.model.batch import Batch
 from thalweg.model.progress import Progress
 from thalweg.operators.base import Operator, Slices
 from thalweg.operators.consistency import Consistency
+from thalweg.operators.hopping.deferred import DeferredKernel
 from thalweg.operators.hopping.promised_groups import PromisedGroupsKernel
-from thalweg.operators.source.stamp_arrivals import time_told
+from thalweg.operators.source.stamp_arrivals import clock_promise
 
 __all__ = ["CASES", "NO_QUERY", "Case", "HeldState", "stateful_kernels"]
 
@@ -85,7 +86,7 @@ class HeldState:
         self._keys = max(rows // case.rows_per_key, 10)
         for name in self.sources:
             if case.tells_time:
-                self._graph.send(name, Batch.empty(SCHEMA, time_told(0)))
+                self._graph.send(name, Batch.empty(SCHEMA, clock_promise(0)))
             count = rows if name == "a" else rows // case.others
             self._play(name, self._batch(count, 0, SPAN))
         self._before = self.snapshot()
@@ -123,9 +124,9 @@ class HeldState:
 
     def _kernels(self) -> list[tuple[str, Operator]]:
         return [
-            (station.id, kernel)
-            for station in self._graph.stations
-            for kernel in _with_inner(station.operator)
+            (operator.id, kernel)
+            for operator in self._graph.operators
+            for kernel in _with_inner(operator.kernel)
             if type(kernel).__name__ == self._kernel
         ]
 
@@ -151,9 +152,9 @@ class HeldState:
 
 
 def _with_inner(kernel: Operator) -> list[Operator]:
-    """A kernel, and the one inside where it lets another evaluate the windows."""
-    if isinstance(kernel, PromisedGroupsKernel):
-        return [kernel, kernel.inner]
+    """A kernel, and those inside where it lets another evaluate the windows."""
+    if isinstance(kernel, (DeferredKernel, PromisedGroupsKernel)):
+        return [kernel, *_with_inner(kernel.inner)]
     return [kernel]
 
 
@@ -220,6 +221,14 @@ CASES: dict[str, Case] = {
     "TablePanesKernel": Case(
         lambda a, _: _grouped(a).tumbling(2 * SPAN).two_level(200_000).aggregate(**SUMS),
         rows_per_key=1,
+    ),
+    "DeferredKernel": Case(
+        lambda a, _: (
+            _grouped(a)
+            .tumbling(10)
+            .aggregate(**SUMS)
+            .union(_grouped(a).tumbling(40).aggregate(**SUMS))
+        )
     ),
     "CombinePanesKernel": Case(
         lambda a, _: _grouped(a).hopping(20, 10).two_level(16).aggregate(**SUMS)

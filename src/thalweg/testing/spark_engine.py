@@ -21,7 +21,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.shards.exchange import Header, batch_of_blob
-from thalweg.shards.fragments import fragments_of
+from thalweg.shards.plan_cutting import fragments_of
 from thalweg.spark.failures import with_short_search
 from thalweg.spark.file_feed import Files
 from thalweg.spark.query import prepare

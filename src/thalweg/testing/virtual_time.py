@@ -55,10 +55,10 @@ class VirtualRun:
     _coming: list[Arrival] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for station in self.graph.stations:
-            if station.id in self.costs:
-                station.operator = _Costed(
-                    station.operator, station.id, self.costs[station.id], self
+        for operator in self.graph.operators:
+            if operator.id in self.costs:
+                operator.kernel = _Costed(
+                    operator.kernel, operator.id, self.costs[operator.id], self
                 )
 
     def run(self, until: float = float("inf")) -> None:
@@ -100,8 +100,8 @@ class VirtualRun:
         """Bytes of payload that wait inside the graph, what a fork stores once counted once."""
         found = {
             id(batch): batch.payload.nbytes
-            for station in self.graph.stations
-            for arc in station.inputs
+            for operator in self.graph.operators
+            for arc in operator.inputs
             for batch in contents(arc)
         }
         return sum(found.values())

@@ -40,6 +40,7 @@ Days = npt.NDArray[np.datetime64]
 class CalendarWindow(WindowKind):
     """Periods of a calendar: `unit` in `zone`."""
 
+    consecutive = True
     unit: str
     zone: str = "UTC"
 

@@ -116,6 +116,9 @@ class WindowKind(ABC):
     """What `wids` reads besides the tuple: "backward", "forward", both or nothing."""
     reads: ClassVar[tuple[str, ...]] = ()
     """Payload columns that `wids` reads."""
+    consecutive: ClassVar[bool] = False
+    """Whether a tuple belongs to the one window that its time lies in: windows meet without gap or
+    overlap."""
 
     @property
     def longest(self) -> int:

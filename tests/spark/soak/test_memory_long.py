@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -63,4 +64,5 @@ def test_memory_at_full_speed(tmp_path: Path, seconds: int) -> None:
     found = samples_of(tmp_path, seconds)
     assert found[-1][1]["batches"] > found[len(found) // 2][1]["batches"] > 20
     growth = {of: grown(found, of, WARM_S) for of in ("jvm", "heap", "workers")}
+    sys.stderr.write(f"\n{json.dumps(growth)}\n")
     assert max(growth.values()) < 1.1, growth

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from thalweg.aggregates import Aggregate, Columns
 from thalweg.aggregates.sums import add_by, add_ranges
-from thalweg.model.rows import Codes, Rows
+from thalweg.model.rows import Codes, Rows, whole_column
 from thalweg.model.time import Times
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.plan.aggregates import ROWS, partial_schema
@@ -40,7 +40,7 @@ class Accumulators:
 
     def of_rows(self, rows: Rows, start: Times) -> Rows:
         """What each row contributes."""
-        ones = pa.array(np.ones(rows.num_rows, np.int64))
+        ones = whole_column(np.ones(rows.num_rows, np.int64))
         return self._table(
             ones,
             lambda index, aggregate, _: aggregate.of_rows(

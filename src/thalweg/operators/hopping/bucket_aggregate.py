@@ -43,6 +43,7 @@ from thalweg.model.rows import (
     encode,
     used_codes,
 )
+from thalweg.model.sorting import representatives
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.arguments import PRESENT, ArgumentProjection
 from thalweg.operators.base import Slices, StateSize
@@ -82,7 +83,8 @@ groups apart: all are eager."""
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """Of groups, each at a window or a time: partial results, or rows of the buffer."""
+    """Columns (group, position, value): a position is the index of a window or a time, a value a
+    partial result or a row of the buffer."""
 
     group: Codes
     at: Codes
@@ -301,10 +303,11 @@ class BucketAggregateKernel(GridOperator):
         code, size = encode([items.group, items.at], len(items))
         if size == len(items):
             return items
-        someone = np.empty(size, np.int64)
-        someone[code] = np.arange(len(items))
+        representative = representatives(code, size)
         return Items(
-            items.group[someone], items.at[someone], self._sums.merge(items.parts, code, size)
+            items.group[representative],
+            items.at[representative],
+            self._sums.merge(items.parts, code, size),
         )
 
     # ---------------------------------------------------------------------------------------------------
@@ -370,7 +373,7 @@ class BucketAggregateKernel(GridOperator):
         )
         found = occupied(frames, np.zeros(len(items), np.int64), items.group, items.at)
         merged = self._sums.over_ranges(items.parts.take(pa.array(found.rows)), found.lo, found.hi)
-        return Items(items.group[found.someone], window[found.frame], merged)
+        return Items(items.group[found.representative], window[found.frame], merged)
 
     def _reached(self, at: Times, low: int, high: int) -> Codes:
         """The windows low .. high that some of these times lie in: a row that is years away from

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thalweg.model.rows import Bools, Codes, encode
+from thalweg.model.sorting import representatives
 
 __all__ = ["Cells", "Numbers", "sum_by"]
 
@@ -88,14 +89,13 @@ class Cells:
         cell, count = encode([self.group, self.window], len(self.group))
         if count == len(self.group):
             return self
-        someone, totals = sum_by(cell, count, self.sums)
-        return Cells(self.group[someone], self.window[someone], totals)
+        representative, totals = sum_by(cell, count, self.sums)
+        return Cells(self.group[representative], self.window[representative], totals)
 
 
 def sum_by(cell: Codes, count: int, sums: Numbers | list[Numbers]) -> tuple[Codes, Numbers]:
     """One row of each cell, and the sums of each."""
-    someone = np.empty(count, np.int64)
-    someone[cell] = np.arange(len(cell))
+    representative = representatives(cell, count)
     totals = np.zeros((len(sums), count), np.int64)
     done: dict[int, Numbers] = {}
     columns = list(sums)  # all alive at once, so that no two have one id
@@ -106,4 +106,4 @@ def sum_by(cell: Codes, count: int, sums: Numbers | list[Numbers]) -> tuple[Code
         elif column.any():  # upper halves of small numbers are all zero
             np.add.at(total, cell, column)
             done[id(column)] = total
-    return someone, totals
+    return representative, totals

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from thalweg.model.rows import Bools, Codes
-from thalweg.model.sorting import sort_pairs
+from thalweg.model.sorting import rank_codes, sort_pairs
 from thalweg.model.time import Times
 from thalweg.operators.groups import ranges
 
@@ -81,11 +81,11 @@ NO_FRAMES = Frames(_NO, _NO, _NO, _NO, _NO, _NO)
 
 @dataclass(frozen=True, slots=True)
 class Occupied:
-    """Pairs of a group and a window that has rows of it: `someone` is a row of the group, [lo, hi)
-    its rows in the order `rows`."""
+    """Pairs of a group and a window that has rows of it: `representative` is a row of the
+    group, [lo, hi) its rows in the order `rows`."""
 
     rows: Codes
-    someone: Codes
+    representative: Codes
     frame: Codes
     lo: Codes
     hi: Codes
@@ -95,29 +95,31 @@ def occupied(frames: Frames, partition: Codes, group: Codes, coordinate: Codes) 
     """All pairs, in time that grows with the rows and the pairs alone."""
     places = frames.places
     if places is not None and group is partition:
-        someone = places.rows[places.first]
-        return Occupied(places.rows, someone, np.arange(len(frames)), places.first, places.beyond)
-    _, rank = np.unique(np.concatenate([coordinate, frames.lo, frames.hi]), return_inverse=True)
+        representative = places.rows[places.first]
+        return Occupied(
+            places.rows, representative, np.arange(len(frames)), places.first, places.beyond
+        )
+    rank = rank_codes(np.concatenate([coordinate, frames.lo, frames.hi]))
     span = int(rank.max(initial=0)) + 1
     size, beyond_lo = len(coordinate), len(coordinate) + len(frames)
     at, lo, hi = rank[:size], rank[size:beyond_lo], rank[beyond_lo:]
     order = sort_pairs(group, at)
     at, group, partition = at[order], group[order], partition[order]
     base = frames.partition * span
-    first = np.searchsorted(base + hi, partition * span + at, side="right")
-    beyond = np.searchsorted(base + lo, partition * span + at, side="right")
-    inside = np.flatnonzero(first < beyond)
+    first = (base + hi).searchsorted(partition * span + at, side="right")
+    beyond = (base + lo).searchsorted(partition * span + at, side="right")
+    inside = (first < beyond).nonzero()[0]
     if not len(inside):
         none = np.empty(0, np.int64)
         return Occupied(order, none, none, none, none)
     some, first, beyond = group[inside], first[inside], beyond[inside]
     new = np.ones(len(inside), np.bool_)
     new[1:] = (some[1:] != some[:-1]) | (first[1:] > beyond[:-1])
-    begins = np.flatnonzero(new)
+    begins = new.nonzero()[0]
     ends = np.append(begins[1:], len(inside)) - 1
     run, frame = ranges(first[begins], beyond[ends] - first[begins])
     owner = some[begins][run]
     key = group * span + at
-    low = np.searchsorted(key, owner * span + lo[frame], side="left")
-    high = np.searchsorted(key, owner * span + hi[frame], side="left")
+    low = key.searchsorted(owner * span + lo[frame], side="left")
+    high = key.searchsorted(owner * span + hi[frame], side="left")
     return Occupied(order, order[inside[begins][run]], frame, low, high)

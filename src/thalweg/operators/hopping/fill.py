@@ -57,7 +57,11 @@ class FillKernel(Operator):
         self._index.numbers(keys, len(node.fill) if keys else 1)
         self._known = len(self._index)
         """Groups that are filled; the number itself stands for all others."""
-        self._zeros = [call.aggregate.of_nothing for _, call in node.aggregates]
+        results = list(node.schema)[len(node.keys) :]
+        self._zeros = [
+            pa.scalar(call.aggregate.of_nothing, field.type)
+            for (_, call), field in zip(node.aggregates, results, strict=True)
+        ]
         self._answers = PlacedSlices(_sum)
         """How many answers each group has in each window."""
         self._gate = Gate(node.schema, consistency, settled="start")
@@ -118,21 +122,18 @@ class FillKernel(Operator):
 
     def _blanks(self, windows: range, there: Cells, weight: int) -> Delta:
         """Zero rows of all groups in some windows, but where there are answers."""
-        window = np.repeat(np.arange(windows.start, windows.stop), self._known)
-        group = np.tile(np.arange(self._known), len(windows))
-        base = windows.start
-        filled = np.isin(
-            (window - base) * self._known + group,
-            (there.window - base) * self._known + there.group,
-        )
-        return self._rows(group[~filled], window[~filled], weight)
+        inside = (there.window >= windows.start) & (there.window < windows.stop)
+        answered = (there.window - windows.start) * self._known + there.group
+        blank = np.ones(len(windows) * self._known, np.bool_)
+        blank[answered[inside]] = False
+        at = blank.nonzero()[0]
+        return self._rows(at % self._known, windows.start + at // self._known, weight)
 
     def _rows(self, group: Codes, window: Codes, weight: int) -> Delta:
         size = len(window)
-        fields = list(self.schema)[len(self._names) :]
-        blanks = [
-            pa.array([zero] * size, f.type) for zero, f in zip(self._zeros, fields, strict=True)
-        ]
+        if not size:
+            return Delta.empty(self.schema)
+        blanks = [pa.repeat(zero, size) for zero in self._zeros]
         keys = self._index.columns(group) if self._names else []
         payload = pa.RecordBatch.from_arrays([*keys, *blanks], schema=self.schema)
         start: Times = window * self._window.hop + self._window.offset

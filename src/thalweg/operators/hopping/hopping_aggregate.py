@@ -348,8 +348,8 @@ def _gather(
     length = beyond - first
     even = bool((length == length[0]).all())
     cell, count = encode([group, first, *([] if even else [beyond])], len(first))
-    someone, totals = sum_by(cell, count, partials)
-    return Cells(group[someone], first[someone], totals), beyond[someone]
+    representative, totals = sum_by(cell, count, partials)
+    return Cells(group[representative], first[representative], totals), beyond[representative]
 
 
 Totals = tuple[Codes, Codes, Numbers, Numbers]

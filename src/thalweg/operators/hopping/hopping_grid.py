@@ -35,7 +35,10 @@ class Grid:
         self.size, self.hop, self.offset = window.size, window.hop, window.offset
 
     def first(self, start: Times) -> Codes:
-        return (start - (self.offset + self.size)) // self.hop + 1
+        first: Codes = start - (self.offset + self.size)
+        np.floor_divide(first, self.hop, out=first)
+        np.add(first, 1, out=first)
+        return first
 
     def beyond(self, end: Times) -> Codes:
         if not len(end) or greatest(end) != INFINITY:

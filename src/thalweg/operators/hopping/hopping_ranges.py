@@ -70,7 +70,7 @@ def _of_equal_length(
     frames = Frames(none, window - length + 1, window + 1, window, window, window)
     found = occupied(frames, np.zeros(len(cells.group), np.int64), cells.group, cells.window)
     merged = sums.over_ranges(take_rows(cells.parts, found.rows), found.lo, found.hi)
-    owner = found.someone
+    owner = found.representative
     return WindowParts(cells.group[owner], window[found.frame], merged, cells.row[owner])
 
 

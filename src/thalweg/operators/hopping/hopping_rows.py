@@ -24,6 +24,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Codes, Rows, encode, take_rows
+from thalweg.model.sorting import representatives
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Slices, StateSize
@@ -233,15 +234,14 @@ class HoppingRowsAggregateKernel(HoppingRowsKernel):
 
     def answer(self, rows: Delta, member: Codes, window: Codes, group: Codes) -> Delta:
         cell, cells = encode([group, window], len(member))
-        someone = np.empty(cells, np.int64)
-        someone[cell] = np.arange(len(member))
-        keys = take_rows(rows.payload, member[someone])
+        representative = representatives(cell, cells)
+        keys = take_rows(rows.payload, member[representative])
         columns = [keys.column(name) for name in self._keys]
         columns += self._arguments.reduce(
             rows.payload, rows.start, member, cell, cells, self.schema
         )
         return self._stamped(
-            pa.RecordBatch.from_arrays(columns, schema=self.schema), window[someone]
+            pa.RecordBatch.from_arrays(columns, schema=self.schema), window[representative]
         )
 
 

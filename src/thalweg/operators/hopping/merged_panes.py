@@ -8,11 +8,11 @@ replace rows at once.
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes, Rows, encode, take_column
+from thalweg.model.sorting import representatives
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.hopping.accumulators import Accumulators
 from thalweg.operators.hopping.bucket_aggregate import BucketAggregateKernel, Items
@@ -34,12 +34,15 @@ class MergedPanesKernel(PanesKernel):
         keys = [rows.column(name) for name in self._keys]
         first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
         cell, count = encode([*keys, first], len(first))
-        one = np.empty(count, np.int64)
-        one[cell] = np.arange(len(cell))
+        representative = representatives(cell, count)
         merged = self._sums.merge(self._sums.of_rows(rows, delta.start), cell, count)
-        named = [take_column(key, one) for key in keys]
-        columns = [*named, pa.array(first[one]), *merged.columns]
-        return pa.RecordBatch.from_arrays(columns, schema=self._cells), first[one], beyond[one]
+        named = [take_column(key, representative) for key in keys]
+        columns = [*named, pa.array(first[representative]), *merged.columns]
+        return (
+            pa.RecordBatch.from_arrays(columns, schema=self._cells),
+            first[representative],
+            beyond[representative],
+        )
 
 
 class CombineMergedPanesKernel(BucketAggregateKernel):

@@ -45,6 +45,7 @@ class PanesKernel(Operator):
         self.schema = node.schema
         self._keys = node.keys
         self._grid = Grid(node.window)
+        self._panes = node.window.size // node.window.hop
         self._arguments = ArgumentProjection(node.aggregates, node.keys, node.input.schema)
         self._partials = Partials(self._arguments, node.schema)
         fields = [node.schema.field(name) for name in node.keys]
@@ -75,9 +76,21 @@ class PanesKernel(Operator):
         """Rows of equal keys and windows as one cell; and the windows of each cell."""
         rows = self._arguments.project(delta.payload, delta.start)
         keys = [rows.column(name) for name in self._keys]
-        first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
+        first, beyond = self._windows(delta)
         partials = self._partials.of_rows(rows, delta.start, delta.weight)
-        return _sum_alike(keys, first, beyond, partials, self._cells)
+        cells, first, beyond = _sum_alike(keys, first, beyond, partials, self._cells)
+        return cells, first, first + self._panes if beyond is None else beyond
+
+    def _windows(self, delta: Delta) -> tuple[Codes, Codes | None]:
+        """The first window of each row, and the first one after its last; None: all rows are points,
+        which lie in as many windows as a window has hops.
+
+        ceil((s + 1 - offset) / hop) = floor((s - offset) / hop) + 1 = first(s) + size / hop, where
+        the hop divides the size.
+        """
+        first = self._grid.first(delta.start)
+        points = bool((delta.end - delta.start == 1).all())
+        return first, None if points else self._grid.beyond(delta.end)
 
     def needs(self, time: int) -> tuple[int, ...]:
         return (least_promise(self._floor, time),)
@@ -120,15 +133,21 @@ def columns_in_panes(node: CombinePanes, names: list[str]) -> list[str]:
 
 
 def _sum_alike(
-    keys: list[pa.Array], first: Codes, beyond: Codes, partials: list[Numbers], schema: pa.Schema
-) -> tuple[Rows, Codes, Codes]:
+    keys: list[pa.Array],
+    first: Codes,
+    beyond: Codes | None,
+    partials: list[Numbers],
+    schema: pa.Schema,
+) -> tuple[Rows, Codes, Codes | None]:
     """Rows of equal keys and windows become one cell (keys, `_k`, partial sums); and the windows of
-    each cell."""
-    length = beyond - first
-    even = bool(len(length)) and bool((length == length[0]).all())
-    cell, cells = encode([*keys, first, *([] if even else [beyond])], len(first))
-    someone, totals = sum_by(cell, cells, partials)
-    at = pa.array(someone)
-    first, beyond = first[someone], beyond[someone]
+    each cell. Without `beyond`, rows with the same first window have the same windows."""
+    ends: list[Codes] = []
+    if beyond is not None:
+        length = beyond - first
+        ends = [] if (length == length[:1]).all() else [beyond]
+    cell, cells = encode([*keys, first, *ends], len(first))
+    representative, totals = sum_by(cell, cells, partials)
+    at = pa.array(representative)
+    first, beyond = first[representative], None if beyond is None else beyond[representative]
     columns = [*(key.take(at) for key in keys), pa.array(first), *map(pa.array, totals)]
     return pa.RecordBatch.from_arrays(columns, schema=schema), first, beyond

@@ -1,5 +1,6 @@
-"""Hopping windows whose groups close one by one: a promise for one group, or about the columns that
-make the groups (`boxes`), makes the answers of those groups final, and frees their state.
+"""Hopping windows whose groups close one by one: a promise for one group, for a range of groups, or
+about the columns that make the groups (`boxes`), makes the answers of those groups final, and frees
+their state.
 
 The kernel of the windows knows only the common promise. From the first promise for a group on it is
 made to answer as far as the group that is furthest ahead; a gate keeps the answers of the others back
@@ -23,6 +24,7 @@ from thalweg.model.batch import Batch, column_of
 from thalweg.model.boxes import rename_boxes
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress, Scope, scope_values
+from thalweg.model.range_promises import map_ranges
 from thalweg.model.rows import Codes, Rows, encode_together
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import (
@@ -34,6 +36,7 @@ from thalweg.operators.base import (
     slice_of_progress,
 )
 from thalweg.operators.consistency import Consistency, Gate
+from thalweg.operators.group_promises import groups_in_ranges
 from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER, GridOperator
 from thalweg.operators.modules.dead_letters import DeadLetters, WritesLetters
 
@@ -74,14 +77,20 @@ class PromisedGroupsKernel(Operator, WritesLetters):
     def dead_letters(self) -> DeadLetters:
         return self.inner.dead_letters if isinstance(self.inner, WritesLetters) else DeadLetters()
 
+    @property
+    def is_apart(self) -> bool:
+        """Whether groups have had promises of their own."""
+        return self._apart
+
     def process(self, port: int, batch: Batch) -> Batch:
         if len(batch) and not self._endless:
             self._endless = int(batch.end.max()) == INFINITY
-        if not (self._apart or batch.progress.scoped or batch.progress.boxes):
+        given = batch.progress
+        if not (self._apart or given.scoped or given.boxes or given.ranges):
             return self.inner.process(port, batch)
-        promised = self._of_keys(batch.progress)
+        promised = self._of_keys(given)
         if not self._apart:
-            if not promised.scoped and not promised.boxes:
+            if not promised.speaks_of_groups and not promised.boxes:
                 return self.inner.process(port, batch)
             self._set_apart()
         if len(batch):
@@ -91,7 +100,7 @@ class PromisedGroupsKernel(Operator, WritesLetters):
             for scope, time in promised.scoped.items()
             if time > self._progress.of(scope)
         }
-        self._progress = self._progress.merge(promised)
+        before, self._progress = self._progress, self._progress.merge(promised)
         self._watermark = max(self._watermark, self._progress.cti)
         progress = self._bounded(batch)
         self._look_ahead(progress, batch)
@@ -99,8 +108,8 @@ class PromisedGroupsKernel(Operator, WritesLetters):
         leaving, promise = self._gate.release(
             Delta.of_batch(answer), self._watermark, progress, map_progress(progress, self._promise)
         )
-        if news:
-            self._close({scope: progress.of(scope) for scope in news})
+        if news or (progress.ranges and self._progress.ranges is not before.ranges):
+            self._close({scope: progress.of(scope) for scope in news}, progress)
         if len(self._progress.scoped) > 2 * self._kept + _FEW:
             self._forget()
         return leaving.to_batch(promise)
@@ -128,14 +137,20 @@ class PromisedGroupsKernel(Operator, WritesLetters):
         which[theirs] = np.arange(len(scopes))
         return which[own]
 
-    def _close(self, promises: Mapping[Scope, int]) -> None:
+    def _close(self, promises: Mapping[Scope, int], progress: Progress) -> None:
         """Forget what windows need that are closed for their group."""
-        which = self._matches(list(promises))
-        grid = self._release.grid
-        closed = np.array([grid.last_ending_by(time) for time in promises.values()], np.int64)
+        keys = dict(zip(self._keys, self.inner.groups(), strict=True))
+        times = groups_in_ranges(progress, keys, len(keys[self._keys[0]]))
+        if promises:
+            which = self._matches(list(promises))
+            named = np.array(list(promises.values()), np.int64)[which]
+            np.maximum(times, named, out=times, where=which >= 0)
+        distinct, of = np.unique(times, return_inverse=True)
+        last_ending_by = self._release.grid.last_ending_by
+        closed = np.array([last_ending_by(time) for time in distinct.tolist()], np.int64)
         # The kernel may not have answered so far yet where nothing has come for long.
         closed[closed != FOREVER] = np.minimum(closed[closed != FOREVER], self._release.released)
-        self.inner.close_groups(np.where(which >= 0, closed[which], NEVER))
+        self.inner.close_groups(np.where(times > MIN_TIME, closed[of], NEVER))
 
     def _forget(self) -> None:
         """Forget the promises for groups of which nothing is held."""
@@ -170,21 +185,24 @@ class PromisedGroupsKernel(Operator, WritesLetters):
 
     def _bounded(self, batch: Batch) -> Progress:
         progress = self._progress
-        if not self._endless or not progress.scoped:
+        if not self._endless or not progress.speaks_of_groups:
             return progress
         horizon = max(self._horizon(batch), progress.cti)
         return replace(
-            progress, scoped={scope: min(time, horizon) for scope, time in progress.scoped.items()}
+            progress,
+            scoped={scope: min(time, horizon) for scope, time in progress.scoped.items()},
+            ranges=map_ranges(progress.ranges, lambda time: min(time, horizon)),
         )
 
     def _look_ahead(self, progress: Progress, batch: Batch) -> None:
         """Let the kernel answer as far as the group that is furthest ahead. A promise over key
         columns says nothing about time: then as far as there are rows."""
-        if progress.scoped or progress.boxes:
+        if progress.speaks_of_groups or progress.boxes:
             latest = (
                 self._horizon(batch) + self._release.grid.size
             )  # beyond that no window has rows
-            ahead = INFINITY if progress.boxes else max(progress.scoped.values())
+            own = [ranges.most for ranges in progress.ranges.values()]
+            ahead = INFINITY if progress.boxes else max([*own, *progress.scoped.values()])
             self._release.watermark = max(self._release.watermark, min(ahead, latest))
 
     def _promise(self, time: int) -> int:

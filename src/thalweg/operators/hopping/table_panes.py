@@ -27,11 +27,13 @@ from thalweg.model.batch import Batch, column_of
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.progress import Progress, Scope
+from thalweg.model.range_promises import Ranges, map_ranges, merge_ranges
 from thalweg.model.rows import Codes, Rows, encode, encode_together
 from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, Slices, StateSize
+from thalweg.operators.group_promises import groups_in_ranges
 from thalweg.operators.hopping.cells import Numbers, sum_by
 from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER, Grid
 from thalweg.operators.hopping.partials import Partials
@@ -79,6 +81,7 @@ class TablePanesKernel(Operator):
         self._pages = Pages()
         self._cti, self._newest, self._position, self._credit = MIN_TIME, NEVER, 0, 0
         self._seen: Mapping[Scope, int] = {}
+        self._seen_ranges: Ranges = {}
         self._swept = NEVER
         """For a promise in this pane, nothing in the table is overdue."""
 
@@ -93,17 +96,21 @@ class TablePanesKernel(Operator):
                 sent += self._chunk(delta if len(delta) <= _CHUNK else _part(delta, begin))
         self._cti = max(self._cti, batch.progress.cti)
         sent.append(self._send_overdue())
-        promised = self._promised(batch.progress)
+        promised, ranged = self._promised(batch.progress)
         if promised:
             sent.append(self._send_promised(batch.progress.scope_columns, promised))
+        if ranged:
+            sent.append(self._send_ranges(batch.progress))
         if self._book.is_untidy:
             self._tidy()
         promise = self._promise()
         scoped = {scope: self._floor(time) for scope, time in promised.items()}
         scoped = {scope: time for scope, time in scoped.items() if time > promise}
-        if not scoped:
+        if not scoped and not ranged:
             return self._batch(sent, Progress(promise))
-        return self._batch(sent, Progress(promise, batch.progress.scope_columns, scoped))
+        ranges = merge_ranges(map_ranges(ranged, self._floor), {}, promise)
+        columns = batch.progress.scope_columns
+        return self._batch(sent, Progress(promise, columns, scoped, ranges=ranges))
 
     def _chunk(self, delta: Delta) -> list[Sent]:
         rows = self._arguments.project(delta.payload, delta.start)
@@ -120,9 +127,14 @@ class TablePanesKernel(Operator):
         length = beyond - first
         even = bool((length == length[0]).all())
         cell, count = encode([*identity, first, *([] if even else [beyond])], len(first))
-        someone, totals = sum_by(cell, count, sums)
+        representative, totals = sum_by(cell, count, sums)
         sent += self._pace(len(delta), int(first.max()))
-        return [*sent, *self._put(identity[:, someone], first[someone], beyond[someone], totals)]
+        return [
+            *sent,
+            *self._put(
+                identity[:, representative], first[representative], beyond[representative], totals
+            ),
+        ]
 
     def _identify(self, keys: list[pa.Array], length: int) -> Numbers:
         """What tells a group from others, in rows of whole numbers."""
@@ -231,13 +243,31 @@ class TablePanesKernel(Operator):
         self._swept = pane
         return self._send(np.flatnonzero(self._first < pane - self._table.late))
 
-    def _promised(self, progress: Progress) -> Mapping[Scope, int]:
-        """Promises for groups that are new, where they are about the keys."""
-        named = progress.scoped
-        if not named or named is self._seen or not set(progress.scope_columns) <= set(self._keys):
-            return {}
+    def _promised(self, progress: Progress) -> tuple[Mapping[Scope, int], Ranges]:
+        """Promises for groups that are new, where they are about the keys: for one group, and for
+        ranges."""
+        named, ranges = progress.scoped, progress.ranges
+        about_keys = set(progress.scope_columns) <= set(self._keys)
+        if not about_keys or not (named or ranges):
+            return {}, {}
+        ranged = {} if ranges == self._seen_ranges else ranges
+        self._seen_ranges = ranges
+        if named is self._seen:
+            return {}, ranged
         seen, self._seen = self._seen, named
-        return {scope: time for scope, time in named.items() if seen.get(scope) != time}
+        return {scope: t for scope, t in named.items() if seen.get(scope) != t}, ranged
+
+    def _send_ranges(self, progress: Progress) -> Sent:
+        """Sums of windows that are over for their group by what is promised to a range of
+        groups."""
+        at = self._taken()
+        keys = dict(zip(self._keys, self._named(self._identity[:, at]), strict=True))
+        times = groups_in_ranges(progress, keys, len(at))
+        until = np.full(len(at), NEVER)
+        until[times == INFINITY] = _FREE
+        some = (times > MIN_TIME) & (times < INFINITY)
+        until[some] = self._grid.first(times[some])
+        return self._send(at[self._first[at] < until])
 
     def _send_promised(self, columns: tuple[str, ...], promised: Mapping[Scope, int]) -> Sent:
         """Sums of windows that are over for their group. A group may be anywhere in the table, as
@@ -362,6 +392,7 @@ class TablePanesKernel(Operator):
             slices["marks"].column(0).to_pylist()
         )
         self._whole, self._swept, self._seen = bool(whole), NEVER, {}
+        self._seen_ranges = {}
         self._book.clear()
         self._first[:] = _FREE
         self._pages.touch_all()

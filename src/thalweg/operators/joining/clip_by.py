@@ -94,7 +94,8 @@ class ClipByKernel(Operator):
     def _both(self) -> Progress:
         """What both sides promise, of groups only where keys name them."""
         both = self._progress[0].meet(self._progress[1]).without_boxes()
-        return both if both.scoped and self._state.names_groups(both) else both.without_scopes()
+        named = both.speaks_of_groups and self._state.names_groups(both)
+        return both if named else both.without_scopes()
 
     def _settled(self, rows: Rows) -> Times:
         """The promise that holds for the key of each row."""
@@ -194,7 +195,7 @@ class ClipByKernel(Operator):
         if both.cti > before.cti:
             self._left.purge(both.cti - 1)
             self._right.purge(both.cti)
-        promised = self._state.groups_promised(0, before, both) if both.scoped else None
+        promised = self._state.groups_promised(0, before, both) if both.speaks_of_groups else None
         if promised is not None:
             group, time = promised
             self._left.drop_groups(group, np.where(time == INFINITY, time, time - 1))

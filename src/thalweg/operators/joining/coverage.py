@@ -15,13 +15,13 @@ row is dropped, so a CTI touches only left rows that lose one. The CTI is the sm
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from thalweg.model.batch import Batch
-from thalweg.model.delta import Delta, Weights
+from thalweg.model.delta import ABSENT, Delta, Revision, Weights
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Bools, Codes, Rows, equal_pairs, take_rows
 from thalweg.model.sorting import sort_pairs
@@ -39,23 +39,13 @@ from thalweg.operators.joining.join import FoundSide, Side, TakenSide, pair_fram
 from thalweg.operators.joining.keyed_state import KeyedState
 from thalweg.operators.joining.matching import keyed_sides
 from thalweg.plan.nodes import Join
+from thalweg.state import Hits
 from thalweg.state.runs import Columns
 
 __all__ = ["CoverageKernel"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Left:
-    """Left rows with their groups and marks."""
-
-    rows: Delta
-    group: Codes
-    since: Times
-    begin: Times
-
-
-@dataclass(frozen=True, slots=True)
-class _Cover:
+class _Cover(NamedTuple):
     """Pairs of a left row and the lifetime of a match; the weights of a lifetime add up."""
 
     owner: Codes
@@ -63,14 +53,30 @@ class _Cover:
     end: Times
     weight: Weights
 
-    @classmethod
-    def concat(cls, parts: list[_Cover]) -> _Cover:
-        return cls(
-            np.concatenate([part.owner for part in parts]),
-            np.concatenate([part.start for part in parts]),
-            np.concatenate([part.end for part in parts]),
-            np.concatenate([part.weight for part in parts]),
-        )
+
+class _Pieces(NamedTuple):
+    """Pieces of left rows: which row, and the lifetime of the piece."""
+
+    row: Codes
+    start: Times
+    end: Times
+
+
+class _Stretches(NamedTuple):
+    """Rows cut where their cover changes, in order."""
+
+    row: Codes
+    start: Times
+    end: Times
+    first: Bools
+    """By version of the cover and stretch: whether a piece begins there ..."""
+    last: Bools
+    """... and whether a piece ends there."""
+
+
+def _begins(time: Times, since: Times, begin: Times) -> Times:
+    """Where pieces that are there from a time on began."""
+    return np.where(time == since, begin, time)
 
 
 class CoverageKernel(Operator):
@@ -98,7 +104,7 @@ class CoverageKernel(Operator):
         self._progress: list[Progress] = [NO_PROGRESS, NO_PROGRESS]
 
     def process(self, port: int, batch: Batch) -> Batch:
-        answer = Delta.empty(self.schema)
+        answer: Delta | Revision | None = None
         if len(batch):
             delta = Delta.of_batch(batch)
             if port == 0:
@@ -108,150 +114,156 @@ class CoverageKernel(Operator):
         forget_ended(self._progress, batch.progress)
         before = self._both()
         self._progress[port] = self._progress[port].merge(batch.progress)
-        self._forget(before)
-        return answer.to_batch(self._promise())
+        both = self._both()
+        self._forget(before, both)
+        promise = both if scoped_by_key(self._node, both) else both.without_scopes()
+        return Batch.empty(self.schema, promise) if answer is None else answer.to_batch(promise)
 
     def _both(self) -> Progress:
         """What both sides promise."""
         return self._progress[0].meet(self._progress[1]).without_boxes()
-
-    def _promise(self) -> Progress:
-        both = self._both()
-        return both if scoped_by_key(self._node, both) else both.without_scopes()
 
     # ----------------------------------------------------------------------------------------------
     # change
 
     def _change_left(self, delta: Delta) -> Delta:
         keyed = self._sides[0].project(delta, only_matchable=True)
-        answers = []
-        if len(keyed) < len(delta) and not self._covered:  # a null key matches nothing
-            answers.append(self._sides[0].unmatchable(delta))
-        left = self._marked(keyed)
-        answers.append(self._pieces(left, self._cover(left, keyed.end)))
-        self._left.apply(left.rows, left.group, (left.since, left.begin))
-        return Delta.concat(answers, self.schema)
+        group = self._state.groups(keyed.payload)
+        since, begin = self._marks(keyed, group)
+        cover = self._cover(group, since, keyed.end, lambda: (keyed.payload, keyed.start))
+        row, start, end = self._pieces(since, keyed.end, begin, cover)
+        payload = self._sides[0].payload(take_rows(keyed.payload, row))
+        pieces = Delta(payload, start, end, keyed.weight[row])
+        self._left.apply(keyed, group, (since, begin))
+        if len(keyed) == len(delta) or self._covered:
+            return pieces
+        # A null key matches nothing.
+        return Delta.concat([self._sides[0].unmatchable(delta), pieces], self.schema)
 
-    def _change_right(self, delta: Delta) -> Delta:
+    def _change_right(self, delta: Delta) -> Revision | None:
         group = self._state.groups(delta.payload)
         # Before the CTI nothing changes: left rows that ended there are left alone.
         since = np.maximum(delta.start, min(p.cti for p in self._progress) - 1)
         found = self._left.find(group, since, delta.end)
         if not len(found):
             self._right.apply(delta, group)
-            return Delta.empty(self.schema)
-        touched, which = found.distinct()
-        left = _Left(touched.delta(), touched.group, touched.mark(0), touched.mark(1))
-        before = self._cover(left, left.rows.end)
+            return None
+        rows, which = found.distinct()
+        at, since, end = found.owner, rows.mark(0), rows.end
+        before = self._cover(rows.group, since, end, lambda: (rows.payload(), rows.start))
         change = self._true_pairs(
-            _Cover(
-                which, delta.start[found.owner], delta.end[found.owner], delta.weight[found.owner]
-            ),
-            TakenSide(left.rows.payload, left.rows.start, which),
-            TakenSide(delta.payload, delta.start, found.owner),
+            _Cover(which, delta.start[at], delta.end[at], delta.weight[at]),
+            lambda: (FoundSide(found), TakenSide(delta.payload, delta.start, at)),
         )
         self._right.apply(delta, group)
-        return self._difference(left, before, change)
+        return self._revised(rows, since, end, before, change)
 
-    def _marked(self, delta: Delta) -> _Left:
+    def _marks(self, delta: Delta, group: Codes) -> tuple[Times, Times]:
         """New left rows begin at their start; a change of a row that is held goes on from where
         that row stands."""
-        group = self._state.groups(delta.payload)
-        since, begin = delta.start.copy(), delta.start.copy()
         promised = self._state.promised_to(0, self._both(), delta.payload)
-        old = np.flatnonzero(delta.start < promised)
-        if len(old):
-            start = delta.start[old]
-            found = self._left.find(group[old], np.maximum(start, promised[old] - 1), start + 1)
-            found = found.filter(found.start == start[found.owner])
-            asked = take_rows(delta.payload, old[found.owner])
-            if len(found) and asked.num_columns:
-                found = found.filter(equal_pairs(asked.columns, found.payload().columns))
-            since[old[found.owner]], begin[old[found.owner]] = found.mark(0), found.mark(1)
-        return _Left(delta, group, since, begin)
+        old = (delta.start < promised).nonzero()[0]
+        if not len(old):
+            return delta.start, delta.start
+        since, begin = delta.start.copy(), delta.start.copy()
+        start = delta.start[old]
+        found = self._left.find(group[old], np.maximum(start, promised[old] - 1), start + 1)
+        found = found.filter(found.start == start[found.owner])
+        asked = take_rows(delta.payload, old[found.owner])
+        if len(found) and asked.num_columns:
+            found = found.filter(equal_pairs(asked.columns, found.payload().columns))
+        since[old[found.owner]], begin[old[found.owner]] = found.mark(0), found.mark(1)
+        return since, begin
 
-    def _cover(self, left: _Left, until: Times) -> _Cover:
-        """The lifetimes of the matches that are held, of each left row up to a time."""
-        rows = left.rows
-        found = self._right.find(left.group, left.since, until)
-        cover = _Cover(found.owner, found.start, found.end, found.weight)
-        taken = TakenSide(rows.payload, rows.start, found.owner)
-        return self._true_pairs(cover, taken, FoundSide(found))
+    def _cover(
+        self, group: Codes, since: Times, until: Times, rows: Callable[[], tuple[Rows, Times]]
+    ) -> _Cover:
+        """The lifetimes of the matches that are held, of each left row between two times. `rows`
+        has the left rows and their starts, which only a predicate looks at."""
+        found = self._right.find(group, since, until)
+        return self._true_pairs(
+            _Cover(found.owner, found.start, found.end, found.weight),
+            lambda: (TakenSide(*rows(), found.owner), FoundSide(found)),
+        )
 
-    def _true_pairs(self, cover: _Cover, left: Side, right: Side) -> _Cover:
+    def _true_pairs(self, cover: _Cover, sides: Callable[[], tuple[Side, Side]]) -> _Cover:
         """The pairs for which the predicate is true."""
         predicate = self._node.predicate
         if predicate is None or not len(cover.owner):
             return cover
-        frame = pair_frame(left, right, predicate.columns(), len(cover.owner))
+        frame = pair_frame(*sides(), predicate.columns(), len(cover.owner))
         keep = evaluate_mask(predicate, frame)
         if keep.all():
             return cover
-        return _Cover(cover.owner[keep], cover.start[keep], cover.end[keep], cover.weight[keep])
+        return _Cover(*(column[keep] for column in cover))
 
     # ----------------------------------------------------------------------------------------------
     # pieces
 
-    def _pieces(self, left: _Left, cover: _Cover) -> Delta:
-        rows = left.rows
-        row, start, end = self._runs(left, rows.end, cover)
-        payload = self._sides[0].payload(take_rows(rows.payload, row))
-        return Delta(payload, start, end, rows.weight[row])
+    def _pieces(self, since: Times, until: Times, begin: Times, cover: _Cover) -> _Pieces:
+        """Maximal pieces of each left row, from `since` to `until`, that are covered (semi) or not
+        (anti). The piece that is open at `since` began at `begin`."""
+        cuts = self._cut(since, until, [cover])
+        first, last = cuts.first[0].nonzero()[0], cuts.last[0].nonzero()[0]
+        row = cuts.row[first]
+        return _Pieces(row, _begins(cuts.start[first], since[row], begin[row]), cuts.end[last])
 
-    def _difference(self, left: _Left, before: _Cover, change: _Cover) -> Delta:
-        """The pieces after a change and, taken back, those before it: both sides are cut at once,
-        the rows before the change numbered behind those after it."""
-        rows, size = left.rows, len(left.rows)
-        cover = _Cover.concat([before, change, replace(before, owner=before.owner + size)])
-        twice = _Left(rows, left.group, np.tile(left.since, 2), np.tile(left.begin, 2))
-        row, start, end = self._runs(twice, np.tile(rows.end, 2), cover)
-        old = row >= size
-        row = np.where(old, row - size, row)
-        payload = self._sides[0].payload(take_rows(rows.payload, row))
-        return Delta(payload, start, end, np.where(old, -rows.weight[row], rows.weight[row]))
+    def _revised(
+        self, rows: Hits, since: Times, until: Times, before: _Cover, change: _Cover
+    ) -> Revision:
+        """The pieces that a change of the cover alters: all rows are cut once, and each stretch
+        belongs to a piece before the change, to one after it, or to both."""
+        cuts = self._cut(since, until, [before, change])
+        ends = np.full(cuts.first.shape, ABSENT)
+        ends[cuts.first] = cuts.end[cuts.last.nonzero()[1]]
+        at = (ends[0] != ends[1]).nonzero()[0]
+        row = cuts.row[at]
+        start = _begins(cuts.start[at], since[row], rows.mark(1)[row])
+        payload = self._sides[0].payload(rows.payload_of(row))
+        return Revision(payload, start, ends[0, at], ends[1, at], rows.weight[row])
 
-    def _runs(self, left: _Left, ends: Times, cover: _Cover) -> tuple[Codes, Times, Times]:
-        """Maximal pieces of each left row, from `since` to `ends`, that are covered (semi) or not
-        (anti): row, start, end."""
-        alive = (left.since < ends).nonzero()[0]
-        start = np.maximum(cover.start, left.since[cover.owner])
-        end = np.minimum(cover.end, ends[cover.owner])
-        inside = start < end
-        owner, start, end = cover.owner[inside], start[inside], end[inside]
-        weight = cover.weight[inside]
-        # Cut each row where its cover changes; its own lifetime changes nothing.
-        none = np.zeros(len(alive), np.int64)
-        owners = np.concatenate([alive, owner, owner, alive])
-        times = np.concatenate([left.since[alive], start, end, ends[alive]])
-        changes = np.concatenate([none, weight, -weight, none])
-        order = sort_pairs(owners, times)
-        owners, times = owners[order], times[order]
-        depth = changes[order].cumsum()
+    def _cut(self, since: Times, until: Times, covers: list[_Cover]) -> _Stretches:
+        """Cut each row where its cover changes. There is a version of each row for each cover: it
+        is covered by that and all covers before it."""
+        size = len(since)
+        every, until = np.arange(size), np.maximum(since, until)
+        owners, times = [every, every], [since, until]
+        for cover in covers:
+            owners += (cover.owner, cover.owner)
+            times += (cover.start, cover.end)
+        owner, time = np.concatenate(owners), np.concatenate(times)
+        time = np.minimum(np.maximum(time, since[owner]), until[owner])
+        change = np.zeros((len(covers), len(owner)), np.int64)
+        at = 2 * size
+        for version, cover in enumerate(covers):
+            middle, end = at + len(cover.owner), at + 2 * len(cover.owner)
+            change[version:, at:middle] = cover.weight
+            change[version:, middle:end] = -cover.weight
+            at = end
+        order = sort_pairs(owner, time)
+        owner, time = owner[order], time[order]
+        depth = change[:, order].cumsum(axis=1)
         # The last change at a time is followed by a stretch up to the next time of the same row.
-        stretch = np.zeros(len(order), np.bool_)
-        stretch[:-1] = (owners[1:] == owners[:-1]) & (times[1:] > times[:-1])
-        at = stretch.nonzero()[0]
-        wanted: Bools = (depth[at] > 0) if self._covered else (depth[at] == 0)
-        joins = np.zeros(len(at), np.bool_)
-        joins[1:] = wanted[1:] & wanted[:-1] & (owners[at[1:]] == owners[at[:-1]])
-        first = at[wanted & ~joins]
-        last = at[wanted & ~np.append(joins[1:], False)]
-        row = owners[first]
-        begins = np.where(times[first] == left.since[row], left.begin[row], times[first])
-        return row, begins, times[last + 1]
+        at = ((owner[1:] == owner[:-1]) & (time[1:] > time[:-1])).nonzero()[0]
+        row, depth = owner[at], depth[:, at]
+        wanted: Bools = depth > 0 if self._covered else depth == 0
+        goes_on = wanted[:, 1:] & wanted[:, :-1] & (row[1:] == row[:-1])
+        first, last = wanted.copy(), wanted.copy()
+        first[:, 1:] &= ~goes_on
+        last[:, :-1] &= ~goes_on
+        return _Stretches(row, time[at], time[at + 1], first, last)
 
     # ----------------------------------------------------------------------------------------------
     # promises
 
-    def _forget(self, before: Progress) -> None:
-        both = self._both()
+    def _forget(self, before: Progress, both: Progress) -> None:
         if both.cti == INFINITY:
             self._state.clear()
             return
         if both.cti > before.cti:
             self._left.purge(both.cti - 1)
             self._settle(self._right.drop(both.cti - 1), both)
-        promised = self._state.groups_promised(0, before, both) if both.scoped else None
+        promised = self._state.groups_promised(0, before, both) if both.speaks_of_groups else None
         if promised is not None and scoped_by_key(self._node, both):
             group, time = promised
             until = np.where(time == INFINITY, INFINITY, time - 1)
@@ -270,24 +282,23 @@ class CoverageKernel(Operator):
         found = found.filter(found.mark(0) < gone.end[found.owner])
         if not len(found):
             return
-        touched, which = found.distinct()
-        rows = touched.delta()
-        left = _Left(rows, touched.group, touched.mark(0), touched.mark(1))
+        rows, which = found.distinct()
+        at, since = found.owner, rows.mark(0)
         settled = np.empty(len(rows), np.int64)
-        settled[which] = promised[found.owner]
+        settled[which] = promised[at]
         covered = self._true_pairs(
-            _Cover(which, gone.start[found.owner], gone.end[found.owner], gone.weight[found.owner]),
-            TakenSide(rows.payload, rows.start, which),
-            TakenSide(gone.payload, gone.start, found.owner),
+            _Cover(which, gone.start[at], gone.end[at], gone.weight[at]),
+            lambda: (FoundSide(found), TakenSide(gone.payload, gone.start, at)),
         )
-        cover = _Cover.concat([self._cover(left, settled), covered])
-        row, start, end = self._runs(left, settled, cover)
-        since = np.maximum(settled - 1, left.since)
+        held = self._cover(rows.group, since, settled, lambda: (rows.payload(), rows.start))
+        cover = _Cover(*map(np.concatenate, zip(held, covered, strict=True)))
+        pieces = self._pieces(since, settled, rows.mark(1), cover)
+        since = np.maximum(settled - 1, since)
         begin = since.copy()
-        open_ = end == settled[row]
-        begin[row[open_]] = start[open_]
-        touched.set_mark(0, since)
-        touched.set_mark(1, begin)
+        open_ = pieces.end == settled[pieces.row]
+        begin[pieces.row[open_]] = pieces.start[open_]
+        rows.set_mark(0, since)
+        rows.set_mark(1, begin)
 
     # ----------------------------------------------------------------------------------------------
     # state

@@ -110,6 +110,8 @@ def pair_frame(left: Side, right: Side, needed: frozenset[str], size: int) -> Fr
 
 def scoped_by_key(node: Join, progress: Progress) -> bool:
     """Whether rows of one scope only ever meet rows of the same scope."""
+    if not progress.scope_columns:
+        return True
 
     def is_key(column: str) -> bool:
         pairs = zip(node.left_keys, node.right_keys, strict=True)
@@ -180,7 +182,7 @@ class JoinKernel(Operator):
         now = self._progress[port]
         if now.cti > before.cti:
             self._held[1 - port].purge(now.cti)
-        if now.scoped:
+        if now.speaks_of_groups:
             promised = self._state.groups_promised(port, before, now)
             if promised is not None:
                 self._held[1 - port].drop_groups(*promised)
@@ -225,7 +227,7 @@ class JoinKernel(Operator):
         boxes: Boxes = {}
         if self._progress[0].boxes or self._progress[1].boxes:
             boxes = self._boxes()
-        if not both.scoped:
+        if not both.speaks_of_groups:
             return Progress(both.cti, boxes=boxes)
         if not scoped_by_key(self._node, both):
             return Progress(both.cti, boxes=boxes)

@@ -15,9 +15,13 @@ import pyarrow as pa
 from thalweg.model.progress import Progress, Scope
 from thalweg.model.rows import Codes, Rows
 from thalweg.model.time import Times
-from thalweg.operators.group_promises import newly_promised, promised_groups, promises_of_rows
+from thalweg.operators.group_promises import (
+    newly_promised_groups,
+    promised_groups,
+    promises_of_rows,
+)
 from thalweg.operators.joining.matching import KeyedSide
-from thalweg.state import Arrangement, KeyIndex, Slices, StateSize
+from thalweg.state import Arrangement, Hits, KeyIndex, Slices, StateSize
 
 __all__ = ["KeyedState"]
 
@@ -78,12 +82,11 @@ class KeyedState:
         self, port: int, before: Progress, now: Progress
     ) -> tuple[Codes, Times] | None:
         """The groups whose promise by one input has moved: group and time."""
-        promised = newly_promised(before, now)
-        columns = self._key_columns(port, now) if promised else None
+        columns = self._key_columns(port, now) if now.speaks_of_groups else None
         if columns is None:
             return None
-        group, time = promised_groups(self.index, self._fields, columns, promised)
-        return (group, time) if len(group) else None
+        found = newly_promised_groups(self.index, self._fields, columns, before, now)
+        return None if found is None or not len(found[0]) else found
 
     def groups_of_scopes(
         self, columns: tuple[str, ...], scopes: list[Scope]
@@ -95,9 +98,16 @@ class KeyedState:
             self.index, self._fields, known, dict(zip(scopes, range(len(scopes)), strict=True))
         )
 
+    def scope_keys(self, progress: Progress, rows: Hits) -> dict[str, pa.Array]:
+        """The values of held rows that name the groups of promises, by column of the left side."""
+        known = self._key_columns(0, progress)
+        assert known is not None
+        keys = rows.payload(known)
+        return dict(zip(progress.scope_columns, keys.columns, strict=True))
+
     def promised_to(self, port: int, progress: Progress, rows: Rows) -> Times:
         """What one input promises for the keys of rows of the other."""
-        columns = self._key_columns(port, progress) if progress.scoped else None
+        columns = self._key_columns(port, progress) if progress.speaks_of_groups else None
         if columns is None:
             return np.full(rows.num_rows, progress.cti)
         return promises_of_rows(progress, rows, columns)

@@ -26,6 +26,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.boxes import Boxes, join_boxes
 from thalweg.model.delta import Delta
 from thalweg.model.progress import Progress, Scope
+from thalweg.model.range_promises import Ranges, merge_ranges
 from thalweg.model.rows import Bools, Codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import rename_scopes
@@ -135,9 +136,10 @@ class MatchJoinKernel(JoinKernel):
         cti = min(self._progress[0].cti, self._progress[1].cti, *undecided)
         common = Progress(cti, boxes=self._boxes())
         both = self._progress[0].meet(self._progress[1])
-        if not both.scoped or not scoped_by_key(self._node, both):
+        if not both.speaks_of_groups or not scoped_by_key(self._node, both):
             return common
-        groups = replace(both, cti=cti, scoped=self._decided(both), boxes={})
+        ranges = self._decided_ranges(both, cti) if both.ranges else {}
+        groups = replace(both, cti=cti, scoped=self._decided(both), boxes={}, ranges=ranges)
         names = self._renames[0] if self._preserved[0] else self._renames[1]
         return replace(rename_scopes(groups, names), boxes=common.boxes)
 
@@ -161,6 +163,18 @@ class MatchJoinKernel(JoinKernel):
                 for (scope, time), start in zip(decided.items(), first.tolist(), strict=True)
             }
         return decided
+
+    def _decided_ranges(self, both: Progress, cti: int) -> Ranges:
+        """Of each range that both sides promise, how far its rows are decided."""
+        ranges = both.ranges
+        for held, kept in zip(self._held, self._preserved, strict=True):
+            if kept and not held.is_empty():
+                rows = held.between(held.purged, INFINITY)
+                keys = self._state.scope_keys(both, rows)
+                ranges = {
+                    name: each.lowered(keys[name], rows.start) for name, each in ranges.items()
+                }
+        return merge_ranges(ranges, {}, cti)
 
     def needs(self, time: int) -> tuple[int, ...]:
         """Each side as far as the rows of the other that start before that time may still find a

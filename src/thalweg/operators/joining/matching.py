@@ -74,6 +74,9 @@ class KeyedSide:
         return valid
 
     def payload(self, rows: Rows) -> Rows:
+        """The rows without their keys."""
+        if not self._made:
+            return rows
         width = len(self.payload_schema)
         return pa.RecordBatch.from_arrays(rows.columns[:width], schema=self.payload_schema)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from thalweg.model.digests import Digests
 from thalweg.model.rows import Bools, Codes
+from thalweg.model.sorting import distinct
 from thalweg.operators.merging.chains import distinct_digests
 from thalweg.operators.merging.digest_table import DigestTable, grown
 
@@ -55,7 +56,7 @@ class Answers:
         self.take_back(slots)
         answers = self._answer[slots]
         np.subtract.at(self._versions, answers, 1)
-        self._table.remove(np.unique(answers[self._versions[answers] == 0]))
+        self._table.remove(distinct(answers[self._versions[answers] == 0]))
         self._answer[slots] = -1
 
     def show(self, slots: Codes) -> None:

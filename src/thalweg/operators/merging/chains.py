@@ -10,6 +10,7 @@ import numpy.typing as npt
 from thalweg.model.batch import Batch
 from thalweg.model.digests import Digests
 from thalweg.model.rows import Codes
+from thalweg.model.sorting import inverse_order
 from thalweg.model.time import Times
 
 __all__ = ["ABSENT", "Chained", "chain", "distinct_digests", "expected_ends", "left_ends"]
@@ -72,7 +73,10 @@ def _differ(words: npt.NDArray[np.uint64]) -> bool:
     holder = np.empty(size, np.int32)
     holder[places] = numbers
     others = np.flatnonzero(holder[places] != numbers)
-    suspects = np.sort(words[np.union1d(others, holder[places[others]])])
+    shared = np.zeros(len(words), np.bool_)
+    shared[others] = True
+    shared[holder[places[others]]] = True
+    suspects = np.sort(words[shared])
     return not (suspects[1:] == suspects[:-1]).any()
 
 
@@ -96,6 +100,5 @@ def distinct_digests(digests: Digests) -> tuple[Codes, Codes]:
     codes = np.empty(len(low), np.int64)
     codes[order] = np.cumsum(new) - 1
     by_position = np.argsort(first)
-    rank = np.empty(len(first), np.int64)
-    rank[by_position] = np.arange(len(first))
+    rank = inverse_order(by_position)
     return first[by_position], rank[codes]

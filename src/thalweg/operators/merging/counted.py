@@ -35,7 +35,7 @@ import pyarrow as pa
 from thalweg.errors import UnknownRowError
 from thalweg.model.batch import Batch
 from thalweg.model.rows import Bools, Codes, Rows, concat_rows
-from thalweg.model.sorting import sort_pairs
+from thalweg.model.sorting import distinct, sort_pairs
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
 from thalweg.operators.base import StateSize
 from thalweg.operators.merging.chains import ABSENT, distinct_digests
@@ -76,7 +76,7 @@ class CountedLevel(IndexedLevel):
         """The same index with a third tier, from a merge at R3."""
         level = cls(below.schema, Identity(below.schema))
         level.top, level.settled = below.top, below.settled
-        used = below.top.table.used()
+        used = below.top.used()
         level.blocks.touch(used)
         level.end_blocks.touch(used)
         for ends in below.ends:
@@ -117,7 +117,7 @@ class CountedLevel(IndexedLevel):
 
     def _keep(self, member: MergeInput, outlook: Outlook) -> None:
         self.kept = EndCounts() if self.kept is None else self.kept
-        used = self.top.table.used()
+        used = self.top.used()
         used = used[outlook.is_final(member, used, self.top.start[used])]
         at, _, count = self.kept.of(used)
         known = np.zeros(len(used), np.int64)
@@ -132,14 +132,14 @@ class CountedLevel(IndexedLevel):
     # a batch
 
     def update(self, member: MergeInput, batch: Batch, outlook: Outlook) -> None:
-        self._touched = np.empty(0, np.int64)
+        self._touch(np.empty(0, np.int64))
         arrived = len(batch)
         batch = self._without_old(batch, outlook)
         if not len(batch):
             member.ignored += arrived
             return
         digests = self.identity.of_rows(batch, self.top)
-        slots = self.top.table.find(digests)
+        slots = self.top.find(digests)
         settled = (slots < 0) & (batch.start < outlook.settled_of(batch))
         unknown = slots < 0
         ignored = self._ignored(member, batch, slots, settled, outlook)
@@ -155,8 +155,7 @@ class CountedLevel(IndexedLevel):
             rows_, ends, weights = self._without_unknown(member, rows_, ends, weights)
         self.counts[member.column].add(rows_, ends, weights)
         np.add.at(self.totals[member.column], rows_, weights)
-        self._touched = np.unique(rows_)
-        self.end_blocks.touch(self._touched)
+        self.end_blocks.touch(self._touch(distinct(rows_)))
 
     def _check(
         self, member: MergeInput, batch: Batch, slots: Codes, fresh: Codes, codes: Codes
@@ -391,7 +390,7 @@ class CountedLevel(IndexedLevel):
     # state
 
     def snapshot(self) -> dict[str, Rows]:
-        used = self.top.table.used()
+        used = self.top.used()
         return {
             **self.blocks.save(used, self._saved_rows),
             **self.end_blocks.save(used, self._saved_ends),

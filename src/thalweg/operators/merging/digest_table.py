@@ -7,7 +7,7 @@ a key costs a constant number of steps whatever the table holds.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,18 @@ import numpy.typing as npt
 from thalweg.model.digests import Digests
 from thalweg.model.rows import Bools, Codes
 
-__all__ = ["ABSENT_SLOT", "DigestTable", "grown"]
+__all__ = ["ABSENT_SLOT", "DigestTable", "Slots", "as_slice", "grown"]
 
 T = TypeVar("T", bound=np.generic)
+
+Slots: TypeAlias = Codes | slice
+"""Some slots, as NumPy reads and writes them in a column."""
 
 ABSENT_SLOT = -1
 _EMPTY, _DELETED = -1, -2
 _SMALLEST = 64
+_FEW = 64
+"""So few slots are read one by one as fast as a slice."""
 
 
 class DigestTable:
@@ -40,8 +45,12 @@ class DigestTable:
         self.high = np.zeros(_SMALLEST, np.uint64)
         self.low = np.zeros(_SMALLEST, np.uint64)
         self._place = np.zeros(_SMALLEST, np.int32)
-        self._unlinked: Bools = np.zeros(_SMALLEST, np.bool_)
-        self._free: Codes = np.arange(_SMALLEST - 1, -1, -1)
+        self.linked: Bools = np.zeros(_SMALLEST, np.bool_)
+        """By slot: its digest is found."""
+        self._free: Codes = np.arange(_SMALLEST)
+        """A ring: slots are handed out in the order in which they were taken back, so that rows that
+        come and go together lie together, and what lies together is read faster."""
+        self._next_free = 0
         self._free_count = _SMALLEST
         self._table: npt.NDArray[np.int32] = np.full(4 * _SMALLEST, _EMPTY, np.int32)
         self._deleted = 0
@@ -58,14 +67,12 @@ class DigestTable:
 
     @property
     def nbytes(self) -> int:
-        columns = (self.high, self.low, self._place, self._unlinked, self._free, self._table)
+        columns = (self.high, self.low, self._place, self.linked, self._free, self._table)
         return sum(column.nbytes for column in columns)
 
     def used(self) -> Codes:
-        """The slots in use, in order."""
-        taken = ~self._unlinked
-        taken[self._free[: self._free_count]] = False
-        return np.flatnonzero(taken)
+        """The slots whose digests are found, in order."""
+        return np.flatnonzero(self.linked)
 
     def find(self, digests: Digests) -> Codes:
         """The slot of each digest; -1 where there is none."""
@@ -89,18 +96,29 @@ class DigestTable:
 
     def add(self, digests: Digests) -> Codes:
         """A slot for each digest. They must differ from each other and from those in the table."""
-        count = len(digests)
+        slots = self.reserve(len(digests))
+        self.link(slots, digests)
+        return slots
+
+    def reserve(self, count: int) -> Codes:
+        """Slots whose digests are not known yet."""
         if count > self._free_count:
             self._grow(count)
-        slots = self._free[self._free_count - count : self._free_count][::-1].copy()
+        slots = self._free[self._next_free : self._next_free + count].copy()
+        if len(slots) < count:
+            slots = np.concatenate([slots, self._free[: count - len(slots)]])
+        self._next_free = (self._next_free + count) & (self.capacity - 1)
         self._free_count -= count
+        return slots
+
+    def link(self, slots: Codes, digests: Digests) -> None:
+        """The digests of slots that have none. They must differ as those for `add`."""
         self.high[slots], self.low[slots] = digests.high, digests.low
-        self._unlinked[slots] = False
+        self.linked[slots] = True
         if 2 * (len(self) + self._deleted) > len(self._table):
             self._rebuild()
         else:
             self._put(slots)
-        return slots
 
     def add_at(self, slots: Codes, digests: Digests) -> None:
         """The slots of a table that was saved, for a table that is empty."""
@@ -110,11 +128,11 @@ class DigestTable:
             self._grow(int(slots.max()) + 1)
         taken = np.zeros(self.capacity, np.bool_)
         taken[slots] = True
-        free = np.flatnonzero(~taken)[::-1]
+        free = np.flatnonzero(~taken)
         self._free[: len(free)] = free
-        self._free_count = len(free)
+        self._next_free, self._free_count = 0, len(free)
         self.high[slots], self.low[slots] = digests.high, digests.low
-        self._unlinked[slots] = False
+        self.linked[slots] = True
         self._rebuild()
 
     def remove(self, slots: Codes) -> None:
@@ -126,11 +144,15 @@ class DigestTable:
         """Digests that are not found any more; their slots are not handed out before `free`."""
         self._table[self._place[slots]] = _DELETED
         self._deleted += len(slots)
-        self._unlinked[slots] = True
+        self.linked[slots] = False
 
     def free(self, slots: Codes) -> None:
         """Slots that may be handed out again."""
-        self._free[self._free_count : self._free_count + len(slots)] = slots
+        begin = (self._next_free + self._free_count) & (self.capacity - 1)
+        room = self.capacity - begin
+        self._free[begin : begin + len(slots)] = slots[:room]
+        if len(slots) > room:
+            self._free[: len(slots) - room] = slots[room:]
         self._free_count += len(slots)
 
     def _put(self, slots: Codes) -> None:
@@ -164,12 +186,13 @@ class DigestTable:
         self.high = grown(self.high, new)
         self.low = grown(self.low, new)
         self._place = grown(self._place, new)
-        self._unlinked = grown(self._unlinked, new)
-        added = np.arange(new - 1, old - 1, -1)
+        self.linked = grown(self.linked, new)
         free = np.empty(new, np.int64)
-        free[: len(added)] = added
-        free[len(added) : len(added) + self._free_count] = self._free[: self._free_count]
-        self._free, self._free_count = free, self._free_count + len(added)
+        kept = np.roll(self._free, -self._next_free)[: self._free_count]
+        free[: len(kept)] = kept
+        free[len(kept) : len(kept) + new - old] = np.arange(old, new)
+        self._free, self._next_free = free, 0
+        self._free_count += new - old
 
 
 def grown(column: npt.NDArray[T], size: int, fill: int = 0) -> npt.NDArray[T]:
@@ -179,3 +202,17 @@ def grown(column: npt.NDArray[T], size: int, fill: int = 0) -> npt.NDArray[T]:
     larger = np.full((*column.shape[:-1], size), fill, column.dtype)
     larger[..., : column.shape[-1]] = column
     return larger
+
+
+def as_slice(slots: Codes) -> Slots:
+    """Slots that lie one behind the other as a slice, which is read and written several times as
+    fast; others as they are.
+
+    >>> as_slice(np.arange(100, 200)), as_slice(np.array([3, 5]))
+    (slice(100, 200, None), array([3, 5]))
+    """
+    count = len(slots)
+    if count < _FEW or int(slots[-1]) - int(slots[0]) != count - 1:
+        return slots
+    first = int(slots[0])
+    return slice(first, first + count) if (slots[1:] - slots[:-1] == 1).all() else slots

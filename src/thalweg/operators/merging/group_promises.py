@@ -16,6 +16,7 @@ import pyarrow as pa
 from thalweg.model.digests import Digests, digest_rows
 from thalweg.model.progress import Progress, Scope
 from thalweg.model.rows import Codes, Rows
+from thalweg.model.sorting import distinct
 from thalweg.model.time import MIN_TIME, Times
 from thalweg.operators.merging.chains import distinct_digests
 from thalweg.operators.merging.digest_table import DigestTable, grown
@@ -61,7 +62,7 @@ class GroupPromises:
         """The first promise for groups: the rows that are there get their groups."""
         self.columns = columns
         if top is not None:
-            slots = top.table.used()
+            slots = top.used()
             self.note(slots, top.payloads.take(slots), top)
 
     def promise(self, times: Mapping[Scope, int]) -> None:
@@ -126,7 +127,7 @@ class GroupPromises:
         for run, slots in self._runs:
             _, at = spread(np.searchsorted(run, groups), np.searchsorted(run, groups, "right"))
             found.append(slots[at])
-        slots = np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+        slots = distinct(np.concatenate(found)) if found else np.empty(0, np.int64)
         slots = slots[top.open[slots] & top.alive[slots]]
         place = np.searchsorted(groups, self._group[slots])
         mine = groups[np.minimum(place, len(groups) - 1)] == self._group[slots]

@@ -54,21 +54,21 @@ class Identity:
     def of_rows(self, batch: Batch, top: TopTier) -> Digests:
         """The digest of each row's payload and start; of a row that is known up to the tolerance,
         the digest it is known by."""
+        if not self._floats:
+            return top.digest(batch.payload, batch.start)
         exact = digest_rows(
             [*(batch.payload.column(name) for name in self._exact), batch.start], len(batch)
         )
-        if not self._floats:
-            return exact
         cells = [self._cells(batch.payload.column(name)) for name in self._floats]
         steps = sorted(product((0, -1, 1), repeat=len(cells)), key=lambda step: step.count(0) * -1)
         own = _with_cells(exact, cells, steps[0])
         high, low = own.high.copy(), own.low.copy()
-        open_ = np.flatnonzero(top.table.find(own) < 0)
+        open_ = np.flatnonzero(top.find(own) < 0)
         for step in steps[1:]:
             if not len(open_):
                 break
             near = _with_cells(exact.take(open_), [cell[open_] for cell in cells], step)
-            found = top.table.find(near) >= 0
+            found = top.find(near) >= 0
             high[open_[found]], low[open_[found]] = near.high[found], near.low[found]
             open_ = open_[~found]
         return Digests(high, low)

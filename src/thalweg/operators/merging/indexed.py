@@ -12,9 +12,10 @@ import pyarrow as pa
 from thalweg.model.batch import Batch
 from thalweg.model.digests import Digests
 from thalweg.model.progress import Scope
-from thalweg.model.rows import Bools, Codes, Rows
+from thalweg.model.rows import Bools, Codes, Rows, take_rows
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
 from thalweg.operators.merging.chains import ABSENT
+from thalweg.operators.merging.digest_table import Slots, as_slice
 from thalweg.operators.merging.identity import Identity
 from thalweg.operators.merging.level import Alarm, Alignment, MergeInput, MergeLevel, Outlook
 from thalweg.operators.merging.settled_rows import SettledRows
@@ -32,7 +33,7 @@ class IndexedLevel(MergeLevel):
         self.top = TopTier(schema)
         self.settled = SettledRows()
         self.blocks = SlotBlocks("rows")
-        self._touched: Codes = np.empty(0, np.int64)
+        self._touch(np.empty(0, np.int64))
 
     def group_rows(self) -> TopTier:
         return self.top
@@ -52,29 +53,35 @@ class IndexedLevel(MergeLevel):
             if not len(which):
                 continue
             taken = positions[which]
-            rows = batch.payload.take(pa.array(taken))  # a copy: nothing larger is held with it
+            rows, start = take_rows(batch.payload, taken), batch.start[taken]
             add = self.top.add_settled if late else self.top.add
-            slots[which] = added = add(digests.take(taken), rows, batch.start[taken])
-            self._grow()
-            self._added(added, rows, batch.start[taken])
+            slots[which] = added = add(digests.take(taken), rows, start)
             if late:
-                self.settled.add(added, batch.start[taken])
-            if outlook.groups:
-                outlook.groups.note(added, rows, self.top)
-            self.blocks.touch(added)
+                self.settled.add(added, start)
+            self._note_added(added, rows, start, outlook)
         return slots
+
+    def _note_added(self, slots: Codes, rows: Rows, start: Times, outlook: Outlook) -> None:
+        """Rows are in the top tier now: make room for them, and whatever else follows."""
+        self._grow()
+        self._added(slots, rows, start)
+        if outlook.groups:
+            outlook.groups.note(slots, rows, self.top)
+        self.blocks.touch(as_slice(slots))
 
     def _without_old(self, batch: Batch, outlook: Outlook) -> Batch:
         """A batch without the elements about rows that start before every row that is held: they
         are settled, and need not be looked for. So an input that lags far behind costs little."""
         if outlook.policy.settled == "compare" or not len(batch):
             return batch
-        if int(batch.start.min()) >= outlook.settled:
+        first = int(batch.start.min())
+        if first >= outlook.settled or first >= self.top.oldest:
             return batch
-        half = self.top.half
-        oldest = int(self.top.start[half].min(initial=outlook.settled))
-        recent = batch.start >= oldest
-        return batch if recent.all() else batch.filter(recent)
+        which = np.flatnonzero(batch.start >= min(self.top.oldest, outlook.settled))
+        along = as_slice(which)
+        if isinstance(along, slice):
+            return batch.between(along.start, along.stop)
+        return batch.take(which)
 
     def _ignored(
         self, member: MergeInput, batch: Batch, slots: Codes, settled: Bools, outlook: Outlook
@@ -99,9 +106,17 @@ class IndexedLevel(MergeLevel):
     # policies
 
     def show(self, member: MergeInput, outlook: Outlook) -> Batch:
-        touched = self._touched
-        self._touched = np.empty(0, np.int64)
-        return self._show(member, touched[self.top.alive[touched]], outlook)
+        there = self.top.alive[self._touched_at]
+        touched = self._touched if there.all() else self._touched[there]
+        shown = self._show(member, touched, outlook)
+        self._touch(np.empty(0, np.int64))
+        return shown
+
+    def _touch(self, slots: Codes) -> Slots:
+        """What the last batch of an input is about."""
+        self._touched = slots
+        self._touched_at = as_slice(slots)
+        return self._touched_at
 
     def refollow(self, leader: MergeInput, outlook: Outlook) -> Batch | None:
         if "leader" not in (outlook.policy.insert, outlook.policy.revise):
@@ -188,7 +203,7 @@ class IndexedLevel(MergeLevel):
     def _drop(self, slots: Codes) -> None:
         if len(slots):
             self._forget(slots)
-            self.blocks.touch(slots)
+            self.blocks.touch(as_slice(slots))
             self.top.remove(slots)
 
     @abstractmethod

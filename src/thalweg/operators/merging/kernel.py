@@ -37,6 +37,7 @@ from thalweg.model.progress import (
     scope_values,
 )
 from thalweg.model.rows import Rows, encode
+from thalweg.model.sorting import representatives
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.merging.counted import CountedLevel
@@ -346,8 +347,13 @@ class MergeKernel(Operator):
 
     def _check(self, member: MergeInput, batch: Batch) -> None:
         promised = self._promised_about(member, batch)
-        late = batch.sync < promised
-        if late.any():
+        sync = batch.sync
+        if isinstance(promised, int):  # the usual case, without a column of answers
+            broken = int(sync.min(initial=INFINITY)) < promised
+        else:
+            broken = bool((sync < promised).any())
+        if broken:
+            late = sync < promised
             payload, start, end = first_row(batch, late)
             promise = np.broadcast_to(promised, len(batch))[int(np.argmax(late))]
             raise LateEventError(
@@ -369,9 +375,8 @@ class MergeKernel(Operator):
             return member.cti
         columns = [batch.payload.column(name) for name in self.groups.columns]
         code, size = encode(columns, len(batch))
-        example = np.empty(size, np.int64)
-        example[code] = np.arange(len(batch))
-        values = [scope_values(column.take(pa.array(example))) for column in columns]
+        representative = representatives(code, size)
+        values = [scope_values(column.take(pa.array(representative))) for column in columns]
         own = [scoped.get(scope, MIN_TIME) for scope in zip(*values, strict=True)]
         promised: Times = np.maximum(np.array(own)[code], member.cti)
         return promised

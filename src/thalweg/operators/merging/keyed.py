@@ -36,6 +36,7 @@ import pyarrow as pa
 from thalweg.errors import UnknownRowError
 from thalweg.model.batch import Batch
 from thalweg.model.rows import Bools, Codes, Rows, concat_rows
+from thalweg.model.sorting import distinct
 from thalweg.model.time import MAX_TIME, MIN_TIME, Times
 from thalweg.operators.base import StateSize
 from thalweg.operators.merging.answers import Answers
@@ -47,7 +48,7 @@ from thalweg.operators.merging.chains import (
     left_ends,
 )
 from thalweg.operators.merging.changes import Changes
-from thalweg.operators.merging.digest_table import grown
+from thalweg.operators.merging.digest_table import as_slice, grown
 from thalweg.operators.merging.identity import Identity
 from thalweg.operators.merging.indexed import IndexedLevel
 from thalweg.operators.merging.level import (
@@ -65,6 +66,7 @@ __all__ = ["KeyedLevel"]
 
 Ends = npt.NDArray[np.int64]
 
+_NO_SLOTS: Codes = np.empty(0, np.int64)
 _MANY = 1_000
 """Rows in a batch for which looking for one of them is a small part of the work."""
 
@@ -80,8 +82,9 @@ class KeyedLevel(IndexedLevel):
         self.kept: Times | None = None
         """With `missing="keep"`: what inputs that have left can no longer take back."""
         self.answers = Answers() if identity.groups else None
-        self._last: dict[int, int] = {}
-        """By column: the slot of the last row that its input has sent. A hint; see `_repeated`."""
+        self._next: dict[int, int] = {}
+        """By column: the slot of the row that came behind the last one of its input, -1 as long as
+        there is none. A hint; see `_repeated`."""
 
     # ------------------------------------------------------------------------------------------
     # inputs
@@ -98,7 +101,7 @@ class KeyedLevel(IndexedLevel):
             self._keep(member, outlook)
         self.blocks.touch(np.flatnonzero(column != ABSENT))
         column[:] = ABSENT
-        self._last.pop(member.column, None)
+        self._next.pop(member.column, None)
         self.release(outlook)
 
     def _keep(self, member: MergeInput, outlook: Outlook) -> None:
@@ -114,7 +117,7 @@ class KeyedLevel(IndexedLevel):
     # a batch
 
     def update(self, member: MergeInput, batch: Batch, outlook: Outlook) -> None:
-        self._touched = np.empty(0, np.int64)
+        self._touch(np.empty(0, np.int64))
         arrived = len(batch)
         batch = self._without_old(batch, outlook)
         if not len(batch):
@@ -125,8 +128,15 @@ class KeyedLevel(IndexedLevel):
             member.ignored += arrived - len(batch)
             self._take_ends(member, repeated, left_ends(batch))
             return
+        if self._after_all(batch, outlook):
+            member.ignored += arrived - len(batch)
+            self.operations += len(batch)
+            added = self.top.add_after_all(batch.payload, batch.start)
+            self._note_added(added, batch.payload, batch.start, outlook)
+            self._take_ends(member, added, left_ends(batch))
+            return
         digests = self.identity.of_rows(batch, self.top)
-        slots = self.top.table.find(digests)
+        slots = self.top.find(digests)
         unknown = slots < 0
         settled = unknown & (batch.start < outlook.settled_of(batch))
         fresh = np.flatnonzero(unknown)
@@ -151,11 +161,21 @@ class KeyedLevel(IndexedLevel):
         self._take_ends(member, slots[last], after[last])
 
     def _take_ends(self, member: MergeInput, slots: Codes, ends: Times) -> None:
-        self.ends[member.column, slots] = ends
-        self._touched = slots
-        self.blocks.touch(slots)
+        where = self._touch(slots)
+        self.ends[member.column, where] = ends
+        self.blocks.touch(where)
         if len(slots):
-            self._last[member.column] = int(slots[-1])
+            self._next[member.column] = self.top.payloads.behind(int(slots[-1]))
+
+    def _after_all(self, batch: Batch, outlook: Outlook) -> bool:
+        """Whether all rows of a batch start, in order, after every row that was ever held and
+        after what the output has settled: they are new, and differ from each other."""
+        if not batch.insert_only or self.identity.tolerance or outlook.groups.promised:
+            return False
+        start = batch.start
+        if int(start[0]) <= self.top.highest or int(start[0]) < outlook.settled:
+            return False
+        return bool((start[1:] > start[:-1]).all())
 
     def _repeated(self, member: MergeInput, batch: Batch, outlook: Outlook) -> Codes | None:
         """The slots of a batch of inserts, if another input has sent the same rows in this order
@@ -163,18 +183,22 @@ class KeyedLevel(IndexedLevel):
         of one plan mostly send such batches, and comparing them is far cheaper than digests."""
         if not batch.insert_only or self.identity.tolerance or outlook.policy.settled == "compare":
             return None
-        slot, behind = self._last.get(member.column, -1), 1
+        slot = self._next.get(member.column, -1)
         if slot < 0 or not self.top.alive[slot]:  # that row is gone: look for the first of these
-            if len(batch) < _MANY:
+            start = int(batch.start[0])
+            if len(batch) < _MANY or start > self.top.highest:
                 return None
-            digests = self.identity.of_rows(batch.take(np.zeros(1, np.int64)), self.top)
-            slot, behind = int(self.top.table.find(digests)[0]), 0
-        slots = None if slot < 0 else self.top.payloads.lying_at(slot, behind, batch.payload)
-        if slots is None or (self.top.start[slots] != batch.start).any():
+            slot = self.top.starting_at(start)
+        slots = None if slot < 0 else self.top.payloads.lying_at(slot, batch.payload)
+        if slots is None:
+            return None
+        where = as_slice(slots)
+        if (self.top.start[where] != batch.start).any():
             return None
         self.operations += len(batch)
-        fresh = (self.ends[member.column, slots] == ABSENT).all()
-        return slots if fresh else None
+        if int(batch.start.min()) > member.highest_start:  # it cannot have sent one of them before
+            return slots
+        return slots if (self.ends[member.column, where] == ABSENT).all() else None
 
     def _check(
         self, member: MergeInput, batch: Batch, which: Codes, before: Times, expected: Times
@@ -205,6 +229,9 @@ class KeyedLevel(IndexedLevel):
                 self.kept = grown(self.kept, self.top.capacity, ABSENT)
 
     def _added(self, slots: Codes, rows: Rows, start: Times) -> None:
+        for column, slot in self._next.items():
+            if slot < 0:
+                self._next[column] = int(slots[0])
         if self.answers is not None:
             self.answers.add(slots, self.identity.of_groups(rows, start))
 
@@ -214,16 +241,18 @@ class KeyedLevel(IndexedLevel):
     def _align(self, rows: Alignment) -> Batch:
         leader, slots, outlook = rows.leader, rows.slots, rows.outlook
         time, settled = rows.time, rows.settled
-        out_end, in_end = self.out[slots], self._wanted(leader, slots, outlook)
+        out_end, in_end = self.out[as_slice(slots)], self._wanted(leader, slots, outlook)
         other = np.flatnonzero((in_end != out_end) | (in_end == ABSENT))
         if not len(other):
             return Batch.empty(self.schema)
         slots, out_end, in_end = slots[other], out_end[other], in_end[other]
         time = time[other] if isinstance(time, np.ndarray) else time
         settled = settled[other] if isinstance(settled, np.ndarray) else settled
-        start = self.top.start[slots]
+        start = self.top.start[as_slice(slots)]
         free = start >= settled
         have, shown = in_end != ABSENT, out_end != ABSENT
+        if self.answers is None and not shown.any() and have.all() and free.all():
+            return self._insert(slots, in_end)
         if self.answers is None:  # by group, another payload is another version of the row
             outlook.left_out += self._left_out(slots[~have & free], outlook)
         vanish, appear = shown & ~have & free, have & ~shown & free
@@ -246,8 +275,15 @@ class KeyedLevel(IndexedLevel):
             self.answers.show(slots[appear])
         return changes.to_batch(self.top.start, self.top.payloads.take, self.schema)
 
+    def _insert(self, slots: Codes, ends: Times) -> Batch:
+        """Show rows that were not shown, by payload."""
+        where = as_slice(slots)
+        self.out[where] = ends
+        self.blocks.touch(where)
+        return Batch(self.top.payloads.take(slots), self.top.start[where], ends)
+
     def _last_ends(self, slots: Codes) -> Times:
-        return self.out[slots]
+        return self.out[as_slice(slots)]
 
     def _differs(self, member: MergeInput, slots: Codes) -> tuple[Bools, Times]:
         own = self.ends[member.column, slots]
@@ -260,7 +296,7 @@ class KeyedLevel(IndexedLevel):
     def _wanted(self, leader: MergeInput, slots: Codes, outlook: Outlook) -> Times:
         """The end that each row is to have; of rows to be kept, as the furthest input has it."""
         if outlook.policy.missing == "leader":
-            led: Times = self.ends[leader.column, slots]
+            led: Times = self.ends[leader.column, as_slice(slots)]
             return led
         wanted: Times = np.full(len(slots), ABSENT)
         for member in sorted(outlook.inputs, key=lambda member: -member.promise):
@@ -282,10 +318,11 @@ class KeyedLevel(IndexedLevel):
         return count
 
     def _forget(self, slots: Codes) -> None:
-        self.out[slots] = ABSENT
-        self.ends[:, slots] = ABSENT
+        where = as_slice(slots)
+        self.out[where] = ABSENT
+        self.ends[:, where] = ABSENT
         if self.kept is not None:
-            self.kept[slots] = ABSENT
+            self.kept[where] = ABSENT
         if self.answers is not None:
             self.answers.remove(slots)
 
@@ -330,7 +367,9 @@ class KeyedLevel(IndexedLevel):
             outlook.policy.revise == "leader" and member is outlook.leader
         )
         if not follows:  # what is shown stays
-            slots = slots[self.out[slots] == ABSENT]
+            where = self._touched_at if slots is self._touched else slots
+            hidden = self.out[where] == ABSENT
+            slots = slots[hidden] if hidden.any() else _NO_SLOTS
         if not len(slots):
             return Batch.empty(self.schema)
         end, out_end = self.ends[member.column, slots], self.out[slots]
@@ -351,7 +390,7 @@ class KeyedLevel(IndexedLevel):
                 replaced = current[swap]
                 appear |= swap
         changes = Changes()
-        self._retract(changes, np.union1d(slots[vanish], replaced))
+        self._retract(changes, distinct(np.concatenate([slots[vanish], replaced])))
         if follows:
             move = have & shown & (end != out_end) & (end >= settled) & (out_end >= settled)
             changes.adjust(slots[move], out_end[move], end[move])
@@ -393,7 +432,7 @@ class KeyedLevel(IndexedLevel):
     # state
 
     def snapshot(self) -> dict[str, Rows]:
-        return self.blocks.save(self.top.table.used(), self._saved)
+        return self.blocks.save(self.top.used(), self._saved)
 
     def _saved(self, slots: Codes) -> Rows:
         kept = np.full(len(slots), ABSENT) if self.kept is None else self.kept[slots]

@@ -1,7 +1,7 @@
 """The payloads of the rows that a merge holds, each once, found by slot.
 
 Payloads lie in chunks that never change. New rows become a chunk; chunks of about one size are
-merged, so there are logarithmically many and each row is copied logarithmically often. A chunk
+merged, so there are few or logarithmically many, and each row is copied logarithmically often. A chunk
 whose rows are mostly gone is written anew without them, so that at most about half of what is held
 is of no use.
 """
@@ -13,13 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from thalweg.model.rows import Codes, Rows, concat_rows, empty_rows, take_rows
-from thalweg.operators.merging.digest_table import grown
+from thalweg.model.rows import Codes, Rows, concat_rows, copy_rows, empty_rows, take_rows
+from thalweg.model.sorting import inverse_order
+from thalweg.operators.merging.digest_table import as_slice, grown
 
 __all__ = ["Payloads"]
 
 _LARGEST = 64 << 20
 """Chunks are merged up to this many bytes; one text column of a chunk stays far below 2 GiB."""
+_MANY, _FEW = 4_096, 16
+"""Chunks of many rows are not merged as long as there are few chunks."""
 
 
 @dataclass(slots=True)
@@ -56,73 +59,99 @@ class Payloads:
         return held + self._chunk.nbytes + self._place.nbytes
 
     def add(self, slots: Codes, rows: Rows) -> None:
-        """New rows with their slots."""
+        """New rows with their slots. They are copied: nothing larger is held with them."""
         if not len(slots):
             return
         size = len(self._chunk)
         while size <= int(slots.max()):
             size *= 2
         self._chunk, self._place = grown(self._chunk, size, -1), grown(self._place, size)
-        self._put(slots, rows)
-        self._merge()
+        parts, count, bytes_ = [(slots, rows)], len(slots), int(rows.nbytes)
+        while self._numbers:  # the newest chunks, as long as one is not twice as large
+            number = next(reversed(self._numbers))
+            chunk = self._numbers[number]
+            if chunk.live >= 2 * count or bytes_ + chunk.nbytes > _LARGEST:
+                break
+            if count >= _MANY and len(self._numbers) < _FEW:
+                break
+            count, bytes_ = count + chunk.live, bytes_ + chunk.nbytes
+            parts.append(self._living(number))
+            del self._numbers[number]
+        if len(parts) == 1:
+            self._put(slots, copy_rows(rows))
+            return
+        parts.reverse()
+        self._put(
+            np.concatenate([own for own, _ in parts]),
+            concat_rows([part for _, part in parts], self.schema),
+        )
 
     def _put(self, slots: Codes, rows: Rows) -> None:
         number = self._next
         self._next += 1
         self._numbers[number] = _Chunk(rows, slots, len(slots))
-        self._chunk[slots] = number
-        self._place[slots] = np.arange(len(slots))
-
-    def _merge(self) -> None:
-        """Merge the newest chunks as long as the one before is not twice as large."""
-        while len(self._numbers) > 1:
-            *_, before, last = self._numbers
-            one, two = self._numbers[before], self._numbers[last]
-            if one.live >= 2 * two.live or one.nbytes + two.nbytes > _LARGEST:
-                return
-            older, newer = self._living(before), self._living(last)
-            del self._numbers[before], self._numbers[last]
-            self._put(
-                np.concatenate([older[0], newer[0]]),
-                concat_rows([older[1], newer[1]], self.schema),
-            )
+        where = as_slice(slots)
+        self._chunk[where] = number
+        self._place[where] = np.arange(len(slots))
 
     def _living(self, number: int) -> tuple[Codes, Rows]:
         chunk = self._numbers[number]
         if chunk.live == len(chunk.slots):
             return chunk.slots, chunk.rows
-        mine = self._chunk[chunk.slots] == number
-        mine &= self._place[chunk.slots] == np.arange(len(chunk.slots))
-        which = np.flatnonzero(mine)
+        # a slot that was handed out again has its row in another chunk
+        which = np.flatnonzero(self._chunk[as_slice(chunk.slots)] == number)
+        along = as_slice(which)
+        if isinstance(along, slice):
+            return chunk.slots[along], chunk.rows.slice(along.start, len(which))
         return chunk.slots[which], take_rows(chunk.rows, which)
 
     def remove(self, slots: Codes) -> None:
         """Rows that are gone."""
         if not len(slots):
             return
-        numbers, counts = np.unique(self._chunk[slots], return_counts=True)
-        self._chunk[slots] = -1
-        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+        where = as_slice(slots)
+        numbers = self._chunk[where]
+        first, last = int(numbers.min()), int(numbers.max())
+        if last - first < len(slots):
+            often = np.bincount(numbers - first)
+            found = first + np.flatnonzero(often)
+            counts = often[found - first]
+        else:
+            found, counts = np.unique(numbers, return_counts=True)
+        self._chunk[where] = -1
+        for number, count in zip(found.tolist(), counts.tolist(), strict=True):
             chunk = self._numbers[number]
             chunk.live -= count
             if not chunk.live:
                 del self._numbers[number]
             elif 2 * chunk.live < len(chunk.slots):
                 kept, rows = self._living(number)
-                self._numbers[number] = _Chunk(rows, kept, len(kept))
-                self._place[kept] = np.arange(len(kept))
+                self._numbers[number] = _Chunk(copy_rows(rows), kept.copy(), len(kept))
+                self._place[as_slice(kept)] = np.arange(len(kept))
 
-    def lying_at(self, slot: int, behind: int, rows: Rows) -> Codes | None:
-        """The slots of the rows that were added one behind the other from the place of a slot, or
-        `behind` places after it, if they are exactly these rows; None otherwise.
+    def behind(self, slot: int) -> int:
+        """The slot of the row that was added right after the one in a slot; -1 if none was, or
+        if it is not known any more."""
+        number = int(self._chunk[slot])
+        if number < 0:
+            return -1
+        chunk, place = self._numbers[number], int(self._place[slot]) + 1
+        if place < len(chunk.slots):
+            return int(chunk.slots[place])
+        later = next((other for other in self._numbers if other > number), -1)
+        return int(self._numbers[later].slots[0]) if later >= 0 else -1
+
+    def lying_at(self, slot: int, rows: Rows) -> Codes | None:
+        """The slots of the rows that were added one behind the other from the place of a slot on,
+        if they are exactly these rows; None otherwise.
 
         >>> payloads = Payloads(pa.schema([("v", pa.int64())]))
         >>> held = pa.RecordBatch.from_pydict({"v": [7, 8, 9]})
         >>> payloads.add(np.array([0, 1, 2]), held)
-        >>> payloads.lying_at(0, 1, held.slice(1)).tolist(), payloads.lying_at(0, 1, held)
+        >>> payloads.lying_at(1, held.slice(1)).tolist(), payloads.lying_at(1, held)
         ([1, 2], None)
         """
-        first, begin = int(self._chunk[slot]), int(self._place[slot]) + behind
+        first, begin = int(self._chunk[slot]), int(self._place[slot])
         if first < 0:
             return None
         found, done = [], 0
@@ -133,10 +162,9 @@ class Payloads:
             if not chunk.rows.slice(begin, count).equals(rows.slice(done, count)):
                 return None
             slots = chunk.slots[begin : begin + count]
-            if chunk.live < len(chunk.slots):
-                there = self._place[slots] == np.arange(begin, begin + count)
-                if not (there & (self._chunk[slots] == number)).all():
-                    return None
+            whole = chunk.live == len(chunk.slots)
+            if not whole and not (self._chunk[as_slice(slots)] == number).all():
+                return None
             found.append(slots)
             done, begin = done + count, 0
             if done == rows.num_rows:
@@ -147,16 +175,23 @@ class Payloads:
         """The rows of these slots, in this order."""
         if not len(slots):
             return empty_rows(self.schema)
-        numbers = self._chunk[slots]
+        where = as_slice(slots)
+        numbers = self._chunk[where]
         first = int(numbers[0])
         if (numbers == first).all():
-            return take_rows(self._numbers[first].rows, self._place[slots])
+            return self._rows_of(self._numbers[first], self._place[where])
         order = np.argsort(numbers, kind="stable")
         cuts = np.flatnonzero(np.diff(numbers[order])) + 1
         parts = [
             take_rows(self._numbers[int(numbers[which[0]])].rows, self._place[slots[which]])
             for which in np.split(order, cuts)
         ]
-        back = np.empty(len(order), np.int64)
-        back[order] = np.arange(len(order))
+        back = inverse_order(order)
         return take_rows(concat_rows(parts, self.schema), back)
+
+    def _rows_of(self, chunk: _Chunk, places: Codes) -> Rows:
+        along = as_slice(places)
+        if not isinstance(along, slice):
+            return take_rows(chunk.rows, places)
+        rows = chunk.rows.slice(along.start, len(places))
+        return rows if 2 * len(places) >= len(chunk.slots) else copy_rows(rows)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from thalweg.model.rows import Bools, Codes, Rows
-from thalweg.operators.merging.digest_table import grown
+from thalweg.operators.merging.digest_table import Slots, grown
 
 __all__ = ["SlotBlocks", "saved_blocks"]
 
@@ -35,12 +35,17 @@ class SlotBlocks:
         self._changed: Bools = np.zeros(1, np.bool_)
         self._saved: dict[int, Rows] = {}
 
-    def touch(self, slots: Codes) -> None:
+    def touch(self, slots: Slots) -> None:
         """Something about the rows in these slots has changed."""
-        if not len(slots):
+        blocks: Slots
+        if isinstance(slots, slice):
+            last = (slots.stop - 1) >> _SHIFT
+            blocks = slice(slots.start >> _SHIFT, last + 1)
+        elif len(slots):
+            blocks = slots >> _SHIFT
+            last = int(blocks.max())
+        else:
             return
-        blocks = slots >> _SHIFT
-        last = int(blocks.max())
         if last >= len(self._changed):
             self._changed = grown(self._changed, 2 * last + 1)
         self._changed[blocks] = True

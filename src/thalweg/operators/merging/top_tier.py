@@ -5,6 +5,10 @@ of its payload and start; rows that no CTI of the output has reached lie in sort
 that the rows a CTI freezes are taken off the front. What the inputs and the output say about a row
 is kept beside it, in columns by slot, by the level (two tiers in `keyed`, three in `counted`).
 
+A row that starts after all others is new without a look into the table, and inputs in step find it by
+comparing (`keyed`). So the digests of such rows are made when somebody first looks for a row by its
+digest; of rows that are dropped before that, never.
+
 A promise for one group takes rows out of the middle of a run. Their places there stay, counted as
 stale, until the common CTI passes them or half of all places are stale.
 """
@@ -14,16 +18,16 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from thalweg.model.digests import Digests
+from thalweg.model.digests import Digests, digest_rows
 from thalweg.model.rows import Bools, Codes, Rows
-from thalweg.model.time import Times
-from thalweg.operators.merging.digest_table import DigestTable, grown
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.merging.digest_table import DigestTable, as_slice, grown
 from thalweg.operators.merging.payloads import Payloads
 
 __all__ = ["TopTier"]
 
 _FEW = 64
-"""So many stale places are not worth a clean-up."""
+"""So many places of rows that are gone, or batches, are not worth a clean-up."""
 
 
 class TopTier:
@@ -42,6 +46,15 @@ class TopTier:
         """The slot has a place in `half` or in a run."""
         self.half: Codes = np.empty(0, np.int64)
         """Slots of half frozen rows."""
+        self._oldest: int | None = INFINITY
+        """The earliest start of those, where it is known."""
+        self.highest = MIN_TIME
+        """No row that was ever added starts later."""
+        self._later: list[Codes] = []
+        """Slots of rows whose digests are still to be made; some of the rows may be gone. Of more
+        than a few batches, only that there are such rows."""
+        self._found = 0
+        """What `starting_at` has found last: inputs in step ask for the same row."""
         self._unfrozen: list[tuple[Times, Codes]] = []
         self._stale = 0
         """Places of rows that are settled ..."""
@@ -57,6 +70,8 @@ class TopTier:
 
     @property
     def nbytes(self) -> int:
+        """Without `_later`, which names slots of the last few batches until somebody looks for a
+        row: the size of state is the same before and after a restart."""
         runs = sum(start.nbytes + slots.nbytes for start, slots in self._unfrozen)
         flags = self.alive.nbytes + self.open.nbytes + self._queued.nbytes
         columns = self.start.nbytes + flags + self.half.nbytes
@@ -68,6 +83,44 @@ class TopTier:
         self._put(slots, rows, start)
         self._queue(slots, start)
         return slots
+
+    def add_after_all(self, rows: Rows, start: Times) -> Codes:
+        """Slots for rows that start, in order, after every row that was ever added."""
+        slots = self.table.reserve(len(start))
+        self._put(slots, rows, start)
+        self._queue(slots, start)
+        if len(self._later) <= _FEW:
+            self._later.append(slots)
+        return slots
+
+    def find(self, digests: Digests) -> Codes:
+        """The slot of each digest; -1 where there is none."""
+        if self._later:
+            slots = self._unlinked()
+            self._later = []
+            if len(slots):
+                rows, start = self.payloads.take(slots), self.start[slots]
+                self.table.link(slots, self.digest(rows, start))
+        return self.table.find(digests)
+
+    def digest(self, rows: Rows, start: Times) -> Digests:
+        """What rows are found by."""
+        return digest_rows([*rows.columns, start], len(start))
+
+    def _unlinked(self) -> Codes:
+        """Slots of the rows that are there and have no digests, each once."""
+        if len(self._later) > _FEW:
+            return np.flatnonzero(self.alive & ~self.table.linked)
+        slots = np.concatenate(self._later)
+        slots = slots[self.alive[slots] & ~self.table.linked[slots]]
+        numbers, holder = np.arange(len(slots)), np.empty(self.capacity, np.int64)
+        holder[slots] = numbers  # a slot that was handed out again is there twice
+        once: Codes = slots[holder[slots] == numbers]
+        return once
+
+    def used(self) -> Codes:
+        """The slots of all rows, in order."""
+        return np.flatnonzero(self.alive)
 
     def add_settled(self, digests: Digests, rows: Rows, start: Times) -> Codes:
         """Slots for rows that are settled already: no CTI will reach them."""
@@ -90,15 +143,17 @@ class TopTier:
         self.alive = grown(self.alive, self.capacity)
         self.open = grown(self.open, self.capacity)
         self._queued = grown(self._queued, self.capacity)
-        self.start[slots] = start
-        self.alive[slots] = True
-        self.open[slots] = True
+        where = as_slice(slots)
+        self.start[where] = start
+        self.alive[where] = True
+        self.open[where] = True
         self.payloads.add(slots, rows)
+        self.highest = max(self.highest, int(start.max(initial=MIN_TIME)))
 
     def _queue(self, slots: Codes, start: Times) -> None:
         if not len(slots):
             return
-        self._queued[slots] = True
+        self._queued[as_slice(slots)] = True
         if (start[1:] < start[:-1]).any():
             order = np.argsort(start, kind="stable")
             start, slots = start[order], slots[order]
@@ -127,10 +182,33 @@ class TopTier:
                 rest = (start[cut:], slots[cut:])
                 kept.append((rest[0].copy(), rest[1].copy()) if cut > len(rest[0]) else rest)
         self._unfrozen = kept
-        self.half = np.concatenate(taken) if len(taken) > 1 else self.half
+        if len(taken) > 1:
+            self.half, self._oldest = np.concatenate(taken), None
         if self._stale:
             self.half = self._without_stale(self.half)
         return self.half
+
+    @property
+    def oldest(self) -> int:
+        """No half frozen row starts earlier."""
+        if self._oldest is None:
+            self._oldest = int(self.start[as_slice(self.half)].min(initial=INFINITY))
+        return self._oldest
+
+    def starting_at(self, time: int) -> int:
+        """The slot of a row that starts at a time; -1 if there is none."""
+        if self.alive[self._found] and self.start[self._found] == time:
+            return self._found
+        for start, slots in self._unfrozen:
+            at = int(np.searchsorted(start, time))
+            if at < len(start) and int(start[at]) == time:
+                self._found = int(slots[at])
+                return self._found
+        same = self.start[as_slice(self.half)] == time
+        if not same.any():
+            return -1
+        self._found = int(self.half[np.argmax(same)])
+        return self._found
 
     def unfrozen(self) -> Codes:
         """Slots of all rows that the output's CTI has not reached."""
@@ -145,9 +223,10 @@ class TopTier:
         if not gone.any():
             return np.empty(0, np.int64)
         slots = self.half[gone]
-        self.half = self.half[~gone]
-        self._queued[slots] = False
-        self.open[slots] = False
+        self.half, self._oldest = self.half[~gone], None
+        where = as_slice(slots)
+        self._queued[where] = False
+        self.open[where] = False
         return slots
 
     def settle(self, slots: Codes) -> None:
@@ -182,9 +261,10 @@ class TopTier:
         """Drop settled rows. A slot that still has a place in a run is free when it leaves that."""
         if not len(slots):
             return
-        self.alive[slots] = False
+        where = as_slice(slots)
+        self.alive[where] = False
         self.payloads.remove(slots)
-        self.table.unlink(slots)
-        queued = self._queued[slots]
+        linked, queued = self.table.linked[where], self._queued[where]
+        self.table.unlink(slots if linked.all() else slots[linked])
         self._dead += int(np.count_nonzero(queued))
-        self.table.free(slots[~queued])
+        self.table.free(slots[~queued] if queued.any() else slots)

@@ -62,7 +62,7 @@ class GridApplyKernel(ModuleKernel, GridOperator):
             )
         moved = closed > release.closed
         release.closed, release.released = closed, released
-        if moved:
+        if moved or release.cti == INFINITY:  # rows between two windows close none at the end
             self._forget()
         unrestricted = self._node.stamp == "unrestricted" and release.cti != INFINITY
         return Delta.concat(changes, self.schema).to_batch(

@@ -39,7 +39,10 @@ class ModuleKernel(Operator, WritesLetters):
         self._module = ModuleWindows(node)
         # A value that was built up step by step may differ in its last bits from one built at once:
         # not where only ends may change.
-        self._in_steps = node.module.incremental and not node.passes_cti
+        # Windows that count rows get other bounds with nearly every change, so that a state is
+        # hardly ever carried on: from their rows, in one call, they are computed sooner.
+        at_once = self._frame.counts and node.module.in_columns
+        self._in_steps = node.module.incremental and not node.passes_cti and not at_once
         self._partitions = Partitions(self._module.held, node.keys)
         self._events = EventIndex(
             self._module.held,

@@ -24,8 +24,8 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.rows import Bools, Codes, Rows, encode, take_rows
-from thalweg.model.sorting import sort_codes, sort_pairs
-from thalweg.model.time import Times
+from thalweg.model.sorting import representatives, sort_codes, sort_pairs
+from thalweg.model.time import Times, least
 from thalweg.operators.arguments import PRESENT
 from thalweg.operators.frames import frame_of
 from thalweg.operators.modules.dead_letters import DeadLetters
@@ -133,6 +133,8 @@ class ModuleWindows:
     ) -> tuple[Codes, Codes, Codes]:
         """What changes mean to windows: pairs (row, window) and how often it came or went, as far
         as the module can tell."""
+        if least(delta.weight) > 0:  # nothing cancels out
+            return row, window, delta.weight[row]
         start, end = self.clipped(delta.start[row], delta.end[row], spans, window)
         payload, _ = encode(self.arguments(delta.payload).columns, len(delta))
         position = (
@@ -141,10 +143,9 @@ class ModuleWindows:
         alike, count = encode([window, payload[row], start, end, *position], len(row))
         total = np.zeros(count, np.int64)
         np.add.at(total, alike, delta.weight[row])
-        someone = np.empty(count, np.int64)
-        someone[alike] = np.arange(len(row))
+        representative = representatives(alike, count)
         live = np.flatnonzero(total)
-        return row[someone[live]], window[someone[live]], total[live]
+        return row[representative[live]], window[representative[live]], total[live]
 
     def cells(self, rows: Delta, row: Codes, window: Codes, times: Codes, spans: Spans) -> Cells:
         """The windows with their rows, in canonical order. `times` says how often each pair

@@ -28,6 +28,7 @@ from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Codes, Rows, empty_rows, encode, take_rows
+from thalweg.model.sorting import representatives
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
@@ -89,7 +90,7 @@ class PanedApplyKernel(GridOperator):
                 self._keep(new, partition, closed)
         moved = closed > release.closed
         release.closed, release.released = closed, released
-        if moved:
+        if moved or release.cti == INFINITY:  # rows between two windows close none at the end
             self._forget()
         return Delta.concat(changes, self.schema).to_batch(Progress(release.promise()))
 
@@ -163,16 +164,16 @@ class PanedApplyKernel(GridOperator):
         ):
             rows = Cells(rows.rows, delta.start[order], delta.end[order], offsets, none, none)
             filled = rows.without_nulls()
-        someone = order[offsets[:-1]]
+        representative = order[offsets[:-1]]
         states = self._guarded(lambda: self._states.of_rows(filled.rows, filled.offsets), rows.rows)
         numbers = [
-            pa.array(first[someone]),
-            pa.array(beyond[someone]),
+            pa.array(first[representative]),
+            pa.array(beyond[representative]),
             pa.array(np.diff(filled.offsets)),
         ]
         names = [*keys.schema.names, _FIRST, _BEYOND, _FILLED, *states.schema.names]
         return pa.RecordBatch.from_arrays(
-            [*take_rows(keys, someone).columns, *numbers, *states.columns], names=names
+            [*take_rows(keys, representative).columns, *numbers, *states.columns], names=names
         )
 
     def _guarded(self, call: Callable[[], Rows], sample: Rows | None = None) -> Rows:
@@ -201,9 +202,8 @@ class PanedApplyKernel(GridOperator):
             return Delta.empty(self.schema)
         which, window = ranges(first[late], beyond[late] - first[late])
         touched, count = encode([partition[late[which]], window], len(which))
-        one = np.empty(count, np.int64)
-        one[touched] = np.arange(len(which))
-        partition, window = partition[late[which[one]]], window[one]
+        representative = representatives(touched, count)
+        partition, window = partition[late[which[representative]]], window[representative]
         start = self._grid.start(window)
         old = self._out.find(partition, start, start + 1)
         old = old.filter(old.start == start[old.owner])
@@ -233,9 +233,8 @@ class PanedApplyKernel(GridOperator):
             return Delta.empty(self.schema), np.empty(0, np.int64)
         group = self._partitions.of_rows(cells)
         spot, count = encode([group[cell], window], len(cell))
-        one = np.empty(count, np.int64)
-        one[spot] = np.arange(len(cell))
-        return self._results(cells, cell, spot, window[one]), group[cell[one]]
+        representative = representatives(spot, count)
+        return self._results(cells, cell, spot, window[representative]), group[cell[representative]]
 
     def _results(self, cells: Rows, cell: Codes, spot: Codes, window: Codes) -> Delta:
         """The answer of each spot, which is a window of a group, from the cells at it."""

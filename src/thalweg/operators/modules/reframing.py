@@ -118,9 +118,7 @@ class Reframing:
         """The windows of some regions after a change that was taken in; `code` is the region of
         each changed row."""
         probes = regions.partition, regions.low, regions.high
-        found = self.windows.find(*probes)
-        owner, old = found.owner, found.entries
-        found = found.filter((old.start >= regions.low[owner]) & (old.end <= regions.high[owner]))
+        found = self.windows.inside(*probes)
         old = found.entries
         after = self.events.find(*probes)
         spans = self.frame.spans(after.owner, after.since, after.until, regions, reach)

@@ -39,7 +39,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.progress import Progress, Scope
-from thalweg.model.rows import Bools, Codes, Rows, encode
+from thalweg.model.rows import Bools, Codes, Rows, encode, used_codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Slices
 from thalweg.operators.consistency import Consistency
@@ -95,7 +95,7 @@ class WindowApplyKernel(ModuleKernel):
     def process(self, port: int, batch: Batch) -> Batch:
         frontier = self._frontier
         settled, watermark = frontier.settled(), frontier.watermark
-        groups = self._partitions.promised(batch.progress)
+        groups = self._partitions.promised(batch.progress, batch.payload)
         frontier.out = frontier.after(batch)
         self._see(batch)
         frontier.promise(groups.partition, self._bounded(groups.time))
@@ -181,8 +181,9 @@ class WindowApplyKernel(ModuleKernel):
                 # It is known already, and may only get another end.
                 now |= entries.start < Line(self._promised, self._passed).of(entries.partition)
             due.append(entries.take(now))
-            later = entries.take(~now)
-            windows.wait(later, self._ready(later))
+            if not now.all():
+                later = entries.take(~now)
+                windows.wait(later, self._ready(later))
         if self._time_bound:
             found = windows.waiting_before(frontier.cti)
             windows.remove(found)
@@ -198,30 +199,26 @@ class WindowApplyKernel(ModuleKernel):
             due.append(found.entries)
         return [entries for entries in due if len(entries)]
 
-    def _answer(self, due: list[Entries]) -> tuple[list[Delta], list[Entries]]:
-        """The answers of windows, and the windows that are closed already."""
-        changes, over = [], []
-        for entries in due:
-            answered, entries = self._compute(entries)
-            closed = entries.closes <= self._frontier.settled().of(entries.partition)
-            if self._time_bound:
-                order = np.argsort(entries.id)
-                at = order[np.searchsorted(entries.id[order], answered.window)]
-                out = closed[at] | self._settled(
-                    answered.rows, entries.end[at], entries.partition[at]
-                )
-                answered = Answered(answered.rows, answered.window, out)
-            changes.append(answered.rows.filter(answered.out))
-            if closed.any():
-                over.append(entries.take(closed))
-            if not closed.all():
-                stay = entries.take(~closed)
-                kept = (
-                    answered
-                    if not closed.any()
-                    else answered.filter(np.isin(answered.window, stay.id))
-                )
-                self._windows.put_out(stay, kept)
+    def _answer(self, due: list[Entries]) -> tuple[list[Delta], list[Regions]]:
+        """The answers of windows, and where the windows lie that are closed already."""
+        if not due:
+            return [], []
+        answered, entries = self._compute(Entries.concat(due))
+        closed = entries.closes <= self._frontier.settled().of(entries.partition)
+        if self._time_bound:
+            order = np.argsort(entries.id)
+            at = order[np.searchsorted(entries.id[order], answered.window)]
+            out = closed[at] | self._settled(answered.rows, entries.end[at], entries.partition[at])
+            answered = Answered(answered.rows, answered.window, out)
+        changes, over = [answered.rows.filter(answered.out)], []
+        if closed.any():
+            over.append(_stretches(entries.take(closed)))
+        if not closed.all():
+            stay = entries.take(~closed)
+            kept = (
+                answered if not closed.any() else answered.filter(np.isin(answered.window, stay.id))
+            )
+            self._windows.put_out(stay, kept)
         return changes, over
 
     def _settled(self, rows: Delta, window_end: Times, partition: Codes) -> Bools:
@@ -251,7 +248,7 @@ class WindowApplyKernel(ModuleKernel):
     # ----------------------------------------------------------------------------------------------
     # closing
 
-    def _close(self, groups: GroupPromises, closed: list[Entries], before: int) -> Progress:
+    def _close(self, groups: GroupPromises, closed: list[Regions], before: int) -> Progress:
         """Forget what is closed; the promise that follows. `closed` are windows that were closed
         when they answered."""
         frontier = self._frontier
@@ -259,10 +256,10 @@ class WindowApplyKernel(ModuleKernel):
             self._clear()
             self._promised = INFINITY
             return Progress(INFINITY)
-        partition, moved = np.unique(groups.partition), frontier.cti > before
+        partition, moved = used_codes([groups.partition]), frontier.cti > before
         if moved:
             self._count_settled(Line(before), None)
-            closed = [*closed, self._windows.close(frontier.cti)]
+            closed = [*closed, Regions(*self._windows.close(frontier.cti))]
         if len(partition):
             self._count_settled(Line(before), partition)
             closed = [*closed, self._close_partitions(partition)]
@@ -277,6 +274,8 @@ class WindowApplyKernel(ModuleKernel):
         return progress
 
     def _renumber(self) -> None:
+        if not self._partitions.index.is_untidy:
+            return
         frontier = self._frontier
         used = np.array(sorted({*frontier.promised, *self._passed}), np.int64)
         moved = self._tidy(used)
@@ -285,7 +284,7 @@ class WindowApplyKernel(ModuleKernel):
             self._begins = moved_to(self._begins, moved, INFINITY)
             self._passed = {int(moved[at]): time for at, time in self._passed.items()}
 
-    def _close_partitions(self, partition: Codes) -> Entries:
+    def _close_partitions(self, partition: Codes) -> Regions:
         """Promises for single partitions close their windows; one that has ended is forgotten."""
         settled = self._frontier.settled()
         found = self._windows.of(partition)
@@ -298,15 +297,15 @@ class WindowApplyKernel(ModuleKernel):
         else:
             over = time == INFINITY
         self._events.remove(rows.filter(over))
-        return closed.entries
+        return _stretches(closed.entries)
 
-    def _forget(self, closed: list[Entries]) -> None:
-        """Forget the rows that belong to closed windows only."""
+    def _forget(self, closed: list[Regions]) -> None:
+        """Forget the rows that belong to closed windows only, given where those lie."""
         if not closed or (self._frame.by is None and not self._node.ends_matter):
             return
         spans = [
-            np.concatenate([getattr(entries, name) for entries in closed])
-            for name in ("partition", "start", "end")
+            np.concatenate([getattr(windows, name) for windows in closed])
+            for name in ("partition", "low", "high")
         ]
         if not len(spans[0]):
             return
@@ -319,9 +318,9 @@ class WindowApplyKernel(ModuleKernel):
             rows = rows.filter(rows.since < self._begins[rows.partition])
         if not len(rows):
             return
-        needed = np.zeros(len(rows), np.bool_)
-        needed[self._windows.find(rows.partition, rows.since, rows.until).owner] = True
-        self._events.remove(rows.filter(~needed))
+        needed = self._windows.overlap(rows.partition, rows.since, rows.until)
+        if not needed.all():
+            self._events.remove(rows.filter(~needed))
 
     def _drop(self) -> None:
         """Forget rows that have ended before every open window, where rows are held over their
@@ -349,7 +348,7 @@ class WindowApplyKernel(ModuleKernel):
         if partition is None:
             low = MIN_TIME if before.common == MIN_TIME else int(self._line(before.common))
             news = self._events.between(low, int(self._line(settled.common)))
-            partition = np.unique(news.partition)
+            partition = used_codes([news.partition])
         if not len(partition):
             return
         self._begins = grown(self._begins, partition, INFINITY)
@@ -524,6 +523,10 @@ def _others(entries: Entries, known: list[Entries]) -> Entries:
     ]
     window, _ = encode(spans, len(spans[0]))
     return entries.take(~np.isin(window[: len(entries)], window[len(entries) :]))
+
+
+def _stretches(entries: Entries) -> Regions:
+    return Regions(entries.partition, entries.start, entries.end)
 
 
 def _first_after(frame: GridFrame, time: int) -> int:

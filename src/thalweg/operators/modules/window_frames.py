@@ -62,7 +62,8 @@ class Regions:
             return self, np.zeros(size, np.int64)
         order = sort_pairs(self.partition, self.low)
         partition, low, high = self.partition[order], self.low[order], self.high[order]
-        highs, rank = np.unique(high, return_inverse=True)
+        highs = np.sort(high)
+        rank = np.searchsorted(highs, high)
         block = np.zeros(size, np.int64)
         np.cumsum(partition[1:] != partition[:-1], out=block[1:])
         # The blocks ascend, so that the largest end so far never comes from another partition.

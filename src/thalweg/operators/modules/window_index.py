@@ -12,7 +12,7 @@ keeping them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
-from thalweg.model.rows import Bools, Codes, Rows, take_rows
+from thalweg.model.rows import Bools, Codes, Rows, concat_rows, take_rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.window.held_rows import Partitions
@@ -60,18 +60,29 @@ class Entries:
         return len(self.id)
 
     def take(self, which: Codes | Bools) -> Entries:
-        at: Codes = (
-            np.flatnonzero(which) if which.dtype == np.bool_ else which.astype(np.int64, copy=False)
-        )
-        columns = {
-            entry.name: getattr(self, entry.name)[at]
-            for entry in fields(self)
-            if entry.name != "keys"
-        }
-        return Entries(keys=take_rows(self.keys, at), **columns)
+        if which.dtype == np.bool_:
+            at: Codes = which.nonzero()[0]
+            if len(at) == len(which):
+                return self
+        else:
+            at = which.astype(np.int64, copy=False)
+        columns = (getattr(self, name)[at] for name in _COLUMNS)
+        return Entries(take_rows(self.keys, at), *columns)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Entries]) -> Entries:
+        """All of them, one after the other; there is at least one part."""
+        if len(parts) == 1:
+            return parts[0]
+        keys = concat_rows([part.keys for part in parts], parts[0].keys.schema)
+        columns = (np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS)
+        return cls(keys, *columns)
 
     def but(self, **columns: Any) -> Entries:
         return replace(self, **columns)
+
+
+_COLUMNS = tuple(column.name for column in fields(Entries) if column.name != "keys")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +194,25 @@ class WindowIndex:
         )
         found = self._found(waiting, out)
         return found.filter(found.entries.end > since[found.owner])
+
+    def inside(self, partition: Codes, low: Times, high: Times) -> FoundWindows:
+        """For each probe the windows of its partition that lie in [low, high)."""
+        found = []
+        for held in (self._waiting, self._out):
+            hits = held.find(partition, np.maximum(low, held.purged), high)
+            end: Times = hits.column(internal("end")).to_numpy()
+            owner = hits.owner
+            found.append(hits.filter((hits.start >= low[owner]) & (end <= high[owner])))
+        return self._found(*found)
+
+    def overlap(self, partition: Codes, since: Times, until: Times) -> Bools:
+        """For each probe whether a window of its partition overlaps [since, until)."""
+        some = np.zeros(len(partition), np.bool_)
+        for held in (self._waiting, self._out):
+            found = held.find(partition, np.maximum(since, held.purged), until)
+            end: Times = found.column(internal("end")).to_numpy()
+            some[found.owner[end > since[found.owner]]] = True
+        return some
 
     def of(self, partition: Codes) -> FoundWindows:
         """All windows of some partitions."""
@@ -299,13 +329,14 @@ class WindowIndex:
         found = self._waiting.release(until)
         return self._entries(found, found.group)
 
-    def close(self, cti: int) -> Entries:
-        """The windows that have answered and that a promise closes: they are forgotten."""
+    def close(self, cti: int) -> tuple[Codes, Times, Times]:
+        """Forget the windows that have answered and that a promise closes: their partitions, starts
+        and ends."""
         found = self._out.release(cti)
-        entries = self._entries(found, found.group)
         self._kept.drop(cti)
-        self._forget_states(entries.id)
-        return entries
+        if self._states:
+            self._forget_states(found.column(internal("id")).to_numpy())
+        return found.group, found.start, found.column(internal("end")).to_numpy()
 
     # ----------------------------------------------------------------------------------------------
     # answers

@@ -24,9 +24,9 @@ from thalweg.errors import UnknownRowError
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Bools, Codes, Rows, encode_together, equal_pairs
+from thalweg.model.rows import Bools, Codes, Rows, distinct_codes, encode_together, equal_pairs
 from thalweg.model.sorting import sort_pairs
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import (
     Operator,
     Slices,
@@ -107,9 +107,11 @@ class ChronicleKernel(Operator):
         taken before the CTI."""
         keyed = self._sides[port].project(delta, only_matchable=True)
         if port == 1:
-            points = Delta(keyed.payload, keyed.start, keyed.start + 1, keyed.weight)
-            return points.consolidate()
-        keyed = keyed.consolidate()
+            keyed = Delta(keyed.payload, keyed.start, keyed.start + 1, keyed.weight)
+        if len(keyed) and least(keyed.weight) < 0:
+            keyed = keyed.consolidate()
+        if port == 1:
+            return keyed
         old = keyed.start < self._settled()
         if not old.any():
             return keyed
@@ -170,12 +172,14 @@ class ChronicleKernel(Operator):
         when = np.where(delta.start < settled, delta.end, delta.start)
         change = _Change.none(self._left.schema)
         if port == 0:
+            change = _Change.coming(delta, group)
             goes = np.flatnonzero(delta.weight < 0)
-            removed = self._leaving(delta.take(goes))
-            # Where a row has been taken already, that is matched again with its new end.
-            np.minimum.at(when, goes[removed.owner], removed.end - 1)
-            change = _Change.of(delta, group, removed)
-            removed.set_weight(np.zeros(len(removed), np.int64))
+            if len(goes):
+                removed = self._leaving(delta.take(goes))
+                # Where a row has been taken already, that is matched again with its new end.
+                np.minimum.at(when, goes[removed.owner], removed.end - 1)
+                change = change.but_without(removed)
+                removed.set_weight(np.zeros(len(removed), np.int64))
         self._latest = max(self._latest, int(delta.start.max()))
         look = self._first_look(group, when)
         parts: list[Delta] = []
@@ -183,13 +187,11 @@ class ChronicleKernel(Operator):
             left, found = self._waiting(change, look)
             right = self._asking((delta, group) if port == 1 else None, look)
             self.rematched += len(left.key) + len(right.key)
-            before = match_lines(left, right, left.before, right.before, look)
-            after = match_lines(left, right, left.after, right.after, look)
-            done = ~_waiting_differs(left, before, after, len(look)) | (look.end == INFINITY)
-            parts += [
-                self._pairs(left, right, after, done, 1),
-                self._pairs(left, right, before, done, -1),
-            ]
+            before, after = match_lines(left, right, look)
+            done = look.end == INFINITY
+            if not done.all():
+                done |= ~_waiting_differs(left, before, after, len(look))
+            parts.append(self._changed_pairs(left, right, before, after, done))
             self._move(left, right, after, found, look, done)
             look = look.widen(self._latest).filter(~done)
         if port == 1:
@@ -197,11 +199,14 @@ class ChronicleKernel(Operator):
         return Delta.concat(parts, self.schema)
 
     def _first_look(self, group: Codes, when: Times) -> Look:
-        """The keys of a change, and when each of them changes."""
-        keys, code = np.unique(group, return_inverse=True)
+        """The keys of a change, and when each of them changes. While few rows are held, all that
+        follow are looked at: one look at them costs less than a second one."""
+        keys, code = distinct_codes(group)
         since, until = np.full(len(keys), INFINITY), np.full(len(keys), MIN_TIME)
         np.minimum.at(since, code, when)
         np.maximum.at(until, code, when)
+        if self._left.is_small and self._right.is_small:
+            return Look(keys, since, until, np.full(len(keys), INFINITY))
         step = max(self._node.longest // _FIRST_LOOK, 1)
         return Look(keys, since, until, np.minimum(until, INFINITY - step) + step)
 
@@ -235,7 +240,8 @@ class ChronicleKernel(Operator):
         if change is not None:
             delta, group = change
             which, number = look.contains(group, delta.end, delta.start)
-            rows = Delta.concat([rows, delta.take(which)], rows.schema)
+            inside = delta if len(which) == len(delta) else delta.take(which)
+            rows = Delta.concat([rows, inside], rows.schema)
             key = np.concatenate([key, number])
         return Asking.in_order(rows, key, np.arange(len(rows)) >= size, self._widths[1])
 
@@ -246,7 +252,8 @@ class ChronicleKernel(Operator):
         end, leaves = left.rows.end, left.leaves.copy()
         over = end <= look.end[left.key]
         leaves[over] = leaves_untaken(end[over])
-        leaves[after.left] = right.rows.start[after.right] + 1
+        taken = after.taken >= 0
+        leaves[taken] = right.rows.start[after.taken[taken]] + 1
         mine = done[left.key]
         held = left.place >= 0
         moved = mine & left.after & (~held | (leaves != left.leaves))
@@ -260,21 +267,27 @@ class ChronicleKernel(Operator):
         line = Delta(rows.payload, rows.start, leaves[which], ones)
         self._left.add(line, look.group[left.key[which]], (rows.end,))
 
-    def _pairs(self, left: Waiting, right: Asking, match: Match, keys: Bools, weight: int) -> Delta:
-        """The pairs of some keys."""
-        wanted = keys[right.key[match.right]]
-        at = match.left[wanted], match.right[wanted]
-        if not len(at[0]):
+    def _changed_pairs(
+        self, left: Waiting, right: Asking, before: Match, after: Match, keys: Bools
+    ) -> Delta:
+        """The pairs of some keys that come, and those that go."""
+        changed = (before.taken != after.taken) & keys[left.key]
+        comes = (changed & (after.taken >= 0)).nonzero()[0]
+        goes = (changed & (before.taken >= 0)).nonzero()[0]
+        lefts = np.concatenate([comes, goes])
+        if not len(lefts):
             return Delta.empty(self.schema)
+        rights = np.concatenate([after.taken[comes], before.taken[goes]])
         one, two = left.rows, right.rows
         sides = (
-            TakenSide(one.payload, one.start, at[0]),
-            TakenSide(two.payload, two.start, at[1]),
+            TakenSide(one.payload, one.start, lefts),
+            TakenSide(two.payload, two.start, rights),
         )
-        frame = pair_frame(*sides, self._needed, len(at[0]))
-        start = two.start[at[1]]
+        frame = pair_frame(*sides, self._needed, len(lefts))
+        start = two.start[rights]
         payload = evaluate_columns(self._node.result, frame, self.schema)
-        return Delta(payload, start, start + 1, np.full(len(start), weight))
+        weight = np.where(np.arange(len(lefts)) < len(comes), 1, -1)
+        return Delta(payload, start, start + 1, weight)
 
     # -------------------------------------------------------------------------------------- state
 
@@ -317,21 +330,30 @@ class _Change:
         return cls(Delta.empty(schema), nothing, nothing, np.empty(0, np.bool_))
 
     @classmethod
-    def of(cls, delta: Delta, group: Codes, removed: Hits) -> _Change:
-        unit = np.repeat(np.arange(len(delta)), np.maximum(delta.weight, 0))
-        comes = delta.take(unit)
+    def coming(cls, delta: Delta, group: Codes) -> _Change:
+        """The rows that come with a change."""
+        if greatest(delta.weight) > 1 or least(delta.weight) < 1:
+            unit = np.repeat(np.arange(len(delta)), np.maximum(delta.weight, 0))
+            delta, group = delta.take(unit), group[unit]
+        size = len(delta)
+        return cls(delta, group, np.full(size, INFINITY), np.zeros(size, np.bool_))
+
+    def but_without(self, removed: Hits) -> _Change:
+        """The same change, and rows that are held and go."""
         held = removed.delta()
         goes = Delta(held.payload, held.start, removed.mark(0), held.weight)
-        return cls(
-            Delta.concat([comes, goes], delta.schema),
-            np.concatenate([group[unit], removed.group]),
-            np.concatenate([np.full(len(unit), INFINITY), held.end]),
-            np.arange(len(unit) + len(held)) >= len(unit),
+        return _Change(
+            Delta.concat([self.rows, goes], self.rows.schema),
+            np.concatenate([self.group, removed.group]),
+            np.concatenate([self.leaves, held.end]),
+            np.concatenate([self.goes, np.ones(len(held), np.bool_)]),
         )
 
     def during(self, look: Look) -> tuple[_Change, Codes]:
         """The rows that are in the line during a look, and the number of their key there."""
         which, key = look.contains(self.group, self.leaves, self.rows.start)
+        if len(which) == len(self.group):
+            return self, key
         part = _Change(
             self.rows.take(which), self.group[which], self.leaves[which], self.goes[which]
         )

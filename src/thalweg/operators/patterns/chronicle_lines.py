@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -114,34 +115,57 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Pairs of positions in both lines, and the left rows that wait in the end."""
+    """Who takes whom: for each left row the right row that takes it, or -1. `waiting` are the left
+    rows that wait in the end."""
 
-    left: Codes
-    right: Codes
+    taken: Codes
     waiting: Codes
 
 
-def match_lines(left: Waiting, right: Asking, lefts: Bools, rights: Weights, look: Look) -> Match:
-    """Serve the right rows, each as often as `rights` says, with the left rows of `lefts`."""
-    waiting, asking = np.flatnonzero(lefts), np.repeat(np.arange(len(rights)), rights)
-    key, asked = left.key[waiting], right.key[asking]
+def match_lines(left: Waiting, right: Asking, look: Look) -> tuple[Match, Match]:
+    """Serve the right rows with the left rows as they are before a change, and after it.
+
+    Both are one line: the keys after the change stand behind the same keys before it."""
+    keys = len(look)
+    waiting, key, cut = _both(left.before.nonzero()[0], left.after.nonzero()[0], left.key, keys)
+    each = np.arange(len(right.key))
+    asking, asked, _ = _both(
+        np.repeat(each, right.before), np.repeat(each, right.after), right.key, keys
+    )
+    numbers = np.arange(2 * keys)
     starts, ends, times, finals = on_one_axis(
         (key, left.rows.start[waiting]),
         (key, left.rows.end[waiting]),
         (asked, right.rows.start[asking]),
-        (np.arange(len(look)), look.end),
+        (numbers, np.concatenate([look.end, look.end])),
     )
     low, high = np.searchsorted(ends, times, "right"), np.searchsorted(starts, times, "right")
     item, left_after = serve(low, high)
     first = np.maximum(
-        np.searchsorted(key, np.arange(len(look)), "left"), np.searchsorted(ends, finals, "right")
+        np.searchsorted(key, numbers, "left"), np.searchsorted(ends, finals, "right")
     )
     last = np.flatnonzero(np.append(asked[1:] != asked[:-1], True)) if len(asked) else asked
     first[asked[last]] = np.maximum(first[asked[last]], left_after[last])
-    paired = item >= 0
-    return Match(
-        waiting[item[paired]], asking[paired], waiting[np.arange(len(waiting)) >= first[key]]
-    )
+    paired = (item >= 0).nonzero()[0]
+    takes = np.full(len(waiting), -1)
+    takes[item[paired]] = asking[paired]
+    waits = np.arange(len(waiting)) >= first[key]
+    matches = []
+    for part in (slice(0, cut), slice(cut, None)):
+        taken = np.full(len(left.key), -1)
+        taken[waiting[part]] = takes[part]
+        matches.append(Match(taken, waiting[part][waits[part]]))
+    return matches[0], matches[1]
+
+
+def _both(before: Codes, after: Codes, key: Codes, keys: int) -> tuple[Codes, Codes, int]:
+    """Positions before a change and then those after it, the keys of both, the latter numbered
+    behind the former, and how many are before."""
+    cut = len(before)
+    rows = np.concatenate([before, after])
+    numbers = key[rows]
+    numbers[cut:] += keys
+    return rows, numbers, cut
 
 
 def leaves_untaken(end: Times) -> Times:
@@ -153,13 +177,23 @@ def leaves_untaken(end: Times) -> Times:
 def _ordered(rows: Delta, key: Codes, width: int, turn: Times | None = None) -> tuple[Codes, Codes]:
     """The order of rows by key, start, end, the first `width` columns and then `turn`; and in that
     order, equal numbers for equal rows."""
-    ranks = [rank_values(column) for column in rows.payload.columns[:width]]
-    last = () if turn is None else (turn,)
-    columns = (key, rows.start, rows.end, *ranks)
-    order = np.lexsort((*last, *reversed(columns)))
+    columns: tuple[Codes, ...] = (key, rows.start, rows.end)
+    order = np.lexsort(tuple(reversed(columns)))
+    new = _changes(columns, order)
+    if not new.all():  # only where rows have the same times are the other columns looked at
+        ranks = [rank_values(column) for column in rows.payload.columns[:width]]
+        columns = (*columns, *ranks)
+        last = () if turn is None else (turn,)
+        order = np.lexsort((*last, *reversed(columns)))
+        new = _changes(columns, order)
+    return order, np.cumsum(new) - 1
+
+
+def _changes(columns: Sequence[Codes], order: Codes) -> Bools:
+    """Which rows, in an order, differ from the row before them."""
     new = np.zeros(len(order), np.bool_)
     new[:1] = True
     for column in columns:
         sorted_ = column[order]
         new[1:] |= sorted_[1:] != sorted_[:-1]
-    return order, np.cumsum(new) - 1
+    return new

@@ -24,8 +24,9 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta, Weights
 from thalweg.model.ordering import on_one_axis, rank_values
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Bools, Codes, Rows, encode
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.rows import Bools, Codes, Rows, distinct_codes, encode, take_column
+from thalweg.model.sorting import representatives, sort_pairs
+from thalweg.model.time import INFINITY, MIN_TIME, Times, least
 from thalweg.operators.base import (
     Operator,
     Slices,
@@ -35,7 +36,7 @@ from thalweg.operators.base import (
     slice_of_progress,
 )
 from thalweg.operators.frames import evaluate_mask, frame_of
-from thalweg.operators.patterns.instances import Events, find, reachable
+from thalweg.operators.patterns.instances import Events, Matcher, reachable
 from thalweg.plan.nodes import Detect
 from thalweg.state import Arrangement, Hits, KeyIndex
 
@@ -61,6 +62,7 @@ class DetectKernel(Operator):
         # The place from which on the next instance of a key may begin: its time is the start, and
         # how many events of that time lie before it is the mark.
         self._resume = Arrangement(pa.schema(fields), self._groups, marks=1, what="detect")
+        self._matcher = Matcher(node)
         self._progress = NO_PROGRESS
 
     def _groups(self, rows: Rows) -> Codes:
@@ -73,7 +75,9 @@ class DetectKernel(Operator):
             changes = Delta.of_batch(batch)
             # Only starts count: a change of an end is none.
             end = changes.start + self._node.within
-            delta = Delta(changes.payload, changes.start, end, changes.weight).consolidate()
+            delta = Delta(changes.payload, changes.start, end, changes.weight)
+            if least(delta.weight) < 0:
+                delta = delta.consolidate()
             if len(delta):
                 group = self._groups(delta.payload)
                 answer = self._revise(delta, group)
@@ -95,7 +99,7 @@ class DetectKernel(Operator):
 
     def _revise(self, delta: Delta, group: Codes) -> Delta:
         """The matches that come and go with a change, which is not held yet."""
-        keys, code = np.unique(group, return_inverse=True)
+        keys, code = distinct_codes(group)
         first, last = np.full(len(keys), MIN_TIME), np.full(len(keys), INFINITY)
         within, settled = self._node.within, self._progress.cti
         since, until = np.full(len(keys), settled), last
@@ -110,48 +114,50 @@ class DetectKernel(Operator):
         whole = Delta.concat([held, delta], self._held.schema)
         codes = np.concatenate([found.owner, code])
         before = np.concatenate([held.weight, np.zeros(len(delta), np.int64)])
-        parts = []
-        for weight, sign in ((whole.weight, 1), (before, -1)):
-            line = self._line(whole, codes, weight)
-            parts.append(self._matches(line, keys, first, last, sign))
-        return Delta.concat(parts, self.schema)
+        # The keys as they become, and behind them the same keys as they were: found in one pass.
+        line = self._line(whole, codes, (whole.weight, before), len(keys))
+        twice = (np.concatenate([part, part]) for part in (keys, first, last))
+        return self._matches(line, *twice)
 
-    def _line(self, rows: Delta, code: Codes, weight: Weights) -> _Line:
-        """Rows as events, ordered by key, start and all columns; equal ones as often as they
-        occur."""
-        alike, size = encode([*rows.payload.columns, rows.start], len(rows))
-        total = np.zeros(size, np.int64)
-        np.add.at(total, alike, weight)
-        representative = np.empty(size, np.int64)
-        representative[alike] = np.arange(len(rows))
-        distinct, code = rows.take(representative), code[representative]
-        ranks = [rank_values(column) for column in distinct.payload.columns]
-        order = np.lexsort((*reversed(ranks), distinct.start, code))
-        unit = np.repeat(order, total[order])
-        events = distinct.take(unit)
+    def _line(self, rows: Delta, code: Codes, weights: tuple[Weights, ...], keys: int = 0) -> _Line:
+        """Rows as events, ordered by key, start and all columns; equal ones as often as they occur.
+        Of several weights each gives a line; the codes of the next one go on after `keys` more."""
+        order = sort_pairs(code, rows.start)
+        key, start = code[order], rows.start[order]
+        if ((key[1:] == key[:-1]) & (start[1:] == start[:-1])).any():
+            rows, code, weights = _each_once(rows, code, weights)
+            ranks = [rank_values(column) for column in rows.payload.columns]
+            order = np.lexsort((*reversed(ranks), rows.start, code))
+        # A row that leaves and was never there is refused when the change is taken in.
+        units = [np.repeat(order, np.maximum(weight[order], 0)) for weight in weights]
+        unit = np.concatenate(units)
+        begin = np.repeat(np.arange(len(units)) * keys, [len(part) for part in units])
+        events = rows.take(unit)
         make = _Line.of_sets if self._node.simultaneous == "set" else _Line.of_events
-        return make(events.payload, code[unit], events.start)
+        return make(events.payload, code[unit] + begin, events.start)
 
-    def _matches(self, line: _Line, keys: Codes, first: Times, last: Times, sign: int) -> Delta:
+    def _matches(self, line: _Line, keys: Codes, first: Times, last: Times) -> Delta:
+        """The matches of keys, of which the second half are the keys as they were: their matches
+        leave."""
         if not len(line.time):
             return Delta.empty(self.schema)
         if self._node.overlap:
             inside = (line.time >= first[line.key]) & (line.time <= last[line.key])
-            found = find(self._node, self._events(line), np.flatnonzero(inside))
+            found = self._matcher.find(self._events(line), inside.nonzero()[0])
             keep = np.ones(len(found.first), np.bool_)
         else:
             begin = self._begin(line, keys, self._progress.cti)
             open_ = np.arange(len(line.time)) >= begin[line.key]
-            found = find(self._node, self._events(line), np.flatnonzero(open_))
+            found = self._matcher.find(self._events(line), open_.nonzero()[0])
             keep = self._walk(line, begin, found.alive)[found.first]
-        start, first_time = line.time[found.last], line.time[found.first]
-        groups = line.rows.take(pa.array(line.row[found.first]))
-        payload = pa.RecordBatch.from_arrays(
-            [*(groups.column(name) for name in self._node.keys), *found.registers.columns],
-            schema=self.schema,
-        )
-        end = first_time + self._node.within
-        return Delta(payload, start, end, np.full(len(start), sign)).filter(keep)
+        if not len(found.first):
+            return Delta.empty(self.schema)
+        rows = line.row[found.first]
+        groups = [take_column(line.rows.column(name), rows) for name in self._node.keys]
+        payload = pa.RecordBatch.from_arrays([*groups, *found.registers], schema=self.schema)
+        end = line.time[found.first] + self._node.within
+        weight = np.where(2 * line.key[found.first] < len(keys), 1, -1)
+        return Delta(payload, line.time[found.last], end, weight).filter(keep)
 
     def _events(self, line: _Line) -> Events:
         columns = dict(zip(line.rows.schema.names, line.rows.columns, strict=True))
@@ -210,10 +216,10 @@ class DetectKernel(Operator):
             return
         found = self._held.find(keys, np.full(len(keys), before), np.full(len(keys), INFINITY))
         held = found.delta()
-        line = self._line(held, found.owner, held.weight)
+        line = self._line(held, found.owner, (held.weight,))
         begin = self._begin(line, keys, before)
         open_ = np.flatnonzero(np.arange(len(line.time)) >= begin[line.key])
-        alive = find(self._node, self._events(line), open_).alive
+        alive = self._matcher.find(self._events(line), open_).alive
         walked = self._walk(line, begin, alive)
         # The last instance that began before the events that stay: what follows it is next.
         settled = np.flatnonzero(walked & (line.time + self._node.within <= cti))
@@ -286,3 +292,15 @@ class _Line:
         new[1:] = (key[1:] != key[:-1]) | (time[1:] != time[:-1])
         row = np.flatnonzero(new)
         return cls(rows, key[row], time[row], row, np.cumsum(new) - 1)
+
+
+def _each_once(
+    rows: Delta, code: Codes, weights: tuple[Weights, ...]
+) -> tuple[Delta, Codes, tuple[Weights, ...]]:
+    """Equal rows, whatever their ends, as one with the sums of their weights."""
+    alike, size = encode([*rows.payload.columns, rows.start], len(rows))
+    totals = tuple(np.zeros(size, np.int64) for _ in weights)
+    for total, weight in zip(totals, weights, strict=True):
+        np.add.at(total, alike, weight)
+    representative = representatives(alike, size)
+    return rows.take(representative), code[representative], totals

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from thalweg.expr import Frame
-from thalweg.model.rows import Bools, Codes, Rows
+from thalweg.expr import Expr, Frame
+from thalweg.model.rows import Bools, Codes, take_column
 from thalweg.model.time import Times
 from thalweg.operators.frames import evaluate_mask
 from thalweg.plan.nodes.detect import Detect
 
-__all__ = ["Events", "Found", "find", "reachable"]
+__all__ = ["Events", "Found", "Matcher", "reachable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Found:
 
     first: Codes
     last: Codes
-    registers: Rows
+    registers: list[pa.Array]
     alive: Codes
 
 
@@ -50,99 +50,119 @@ class _Threads:
     registers: dict[str, pa.Array]
 
     def take(self, which: Codes) -> _Threads:
-        at = pa.array(which)
+        if len(which) == len(self.first):  # positions ascend: all of them
+            return self
         return _Threads(
             self.first[which],
             self.state[which],
-            {name: values.take(at) for name, values in self.registers.items()},
+            {name: take_column(values, which) for name, values in self.registers.items()},
         )
 
 
-def find(node: Detect, events: Events, starts: Codes) -> Found:
-    """All matches of instances that begin at these positions."""
-    schema = pa.schema([(register.name, register.type) for register in node.registers])
-    size = len(events.time)
-    alive = np.full(size, -1)
-    threads = _Threads(
-        starts,
-        np.zeros(len(starts), np.int64),
-        {
-            register.name: pa.array([register.initial] * len(starts), register.type)
-            for register in node.registers
-        },
-    )
-    found: list[tuple[_Threads, Codes]] = []
-    offset = 0
-    while len(threads.first):
-        position = threads.first + offset
-        moved = [_take_arc(node, events, threads, position, arc) for arc in node.automaton.arcs]
-        threads = _concat(moved, schema)
-        position = threads.first + offset
-        final = np.isin(threads.state, list(node.automaton.final))
-        if final.any():
-            found.append((threads.take(np.flatnonzero(final)), position[final]))
-        goes_on = np.isin(threads.state, list(node.automaton.open))
-        alive[threads.first[goes_on]] = position[goes_on]
-        following = np.minimum(position + 1, size - 1)
-        goes_on &= position + 1 < size
-        goes_on &= events.key[following] == events.key[threads.first]
-        goes_on &= events.time[following] - events.time[threads.first] < node.within
-        threads = threads.take(np.flatnonzero(goes_on))
-        offset += 1
-    every = _concat([part for part, _ in found], schema)
-    last = np.concatenate([np.empty(0, np.int64), *(position for _, position in found)])
-    arrays = [every.registers[name] for name in schema.names]
-    registers = (
-        pa.RecordBatch.from_arrays(arrays, schema=schema)
-        if arrays
-        else pa.RecordBatch.from_struct_array(pa.array([{}] * len(last), pa.struct([])))
-    )
-    return Found(every.first, last, registers, alive)
+@dataclass(frozen=True, slots=True)
+class _Arc:
+    """What an event must fulfil to take a thread to another state, and what it changes."""
+
+    target: int
+    condition: Expr
+    keep: dict[str, Expr]
+    needed: frozenset[str]
 
 
-def _take_arc(
-    node: Detect, events: Events, threads: _Threads, position: Codes, arc: tuple[int, int]
-) -> _Threads:
-    """The threads that an arc takes one event further."""
-    source, target = arc
-    here = np.flatnonzero(threads.state == source)
-    if not len(here):
-        return threads.take(here)
-    there = threads.take(here)
-    event = node.automaton.events[target - 1]
-    needed = event.condition.columns().union(*(value.columns() for _, value in event.keep))
-    at = pa.array(position[here])
-    columns = {name: events.columns[name].take(at) for name in needed & events.columns.keys()}
-    frame = Frame({**columns, **there.registers}, len(here))
-    if events.true is None:
-        mask = evaluate_mask(event.condition, frame)
-    else:
-        mask = events.true[target - 1][position[here]]
-    passed = np.flatnonzero(mask)
-    taken = there.take(passed)
-    registers = dict(taken.registers)
-    for register in node.registers:
-        value = dict(event.keep).get(register.name)
-        if value is not None:
-            array = value.evaluate(frame).take(pa.array(passed))
-            registers[register.name] = (
-                array if array.type == register.type else array.cast(register.type)
-            )
-    return _Threads(taken.first, np.full(len(passed), target), registers)
+class Matcher:
+    """The automaton of a node, ready to read events."""
 
+    def __init__(self, node: Detect) -> None:
+        automaton = node.automaton
+        self._within = node.within
+        self._registers = {register.name: register for register in node.registers}
+        self._arcs: list[list[_Arc]] = [[] for _ in range(len(automaton.events) + 1)]
+        """By the state that they lead on from."""
+        for source, target in automaton.arcs:
+            event = automaton.events[target - 1]
+            needed = event.condition.columns().union(*(value.columns() for _, value in event.keep))
+            self._arcs[source].append(_Arc(target, event.condition, dict(event.keep), needed))
+        states = range(len(self._arcs))
+        self._final = np.array([state in automaton.final for state in states])
+        self._open = np.array([state in automaton.open for state in states])
 
-def _concat(parts: list[_Threads], schema: pa.Schema) -> _Threads:
-    none = np.empty(0, np.int64)
-    return _Threads(
-        np.concatenate([none, *(part.first for part in parts)]),
-        np.concatenate([none, *(part.state for part in parts)]),
-        {
-            field.name: pa.concat_arrays(
-                [pa.array([], field.type), *(part.registers[field.name] for part in parts)]
-            )
-            for field in schema
-        },
-    )
+    def find(self, events: Events, starts: Codes) -> Found:
+        """All matches of instances that begin at these positions."""
+        size = len(events.time)
+        alive = np.full(size, -1)
+        threads = _Threads(
+            starts,
+            np.zeros(len(starts), np.int64),
+            {
+                name: pa.repeat(pa.scalar(register.initial, register.type), len(starts))
+                for name, register in self._registers.items()
+            },
+        )
+        found: list[_Threads] = []
+        lasts: list[Codes] = [np.empty(0, np.int64)]
+        offset = 0
+        while len(threads.first):
+            threads = self._step(events, threads, threads.first + offset)
+            position = threads.first + offset
+            final = self._final[threads.state].nonzero()[0]
+            if len(final):
+                found.append(threads.take(final))
+                lasts.append(position[final])
+            goes_on = self._open[threads.state].nonzero()[0]
+            first, position = threads.first[goes_on], position[goes_on]
+            alive[first] = position
+            following = np.minimum(position + 1, size - 1)
+            reads = (position < following) & (events.key[following] == events.key[first])
+            reads &= events.time[following] - events.time[first] < self._within
+            threads = threads.take(goes_on[reads])
+            offset += 1
+        every = self._concat(found)
+        return Found(every.first, np.concatenate(lasts), list(every.registers.values()), alive)
+
+    def _step(self, events: Events, threads: _Threads, position: Codes) -> _Threads:
+        """Every thread one event further, along all arcs that take the event."""
+        moved: list[_Threads] = []
+        for state, arcs in enumerate(self._arcs):
+            if not arcs:
+                continue
+            here = (threads.state == state).nonzero()[0]
+            if len(here):
+                some, at = threads.take(here), position[here]
+                moved += [self._along(events, some, at, arc) for arc in arcs]
+        return self._concat([part for part in moved if len(part.first)])
+
+    def _along(self, events: Events, threads: _Threads, position: Codes, arc: _Arc) -> _Threads:
+        """The threads that an arc takes one event further."""
+        names = arc.needed & events.columns.keys()
+        columns = {name: take_column(events.columns[name], position) for name in names}
+        frame = Frame({**columns, **threads.registers}, len(position))
+        if events.true is None:
+            mask = evaluate_mask(arc.condition, frame)
+        else:
+            mask = events.true[arc.target - 1][position]
+        passed = mask.nonzero()[0]
+        taken = threads.take(passed)
+        registers = dict(taken.registers)
+        for name, value in arc.keep.items():
+            array, kind = value.evaluate(frame), self._registers[name].type
+            array = take_column(array, passed)
+            registers[name] = array if array.type == kind else array.cast(kind)
+        return _Threads(taken.first, np.full(len(passed), arc.target), registers)
+
+    def _concat(self, parts: list[_Threads]) -> _Threads:
+        if len(parts) == 1:
+            return parts[0]
+        none = np.empty(0, np.int64)
+        return _Threads(
+            np.concatenate([none, *(part.first for part in parts)]),
+            np.concatenate([none, *(part.state for part in parts)]),
+            {
+                name: pa.concat_arrays(
+                    [pa.array([], register.type), *(part.registers[name] for part in parts)]
+                )
+                for name, register in self._registers.items()
+            },
+        )
 
 
 def reachable(key: Codes, begin: Codes, following: Codes) -> Bools:

@@ -10,7 +10,7 @@ import numpy as np
 
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, Times
-from thalweg.operators.rows.lifetimes import refuse_beyond, ticks_of
+from thalweg.operators.rows.lifetimes import Ticks, refuse_beyond
 from thalweg.operators.rows.moved_starts import MovedStartKernel
 from thalweg.plan.nodes import AlterLifetime
 
@@ -27,10 +27,11 @@ class AlterLifetimeKernel(MovedStartKernel):
 
     def __init__(self, node: AlterLifetime) -> None:
         super().__init__(node.schema, node.start, node.input)
+        self._moved = Ticks(node.start)
         self._ticks = node.ticks
 
     def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
-        moved, valid = ticks_of(self._start, payload, start)
+        moved, valid = self._moved.of(payload, start)
         refuse_beyond(moved, self.name)
         if self._ticks == INFINITY:
             return moved, np.where(valid, INFINITY, moved)

@@ -44,7 +44,7 @@ class DescribeKernel(Operator):
     def process(self, port: int, batch: Batch) -> Batch:
         progress = batch.progress
         if (
-            progress.scoped
+            progress.speaks_of_groups
             and self._groups is not None
             and not set(progress.scope_columns) <= self._groups
         ):

@@ -25,7 +25,7 @@ from thalweg.model.delta import Delta
 from thalweg.model.digests import digest_rows
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Rows
-from thalweg.model.time import MIN_TIME
+from thalweg.model.time import MIN_TIME, greatest, least
 from thalweg.operators.base import Operator, Slices, StateSize, progress_of_slice, slice_of_progress
 from thalweg.operators.consistency import Consistency, Gate
 from thalweg.plan.nodes import InOrder
@@ -57,11 +57,11 @@ class InOrderKernel(Operator):
     def process(self, port: int, batch: Batch) -> Batch:
         self._progress = self._progress.merge(batch.progress.without_scopes())
         final, promise = self._gate.release(Delta.of_batch(batch), MIN_TIME, self._progress)
-        final = final.consolidate()
+        if len(final) and least(final.weight) < 0:
+            final = final.consolidate()
         self._promised = max(self._promised, promise.cti)
         early = final.start < self._promised
-        parts = [final.filter(early)]
-        waiting = final.filter(~early)
+        parts, waiting = [final.filter(early)], final.filter(~early)
         if len(waiting):
             points = Delta(waiting.payload, waiting.start, waiting.start + 1, waiting.weight)
             self._ready.change(points, (waiting.end,))
@@ -69,9 +69,10 @@ class InOrderKernel(Operator):
             found = self._ready.release(self._promised)
             parts.append(Delta(found.payload(), found.start, found.mark(0), found.weight))
         leaving = Delta.concat(parts, self.schema)
-        rows = np.repeat(np.arange(len(leaving)), leaving.weight)
-        out = Batch(leaving.payload, leaving.start, leaving.end).take(rows)
-        return canonical_order(out).with_progress(Progress(self._promised))
+        if len(leaving) and greatest(leaving.weight) > 1:
+            leaving = leaving.take(np.repeat(np.arange(len(leaving)), leaving.weight))
+        out = Batch(leaving.payload, leaving.start, leaving.end, progress=Progress(self._promised))
+        return canonical_order(out)
 
     def needs(self, time: int) -> tuple[int, ...]:
         return (self._gate.needs(time),)
@@ -93,6 +94,9 @@ class InOrderKernel(Operator):
 
 def canonical_order(batch: Batch) -> Batch:
     """Rows by start, and of one start by digest: the same order in every stream that has them."""
-    digests = digest_rows([*batch.payload.columns, batch.end], len(batch))
-    order = np.lexsort((digests.high, digests.low, batch.start))
+    order = np.argsort(batch.start, kind="stable")
+    start = batch.start[order]
+    if (start[1:] == start[:-1]).any():
+        digests = digest_rows([*batch.payload.columns, batch.end], len(batch))
+        order = np.lexsort((digests.high, digests.low, batch.start))
     return batch.take(order) if (order[1:] < order[:-1]).any() else batch

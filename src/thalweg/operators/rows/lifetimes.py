@@ -17,22 +17,23 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
 from thalweg.errors import EvaluationError
-from thalweg.expr import Expr, Frame
+from thalweg.expr import Column, Expr, Frame
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Bools, Rows
-from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
+from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import Operator, least_promise, map_progress
 from thalweg.operators.frames import frame_of
 from thalweg.operators.rows.one_row import OneRow, Step, move_lifetime
 
-__all__ = ["LifetimeKernel", "refuse_beyond", "ticks_of"]
+__all__ = ["LifetimeKernel", "Ticks", "refuse_beyond"]
 
 
 class LifetimeKernel(Operator):
@@ -95,6 +96,10 @@ class LifetimeKernel(Operator):
     def _mapped(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
         """The new lifetimes, all of them inside the range of the clock."""
         begin, until = self.lifetimes(payload, start, end)
+        if not len(begin) or (
+            least(begin) > MIN_TIME and greatest(begin) < MAX_TIME and greatest(until) < MAX_TIME
+        ):
+            return begin, until
         outside = (begin <= MIN_TIME) | (begin >= MAX_TIME)
         outside |= (until >= MAX_TIME) & (until != INFINITY)
         outside &= begin < until
@@ -107,32 +112,46 @@ class LifetimeKernel(Operator):
             )
         return begin, until
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The operator as an error calls it."""
         return re.sub(r"(?<!^)([A-Z])", r"_\1", type(self).__name__.removesuffix("Kernel")).lower()
 
 
-def ticks_of(
-    expr: Expr, payload: Rows, start: Times, end: Times | None = None
-) -> tuple[Times, Bools]:
-    """An expression as numbers of ticks, and where it is one: not null, and a legal duration or
-    time. Where it is not, the number is 0. With `end` the expression may read `_end`."""
-    frame = frame_of(payload, start)
-    if end is not None:
-        frame = Frame({**frame.columns, "_end": pa.array(end)}, frame.length)
-    values = expr.evaluate(frame).cast(pa.int64())
-    valid: Bools = np.ones(len(values), np.bool_)
-    if values.null_count:
-        valid = values.is_valid().to_numpy(zero_copy_only=False)
-        values = values.fill_null(0)
-    ticks: Times = values.to_numpy(zero_copy_only=False)
-    return ticks, valid
+class Ticks:
+    """An expression whose values are numbers of ticks."""
+
+    def __init__(self, expr: Expr) -> None:
+        self._expr = expr
+        self._used = expr.columns() - {"_end"}
+        self._is_start = isinstance(expr, Column) and expr.name == "_start"
+
+    def of(self, payload: Rows, start: Times, end: Times | None = None) -> tuple[Times, Bools]:
+        """The values, and where there is one: not null, and a legal duration or time. Where there
+        is not, the value is 0. With `end` the expression may read `_end`."""
+        if self._is_start:
+            return start, np.ones(len(start), np.bool_)
+        frame = frame_of(payload, start, self._used)
+        if end is not None:
+            frame = Frame({**frame.columns, "_end": pa.array(end)}, frame.length)
+        values = self._expr.evaluate(frame)
+        if values.type.id != _INT64:
+            values = values.cast(pa.int64())
+        valid: Bools = np.ones(len(values), np.bool_)
+        if values.null_count:
+            valid = values.is_valid().to_numpy(zero_copy_only=False)
+            values = values.fill_null(0)
+        ticks: Times = values.to_numpy(zero_copy_only=False)
+        return ticks, valid
+
+
+_INT64 = pa.int64().id
 
 
 def refuse_beyond(ticks: Times, what: str) -> None:
     """An amount that no lifetime can be moved by: adding it could wrap around."""
+    if not len(ticks) or (least(ticks) > MIN_TIME and greatest(ticks) < MAX_TIME):
+        return
     beyond = (ticks <= MIN_TIME) | (ticks >= MAX_TIME)
-    if beyond.any():
-        amount = int(ticks[int(np.argmax(beyond))])
-        raise EvaluationError(f"{what}: {amount} ticks are more than the range of the clock.")
+    amount = int(ticks[int(np.argmax(beyond))])
+    raise EvaluationError(f"{what}: {amount} ticks are more than the range of the clock.")

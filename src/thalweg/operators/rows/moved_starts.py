@@ -12,12 +12,7 @@ import pyarrow as pa
 from thalweg.expr import Expr
 from thalweg.model.progress import Progress
 from thalweg.model.time import INFINITY
-from thalweg.operators.attribute_promises import (
-    has_promises,
-    missing_promise,
-    move_progress,
-    promise_of,
-)
+from thalweg.operators.attribute_promises import LeastValue, has_promises, missing_promise
 from thalweg.operators.rows.lifetimes import LifetimeKernel
 from thalweg.plan.nodes import Node
 
@@ -30,14 +25,15 @@ class MovedStartKernel(LifetimeKernel):
     def __init__(self, schema: pa.Schema, start: Expr, source: Node) -> None:
         super().__init__(schema)
         self._start = start
+        self._least = LeastValue(start)
         self._promised = has_promises(start, source)
 
     def promise(self, cti: int) -> int:
-        return promise_of(self._start, Progress(cti))
+        return self._least.at(cti)
 
     def progress(self, before: Progress) -> Progress:
         self._promised |= bool(before.boxes)
-        return move_progress(self._start, before)
+        return self._least.move(before)
 
     def needs(self, time: int) -> tuple[int, ...]:
         """A start that is a column has promises of its own, which come as far as the times it was

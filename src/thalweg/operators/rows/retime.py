@@ -10,7 +10,7 @@ import numpy as np
 
 from thalweg.model.rows import Rows
 from thalweg.model.time import Times
-from thalweg.operators.rows.lifetimes import ticks_of
+from thalweg.operators.rows.lifetimes import Ticks
 from thalweg.operators.rows.moved_starts import MovedStartKernel
 from thalweg.plan.nodes import Retime
 
@@ -28,10 +28,11 @@ class RetimeKernel(MovedStartKernel):
 
     def __init__(self, node: Retime) -> None:
         super().__init__(node.schema, node.start, node.input)
-        self._end, self._reads_end = node.end, node.reads_end
+        self._begin, self._until = Ticks(node.start), Ticks(node.end)
+        self._reads_end = node.reads_end
 
     def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
-        begin, first = ticks_of(self._start, payload, start)
-        until, last = ticks_of(self._end, payload, start, end if self._reads_end else None)
+        begin, first = self._begin.of(payload, start)
+        until, last = self._until.of(payload, start, end if self._reads_end else None)
         valid = first & last
         return np.where(valid, begin, 0), np.where(valid, until, 0)

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from thalweg.expr import is_monotone_in_start
 from thalweg.model.batch import Batch
-from thalweg.model.boxes import box
 from thalweg.model.progress import Progress
-from thalweg.operators.attribute_promises import promise_of
+from thalweg.operators.attribute_promises import LeastValue
 from thalweg.operators.base import Operator, rename_scopes
 from thalweg.operators.frames import evaluate_columns, frame_of, plain_renames
 from thalweg.operators.rows.one_row import OneRow, Step, compute
@@ -38,17 +37,18 @@ class SelectKernel(Operator):
         self._names = plain_renames(node.columns)
         firm = node.input.properties.firm_ends
         self._rising = [
-            (name, expr)
+            (name, LeastValue(expr))
             for name, expr in node.columns
             if firm and "_start" in expr.columns() and is_monotone_in_start(expr)
         ]
 
     def moves(self, progress: Progress) -> Progress:
         moved = rename_scopes(progress, self._names)
-        for name, expr in self._rising:
-            bound = promise_of(expr, Progress(progress.cti))
-            moved = moved.merge(Progress(boxes=box({name: bound})))
-        return moved
+        if not self._rising:
+            return moved
+        return moved.merge(
+            Progress(boxes={(name,): (least.at(progress.cti),) for name, least in self._rising})
+        )
 
     def one_row(self, row: OneRow) -> Step | None:
         return compute(row, self._columns, self.schema)

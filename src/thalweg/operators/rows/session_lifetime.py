@@ -18,10 +18,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from thalweg.model.batch import Batch
-from thalweg.model.delta import Delta
+from thalweg.model.delta import ABSENT, Delta, Revision
 from thalweg.model.progress import Progress
-from thalweg.model.rows import Codes, Rows
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.rows import Codes, Rows, concat_rows
+from thalweg.model.time import INFINITY, MIN_TIME, Times, least
 from thalweg.operators.base import (
     Operator,
     Slices,
@@ -58,7 +58,7 @@ class SessionLifetimeKernel(Operator):
         self._cti = MIN_TIME
 
     def process(self, port: int, batch: Batch) -> Batch:
-        changes = Delta.empty(self.schema)
+        changes: Delta | Revision = Delta.empty(self.schema)
         if len(batch):
             changes = self._apply(only_starts(Delta.of_batch(batch)))
         promised = self._groups.promised(batch.progress)
@@ -73,21 +73,44 @@ class SessionLifetimeKernel(Operator):
         passing = Progress(self._cti, promised.columns, later) if later else Progress(self._cti)
         return changes.to_batch(passing)
 
-    def _apply(self, delta: Delta) -> Delta:
+    def _apply(self, delta: Delta) -> Delta | Revision:
         if not len(delta):
             return Delta.empty(self.schema)
         group = self._groups.of_rows(delta.payload)
         touched = np.unique(group)
         before = self._of(touched)
         held = Delta(delta.payload, delta.start, delta.start + self._timeout, delta.weight)
+        if least(delta.weight) > 0:
+            return self._insert(held, group, before, touched)
         old, _ = self._answers(before)
         self._held.apply(held, group, (delta.start,))
         after = self._of(touched)
         new, over = self._answers(after)
+        self._note_ends(touched, after.group, over)
+        return Delta.concat([new, old.negate()], self.schema)
+
+    def _insert(self, rows: Delta, group: Codes, held: Hits, touched: Codes) -> Revision:
+        """New rows have their ends, and some of those that are held have other ones."""
+        size, start, mark = len(held), held.start, held.mark(0)
+        _, before = self._ends(held.group, start, mark)
+        groups, start = np.concatenate([held.group, group]), np.concatenate([start, rows.start])
+        _, after = self._ends(groups, start, np.concatenate([mark, rows.start]))
+        self._note_ends(touched, groups, after)
+        moved = (before != after[:size]).nonzero()[0]
+        which = np.concatenate([moved, np.arange(size, len(start))])
+        payload = concat_rows([held.payload_of(moved), rows.payload], self.schema)
+        none = np.full(len(rows), ABSENT)
+        weight = np.concatenate([held.weight[moved], rows.weight])
+        self._held.add(rows, group, (rows.start,))
+        return Revision(
+            payload, start[which], np.concatenate([before[moved], none]), after[which], weight
+        )
+
+    def _note_ends(self, touched: Codes, group: Codes, end: Times) -> None:
+        """The ends of all rows of some groups are now these."""
         self._over = grown(self._over, touched, INFINITY)
         self._over[touched] = INFINITY
-        np.minimum.at(self._over, after.group, over)
-        return Delta.concat([new, old.negate()], self.schema)
+        np.minimum.at(self._over, group, end)
 
     def _of(self, group: Codes) -> Hits:
         """The rows of some groups."""
@@ -96,12 +119,11 @@ class SessionLifetimeKernel(Operator):
 
     def _answers(self, rows: Hits) -> tuple[Delta, Times]:
         """What the rows of some groups give, and their ends."""
-        _, end = self._ends(rows)
+        _, end = self._ends(rows.group, rows.start, rows.mark(0))
         return Delta(rows.payload(), rows.start, end, rows.weight), end
 
-    def _ends(self, rows: Hits) -> tuple[Chains, Times]:
-        start = rows.start
-        chains = chains_of(rows.group, start, rows.mark(0), self._timeout)
+    def _ends(self, group: Codes, start: Times, mark: Times) -> tuple[Chains, Times]:
+        chains = chains_of(group, start, mark, self._timeout)
         end = (chains.last + self._timeout)[chains.of_row]
         if self._limit is None:
             return chains, end
@@ -123,24 +145,25 @@ class SessionLifetimeKernel(Operator):
         if len(due):
             self._over[due] = INFINITY
             self._settle(self._of(due), settled)
-            self._held.drop(MIN_TIME)
+            self._held.purge(MIN_TIME)
         if self._groups.index.is_untidy:
             moved = self._groups.index.keep(self._held.groups())
             self._held.renumber(moved)
             self._over = moved_to(self._over, moved, INFINITY)
 
     def _settle(self, rows: Hits, times: Times) -> None:
-        cti, start = times[rows.group], rows.start
-        chains, end = self._ends(rows)
+        group, start, mark = rows.group, rows.start, rows.mark(0)
+        cti = times[group]
+        chains, end = self._ends(group, start, mark)
         settled = start < cti
         last_settled = np.full(len(chains.first), MIN_TIME)
         np.maximum.at(last_settled, chains.of_row[settled], start[settled])
         chain_end = (chains.last + self._timeout)[chains.of_row]
         needed = settled & (start == last_settled[chains.of_row]) & (chain_end > cti)
         kept = ((end >= cti) | needed) & (cti != INFINITY)
-        rows.set_mark(0, np.where(settled, chains.first[chains.of_row], rows.mark(0)))
+        rows.set_mark(0, np.where(settled, chains.first[chains.of_row], mark))
         over = np.where(end >= cti, end, chain_end)[kept]
-        np.minimum.at(self._over, rows.group[kept], over)
+        np.minimum.at(self._over, group[kept], over)
         rows.set_weight(np.where(kept, rows.weight, 0))
 
     # ----------------------------------------------------------------------------------------------
@@ -163,7 +186,8 @@ class SessionLifetimeKernel(Operator):
         self._cti = progress_of_slice(slices["progress"])[0].cti
         rows = self._held.all()
         self._over = np.full(len(self._groups.index), INFINITY)
-        np.minimum.at(self._over, rows.group, self._ends(rows)[1])
+        ends = self._ends(rows.group, rows.start, rows.mark(0))[1]
+        np.minimum.at(self._over, rows.group, ends)
 
     def state_size(self) -> StateSize:
         return self._held.size()

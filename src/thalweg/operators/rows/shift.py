@@ -12,7 +12,7 @@ import numpy as np
 from thalweg.expr import Expr
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times, add_saturating
-from thalweg.operators.rows.lifetimes import LifetimeKernel, refuse_beyond, ticks_of
+from thalweg.operators.rows.lifetimes import LifetimeKernel, Ticks, refuse_beyond
 from thalweg.plan.nodes import Shift
 
 __all__ = ["ShiftKernel"]
@@ -28,19 +28,19 @@ class ShiftKernel(LifetimeKernel):
 
     def __init__(self, node: Shift) -> None:
         super().__init__(node.schema)
-        self._by = node.by
+        self._by: int | Ticks = Ticks(node.by) if isinstance(node.by, Expr) else node.by
 
     def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
-        if isinstance(self._by, Expr):
-            by, valid = ticks_of(self._by, payload, start)
+        if isinstance(self._by, Ticks):
+            by, valid = self._by.of(payload, start)
             refuse_beyond(by, self.name)
             return np.where(valid, start + by, 0), np.where(valid, add_saturating(end, by), 0)
         return start + self._by, add_saturating(end, self._by)
 
     def lifetime(self, start: int, end: int) -> tuple[int, int] | None:
-        if isinstance(self._by, Expr):
+        if isinstance(self._by, Ticks):
             return None
         return start + self._by, end if end == INFINITY else end + self._by
 
     def promise(self, cti: int) -> int:
-        return MIN_TIME if isinstance(self._by, Expr) else cti + self._by
+        return MIN_TIME if isinstance(self._by, Ticks) else cti + self._by

@@ -21,7 +21,7 @@ import numpy as np
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta, Weights
 from thalweg.model.progress import NO_PROGRESS, Scope
-from thalweg.model.rows import Codes, Rows, encode
+from thalweg.model.rows import Codes, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import (
     Operator,
@@ -58,15 +58,26 @@ class _Linked:
         """For each row the one it continues, or -1. What an ended row continued is in its
         chain."""
         rows, size, alive = self.rows, len(self.rows), self.alive
-        ended = _rank_within(self.group, rows.end, rows.start)
-        started = _rank_within(self.group[:alive], rows.start[:alive], rows.end[:alive])
-        columns = [(self.group, self.group[:alive]), (rows.end, rows.start[:alive])]
-        pairs = [*columns, (ended, started)]
-        links, count = encode([np.concatenate(pair) for pair in pairs], size + alive)
-        ends_here = np.full(count, -1)
-        ends_here[links[:size]] = np.arange(size)
         before = np.full(size, -1)
-        before[:alive] = ends_here[links[size:]]
+        if not alive:
+            return before
+        # All ends and starts in one order: at each time of a payload first the rows that end
+        # there, then those that start there.
+        group = np.concatenate([self.group, self.group[:alive]])
+        time = np.concatenate([rows.end, rows.start[:alive]])
+        starts = np.arange(size + alive) >= size
+        rank = np.concatenate([rows.start, rows.end[:alive]])
+        order = np.lexsort((rank, starts, time, group))
+        group, time, starts = group[order], time[order], starts[order]
+        new = np.ones(len(order), np.bool_)
+        new[1:] = (group[1:] != group[:-1]) | (time[1:] != time[:-1])
+        first = new.nonzero()[0]
+        ending = np.add.reduceat(~starts, first, dtype=np.int64)
+        at = starts.nonzero()[0]
+        place = (new.cumsum() - 1)[at]
+        partner = at - ending[place]  # as far behind the first end as the start is behind its own
+        linked = at - first[place] < 2 * ending[place]
+        before[order[at[linked]] - size] = order[partner[linked]]
         return before
 
     def chains(self, before: Codes) -> Times:
@@ -224,7 +235,7 @@ class StitchKernel(Operator):
             self._behind.add(endless, linked.group[kept], marks)
         else:
             behind.set_weight(np.zeros(len(behind), np.int64))
-        self._behind.drop(MIN_TIME)
+        self._behind.purge(MIN_TIME)
 
     def snapshot(self) -> Slices:
         return {
@@ -242,16 +253,3 @@ class StitchKernel(Operator):
 
     def state_size(self) -> StateSize:
         return self._held.size() + self._behind.size()
-
-
-def _rank_within(payload: Codes, time: Times, order: Times) -> Codes:
-    """The rank of each row, in an order, among those of equal payload and time."""
-    sorted_ = np.lexsort((order, time, payload))
-    new = np.ones(len(payload), np.bool_)
-    new[1:] = (payload[sorted_][1:] != payload[sorted_][:-1]) | (
-        time[sorted_][1:] != time[sorted_][:-1]
-    )
-    position = np.arange(len(payload))
-    rank = np.empty(len(payload), np.int64)
-    rank[sorted_] = position - np.maximum.accumulate(np.where(new, position, 0))
-    return rank

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Codes, Rows, take_column
+from thalweg.model.rows import Codes, Rows, take_column, whole_column
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.snapshot.snapshots import SnapshotKernel, Snapshots, make_gate
@@ -58,7 +58,7 @@ class SnapshotAggregateKernel(SnapshotKernel):
             values = self._arguments.values(index, rows.payload, rows.start)
             if self._adds_up[index]:
                 parts = call.aggregate.of_rows(values)
-                sums = [pa.array(_run(part.to_numpy(), snapshots)[alive]) for part in parts]
+                sums = [whole_column(_run(part.to_numpy(), snapshots)[alive]) for part in parts]
                 columns.append(call.aggregate.result(sums, kind))
                 continue
             members = members or snapshots.members()

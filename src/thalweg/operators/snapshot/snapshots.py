@@ -28,7 +28,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.boxes import rename_boxes
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Codes, Rows, distinct_codes
+from thalweg.model.rows import Codes, Rows, concat_rows, distinct_codes, take_rows
 from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import (
@@ -39,8 +39,8 @@ from thalweg.operators.base import (
     slice_of_progress,
 )
 from thalweg.operators.consistency import Consistency, Gate
-from thalweg.operators.group_promises import newly_promised, promised_groups, promises_of_rows
-from thalweg.operators.groups import ranges, refuse_negative, units
+from thalweg.operators.group_promises import newly_promised_groups, promises_of_rows
+from thalweg.operators.groups import ranges, refuse_negative
 from thalweg.state import Arrangement, KeyIndex
 from thalweg.state.runs import Columns
 
@@ -126,7 +126,7 @@ class SnapshotKernel(Operator):
     def _scoped(self, progress: Progress) -> Progress:
         """What a promise says about groups: its scopes and boxes, where they are made of the
         keys."""
-        if not (progress.scoped or progress.boxes):
+        if not (progress.scoped or progress.boxes or progress.ranges):
             return progress
         boxes = rename_boxes(progress.boxes, {key: key for key in self._keys})
         if set(progress.scope_columns) <= set(self._keys):
@@ -146,43 +146,55 @@ class SnapshotKernel(Operator):
         changed = np.where(delta.start >= promised, delta.start, delta.end)
         np.minimum.at(earliest, group, changed)
         found = self._held.find(touched, earliest - 1, np.full(len(touched), INFINITY))
-        before = _Rows(found.delta(), found.owner, found.mark(0))
+        held, owner, mark = found.delta(), found.owner, found.mark(0)
         base = np.full(len(touched), MIN_TIME)
-        cut = before.since > before.rows.start
-        np.maximum.at(base, before.group[cut], before.since[cut])
+        cut = mark > held.start
+        np.maximum.at(base, owner[cut], mark[cut])
         boundary = np.maximum(base, self._held.last_end_before(touched, earliest))
-        settled = before.since < earliest[before.group]
-        np.maximum.at(boundary, before.group[settled], before.since[settled])
+        settled = mark < earliest[owner]
+        np.maximum.at(boundary, owner[settled], mark[settled])
         since = np.maximum(delta.start, base[group])
-        after = _Rows.joined(before, _Rows(delta, group, since), self._held.schema)
+        rows = Delta.concat([held, delta], self._held.schema)
+        both = _Sides(held, rows, np.concatenate([owner, group]), np.concatenate([mark, since]))
+        kept, weight = None, rows.weight
         if least(delta.weight) < 0:
-            refuse_negative(after.rows, type(self).__name__.removesuffix("Kernel"))
+            kept, weight = rows.consolidation()
+            if len(kept) and least(weight) < 0:
+                net = rows.take(kept)
+                after = Delta(net.payload, net.start, net.end, weight)
+                refuse_negative(after, type(self).__name__.removesuffix("Kernel"))
         self._held.apply(delta, number, (since,))
-        return self._difference(before, after, boundary)
+        return self._difference(both, kept, weight, boundary)
 
-    def _difference(self, before: _Rows, after: _Rows, boundary: Times) -> Delta:
-        """What leaves and what comes: both sides are evaluated at once, the groups of the rows
-        after the change numbered behind those before it."""
-        sides = [side for side in (before, after) if len(side.rows)]
-        if not sides:
+    def _difference(
+        self, both: _Sides, kept: Codes | None, weight: Codes, boundary: Times
+    ) -> Delta:
+        """What leaves and what comes. Both sides are evaluated at once, the groups of the rows after
+        the change numbered behind those before it. After the change there are those `kept`; None:
+        all."""
+        count = len(both.held)
+
+        def sides(values: Codes) -> Codes:
+            return np.concatenate([values[:count], values if kept is None else values[kept]])
+
+        group, start, end = sides(both.group), sides(both.rows.start), sides(both.rows.end)
+        since = np.maximum(sides(both.since), boundary[group])
+        group[count:] += len(boundary)
+        weight = np.concatenate([both.held.weight, weight])
+        alive = since < end
+        if kept is None and alive.all() and (not len(weight) or greatest(weight) == 1):
+            payload = concat_rows([both.held.payload, both.rows.payload], self._held.schema)
+        else:
+            which = alive.nonzero()[0]
+            which = which.repeat(weight[which])
+            group, since, start, end = group[which], since[which], start[which], end[which]
+            payload = take_rows(both.rows.payload, sides(np.arange(len(both.rows)))[which])
+        if not len(group):
             return Delta.empty(self.schema)
-        count = len(boundary)
-        rows = Delta.concat([side.rows for side in sides], self._held.schema)
-        group = np.concatenate([before.group, after.group + count])
-        since = np.concatenate(
-            [np.maximum(side.since, boundary[side.group]) for side in (before, after)]
-        )
-        alive_rows = since < rows.end
-        if not alive_rows.all():
-            rows, group, since = rows.filter(alive_rows), group[alive_rows], since[alive_rows]
-        if not len(rows):
-            return Delta.empty(self.schema)
-        if not (rows.weight == 1).all():
-            which = np.repeat(np.arange(len(rows)), rows.weight)
-            group, since, rows = group[which], since[which], units(rows)
-        snapshots = snapshots_of(group, since, rows.end)
-        payload, window = self.answer(rows, snapshots, np.flatnonzero(snapshots.alive > 0))
-        weight = np.where(snapshots.group[window] < count, -1, 1)
+        rows = Delta(payload, start, end, np.ones(len(group), np.int64))
+        snapshots = snapshots_of(group, since, end)
+        payload, window = self.answer(rows, snapshots, (snapshots.alive > 0).nonzero()[0])
+        weight = np.where(snapshots.group[window] < len(boundary), -1, 1)
         return Delta(payload, snapshots.start[window], snapshots.end[window], weight)
 
     def _forget(self, before: Progress) -> None:
@@ -193,9 +205,13 @@ class SnapshotKernel(Operator):
             self._held.clear()
         elif now.cti > before.cti:
             dropped = self._held.drop(now.cti - 1)
-        promised = newly_promised(before, now)
-        if promised and not self._held.is_empty():
-            group, time = promised_groups(self._index, self._fields, now.scope_columns, promised)
+        promised = (
+            newly_promised_groups(self._index, self._fields, now.scope_columns, before, now)
+            if now.speaks_of_groups and not self._held.is_empty()
+            else None
+        )
+        if promised is not None:
+            group, time = promised
             until = np.where(time == INFINITY, INFINITY, time - 1)
             dropped += self._held.drop_groups(group, until)
         if self._held.is_empty():
@@ -212,7 +228,7 @@ class SnapshotKernel(Operator):
         boundary = np.full(len(touched), MIN_TIME)
         np.maximum.at(boundary, group, dropped.end)
         settled = np.full(len(touched), self._progress.cti - 1)
-        if self._progress.scoped:
+        if self._progress.speaks_of_groups:
             columns = self._progress.scope_columns
             settled[group] = promises_of_rows(self._progress, dropped.payload, columns) - 1
         across = self._held.find(touched, settled, boundary)
@@ -240,24 +256,14 @@ class SnapshotKernel(Operator):
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
-    """Rows with their group and the time from which on they count."""
+class _Sides:
+    """The rows before a change, and behind them in `rows` those of the change; each with its group
+    and the time from which on it counts."""
 
+    held: Delta
     rows: Delta
     group: Codes
     since: Times
-
-    @classmethod
-    def joined(cls, held: _Rows, changes: _Rows, schema: pa.Schema) -> _Rows:
-        """The rows after some changes."""
-        rows = Delta.concat([held.rows, changes.rows], schema)
-        group = np.concatenate([held.group, changes.group])
-        since = np.concatenate([held.since, changes.since])
-        if least(changes.rows.weight) > 0:
-            return cls(rows, group, since)
-        kept, weight = rows.consolidation()
-        net = rows.take(kept)
-        return cls(Delta(net.payload, net.start, net.end, weight), group[kept], since[kept])
 
 
 def make_gate(schema: pa.Schema, consistency: Consistency) -> Gate:

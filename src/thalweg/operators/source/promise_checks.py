@@ -1,5 +1,5 @@
-"""What every promise must be before a source takes it: times of the clock that do not go back, over
-columns that the source has, for groups that all are over the same ones."""
+"""The checks of the promises that a source is given: times of the clock that do not go back, about
+columns that the source has, for groups that are all over the same columns."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from thalweg.errors import (
 from thalweg.model.batch import column_of
 from thalweg.model.clocks import Clock, shown_time
 from thalweg.model.progress import Progress, Scope, scope_values
+from thalweg.model.punctuation import Punctuation
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME
 from thalweg.plan.nodes.arrivals import CLOCK
 from thalweg.progress.admission import Ingress
@@ -34,8 +35,8 @@ class PromiseChecks:
     policy: Ingress
     clock: Clock
 
-    def time(self, time: Any, known: int, what: str) -> int:
-        """The time of a promise, after one up to `known`."""
+    def time(self, time: Any, promised: int, what: str) -> int:
+        """The time of a promise, where `promised` was promised before."""
         if not isinstance(time, (int, np.integer)):
             raise TimeRangeError(
                 f"{self.place}: {what} is {time!r}; a time is a whole number of ticks."
@@ -45,28 +46,37 @@ class PromiseChecks:
             raise TimeRangeError(
                 f"{self.place}: {what} is {ticks}, outside the range of the clock."
             )
-        if MIN_TIME != ticks < known and not (self.policy.observes or self.policy.clocks):
-            before = "infinity" if known == INFINITY else shown_time(known, self.clock)
+        if MIN_TIME != ticks < promised and not (self.policy.observes or self.policy.clocks):
+            before = "infinity" if promised == INFINITY else shown_time(promised, self.clock)
             raise ProgressError(
                 f"{self.place}: {what} is {shown_time(ticks, self.clock)}, which goes back behind {before}."
             )
         return ticks
 
-    def columns(self, given: Progress) -> None:
-        """Promises over columns name columns that are there."""
-        for column in {name for names in given.boxes for name in names}:
+    def columns(self, progress: Progress) -> None:
+        """Promises over columns are about columns that the source has."""
+        for column in {name for names in progress.boxes for name in names}:
             if column not in self.schema.names and column != CLOCK:
                 raise SchemaChangeError(
                     f"{self.place}: a promise about {column!r}, a column that the source does not have"
                     f"{did_you_mean(column, self.schema.names)}"
                 )
 
+    def pattern(self, pattern: Punctuation) -> None:
+        """A punctuation is about columns that the source has."""
+        for column in pattern.patterns:
+            if column not in self.schema.names:
+                raise SchemaChangeError(
+                    f"{self.place}: a punctuation on {column!r}, a column that the source does not have"
+                    f"{did_you_mean(column, self.schema.names)}"
+                )
+
     def groups(
-        self, given: Progress, known: tuple[str, ...]
+        self, progress: Progress, columns_before: tuple[str, ...]
     ) -> tuple[tuple[str, ...], list[Scope]]:
-        """The columns that promises for groups speak of, and the groups, in values as the columns
-        have them. `known` are the columns of the promises before, if there were any."""
-        columns = given.scope_columns
+        """The columns that name the groups of promises, and the groups, in values of the columns'
+        types. `columns_before` are the columns of the promises before, if there were any."""
+        columns = progress.scope_columns
         for name in columns:
             if name not in self.schema.names:
                 raise SchemaChangeError(
@@ -74,18 +84,18 @@ class PromiseChecks:
                     f"{did_you_mean(str(name), self.schema.names)} Columns here: {', '.join(self.schema.names)}."
                 )
         partition = self.policy.partition
-        wanted = (partition,) if partition is not None else known or columns
+        wanted = (partition,) if partition is not None else columns_before or columns
         if (
             not columns
             or columns != wanted
-            or any(len(scope) != len(columns) for scope in given.scoped)
+            or any(len(scope) != len(columns) for scope in progress.scoped)
         ):
             raise MalformedElementError(
                 f"{self.place}: CTIs for groups must all be over the same columns, here {', '.join(wanted) or 'one at least'}; "
-                f"got {', '.join(columns) or 'none'} with {list(given.scoped)[:3]}."
+                f"got {', '.join(columns) or 'none'} with {list(progress.scoped)[:3]}."
             )
         values = []
-        for name, column in zip(columns, zip(*given.scoped, strict=True), strict=True):
+        for name, column in zip(columns, zip(*progress.scoped, strict=True), strict=True):
             kind = self.schema.field(name).type
             try:
                 values.append(scope_values(column_of(column, kind)))

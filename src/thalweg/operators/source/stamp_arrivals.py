@@ -1,14 +1,14 @@
 """Stamp arrivals: each row with the time at which it arrived.
 
-    (s, e, p) -> (s, e, p + {_arrived})      _arrived = the time told last before the row, rounded down to a multiple of `every`
+    (s, e, p) -> (s, e, p + {_arrived})      _arrived = the clock when the row came, rounded down to a multiple of `every`
 
-Whoever runs the query tells the time with a promise over the column `CLOCK`, ahead of the rows: what
-arrives later does not arrive before it. So the stamps of a batch that runs again are the same if
-what was told is. An adjust has the stamp of its row: numbers rise with arrival, and the kernel keeps
-the numbers from which on another stamp holds. The promise over `_arrived` is the time told, or the
-stamp of the first row that may still be adjusted.
+Whoever runs the query sets the clock with a promise over the column `CLOCK`, ahead of the rows: what
+arrives later does not arrive before it. So a batch that runs again gets the same stamps if the clock
+was set to the same time. An adjust has the stamp of its row: numbers rise with arrival, and the
+kernel keeps the numbers from which on another stamp holds. The promise over `_arrived` is the clock,
+or the stamp of the first row that may still be adjusted.
 
-State: the time told; where rows may be adjusted, one pair (number, stamp) for each time at which
+State: the clock; where rows may be adjusted, one pair (number, stamp) for each time at which
 rows came that may still be adjusted. Progress passes.
 """
 
@@ -30,11 +30,11 @@ from thalweg.operators.base import Operator, Slices, StateSize, progress_of_slic
 from thalweg.plan.nodes.arrivals import ARRIVED, CLOCK, StampArrivals
 from thalweg.plan.nodes.wid import ROW_NUMBER
 
-__all__ = ["StampArrivalsKernel", "time_told"]
+__all__ = ["StampArrivalsKernel", "clock_promise"]
 
 
-def time_told(now: int) -> Progress:
-    """The promise that tells a source's operators the time."""
+def clock_promise(now: int) -> Progress:
+    """The promise that sets the clock of the operators behind a source."""
     return Progress(boxes=box({CLOCK: now}))
 
 
@@ -72,8 +72,8 @@ class StampArrivalsKernel(Operator):
         return answer.with_progress(promised)
 
     def _now(self) -> int:
-        told = self._progress.boxes.get((CLOCK,))
-        return MIN_TIME if told is None else told[0] // self._every * self._every
+        clock = self._progress.boxes.get((CLOCK,))
+        return MIN_TIME if clock is None else clock[0] // self._every * self._every
 
     def _stamps(self, rows: Rows) -> Times:
         now = self._now()

@@ -23,7 +23,7 @@ import numpy as np
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Bools, Codes, Rows, take_rows
+from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest
 from thalweg.operators.base import Slices, StateSize
@@ -68,7 +68,7 @@ class Ordered:
     @property
     def payload(self) -> Rows:
         if self._payload is None:
-            self._payload = take_rows(self.found.payload, self.which)
+            self._payload = self.found.payload_of(self.which)
         return self._payload
 
     def __len__(self) -> int:
@@ -300,8 +300,8 @@ class WholePartitions(Assigner):
 
     def waiting(self, due: Line) -> Codes:
         pending = self._pending
-        waits = (pending <= due.of(np.arange(len(pending)))) & (pending != INFINITY)
-        found = np.flatnonzero(waits)
+        waits: Bools = (pending <= due.of(np.arange(len(pending)))) & (pending != INFINITY)
+        found = waits.nonzero()[0]
         pending[found] = INFINITY
         return found
 
@@ -332,7 +332,7 @@ def as_often(which: Codes, weight: Codes) -> Codes:
     """Places of rows, each as often as its weight says."""
     if not len(weight) or greatest(weight) == 1:
         return which
-    return np.repeat(which, weight[which])
+    return which.repeat(weight[which])
 
 
 def grown(values: Codes, partition: Codes, empty: int) -> Codes:

@@ -74,7 +74,7 @@ class _Counting(WholePartitions):
         number = found.start[which]
         if self.ranked:
             partition = found.partition[which]
-            begins = np.searchsorted(partition, partition, side="left")
+            begins = partition.searchsorted(partition, side="left")
             gone = grown(self._gone, partition, 0)[partition]
             number = np.arange(len(partition)) - begins + 1 + gone
         start = self.starts(found)[which]
@@ -101,7 +101,7 @@ class _Counting(WholePartitions):
         self._written = None
 
     def used(self) -> Codes:
-        return np.flatnonzero(self._gone)
+        return self._gone.nonzero()[0]
 
     def renumber(self, moved: Codes) -> None:
         super().renumber(moved)
@@ -115,7 +115,7 @@ class _Counting(WholePartitions):
         if not self.ranked:
             return {}
         if self._written is None:
-            some = np.flatnonzero(self._gone)
+            some = self._gone.nonzero()[0]
             keys = self.held.partitions.named(some)
             self._written = pa.RecordBatch.from_arrays(
                 [*keys, pa.array(self._gone[some])],
@@ -265,10 +265,8 @@ class RowsAssigner(_Counting):
         which, window = ranges(first, np.maximum(top // self._slide - first, 0))
         last = (window + 1) * self._slide
         span = int(top.max()) + 1
-        complete = np.searchsorted(
-            rows.partition * span + rows.number,
-            rows.partition[begins][which] * span + last,
-            side="right" if self._sparse else "left",
+        complete = (rows.partition * span + rows.number).searchsorted(
+            rows.partition[begins][which] * span + last, side="right" if self._sparse else "left"
         )
         if self._sparse:
             complete = complete - 1
@@ -335,7 +333,7 @@ class RowsAssigner(_Counting):
         upto = np.where(
             first > begins, rows.number[np.maximum(first - 1, 0)], rows.number[begins] - 1
         )
-        return np.repeat(upto, ends - begins)
+        return upto.repeat(ends - begins)
 
     def _forget(self, rows: Ordered, keep: Bools) -> None:
         """Forget rows."""

@@ -17,7 +17,7 @@ from thalweg.errors import EvaluationError
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.sorting import sort_pairs
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import Slices
 from thalweg.operators.groups import ranges
 from thalweg.operators.hopping.extents import Frames, Occupied
@@ -88,7 +88,7 @@ def frames_by_tuple(rows: Ordered, length: int, every: int) -> Frames:
     """A window for the start of every n-th tuple."""
     partition, window = rows.partition, rows.start
     if every > 1:
-        chosen = np.flatnonzero(rows.number % every == 0)
+        chosen = (rows.number % every == 0).nonzero()[0]
         partition, window = partition[chosen], window[chosen]
     new = np.ones(len(window), np.bool_)
     new[1:] = (partition[1:] != partition[:-1]) | (window[1:] != window[:-1])
@@ -124,7 +124,7 @@ class FirstOriginAssigner(TimeAssigner):
         first, beyond = np.maximum(since // self._slide, 0), (since + self._longest) // self._slide
         new = np.ones(len(since), np.bool_)
         new[1:] = first[1:] > beyond[:-1]
-        begins = np.flatnonzero(new)
+        begins = new.nonzero()[0]
         ends = np.append(begins[1:], len(since)) - 1
         _, window = ranges(first[begins], np.maximum(beyond[ends] - first[begins], 0))
         end = mark + (window + 1) * self._slide
@@ -158,40 +158,93 @@ class FirstOriginAssigner(TimeAssigner):
 
 
 class MembershipAssigner(TimeAssigner):
-    """A kind of a user's own that looks at one tuple at a time: `wids` and `time_range`."""
+    """A kind that looks at one tuple at a time: `wids` and `time_range`.
+
+    `_soonest` is a time before which no window that is still to answer is complete, so that rows
+    are looked at when a window is over, not whenever time moves.
+    """
 
     def __init__(self, kind: WindowKind) -> None:
         super().__init__(kind.longest)
         self._kind = kind
         self.columns = kind.reads
+        self._last: tuple[int, int, int] = (0, INFINITY, MIN_TIME)
+        """The window of the latest tuple when windows were last asked for: id, start and end."""
+        self.clear()
+
+    def clear(self) -> None:
+        self._soonest = INFINITY
+        self._all_looked_at = False
+
+    def restore(self, slices: Mapping[str, Rows], frontier: Frontier) -> None:
+        self._soonest = MIN_TIME
 
     def order(self, found: Found) -> Ordered:
         """As they are: the windows of a tuple need no other."""
         which = as_often(np.arange(len(found)), found.weight)
         return Ordered(found, which, found.start[which])
 
-    def _membership(self, rows: Ordered) -> tuple[Codes, Codes, Times, Times]:
+    # ----------------------------------------------------------------------------------------------
+    # windows that wait
+
+    def seen(self, delta: Delta, partition: Codes, out: Line) -> None:
+        columns = {name: delta.payload.column(name) for name in self.columns}
+        member, _, _, end = self._membership(delta.start, columns)
+        to_come = end[end > out.of(partition[member])]
+        if len(to_come):
+            self._soonest = min(self._soonest, least(to_come))
+
+    def leaving(self, out: Line, due: Line) -> Found:
+        self._all_looked_at = False
+        if out.ahead or due.ahead:
+            self._soonest = MIN_TIME
+            return super().leaving(out, due)
+        if due.common < self._soonest:
+            return self.held.nothing()
+        self._all_looked_at = True
+        return self.held.between(out.common, INFINITY)
+
+    def left(self, frames: Frames, due: Line) -> None:
+        if self._all_looked_at:
+            to_come = frames.end[frames.end > due.common]
+            self._soonest = least(to_come) if len(to_come) else INFINITY
+
+    # ----------------------------------------------------------------------------------------------
+    # windows of tuples
+
+    def _membership(
+        self, ts: Times, columns: dict[str, pa.Array]
+    ) -> tuple[Codes, Codes, Times, Times]:
         """Row and window, and the lifetime of the window, for every membership."""
-        names = self.held.schema.names[-len(self.columns) :] if self.columns else []
-        columns = {
-            name: rows.payload.column(held) for name, held in zip(self.columns, names, strict=True)
-        }
-        none = np.zeros(len(rows), np.int64)
-        found = self._kind.wids(Tuples(rows.start, none, none, columns))
+        size = len(ts)
+        number, since, until = self._last
+        if self._kind.consecutive and size and since <= least(ts) and greatest(ts) < until:
+            # Calendars are dear to ask, and most batches lie in the period of the one before.
+            window = np.full(size, number)
+            return np.arange(size), window, np.full(size, since), np.full(size, until)
+        none = np.zeros(size, np.int64)
+        found = self._kind.wids(Tuples(ts, none, none, columns))
         start, end = self._kind.time_range(found.window)
-        at = rows.start[found.member]
-        wrong = np.flatnonzero((at < start) | (at >= end) | (end - start > self._longest))
+        at = ts[found.member]
+        wrong = ((at < start) | (at >= end) | (end - start > self._longest)).nonzero()[0]
         if len(wrong):
             one = int(wrong[0])
             raise EvaluationError(
                 f"{self._kind}: window {found.window[one]} lasts from {start[one]} to {end[one]}, but must contain the time "
                 f"{at[one]} of its tuple and be no longer than longest = {self._longest}."
             )
+        if len(found.window):
+            last = int(at.argmax())
+            self._last = int(found.window[last]), int(start[last]), int(end[last])
         return found.member, found.window, start, end
 
     def frames(self, rows: Ordered, more: tuple[Codes, Codes], mark: int) -> Frames:
         """One for each membership: `lo` is the row."""
-        member, window, start, end = self._membership(rows)
+        names = self.held.schema.names[-len(self.columns) :] if self.columns else []
+        columns = {
+            name: rows.payload.column(held) for name, held in zip(self.columns, names, strict=True)
+        }
+        member, window, start, end = self._membership(rows.start, columns)
         return Frames(rows.partition[member], member, member + 1, start, end, window)
 
     def occupied(
@@ -202,7 +255,7 @@ class MembershipAssigner(TimeAssigner):
         new = np.ones(len(order), np.bool_)
         owner, window = owner[order], frames.wid[order]
         new[1:] = (owner[1:] != owner[:-1]) | (window[1:] != window[:-1])
-        begins = np.flatnonzero(new)
+        begins = new.nonzero()[0]
         ends = np.append(begins[1:], len(order))
         member = frames.lo[order]
         return Occupied(member, member[begins], order[begins], begins, ends)

@@ -36,7 +36,7 @@ class CountAssigner(WholePartitions):
         last = self._count - 1
         if len(start) <= last:
             return NO_FRAMES
-        whole = np.flatnonzero(partition[: len(start) - last] == partition[last:])
+        whole = (partition[: len(start) - last] == partition[last:]).nonzero()[0]
         low, high = start[whole], start[whole + last] + 1
         return Frames(partition[whole], low, high, low, high, low)
 
@@ -65,7 +65,7 @@ class CountAssigner(WholePartitions):
             return
         order = sort_pairs(over.partition, over.start)
         partition, start = _distinct(over.partition[order], over.start[order])
-        ends = np.searchsorted(partition, partition, side="right")
+        ends = partition.searchsorted(partition, side="right")
         needed = np.arange(len(partition)) >= ends - (self._count - 1)
         np.minimum.at(self._begins, partition[needed], start[needed])
         self.forget(over.filter(over.start < self._begins[over.partition]))
@@ -74,7 +74,7 @@ class CountAssigner(WholePartitions):
         """Windows that begin before a time must be complete and settled."""
         rows = self.order(self.held.everything())
         partition, start = _distinct(rows.partition, rows.start)
-        ends = np.searchsorted(partition, partition, side="right")
+        ends = partition.searchsorted(partition, side="right")
         open_ = np.arange(len(partition)) >= ends - (self._count - 1)
         if (start[open_] < time).any():
             return INFINITY

@@ -25,7 +25,17 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.progress import Progress, Scope
-from thalweg.model.rows import Bools, Codes, Rows, concat_rows, encode, take_column, take_rows
+from thalweg.model.rows import (
+    Bools,
+    Codes,
+    Rows,
+    concat_rows,
+    encode,
+    take_column,
+    take_rows,
+    used_codes,
+    whole_column,
+)
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.groups import only_starts
@@ -133,7 +143,7 @@ class WindowEngine(Operator):
         new = assigner.fetch(change)
 
         def wanted(frames: Frames) -> Bools:
-            at = np.searchsorted(change.partition, frames.partition)
+            at = change.partition.searchsorted(frames.partition)
             near = assigner.affected(frames, change.first[at], change.last[at])
             return near & assigner.out(frames, out, before.mark)
 
@@ -171,7 +181,7 @@ class WindowEngine(Operator):
             if taken is not None:
                 self._held.apply(taken.rows, taken.rows_partition)
             return self._continue(waiting, out, due)
-        touched = np.union1d(touched, waiting)
+        touched = used_codes([touched, waiting])
         old = self._held.of(touched)
         if taken is not None:
             self._held.apply(taken.rows, taken.rows_partition)
@@ -221,7 +231,7 @@ class WindowEngine(Operator):
         more, totals = (_NONE, _NONE), None
         if self._totals is not None:
             if partitions is None:
-                partitions = np.unique(found.partition)
+                partitions = used_codes([found.partition])
             totals = self._totals.of(partitions)
             more = partitions[totals.owner], totals.start
         if not len(rows) and not len(more[0]):
@@ -250,8 +260,8 @@ class WindowEngine(Operator):
         if self._apart:
             group, _ = encode([parts.column(name) for name in self._columns], len(partition))
         cells = assigner.occupied(chosen, rows, partition, group, coordinate)
-        keys = [take_column(parts.column(name), cells.someone) for name in self._columns]
-        keys += [] if self._wid is None else [pa.array(chosen.wid[cells.frame])]
+        keys = [take_column(parts.column(name), cells.representative) for name in self._columns]
+        keys += [] if self._wid is None else [whole_column(chosen.wid[cells.frame])]
         return self._values.answer(keys, parts, rows.start, chosen, cells), chosen, cells.frame
 
     def _parted(self, rows: Ordered) -> Rows:
@@ -302,7 +312,7 @@ class WindowEngine(Operator):
         used = [self._held.groups(), self._assigner.used(), self._frontier.line().columns()[0]]
         if self._totals is not None:
             used.append(self._totals.groups())
-        moved = index.keep(np.unique(np.concatenate(used)))
+        moved = index.keep(used_codes(used))
         self._held.renumber(moved)
         if self._totals is not None:
             self._totals.renumber(moved)

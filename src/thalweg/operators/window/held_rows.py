@@ -15,10 +15,11 @@ import pyarrow as pa
 
 from thalweg.model.batch import column_of
 from thalweg.model.delta import Delta
-from thalweg.model.progress import Progress, Scope
-from thalweg.model.rows import Bools, Codes, Rows, encode_together
+from thalweg.model.progress import NO_PROGRESS, Progress, Scope, scope_values
+from thalweg.model.rows import Bools, Codes, Rows, encode_together, take_rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest
 from thalweg.operators.base import Slices, StateSize
+from thalweg.operators.group_promises import groups_in_ranges
 from thalweg.state import Arrangement, Hits, KeyIndex
 
 __all__ = ["Found", "GroupPromises", "HeldRows", "PartitionedState", "Partitions"]
@@ -58,22 +59,43 @@ class Partitions:
         self.fields = [schema.field(name) for name in columns]
         self.index = KeyIndex(self.fields)
         self._seen: Mapping[Scope, int] = {}
+        self._seen_ranges = NO_PROGRESS
 
     def clear(self) -> None:
         self.index.clear()
         self._seen = {}
+        self._seen_ranges = NO_PROGRESS
 
-    def promised(self, progress: Progress) -> GroupPromises:
-        """Promises for groups that are new, where what is held of one group needs no other."""
+    def promised(self, progress: Progress, rows: Rows | None = None) -> GroupPromises:
+        """Promises for groups that are new, where what is held of one group needs no other. Of a
+        range of groups, a promise for each that is held or among `rows`."""
         named, columns = progress.scoped, progress.scope_columns
-        if not named or named is self._seen or not set(columns) <= set(self.columns):
+        if not (named or progress.ranges) or not set(columns) <= set(self.columns):
+            return _NO_PROMISES
+        ranged = progress.ranges and progress.ranges != self._seen_ranges.ranges
+        if named is self._seen and not ranged:
             return _NO_PROMISES
         seen, self._seen = self._seen, named
         scopes = [scope for scope, time in named.items() if seen.get(scope) != time]
+        if ranged:
+            if rows is not None:
+                self.of_rows(rows)
+            scopes = list(dict.fromkeys([*scopes, *self._in_ranges(progress)]))
         if not scopes:
             return _NO_PROMISES
-        times = np.array([named[scope] for scope in scopes], np.int64)
+        times = np.array([progress.of(scope) for scope in scopes], np.int64)
         return GroupPromises(columns, scopes, times, *self.of_scopes(columns, scopes))
+
+    def _in_ranges(self, progress: Progress) -> list[Scope]:
+        """The groups to which range promises say more than they did; they are seen then."""
+        size = len(self.index)
+        keys = dict(zip(self.columns, self.index.columns(np.arange(size)), strict=True))
+        before = groups_in_ranges(self._seen_ranges, keys, size)
+        now = groups_in_ranges(progress, keys, size)
+        self._seen_ranges = Progress(ranges=progress.ranges)
+        moved = pa.array(np.flatnonzero(now > np.maximum(before, progress.cti)))
+        named = [scope_values(keys[name].take(moved)) for name in progress.scope_columns]
+        return list(zip(*named, strict=True))
 
     def of_rows(self, rows: Rows) -> Codes:
         return self.index.numbers([rows.column(name) for name in self.columns], rows.num_rows)
@@ -108,21 +130,31 @@ _NO_PROMISES = GroupPromises((), [], _NONE, _NONE, _NONE)
 
 
 class Found:
-    """Rows of the store over their stretches [start, end) of positions. Their payload is gathered
-    when it is asked for."""
+    """Rows of the store over their stretches [start, end) of positions. What never changes is
+    gathered when it is asked for; weights are those of now."""
 
-    __slots__ = ("_payload", "end", "hits", "partition", "start", "weight")
+    __slots__ = ("_payload", "hits", "partition", "start", "weight")
 
     def __init__(self, hits: Hits, partition: Codes) -> None:
         self.hits, self.partition = hits, partition
-        self.start, self.end, self.weight = hits.start, hits.end, hits.weight
+        self.start, self.weight = hits.start, hits.weight
         self._payload: Rows | None = None
+
+    @property
+    def end(self) -> Times:
+        return self.hits.end
 
     @property
     def payload(self) -> Rows:
         if self._payload is None:
             self._payload = self.hits.payload()
         return self._payload
+
+    def payload_of(self, which: Codes) -> Rows:
+        """The payload of some rows, in this order."""
+        if self._payload is None:
+            return self.hits.payload_of(which)
+        return take_rows(self._payload, which)
 
     def __len__(self) -> int:
         return len(self.partition)
@@ -231,6 +263,9 @@ class HeldRows(PartitionedState):
         """The rows of all partitions that are needed after `since` and begin before `until`."""
         hits = self._held.between(since, until)
         return Found(hits, hits.group)
+
+    def nothing(self) -> Found:
+        return Found(Hits(self.schema, _NONE, []), _NONE)
 
     def everything(self) -> Found:
         hits = self._held.all()

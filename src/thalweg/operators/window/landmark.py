@@ -73,8 +73,8 @@ class LandmarkAssigner(WholePartitions):
         partition, window = partition[order], window[order]
         last = np.ones(len(order), np.bool_)
         last[:-1] = (partition[1:] != partition[:-1]) | (window[1:] != window[:-1])
-        ends = np.flatnonzero(last)
-        begins = np.searchsorted(partition, partition[ends])
+        ends = last.nonzero()[0]
+        begins = partition.searchsorted(partition[ends])
         partition, window = partition[ends], window[ends]
         start = self._origin + window * self._slide
         over = start + self._slide
@@ -95,7 +95,9 @@ class LandmarkAssigner(WholePartitions):
     # promises
 
     def close(self, frontier: Frontier) -> int:
-        gone = self.held.drop(frontier.cti)
+        # Adding rows to totals costs more than looking at a few of them with every batch.
+        few = self.held.is_small and len(self.held) < _FEW
+        gone = [] if few else self.held.drop(frontier.cti)
         if gone:
             payloads, partition, start, weight = zip(*gone, strict=True)
             rows = concat_rows(payloads, self.held.schema)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Bools, Codes, Rows
+from thalweg.model.rows import Bools, Codes, Rows, used_codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.hopping.extents import Frames, Places
 from thalweg.operators.rows.sessions import chains_of
@@ -63,7 +63,7 @@ class SessionAssigner(WholePartitions):
         # Rows within reach of the newest chain are as if they stood at its end.
         inside = (delta.start > first - self._gap) & (delta.start <= last)
         at = np.where(inside, last, delta.start)
-        known = np.unique(partition)
+        known = used_codes([partition])
         known = known[newest.last[known] != MIN_TIME]
         chains = chains_of(
             np.concatenate([known, partition]),
@@ -90,7 +90,7 @@ class SessionAssigner(WholePartitions):
         over = newest.waits & (newest.last + self._gap <= due.of(every))
         newest.waits[over] = False
         older = super().waiting(due)
-        return np.union1d(older, over.nonzero()[0]) if len(older) else over.nonzero()[0]
+        return used_codes([older, over.nonzero()[0]]) if len(older) else over.nonzero()[0]
 
     def left(self, frames: Frames, due: Line) -> None:
         """All sessions of some partitions are known: the newest, and older ones that wait."""
@@ -150,7 +150,7 @@ class SessionAssigner(WholePartitions):
         partition, start = found.partition[mask], found.start[mask]
         self._first = grown(self._first, partition, MIN_TIME)
         self._last = grown(self._last, partition, MIN_TIME)
-        touched = np.unique(partition)
+        touched = used_codes([partition])
         touched = touched[self._last[touched] != MIN_TIME]
         chains = chains_of(
             np.concatenate([touched, partition]),
@@ -226,10 +226,10 @@ class _Newest:
         self.waits = np.empty(0, np.bool_)
 
     def grow(self, partition: Codes) -> None:
-        self.first = grown(self.first, partition, MIN_TIME)
-        self.last = grown(self.last, partition, MIN_TIME)
-        more = len(self.last) - len(self.waits)
-        if more:
+        last = grown(self.last, partition, MIN_TIME)
+        if last is not self.last:
+            self.last, more = last, len(last) - len(self.waits)
+            self.first = np.concatenate([self.first, np.full(more, MIN_TIME)])
             self.waits = np.concatenate([self.waits, np.zeros(more, np.bool_)])
 
     def renumber(self, moved: Codes) -> None:

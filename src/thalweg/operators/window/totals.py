@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes, Rows, concat_rows, encode, take_rows, used_codes
+from thalweg.model.sorting import representatives
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.hopping.accumulators import Accumulators
 from thalweg.operators.window.held_rows import PartitionedState, Partitions
@@ -64,8 +65,7 @@ class Totals(PartitionedState):
     def merged(self, parts: Rows, group: Codes, position: Codes) -> tuple[Rows, Codes]:
         """Partial results of equal group and position as one; and one of each."""
         code, size = encode([group, position], len(group))
-        representative = np.empty(size, np.int64)
-        representative[code] = np.arange(len(group))
+        representative = representatives(code, size)
         named = take_rows(parts.select(list(self._columns)), representative)
         sums = self._sums.merge(parts, code, size)
         columns = [*named.columns, *sums.columns]

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 import pyarrow as pa
 
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Rows, take_rows
+from thalweg.model.rows import Codes, Rows, take_rows
 from thalweg.model.time import Times
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.groups import ranges
@@ -83,6 +83,11 @@ class PartialValues(_Aggregates):
     def answer(
         self, keys: list[pa.Array], parts: Rows, start: Times, frames: Frames, found: Occupied
     ) -> Delta:
-        ordered = take_rows(parts, found.rows)
+        ordered = parts if _is_order_of(found.rows, parts) else take_rows(parts, found.rows)
         results = self.sums.results(self.sums.over_ranges(ordered, found.lo, found.hi))
         return self._stamped([*keys, *results], frames, found)
+
+
+def _is_order_of(which: Codes, rows: Rows) -> bool:
+    """Whether positions are those of all rows, in the order they have."""
+    return len(which) == rows.num_rows and bool((which[1:] > which[:-1]).all())

@@ -1,6 +1,6 @@
-"""Stations: operators with their arcs, the nodes of the query graph.
+"""The operators of a query graph: a kernel with its arcs, its progress and its figures.
 
-A station takes batches from its input arcs and puts answers on one output arc. Where several
+An operator takes batches from its input arcs and puts answers on one output arc. Where several
 operators read it, that arc is a `SharedBuffer`: the answer is stored once.
 """
 
@@ -17,7 +17,7 @@ from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.time import INFINITY
 from thalweg.operators.base import Operator
 
-__all__ = ["OperatorFigures", "PromiseArc", "Station"]
+__all__ = ["GraphOperator", "OperatorFigures", "PromiseArc"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +39,17 @@ class OperatorFigures:
 
 
 class PromiseArc(Protocol):
-    """A way for promises to an operator further on."""
+    """An arc along which promises bypass operators."""
 
     def is_clear(self) -> bool:
         """Whether no row is on the way."""
 
     def deliver(self, progress: Progress) -> None:
-        """Write the promise at the end of the way."""
+        """Write the promise at the end of the arc."""
 
 
-class Station:
-    """An operator, the arcs it reads by port, the arc it writes, and what it has done."""
+class GraphOperator:
+    """A kernel, the arcs it reads by port, the arc it writes, and what it has done."""
 
     __slots__ = (
         "batches",
@@ -59,9 +59,9 @@ class Station:
         "elements_out",
         "id",
         "inputs",
+        "kernel",
         "newest",
         "oldest",
-        "operator",
         "output",
         "passed",
         "received",
@@ -75,12 +75,12 @@ class Station:
     """Whether rows may lie in an input that the operator cannot take yet."""
 
     def __init__(
-        self, identity: str, operator: Operator, *, before: list[Station] | None = None
+        self, identity: str, kernel: Operator, *, before: list[GraphOperator] | None = None
     ) -> None:
         self.id = identity
-        self.operator = operator
-        self.before: list[Station] = before or []
-        """The stations it reads, by port."""
+        self.kernel = kernel
+        self.before: list[GraphOperator] = before or []
+        """The operators it reads, by port."""
         self.inputs: list[Arc] = []
         self.output: Arc | SharedBuffer = AppendBuffer()
         self.batches = 0
@@ -100,17 +100,17 @@ class Station:
         self.bypass: tuple[PromiseArc, ...] = ()
         """Where a promise without rows goes (see `enhanced`)."""
         self.newest: int | None = None
-        """The newest start of a row that was taken, where somebody asks for it ..."""
+        """The newest start of a row that was taken, where `demand` watches it ..."""
         self.oldest = INFINITY
-        """... and the oldest, since nothing was waited for."""
+        """... and the oldest, since its promise last passed the newest."""
 
     def __repr__(self) -> str:
-        return f"Station({self.id})"
+        return f"GraphOperator({self.id})"
 
     def port(self) -> int:
-        """The port to take from next, -1 when there is nothing to do. No operator waits for order,
-        so input on any port will do; the operator says which one it would rather have."""
-        first = self.operator.first_port
+        """The port to take from next, -1 when there is no input. No operator waits for order, so that
+        any port will do; a kernel may prefer one (`first_port`)."""
+        first = self.kernel.first_port
         if first and self.inputs[first].size():
             return first
         for port, arc in enumerate(self.inputs):
@@ -131,7 +131,7 @@ class Station:
         if batch.progress.group_boxes:
             batch = self.without_unknown(batch)
         begin = perf_counter()
-        answer = self.operator.process(port, batch)
+        answer = self.kernel.process(port, batch)
         self.seconds += perf_counter() - begin
         count = len(batch.start)
         if self.newest is not None and count:
@@ -162,8 +162,8 @@ class Station:
         return batch if len(parts) == 1 else Batch.concat(parts, batch.schema)
 
     def without_unknown(self, batch: Batch) -> Batch:
-        """A batch without promises that mean nothing to the operator."""
-        if not batch.progress.group_boxes or self.operator.knows_group_boxes:
+        """A batch without promises that the kernel does not understand."""
+        if not batch.progress.group_boxes or self.kernel.knows_group_boxes:
             return batch
         return batch.with_progress(batch.progress.without_group_boxes())
 
@@ -189,9 +189,9 @@ class Station:
         self.received[port] = progress if received is None else received.advance(progress)
 
     def pass_on(self, answer: Batch) -> None:
-        """Put an answer out, if it says something; a promise without rows goes past the operators
-        that only pass it on."""
-        if not self.says_something(answer):
+        """Put an answer out, if it has rows or a new promise; a promise without rows bypasses the
+        operators that only pass it on."""
+        if not self.count_answer(answer):
             return
         arcs = self.bypass
         if not arcs or len(answer.start) or not all(arc.is_clear() for arc in arcs):
@@ -200,7 +200,7 @@ class Station:
         for arc in arcs:
             arc.deliver(answer.progress)
 
-    def says_something(self, answer: Batch) -> bool:
+    def count_answer(self, answer: Batch) -> bool:
         """Count an answer; whether it has rows, or a promise that was not made before."""
         count = len(answer.start)
         passed = self.passed
@@ -214,13 +214,13 @@ class Station:
         self.passed = advanced
         return True
 
-    def count_anew(self) -> None:
-        """Forget what was counted; figures are then of what comes."""
+    def reset_counts(self) -> None:
+        """Set all counts to zero."""
         self.batches = self.elements_in = self.elements_out = self.retractions = 0
         self.seconds = 0.0
 
     def figures(self) -> OperatorFigures:
-        size = self.operator.state_size()
+        size = self.kernel.state_size()
         return OperatorFigures(
             self.batches,
             self.elements_in,

@@ -1,0 +1,64 @@
+"""What a fragment in one bucket has promised and waits for, as something that JSON can write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from thalweg.graph.query_graph import QueryGraph
+from thalweg.graph.why import Why, explain_wait
+from thalweg.model.progress import Progress
+from thalweg.model.time import MIN_TIME
+from thalweg.operators.merging.named_inputs import NamedInputsKernel
+from thalweg.plan.nodes import MergedSource
+from thalweg.shards.fragment_input import FragmentInput
+
+__all__ = ["report_of"]
+
+
+def report_of(
+    graph: QueryGraph,
+    inputs: Mapping[str, FragmentInput],
+    progress: Progress,
+    oldest: int | None,
+) -> dict[str, Any]:
+    """The promise, what it waits for, and what is worth a note. `oldest` is the time of a row that
+    waits for the first promise."""
+    why = explain_wait(graph, progress, None)
+    waits = missing = _waits(why, inputs)
+    if progress.cti == MIN_TIME and oldest is not None:
+        missing = _waits(explain_wait(graph, progress, oldest), inputs)
+    newest = (input_.memory.newest for input_ in inputs.values())
+    warnings = [text for name, i in inputs.items() for text in i.memory.warnings(name)]
+    return {
+        "promise": why.promise,
+        "waits": waits,
+        "missing": missing,
+        "notes": [*why.notes, *warnings],
+        "newest": max((time for time in newest if time is not None), default=None),
+        "merged": {
+            name: operator.kernel.standing()
+            for name, operator in graph.sources.items()
+            if isinstance(operator.kernel, NamedInputsKernel)
+        },
+    }
+
+
+def _waits(why: Why, inputs: Mapping[str, FragmentInput]) -> list[dict[str, Any]]:
+    """What is waited for, with the sources and fragments that the inputs stand for."""
+    waits = [
+        asdict(wait) | {"path": [asdict(step) for step in wait.path], "upstream": None}
+        for wait in why.waits
+    ]
+    for wait in waits:
+        entry, memory = inputs[wait["source"]].entry, inputs[wait["source"]].memory
+        wait["since"] = None if memory.since is None else int(memory.since * 1_000_000)
+        if entry.source is None:
+            wait["release"] = []
+            wait["upstream"] = entry.upstream
+            continue
+        if not isinstance(entry.source, MergedSource):
+            wait["release"] = memory.needed(wait["needs"], entry.source.clock)
+        wait["source"] = entry.source.name
+    return waits

@@ -1,0 +1,137 @@
+"""A query that is ready to start on Spark: its packed output, and how that becomes typed rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import timestamp_micros
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from thalweg.errors import PlanError, did_you_mean
+from thalweg.operators.consistency import Consistency
+from thalweg.operators.modules.dead_letters import DEAD_LETTERS
+from thalweg.plan.clock import clock_of
+from thalweg.shards.egress import (
+    DEAD_RECORDS,
+    converter,
+    ledger_schema,
+    unpack_dead,
+    unpack_ledger,
+    unpack_skipped,
+    unpacker,
+)
+from thalweg.shards.fragments import FragmentPlan
+from thalweg.shards.record import ProgressRecord
+from thalweg.spark.receiver_feed import Received
+from thalweg.spark.session import applied
+from thalweg.spark.stateless import StatelessStage
+
+__all__ = ["FIGURES", "Prepared"]
+
+FIGURES = "thalweg"
+"""The name under which each micro-batch reports its figures."""
+
+
+def _with_timestamps(rows: DataFrame) -> DataFrame:
+    """Times of lifetimes as Spark's timestamps: instants, shown in the zone of the session."""
+    times: dict[str, Any] = {
+        name: timestamp_micros(name)
+        for name in ("_start", "_end", "_new_end")
+        if name in rows.columns
+    }
+    return rows.withColumns(times)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A query as Spark will run it. `output` is packed; `typed` unpacks it."""
+
+    spark: SparkSession
+    plan: FragmentPlan
+    output: DataFrame
+    buckets: int
+    record: ProgressRecord
+    consistency: Consistency
+    settings: Mapping[str, str]
+    """The settings that the session must have when the query starts."""
+    sources: tuple[str, ...] = ()
+    """The names of the sources in the plan."""
+    lags: Mapping[str, int] = field(default_factory=dict)
+    """By source that answers on demand: how far its answers lag the clock."""
+    stage: StatelessStage | None = None
+    """Of a query that keeps no rows: its only stage. Its output are chunks as they were read."""
+    receivers: Mapping[str, Received] = field(default_factory=dict)
+    """By source: the receiver that it reads from."""
+
+    def begin(self, writer: DataStreamWriter) -> StreamingQuery:
+        """Start what was made of `output`."""
+        with applied(self.output.sparkSession, self.settings):
+            return writer.start()
+
+    def figures_of(self, progress: Any) -> dict[str, Any] | None:
+        """The figures of the micro-batch that Spark reports of; None: it has none."""
+        if self.stage is not None:
+            return self.stage.figures.get(progress.batchId)
+        figures = progress.observedMetrics.get(FIGURES)
+        return None if figures is None else dict(figures.asDict())
+
+    def require_form(self, form: str) -> None:
+        """Refuse a form of answers that does not fit the query."""
+        root = self.plan.root
+        if form == "final" and not self.consistency.is_final:
+            raise PlanError(
+                "output='final' needs consistency='final': other answers may still be revised."
+            )
+        if form == "upserts" and not root.properties.payload_start_key:
+            raise PlanError(
+                "output='upserts' needs rows that are known by their group and start, such as the answers of a window."
+            )
+
+    def typed(self, form: str, packed: DataFrame) -> DataFrame:
+        """Packed answers as typed rows: `changelog`, `final` or `upserts`."""
+        self.require_form(form)
+        root = self.plan.root
+        unpack, schema = unpacker(form, root.schema, root.properties.group_keys)
+        rows = packed.select("kind", "blob").mapInArrow(unpack, from_arrow_schema(schema))
+        return self._with_times(rows)
+
+    def typed_chunks(self, form: str, chunks: DataFrame, batch: int) -> DataFrame:
+        """The answers to chunks as they were read, of a query that keeps no rows."""
+        assert self.stage is not None
+        self.require_form(form)
+        root = self.plan.root
+        keys = root.properties.group_keys
+        convert = converter(form, root.schema, keys)
+        _, schema = unpacker(form, root.schema, keys)
+        rows = self.stage.typed(chunks, batch, convert, from_arrow_schema(schema))
+        return self._with_times(rows)
+
+    def _with_times(self, rows: DataFrame) -> DataFrame:
+        return rows if clock_of(self.plan.root) is None else _with_timestamps(rows)
+
+    def ledger(self, source: str, packed: DataFrame) -> DataFrame:
+        """The late rows of a source in one micro-batch."""
+        leaves = {
+            entry.leaf.name: entry.leaf
+            for fragment in self.plan.fragments
+            for entry in fragment.inputs
+            if entry.source is not None
+        }
+        if source not in leaves:
+            raise PlanError(f"the query has no source {source!r}{did_you_mean(source, leaves)}")
+        return packed.mapInArrow(
+            unpack_ledger(source), from_arrow_schema(ledger_schema(leaves[source].schema))
+        )
+
+    def dead_letters(self, packed: DataFrame) -> DataFrame:
+        """The records of one micro-batch that could not be read."""
+        return packed.mapInArrow(unpack_dead, from_arrow_schema(DEAD_RECORDS))
+
+    def skipped(self, packed: DataFrame) -> DataFrame:
+        """The windows of one micro-batch that modules failed on."""
+        return packed.mapInArrow(unpack_skipped(), from_arrow_schema(DEAD_LETTERS))
