@@ -103,8 +103,8 @@ class ExpressionParser(parser.Parser):
             name = f"{name} with time zone"
         elif self._match_text_seq("WITHOUT", "TIME", "ZONE"):
             pass
-        made: exp.Expr = exp.DataType(this=exp.DType.USERDEFINED, kind=name)
-        return made.update_positions(first)
+        type_node: exp.Expr = exp.DataType(this=exp.DType.USERDEFINED, kind=name)
+        return type_node.update_positions(first)
 
     def _cast(self, *, safe: bool) -> exp.Expr:
         value = self._parse_assignment()
@@ -128,8 +128,8 @@ class ExpressionParser(parser.Parser):
     def _called(self, name: str, token: Token, *args: exp.Expr | None) -> exp.Expr:
         if any(arg is None for arg in args):
             self.raise_error(f"an argument of {token.text} is missing", self._curr)
-        made: exp.Expr = self.expression(exp.Anonymous(this=name, expressions=list(args)))
-        return made.update_positions(token)
+        call: exp.Expr = self.expression(exp.Anonymous(this=name, expressions=list(args)))
+        return call.update_positions(token)
 
     def _extract(self) -> exp.Expr:
         """EXTRACT(hour FROM t)."""

@@ -61,12 +61,12 @@ def comparison(kernel: str) -> Callable[[Datum, Datum], Datum]:
 
 
 def _comparable(left: Datum, right: Datum) -> tuple[Datum, Datum]:
-    one, two = meet([left, right])
-    if types.is_null(one.type):
-        return one.cast(pa.bool_()), two.cast(pa.bool_())
-    if types.is_nested(one.type):
-        raise Refusal(f"{one.type} cannot be compared")
-    return one, two
+    left, right = meet([left, right])
+    if types.is_null(left.type):
+        return left.cast(pa.bool_()), right.cast(pa.bool_())
+    if types.is_nested(left.type):
+        raise Refusal(f"{left.type} cannot be compared")
+    return left, right
 
 
 def connective(kernel: str) -> Callable[[Datum, Datum], Datum]:
@@ -80,9 +80,9 @@ def connective(kernel: str) -> Callable[[Datum, Datum], Datum]:
 
 def is_distinct(left: Datum, right: Datum) -> Datum:
     """Whether two values differ, where null is a value like others."""
-    one, two = _comparable(left, right)
-    differ = pc.not_equal(one, two)
-    nulls = pc.xor(pc.is_null(one), pc.is_null(two))
+    left, right = _comparable(left, right)
+    differ = pc.not_equal(left, right)
+    nulls = pc.xor(pc.is_null(left), pc.is_null(right))
     return pc.coalesce(differ, nulls)
 
 
@@ -105,7 +105,7 @@ def coalesce(*values: Datum) -> Datum:
 
 
 def nullif(value: Datum, unwanted: Datum) -> Datum:
-    """Null where the two are equal, else the first."""
+    """Null where the two values are equal, else the first."""
     value = value if types.is_null(value.type) else convert(value, common_type([value.type]))
     hit = _equal(list(_comparable(value, unwanted)))
     return choose(hit, pa.scalar(None, value.type), value)
@@ -126,19 +126,19 @@ def choose(condition: Datum, then: Datum, otherwise: Datum) -> Datum:
 def is_in(value: Datum, choices: Datum) -> Datum:
     if not isinstance(choices, pa.ListScalar) or not choices.is_valid:
         raise Refusal("IN takes a list of constants")
-    wanted = choices.values
-    if wanted is None or not len(wanted):
+    items = choices.values
+    if items is None or not len(items):
         return _NO
-    type_ = common_type([value.type, wanted.type])
+    type_ = common_type([value.type, items.type])
     if types.is_null(type_):
         return _UNKNOWN if isinstance(value, pa.Scalar) else pa.nulls(len(value), pa.bool_())
-    value, known = convert(value, type_), column(convert(wanted.drop_null(), type_))
+    value, lookup = convert(value, type_), column(convert(items.drop_null(), type_))
     if types.is_floating(type_):
         zero = pa.scalar(0.0, type_)  # the lookup tells -0.0 from 0.0; a comparison does not
-        value, known = _add([value, zero]), pc.add(known, zero)
-        known = known.filter(pc.invert(pc.is_nan(known)))
-    found = _is_in([value], pc.SetLookupOptions(known))
-    if wanted.null_count:
+        value, lookup = _add([value, zero]), pc.add(lookup, zero)
+        lookup = lookup.filter(pc.invert(pc.is_nan(lookup)))
+    found = _is_in([value], pc.SetLookupOptions(lookup))
+    if items.null_count:
         found = _if_else([found, _YES, _UNKNOWN])
     return _if_else([_is_valid([value]), found, _UNKNOWN]) if value_has_nulls(value) else found
 

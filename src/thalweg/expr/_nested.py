@@ -33,13 +33,13 @@ def _columnar(kernel: Callable[[pa.Array, Datum], pa.Array], value: Datum, other
 
 def field(value: Datum, name: Datum) -> Datum:
     """A field of a struct."""
-    wanted = str(constant(name, "the name of a field"))
+    field_name = str(constant(name, "the name of a field"))
     if not types.is_struct(value.type):
-        raise Refusal(f"a struct is needed to have a field {wanted!r}, not {value.type}")
-    if value.type.get_field_index(wanted) < 0:
-        known = ", ".join(entry.name for entry in value.type)
-        raise Refusal(f"the struct has no field {wanted!r}; it has {known}")
-    return pc.struct_field(value, wanted)
+        raise Refusal(f"a struct is needed to have a field {field_name!r}, not {value.type}")
+    if value.type.get_field_index(field_name) < 0:
+        field_names = ", ".join(entry.name for entry in value.type)
+        raise Refusal(f"the struct has no field {field_name!r}; it has {field_names}")
+    return pc.struct_field(value, field_name)
 
 
 def element(value: Datum, at: Datum) -> Datum:
@@ -92,10 +92,10 @@ def array_contains(value: Datum, item: Datum) -> Datum:
     """Whether a list has an item that equals a constant."""
     if not _is_list(value.type):
         raise Refusal(f"a list is needed, not {value.type}")
-    wanted = constant(item, "the item to look for")
-    if wanted is None:
+    item_value = constant(item, "the item to look for")
+    if item_value is None:
         return pa.scalar(None, pa.bool_())
-    return _columnar(_contain, value, pa.scalar(wanted, value.type.value_type))
+    return _columnar(_contain, value, pa.scalar(item_value, value.type.value_type))
 
 
 def _contain(lists: pa.Array, item: Datum) -> pa.Array:

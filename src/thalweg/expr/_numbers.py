@@ -89,7 +89,7 @@ def arithmetic(kernel: str) -> Callable[[Datum, Datum], Datum]:
 
 
 def _with_room(left: Datum, right: Datum, kernel: str) -> tuple[Datum, Datum]:
-    """Decimals whose result would need more than 38 digits, as ones of up to 76."""
+    """The operands as decimals of up to 76 digits where the result may need more than 38."""
     product = kernel.startswith("multiply")
     scale = max(left.type.scale, right.type.scale)
     whole = max(left.type.precision - left.type.scale, right.type.precision - right.type.scale)
@@ -109,8 +109,8 @@ _add_numbers = arithmetic("add_checked")
 def add(left: Datum, right: Datum) -> Datum:
     """Numbers are added, texts are joined, times move by durations."""
     if left.type.id not in _EXACT and "text" in (kind_of(left.type), kind_of(right.type)):
-        one, two = meet([left, right])
-        return _join([one, two, pa.scalar("", one.type)], _JOIN)
+        left, right = meet([left, right])
+        return _join([left, right, pa.scalar("", left.type)], _JOIN)
     return add_times(left, right) if has_times(left, right) else _add_numbers(left, right)
 
 
@@ -118,7 +118,7 @@ _subtract_numbers = arithmetic("subtract_checked")
 
 
 def subtract(left: Datum, right: Datum) -> Datum:
-    """Numbers are subtracted; of times, what lies between them."""
+    """The difference of two numbers; the duration between two times."""
     return subtract_times(left, right) if has_times(left, right) else _subtract_numbers(left, right)
 
 
@@ -158,15 +158,15 @@ def integer_division(
             right = _without_zeros(right)
         if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
             return column(apply(pa.array([left.as_py()], left.type), right))[0]
-        one, two, nulls = _values(left, 0), _values(right, 1), _nulls(left, right)
-        if one is None or two is None:
-            return pa.nulls(len(column(right if one is None else left)), left.type)
-        if whole and nulls is not None and isinstance(two, np.ndarray):
-            two = np.where(nulls, 1, two)  # null divided by 0 is null
+        dividend, divisor, nulls = _values(left, 0), _values(right, 1), _nulls(left, right)
+        if dividend is None or divisor is None:
+            return pa.nulls(len(column(right if dividend is None else left)), left.type)
+        if whole and nulls is not None and isinstance(divisor, np.ndarray):
+            divisor = np.where(nulls, 1, divisor)  # null divided by 0 is null
         if whole:
-            _check_divisor(one, two, overflows=overflows)
+            _check_divisor(dividend, divisor, overflows=overflows)
         with np.errstate(all="ignore"):
-            result = ufunc(one, two)
+            result = ufunc(dividend, divisor)
         return pa.array(result, mask=nulls)
 
     return apply
@@ -184,8 +184,8 @@ def _check_divisor(dividend: Any, divisor: Any, *, overflows: bool) -> None:
 
 
 def _values(value: Datum, filler: int) -> Any:
-    """As NumPy, or as a Python number (None when null); a null in a column becomes a filler that is
-    masked away afterwards."""
+    """A column as NumPy, a scalar as a Python number (None when null). Nulls of a column become the
+    filler; the caller masks them."""
     if isinstance(value, pa.Scalar):
         return value.as_py()
     return (value.fill_null(filler) if value.null_count else value).to_numpy()
@@ -219,12 +219,12 @@ def within_domain(kernel: str) -> Callable[..., Datum]:
     run = pc.get_function(kernel).call
 
     def apply(*values: Datum) -> Datum:
-        given = [_double(value) for value in values]
-        result = run(given)
+        doubles = [_double(value) for value in values]
+        result = run(doubles)
         outside = _call["is_nan"]([result])
         if kernel.startswith("log"):
-            outside = _call["or"]([outside, _call["less_equal"]([given[-1], _ZERO])])
-        for value in given:
+            outside = _call["or"]([outside, _call["less_equal"]([doubles[-1], _ZERO])])
+        for value in doubles:
             outside = _call["and_not"]([outside, _call["is_nan"]([value])])
         return _null_where(outside, result)
 
@@ -243,12 +243,12 @@ def exp(value: Datum) -> Datum:
 def power(base: Datum, exponent: Datum) -> Datum:
     base, exponent = _double(base), _double(exponent)
     result = _call["power"]([base, exponent])
-    given = _call["or"]([_call["is_nan"]([base]), _call["is_nan"]([exponent])])
-    return _null_where(_call["and_not"]([_call["is_nan"]([result]), given]), result)
+    operand_is_nan = _call["or"]([_call["is_nan"]([base]), _call["is_nan"]([exponent])])
+    return _null_where(_call["and_not"]([_call["is_nan"]([result]), operand_is_nan]), result)
 
 
 def round_(value: Datum, digits: Datum | None = None) -> Datum:
-    """To so many digits after the point (before it when negative)."""
+    """Round to `digits` digits after the decimal point; a negative number rounds before it."""
     places = 0 if digits is None else constant(digits, "the number of digits")
     if not isinstance(places, int) or isinstance(places, bool):
         raise Refusal(f"the number of digits must be a whole number, not {places!r}")
@@ -272,7 +272,7 @@ def sign(value: Datum) -> Datum:
 
 
 def extreme(kernel: str) -> Callable[..., Datum]:
-    """`least` and `greatest`: of the values that are not null."""
+    """`least` and `greatest`, over the values that are not null."""
     run = pc.get_function(kernel).call
     options = pc.ElementWiseAggregateOptions(skip_nulls=True)
 

@@ -54,7 +54,7 @@ _lower, _upper, _length, _match_like, _match_regex = (
 
 
 def concat(*values: Datum) -> Datum:
-    """One after the other; null when one is."""
+    """The texts joined; null when one of them is null."""
     texts = [text(value) for value in values]
     wide = any(t.type == pa.large_string() for t in texts)
     type_ = pa.large_string() if wide else pa.string()
@@ -190,49 +190,50 @@ def regexp_like(value: Datum, pattern: Datum) -> Datum:
     return _match_regex([value], pc.MatchSubstringOptions(sought))
 
 
-def regexp_replace(value: Datum, pattern: Datum, put: Datum) -> Datum:
+def regexp_replace(value: Datum, pattern: Datum, replacement: Datum) -> Datum:
     """Every match; `$1` or `\\1` in the replacement stands for a group."""
-    sought, said = _constant_text(pattern, "the pattern"), _constant_text(put, "the replacement")
+    sought = _constant_text(pattern, "the pattern")
+    template = _constant_text(replacement, "the replacement")
     value = text(value)
-    if sought is None or said is None:
+    if sought is None or template is None:
         return _nothing(value)
-    groups = re.sub(r"\$(\d)", r"\\\1", said)
+    groups = re.sub(r"\$(\d)", r"\\\1", template)
     return pc.replace_substring_regex(value, pattern=sought, replacement=groups)
 
 
 def regexp_extract(value: Datum, pattern: Datum, group: Datum | None = None) -> Datum:
-    """The first match, or a group of it (the first unless told; 0: all of it); empty without
-    one."""
+    """A group of the first match (group 1 by default, 0: the whole match); empty where nothing
+    matches."""
     sought = _constant_text(pattern, "the pattern")
-    wanted = 1 if group is None else _position(group, "the number of a group", 0)
+    group_number = 1 if group is None else _position(group, "the number of a group", 0)
     value = text(value)
     if sought is None:
         return _nothing(value)
-    found = pc.extract_regex(value, pattern=_with_one_group(sought, wanted))
+    found = pc.extract_regex(value, pattern=_with_one_group(sought, group_number))
     part = pc.struct_field(found, "g")
     return pc.if_else(pc.is_null(value), pa.scalar(None, part.type), pc.coalesce(part, ""))
 
 
-def _with_one_group(pattern: str, wanted: int) -> str:
+def _with_one_group(pattern: str, group_number: int) -> str:
     """The pattern with one named group; Arrow takes no others."""
-    made, number, at, in_class = [], 0, 0, False
-    while at < len(pattern):
-        character = pattern[at]
+    parts, group_count, position, in_class = [], 0, 0, False
+    while position < len(pattern):
+        character = pattern[position]
         if character == "\\":
-            made.append(pattern[at : at + 2])
-            at += 2
+            parts.append(pattern[position : position + 2])
+            position += 2
             continue
-        if character == "(" and not in_class and pattern[at + 1 : at + 2] != "?":
-            number += 1
-            character = "(?P<g>" if number == wanted else "(?:"
+        if character == "(" and not in_class and pattern[position + 1 : position + 2] != "?":
+            group_count += 1
+            character = "(?P<g>" if group_count == group_number else "(?:"
         in_class = character == "[" or (in_class and character != "]")
-        made.append(character)
-        at += 1
-    if wanted > number:
+        parts.append(character)
+        position += 1
+    if group_number > group_count:
         raise Refusal(
-            f"the pattern {pattern!r} has {number} groups; group {wanted} is none of them"
+            f"the pattern {pattern!r} has {group_count} groups; group {group_number} is none of them"
         )
-    return "".join(made) if wanted else f"(?P<g>{''.join(made)})"
+    return "".join(parts) if group_number else f"(?P<g>{''.join(parts)})"
 
 
 # -------------------------------------------------------------------------------------------------
@@ -240,14 +241,14 @@ def _with_one_group(pattern: str, wanted: int) -> str:
 
 
 def concat_ws(separator: Datum, *values: Datum) -> Datum:
-    """One after the other with a separator between them; nulls are left out."""
-    given = [text(value) for value in values]
-    none = pc.is_null(given[0])
-    for value in given[1:]:
-        none = pc.and_(none, pc.is_null(value))
+    """The texts joined with a separator between them; nulls are left out."""
+    texts = [text(value) for value in values]
+    all_null = pc.is_null(texts[0])
+    for value in texts[1:]:
+        all_null = pc.and_(all_null, pc.is_null(value))
     # Arrow loses a row of which all parts are skipped, so such a row gets an empty part.
-    given[0] = pc.if_else(none, pa.scalar("", given[0].type), given[0])
-    return _join([*given, text(separator)], pc.JoinOptions(null_handling="skip"))
+    texts[0] = pc.if_else(all_null, pa.scalar("", texts[0].type), texts[0])
+    return _join([*texts, text(separator)], pc.JoinOptions(null_handling="skip"))
 
 
 def initcap(value: Datum) -> Datum:
@@ -272,39 +273,39 @@ def left(value: Datum, size: Datum) -> Datum:
 
 def right(value: Datum, size: Datum) -> Datum:
     """The last characters."""
-    wanted = _position(size, "the number of characters", 0)
+    count = _position(size, "the number of characters", 0)
     value = text(value)
-    if wanted == 0:
+    if count == 0:
         return pc.utf8_slice_codeunits(value, start=0, stop=0)
-    return pc.utf8_slice_codeunits(value, start=-wanted, stop=None)
+    return pc.utf8_slice_codeunits(value, start=-count, stop=None)
 
 
 def padded(kernel: str) -> Callable[..., Datum]:
-    """`lpad` and `rpad`: exactly so many characters, cut at the right or filled up."""
+    """`lpad` and `rpad`: text of exactly `size` characters, cut at the right or filled up."""
     run: Callable[..., Datum] = getattr(pc, kernel)
 
     def apply(value: Datum, size: Datum, filling: Datum | None = None) -> Datum:
-        wanted = _position(size, "the length of a text", 0)
-        put = " " if filling is None else _constant_text(filling, "what fills the text up")
+        width = _position(size, "the length of a text", 0)
+        padding = " " if filling is None else _constant_text(filling, "what fills the text up")
         value = text(value)
-        if put is None:
+        if padding is None:
             return _nothing(value)
-        if len(put) != 1:
-            raise Refusal(f"a text is filled up with one character, not {put!r}")
-        cut = pc.utf8_slice_codeunits(value, start=0, stop=wanted)
-        return run(cut, width=wanted, padding=put)
+        if len(padding) != 1:
+            raise Refusal(f"a text is filled up with one character, not {padding!r}")
+        cut = pc.utf8_slice_codeunits(value, start=0, stop=width)
+        return run(cut, width=width, padding=padding)
 
     return apply
 
 
 def position(sought: Datum, value: Datum) -> Datum:
-    """Where a text begins inside of another, from 1; 0 where it does not."""
-    wanted = _constant_text(sought, "the text to look for")
+    """The position of one text in another, counted from 1; 0 where it is not part of it."""
+    sought_text = _constant_text(sought, "the text to look for")
     value = text(value)
-    if wanted is None:
+    if sought_text is None:
         return _nothing(value, pa.int64())
-    before = pc.extract_regex(value, pattern=f"(?s)^(?P<g>.*?){_as_regex(wanted)}")
-    if wanted == "":
+    before = pc.extract_regex(value, pattern=f"(?s)^(?P<g>.*?){_as_regex(sought_text)}")
+    if sought_text == "":
         return pc.if_else(pc.is_null(value), pa.scalar(None, pa.int64()), pa.scalar(1))
     place = pc.add(pc.utf8_length(pc.struct_field(before, "g")).cast(pa.int64()), pa.scalar(1))
     found = pc.coalesce(place, pa.scalar(0))
@@ -323,7 +324,7 @@ def split(value: Datum, separator: Datum) -> Datum:
 
 
 def split_part(value: Datum, separator: Datum, number: Datum) -> Datum:
-    """One of the parts between separators, from 1; empty where there are not so many."""
+    """The part with this number between separators, counted from 1; empty past the last part."""
     _position(number, "the number of a part", 1)
     parts = split(value, separator)
     found = element(parts, number)

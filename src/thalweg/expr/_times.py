@@ -79,14 +79,15 @@ def _unit(value: Datum, what: str) -> str:
 
 
 def add_times(left: Datum, right: Datum) -> Datum:
-    """A time and a duration, in either order; two durations; ticks and a duration."""
+    """The sum of a time and a duration, in either order, of two durations, or of ticks and a
+    duration."""
     if types.is_duration(left.type) and not types.is_duration(right.type):
         left, right = right, left
     return pc.add_checked(*_operands(left, right, "+"))
 
 
 def subtract_times(left: Datum, right: Datum) -> Datum:
-    """What lies between two times; a time before another; ticks less a duration."""
+    """The duration between two times; a time, a duration or ticks less a duration."""
     return pc.subtract_checked(*_operands(left, right, "-"))
 
 
@@ -104,17 +105,17 @@ def _operands(left: Datum, right: Datum, sign: str) -> tuple[Datum, Datum]:
         if types.is_duration(left.type):
             return left.cast(_US), right
     elif sign == "-" and types.is_timestamp(left.type):
-        one, two = (
+        end, begin = (
             value.cast(pa.timestamp("us", value.type.tz)) for value in moment([left, right])
         )
-        return one, two
+        return end, begin
     raise Refusal(
         f"{left.type} {sign} {right.type} has no meaning; a time takes a duration, such as INTERVAL '1' HOUR"
     )
 
 
 def add_months(value: Datum, months: Datum) -> Datum:
-    """So many months later, on the same day or on the last day of a shorter month."""
+    """The time `months` months later, on the same day or on the last day of a shorter month."""
     count = constant(months, "the number of months")
     if not isinstance(count, int) or isinstance(count, bool):
         raise Refusal(f"the number of months is a whole number, not {count!r}")
@@ -153,7 +154,7 @@ def _zoned(wall: Datum, type_: pa.DataType) -> Datum:
 
 
 def timestampadd(unit: Datum, count: Datum, value: Datum) -> Datum:
-    """So many units later."""
+    """The time `count` units later."""
     name = _unit(unit, "the unit")
     if name in _MONTHS:
         number = constant(count, "the number of months")
@@ -187,12 +188,12 @@ def datediff(end: Datum, begin: Datum) -> Datum:
 
 
 def date_trunc(unit: Datum, value: Datum) -> Datum:
-    """Where the unit began that the time is in."""
+    """The start of the unit (hour, day, month, ...) that contains the time."""
     name = _unit(unit, "the unit of date_trunc")
     wall = _wall(value)
     if wall is value or name in ("microsecond", "millisecond", "second", "minute"):
-        given = wall if types.is_date(value.type) else value
-        return pc.floor_temporal(given, unit=name, week_starts_monday=True)
+        time = wall if types.is_date(value.type) else value
+        return pc.floor_temporal(time, unit=name, week_starts_monday=True)
     return _zoned(pc.floor_temporal(wall, unit=name, week_starts_monday=True), value.type)
 
 
@@ -239,12 +240,12 @@ def part(name: str) -> Callable[[Datum], Datum]:
 
 def extract(unit: Datum, value: Datum) -> Datum:
     """EXTRACT(unit FROM t)."""
-    said = str(constant(unit, "the part of a time")).lower()
-    name = _PART_NAMES.get(said, said)
+    part_name = str(constant(unit, "the part of a time")).lower()
+    name = _PART_NAMES.get(part_name, part_name)
     if name == "epoch":
         return unix_timestamp(value)
     if name not in _PARTS:
-        raise Refusal(f"a time has no part {said!r}; its parts are epoch, {', '.join(_PARTS)}")
+        raise Refusal(f"a time has no part {part_name!r}; its parts are epoch, {', '.join(_PARTS)}")
     return part(name)(value)
 
 
@@ -270,19 +271,19 @@ _JAVA_LETTERS = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
 
 def _c_format(pattern: str) -> str:
     """A pattern of Java's DateTimeFormatter, as Spark and Flink write it, in C's letters."""
-    made = []
+    directives = []
     for found in _JAVA_LETTERS.finditer(pattern):
         if found.group(1) is not None:
-            made.append((found.group(1) or "'").replace("''", "'").replace("%", "%%"))
+            directives.append((found.group(1) or "'").replace("''", "'").replace("%", "%%"))
         elif found.group(2) is None:
-            made.append(found.group(0).replace("%", "%%"))
+            directives.append(found.group(0).replace("%", "%%"))
         elif found.group(0) in _JAVA:
-            made.append(_JAVA[found.group(0)])
+            directives.append(_JAVA[found.group(0)])
         else:
             raise Refusal(
                 f"the letters {found.group(0)!r} of the format are unknown; known are {', '.join(_JAVA)}"
             )
-    return "".join(made)
+    return "".join(directives)
 
 
 def date_format(value: Datum, pattern: Datum) -> Datum:
@@ -296,8 +297,8 @@ def strftime(value: Datum, pattern: Datum) -> Datum:
 
 
 def _formatted(value: Datum, pattern: str) -> Datum:
-    given = value if types.is_timestamp(value.type) else _wall(value)
-    seconds = pc.floor_temporal(given, unit="second").cast(pa.timestamp("s", given.type.tz))
+    time = value if types.is_timestamp(value.type) else _wall(value)
+    seconds = pc.floor_temporal(time, unit="second").cast(pa.timestamp("s", time.type.tz))
     return pc.strftime(seconds, format=pattern, locale="C")
 
 
@@ -307,21 +308,21 @@ def to_timestamp(value: Datum, pattern: Datum | None = None) -> Datum:
         return _wall(value)
     if pattern is None:
         return timestamps_of_text(text(value))
-    said = _c_format(str(constant(pattern, "the format")))
-    return pc.strptime(text(value), format=said, unit="us")
+    c_pattern = _c_format(str(constant(pattern, "the format")))
+    return pc.strptime(text(value), format=c_pattern, unit="us")
 
 
 def to_date(value: Datum, pattern: Datum | None = None) -> Datum:
     """The date of a time, or of text."""
-    made = _wall(to_timestamp(value, pattern))
-    return pc.floor_temporal(made, unit="day").cast(pa.date32())
+    time = _wall(to_timestamp(value, pattern))
+    return pc.floor_temporal(time, unit="day").cast(pa.date32())
 
 
 def timestamps_of_text(value: Datum) -> Datum:
-    """ISO 8601 without a zone; 'Z' and offsets are instants, given in UTC without a zone."""
+    """Parse ISO 8601. The result has no zone; text with 'Z' or an offset is converted to UTC."""
     if isinstance(value, pa.Scalar):
-        said = value.as_py()
-        return pa.scalar(None if said is None else instant(said), pa.timestamp("us"))
+        iso_text = value.as_py()
+        return pa.scalar(None if iso_text is None else instant(iso_text), pa.timestamp("us"))
     zoned = pc.match_substring_regex(value, r"(Z|[+-]\d\d:?\d\d)$")
     if not pc.any(zoned).as_py():
         return value.cast(pa.timestamp("us"))
@@ -330,9 +331,9 @@ def timestamps_of_text(value: Datum) -> Datum:
     return pc.coalesce(plain, moments.cast(pa.timestamp("us")))
 
 
-def instant(said: str) -> datetime:
-    """A time as text, in UTC without a zone."""
-    found = datetime.fromisoformat(said.strip())
+def instant(iso_text: str) -> datetime:
+    """Parse one ISO 8601 text. The result has no zone; an offset is converted to UTC."""
+    found = datetime.fromisoformat(iso_text.strip())
     return found if found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)
 
 

@@ -52,7 +52,9 @@ def type_name(type_: pa.DataType) -> str:
     """
     if types.is_decimal128(type_):
         return f"decimal({type_.precision}, {type_.scale})"
-    return next((name for name, known in TYPE_NAMES.items() if known == type_), str(type_))
+    return next(
+        (name for name, named_type in TYPE_NAMES.items() if named_type == type_), str(type_)
+    )
 
 
 _DECIMAL = re.compile(r"(?:decimal|numeric|dec)(?:\((\d+)(?:, ?(\d+))?\))?")
@@ -61,19 +63,19 @@ _ZONED = re.compile(r"timestamp(?:\(\d+\))? with time zone")
 
 
 def type_named(name: str) -> pa.DataType | None:
-    """The type that SQL calls so; None where nobody does.
+    """The type with this SQL name; None for an unknown name.
 
     >>> type_named("DECIMAL(10, 2)"), type_named("timestamp(3)"), type_named("blob")
     (Decimal128Type(decimal128(10, 2)), TimestampType(timestamp[us]), None)
     """
-    said = name.lower()
-    found = _DECIMAL.fullmatch(said)
+    lower_name = name.lower()
+    found = _DECIMAL.fullmatch(lower_name)
     if found is not None:
         digits, scale = int(found.group(1) or 38), int(found.group(2) or 0)
         return pa.decimal128(digits, scale) if 0 < digits <= 38 and scale <= digits else None
-    if _ZONED.fullmatch(said):
+    if _ZONED.fullmatch(lower_name):
         return TYPE_NAMES["timestamptz"]
-    return TYPE_NAMES.get(_SIZED.sub(r"\1", said))
+    return TYPE_NAMES.get(_SIZED.sub(r"\1", lower_name))
 
 
 def try_cast_to(value: Datum, type_: pa.DataType) -> Datum:
@@ -89,7 +91,8 @@ def try_cast_to(value: Datum, type_: pa.DataType) -> Datum:
 
 
 def _fitting(values: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Distinct values: halves that fit are converted whole, so that few misfits cost little."""
+    """Cast distinct values, null for each that does not fit. The values are halved until a half
+    fits whole, so that few misfits cost little."""
     try:
         return column(cast_to(values, type_))
     except (pa.ArrowInvalid, ValueError):
@@ -130,8 +133,10 @@ def _cast_to_time(value: Datum, type_: pa.DataType) -> Datum:
 
 
 def _time_as_text(value: Datum) -> Datum:
-    """Without a fraction where there is none, as databases print it."""
-    said = pc.strftime(value.cast(pa.timestamp("us", value.type.tz)), format="%Y-%m-%d %H:%M:%S")
-    short = pc.replace_substring_regex(said, pattern=r"\.?0*$", replacement="")
-    whole = pc.match_substring(said, pattern=".")
-    return pc.if_else(whole, short, said)
+    """A timestamp as databases print it: no fraction of a second when it is zero."""
+    with_fraction = pc.strftime(
+        value.cast(pa.timestamp("us", value.type.tz)), format="%Y-%m-%d %H:%M:%S"
+    )
+    short = pc.replace_substring_regex(with_fraction, pattern=r"\.?0*$", replacement="")
+    whole = pc.match_substring(with_fraction, pattern=".")
+    return pc.if_else(whole, short, with_fraction)

@@ -84,25 +84,29 @@ def common_type(parts: Sequence[pa.DataType]) -> pa.DataType:
     >>> common_type([pa.int8(), pa.null(), pa.int32()]), common_type([pa.int64(), pa.float32()])
     (DataType(int64), DataType(double))
     """
-    known = [t.value_type if types.is_dictionary(t) else t for t in parts if not types.is_null(t)]
-    if not known:
+    value_types = [
+        t.value_type if types.is_dictionary(t) else t for t in parts if not types.is_null(t)
+    ]
+    if not value_types:
         return pa.null()
-    if all(t == known[0] for t in known[1:]):
-        return known[0]
-    kinds = {kind_of(t) for t in known}
+    if all(t == value_types[0] for t in value_types[1:]):
+        return value_types[0]
+    kinds = {kind_of(t) for t in value_types}
     if "decimal" in kinds and kinds <= {"decimal", "number"}:
-        return _decimal_type(known)
-    if all(types.is_timestamp(t) or types.is_date(t) for t in known):
-        return _time_type(known)
+        return _decimal_type(value_types)
+    if all(types.is_timestamp(t) or types.is_date(t) for t in value_types):
+        return _time_type(value_types)
     if len(kinds) > 1:
-        raise _not_together(known)
+        raise _not_together(value_types)
     if kinds == {"number"}:
-        return pa.int64() if all(types.is_integer(t) for t in known) else pa.float64()
+        return pa.int64() if all(types.is_integer(t) for t in value_types) else pa.float64()
     if kinds == {"text"}:
-        return pa.large_string() if any(types.is_large_string(t) for t in known) else pa.string()
-    if all(types.is_duration(t) for t in known):
-        return max(known, key=lambda t: _UNITS.index(t.unit))
-    raise _not_together(known)
+        return (
+            pa.large_string() if any(types.is_large_string(t) for t in value_types) else pa.string()
+        )
+    if all(types.is_duration(t) for t in value_types):
+        return max(value_types, key=lambda t: _UNITS.index(t.unit))
+    raise _not_together(value_types)
 
 
 def _decimal_type(parts: Sequence[pa.DataType]) -> pa.DataType:
@@ -255,7 +259,7 @@ def text(value: Datum) -> Datum:
 
 
 def column(value: Datum) -> pa.Array:
-    """A value that came out of a column, and so is one."""
+    """The same value, typed as a column: a kernel over a column returns a column."""
     assert isinstance(value, pa.Array)
     return value
 

@@ -19,7 +19,7 @@ from typing import Any, Self
 __all__ = ["TimeUp", "Watch"]
 
 _SIGNAL = getattr(signal, "SIGURG", None)
-"""Ignored unless somebody asks for it, and hardly anybody does."""
+"""A signal that the operating system ignores by default and that few programs use."""
 
 
 class TimeUp(BaseException):
@@ -157,7 +157,7 @@ _LONGEST_PAUSE = 0.5
 
 
 def _pause(watch: Watch) -> float:
-    """How long nobody needs to look at a watch."""
+    """Seconds between two checks of a watch."""
     return min((watch.limit or 1.0) / 4, _LONGEST_PAUSE)
 
 

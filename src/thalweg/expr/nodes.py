@@ -62,7 +62,7 @@ class Expr(Operators):
         return frozenset(expr.name for expr, _ in self._walk() if isinstance(expr, Column))
 
     def depth(self) -> int:
-        """How many nodes lie on the longest way down."""
+        """The number of nodes on the longest path from here to a leaf."""
         return max(level for _, level in self._walk())
 
     def _walk(self) -> Iterator[tuple[Expr, int]]:
@@ -86,7 +86,7 @@ class Expr(Operators):
         return (type(self).__name__, *(part.key() for part in self.parts()))
 
     def parts(self) -> tuple[Expr, ...]:
-        """The expressions right below."""
+        """The operands: the expressions directly below this node."""
         return ()
 
     def _with_parts(self, parts: Sequence[Expr]) -> Expr:
@@ -150,15 +150,15 @@ class Literal(Expr):
     scalar: pa.Scalar = field(init=False)
 
     def __init__(self, value: object, type: pa.DataType | None = None) -> None:  # noqa: A002 - the name of the attribute
-        given = _plain_value(value)
+        plain = _plain_value(value)
         try:
             scalar = (
-                _list_scalar(given, type) if isinstance(given, tuple) else pa.scalar(given, type)
+                _list_scalar(plain, type) if isinstance(plain, tuple) else pa.scalar(plain, type)
             )
         except (*KERNEL_ERRORS, TypeError) as reason:
-            wanted = f" as {type}" if type is not None else ""
-            raise ExpressionError(f"{value!r} cannot be a literal{wanted}: {reason}.") from reason
-        object.__setattr__(self, "value", given)
+            as_type = f" as {type}" if type is not None else ""
+            raise ExpressionError(f"{value!r} cannot be a literal{as_type}: {reason}.") from reason
+        object.__setattr__(self, "value", plain)
         object.__setattr__(self, "type", type)
         object.__setattr__(self, "scalar", scalar)
 
@@ -307,14 +307,14 @@ def call(function: str, *args: object) -> Expr:
     >>> str(call("starts_with", col("src"), "10."))
     "starts_with(src, '10.')"
     """
-    given = tuple(arg if isinstance(arg, Expr) else Literal(arg) for arg in args)
+    arguments = tuple(arg if isinstance(arg, Expr) else Literal(arg) for arg in args)
     if not is_function(function):
         from thalweg.expr.user_calls import find_user_function, user_call
 
         own = find_user_function(function)
         if own is not None:
-            return user_call(own, given)
-    return Call(function, given)
+            return user_call(own, arguments)
+    return Call(function, arguments)
 
 
 def _as_column(value: Datum | pa.ChunkedArray, length: int) -> pa.Array:

@@ -1,4 +1,4 @@
-"""An expression over one row, as Python values: what a batch of a single row costs least with.
+"""An expression over one row, evaluated on Python values: the cheapest form for a batch of one row.
 
 A kernel over a column costs several microseconds whatever the number of rows; over one row, a few
 comparisons in Python give the same value in a fraction of that. Only what has the same meaning in
@@ -98,11 +98,11 @@ def _applied(
     name: str, functions: list[RowFunction], types: list[pa.DataType]
 ) -> tuple[RowFunction, pa.DataType] | None:
     if name == "is_null":
-        (one,) = functions
-        return (lambda values: one(values) is None), _TRUTH
+        (operand,) = functions
+        return (lambda values: operand(values) is None), _TRUTH
     if name == "is_not_null":
-        (one,) = functions
-        return (lambda values: one(values) is not None), _TRUTH
+        (operand,) = functions
+        return (lambda values: operand(values) is not None), _TRUTH
     if any(kind != types[0] for kind in types):
         return None
     if name in _COMPARISONS:
@@ -116,8 +116,8 @@ def _applied(
     if types[0] != _TRUTH:
         return None
     if name == "not":
-        (one,) = functions
-        return (lambda values: None if (value := one(values)) is None else not value), _TRUTH
+        (operand,) = functions
+        return (lambda values: None if (value := operand(values)) is None else not value), _TRUTH
     if name in ("and", "or"):
         return _connect(*functions, decides=name == "or"), _TRUTH
     return None
@@ -127,18 +127,18 @@ def _compare(
     apply: Callable[[Any, Any], Any], left: RowFunction, right: RowFunction
 ) -> RowFunction:
     def function(values: Values) -> Any:
-        one, two = left(values), right(values)
-        return None if one is None or two is None else apply(one, two)
+        left_value, right_value = left(values), right(values)
+        return None if left_value is None or right_value is None else apply(left_value, right_value)
 
     return function
 
 
 def _whole(apply: Callable[[Any, Any], Any], left: RowFunction, right: RowFunction) -> RowFunction:
     def function(values: Values) -> Any:
-        one, two = left(values), right(values)
-        if one is None or two is None:
+        left_value, right_value = left(values), right(values)
+        if left_value is None or right_value is None:
             return None
-        result = apply(one, two)
+        result = apply(left_value, right_value)
         if not _LOW <= result <= _HIGH:
             raise NeedsKernel
         return result
@@ -147,23 +147,24 @@ def _whole(apply: Callable[[Any, Any], Any], left: RowFunction, right: RowFuncti
 
 
 def _extreme(choose: Callable[[list[Any]], Any], functions: list[RowFunction]) -> RowFunction:
-    """Of the values that are not null."""
+    """The least or greatest of the values that are not null."""
 
     def function(values: Values) -> Any:
-        found = [value for one in functions if (value := one(values)) is not None]
-        return choose(found) if found else None
+        present = [value for operand in functions if (value := operand(values)) is not None]
+        return choose(present) if present else None
 
     return function
 
 
 def _connect(left: RowFunction, right: RowFunction, *, decides: bool) -> RowFunction:
-    """AND and OR with three values: one that decides does so beside a null too. Both sides are
-    computed, as a kernel does: what one of them refuses is refused."""
+    """Three-valued AND and OR. `decides` is the value that settles the result even beside a null:
+    False for AND, True for OR. Both sides are always computed, as the kernels do, so that an error
+    of either side is raised."""
 
     def function(values: Values) -> Any:
-        one, two = left(values), right(values)
-        if one is decides or two is decides:
+        left_value, right_value = left(values), right(values)
+        if left_value is decides or right_value is decides:
             return decides
-        return None if one is None or two is None else not decides
+        return None if left_value is None or right_value is None else not decides
 
     return function

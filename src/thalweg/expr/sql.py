@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["ExprLike", "ExpressionReader", "as_expr", "parse"]
 
 ExprLike = Expr | str
-"""An expression, or SQL text that says one."""
+"""An expression, or the SQL text of one."""
 
 _DEEPEST = 250
 """Evaluation goes down the tree by recursion; this depth leaves room for the rest of the
@@ -53,7 +53,7 @@ def as_expr(value: ExprLike) -> Expr:
 
 
 def parse(text: str) -> Expr:
-    """The expression that some SQL text says.
+    """Parse SQL text into an expression.
 
     >>> parse("len > 40 and src in ('a', 'b')")
     <Call len > 40 AND src IN ('a', 'b')>
@@ -75,8 +75,8 @@ def parse(text: str) -> Expr:
 
 
 class ExpressionReader:
-    """Turns sqlglot's tree into an expression, and what has no meaning here into an error at its
-    place."""
+    """Converts sqlglot's tree to an expression. An unsupported node raises an error that points at
+    its place in the text."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -85,10 +85,10 @@ class ExpressionReader:
         """An expression for a node of sqlglot's tree."""
         name = type(node).__name__
         reader: Callable[[ExpressionReader, exp.Expr], Expr] | None = _READERS.get(name)
-        given = {key for key, value in node.args.items() if value not in (None, False, [])}
+        present = {key for key, value in node.args.items() if value not in (None, False, [])}
         if name == "Dot":
             return self.read_qualified(node)
-        if (reader is None and name not in _BINARY) or not given <= _UNDERSTOOD.get(
+        if (reader is None and name not in _BINARY) or not present <= _UNDERSTOOD.get(
             name, _OPERANDS
         ):
             self.source.refuse_node(node, f"{node.sql()} is not supported in an expression.")
@@ -195,8 +195,8 @@ class ExpressionReader:
         type_ = type_named(name) if name.isascii() else None
         if type_ is None:
             guess = did_you_mean(name.lower(), TYPE_NAMES)
-            known = ", ".join((*TYPE_NAMES, "decimal(p, s)"))
-            self.source.refuse_node(node, f"unknown type {name!r}{guess} Types: {known}.")
+            type_names = ", ".join((*TYPE_NAMES, "decimal(p, s)"))
+            self.source.refuse_node(node, f"unknown type {name!r}{guess} Types: {type_names}.")
         literal = node.this
         text = type(literal).__name__ == "Literal" and literal.args["is_string"]
         if text and pa.types.is_temporal(type_) and not safe:
@@ -227,9 +227,9 @@ class ExpressionReader:
                 "months and years have no fixed length; add them to a time: t + INTERVAL '1' MONTH.",
             )
         unit = node.args.get("unit")
-        said = f"{node.this.name} {unit.name if unit is not None else ''}".strip()
+        duration_text = f"{node.this.name} {unit.name if unit is not None else ''}".strip()
         try:
-            return Literal(timedelta(microseconds=duration_us(said, what="INTERVAL")))
+            return Literal(timedelta(microseconds=duration_us(duration_text, what="INTERVAL")))
         except WindowError as reason:
             self.source.refuse_node(node, reason.reason)
 
@@ -238,10 +238,10 @@ class ExpressionReader:
         if type(node).__name__ != "Interval" or node.this is None:
             return None
         unit = node.args.get("unit")
-        said = f"{node.this.name} {unit.name if unit is not None else ''}".lower().split()
-        size = {"month": 1, "quarter": 3, "year": 12}.get(said[-1].removesuffix("s"))
-        whole = len(said) == 2 and said[0].lstrip("-").isdigit()
-        return int(said[0]) * size if size is not None and whole else None
+        words = f"{node.this.name} {unit.name if unit is not None else ''}".lower().split()
+        size = {"month": 1, "quarter": 3, "year": 12}.get(words[-1].removesuffix("s"))
+        whole = len(words) == 2 and words[0].lstrip("-").isdigit()
+        return int(words[0]) * size if size is not None and whole else None
 
     def read_sum(self, node: exp.Expr) -> Expr:
         """`+` and `-`, of which one side may be a number of months."""
@@ -360,8 +360,8 @@ _UNDERSTOOD = {
     "Cast": frozenset({"this", "to"}),
     "Anonymous": frozenset({"this", "expressions"}),
 }
-"""What each kind of node may say; a node that says more is refused, so that nothing it says is
-dropped."""
+"""The arguments of sqlglot's nodes that a reader handles. A node with any other argument is refused,
+so that no part of the text is ignored."""
 
 _READERS: dict[str, Callable[[ExpressionReader, exp.Expr], Expr]] = {
     "Paren": lambda reader, node: reader.convert(node.this),

@@ -50,8 +50,8 @@ class UserFunction:
 
 
 LOOKUPS: list[Callable[[str], UserFunction | None]] = []
-"""Who is asked for a function that the table does not have: the registry of modules puts itself
-here."""
+"""Where to look up a function that the table does not have; the registry of modules adds its own
+lookup."""
 
 
 def find_user_function(name: str) -> UserFunction | None:
@@ -103,18 +103,18 @@ class UserCall(Expr):
         )
 
     def _taken(self, column: pa.Array, at: int) -> pa.Array:
-        wanted = self.function.inputs[at]
-        if wanted is None or column.type == wanted:
+        input_type = self.function.inputs[at]
+        if input_type is None or column.type == input_type:
             return column
-        if kind_of(column.type) not in (kind_of(wanted), "null"):
+        if kind_of(column.type) not in (kind_of(input_type), "null"):
             raise TypeMismatchError(
-                f"{self}: argument {at + 1} must be {wanted}; {self.args[at]} is {column.type}."
+                f"{self}: argument {at + 1} must be {input_type}; {self.args[at]} is {column.type}."
             )
         try:
-            return column.cast(wanted)
+            return column.cast(input_type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as reason:
             raise EvaluationError(
-                f"{self}: argument {at + 1} must be {wanted}: {reason}."
+                f"{self}: argument {at + 1} must be {input_type}: {reason}."
             ) from reason
 
     def _on_columns(self, columns: list[pa.Array], frame: Frame) -> pa.Array:
@@ -131,8 +131,8 @@ class UserCall(Expr):
         try:
             with watch:
                 watch.at = 0
-                given = self.function.run(*columns)
-            result = given.to_arrow() if hasattr(given, "to_arrow") else given
+                output = self.function.run(*columns)
+            result = output.to_arrow() if hasattr(output, "to_arrow") else output
             array = _one_piece(result if isinstance(result, pa.Array) else pa.array(result))
             array = (
                 array if array.type == self.function.output else array.cast(self.function.output)
@@ -154,24 +154,24 @@ class UserCall(Expr):
             return pa.nulls(1, self.function.output)
 
     def _on_rows(self, columns: list[pa.Array], length: int) -> pa.Array:
-        """One call for each event whose arguments are all there."""
-        wanted = np.ones(length, np.bool_)
+        """One call for each row whose arguments are not null (for every row if it takes nulls)."""
+        selected = np.ones(length, np.bool_)
         if not self.function.nulls:
             for column in columns:
-                wanted &= column.is_valid().to_numpy(zero_copy_only=False)
+                selected &= column.is_valid().to_numpy(zero_copy_only=False)
         rows = (
             list(zip(*(column.to_pylist() for column in columns), strict=True))
             if columns
             else [()] * length
         )
-        known = self._values(list(_where(rows, wanted)))
-        if wanted.all():
-            return known
-        places = np.where(wanted, np.cumsum(wanted) - 1, 0)
-        return known.take(pa.array(places, mask=~wanted))
+        values = self._values(list(_where(rows, selected)))
+        if selected.all():
+            return values
+        places = np.where(selected, np.cumsum(selected) - 1, 0)
+        return values.take(pa.array(places, mask=~selected))
 
     def _values(self, rows: list[tuple[Any, ...]]) -> pa.Array:
-        """The value of each event, or null where the function fails and may."""
+        """The value of each row; null where the function fails and `on_error` is `null`."""
         values: list[Any] = []
         run, watch = self.function.run, Watch(self.function.time_limit)
         while len(values) < len(rows):
@@ -185,8 +185,8 @@ class UserCall(Expr):
                     self._refuse(rows[len(values)], f"longer than {watch.limit:g} s")
                     values.append(None)
             except Exception as reason:  # anything may come out of a user's function
-                said = f"{type(reason).__name__}: {reason}"
-                self._refuse(rows[len(values)], said, reason)
+                message = f"{type(reason).__name__}: {reason}"
+                self._refuse(rows[len(values)], message, reason)
                 values.append(None)
         try:
             return pa.array(values, self.function.output)
@@ -203,22 +203,22 @@ class UserCall(Expr):
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
             raise EvaluationError(str(reason)) from reason
 
-    def _refuse(self, row: tuple[Any, ...], said: str, reason: Exception | None = None) -> None:
-        """An event that the function fails on ends the query, unless it may give null."""
+    def _refuse(self, row: tuple[Any, ...], message: str, reason: Exception | None = None) -> None:
+        """Raise the failure of one row, unless `on_error` is `null`."""
         if self.function.on_error == "fail":
             shown = ", ".join(
                 f"{arg} = {value!r}" for arg, value in zip(self.args, row, strict=True)
             )
-            raise EvaluationError(f"{self} failed where {shown}: {said}.") from reason
+            raise EvaluationError(f"{self} failed where {shown}: {message}.") from reason
 
     def _rendered(self) -> Rendered:
         return f"{self.function.name}({', '.join(map(str, self.args))})", ATOM
 
 
 def _where(
-    rows: list[tuple[Any, ...]], wanted: np.ndarray[Any, np.dtype[np.bool_]]
+    rows: list[tuple[Any, ...]], selected: np.ndarray[Any, np.dtype[np.bool_]]
 ) -> Iterator[tuple[Any, ...]]:
-    return iter(rows) if wanted.all() else (rows[at] for at in np.flatnonzero(wanted).tolist())
+    return iter(rows) if selected.all() else (rows[at] for at in np.flatnonzero(selected).tolist())
 
 
 def _one_piece(column: pa.Array | pa.ChunkedArray) -> pa.Array:
