@@ -38,6 +38,6 @@ def set_unwanted(operators: Sequence[GraphOperator], ends: Mapping[GraphOperator
             operator.kernel.unwanted_before = least
         if operator.unwanted is not None:
             ports = zip_longest(operator.unwanted, operator.skips, fillvalue=False)
-            operator.kernel.forget(tuple(t if skips else MIN_TIME for t, skips in ports))
+            operator.kernel.forget(least, tuple(t if skips else MIN_TIME for t, skips in ports))
         for above, time in zip(operator.before, unwanted, strict=False):
             bounds[above].append(time)

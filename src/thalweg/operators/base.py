@@ -84,9 +84,10 @@ class Operator(ABC):
             return (MIN_TIME,) * self.ports
         return (time if time == INFINITY else time - self.reach,) * self.ports
 
-    def forget(self, unwanted: tuple[int, ...]) -> None:
-        """Drop state that only rows need which end before these times, one for each input. It is
-        told of inputs without adjusts; of others the time is MIN_TIME."""
+    def forget(self, time: int, unwanted: tuple[int, ...]) -> None:
+        """Nobody wants answers that end before `time`, nor rows of the inputs that end before
+        `unwanted`, one time for each: drop the state that only those need. An input with adjusts has
+        the time MIN_TIME: of it nothing may be dropped."""
         return
 
     def lacks(self) -> tuple[str, ...]:
@@ -125,10 +126,10 @@ class WrappedOperator(Operator):
         return self.inner.needs(time)
 
     def unwanted(self, time: int) -> tuple[int, ...]:
-        return self.inner.unwanted(time)
+        return self.inner.unwanted(time) if self.reach is None else super().unwanted(time)
 
-    def forget(self, unwanted: tuple[int, ...]) -> None:
-        self.inner.forget(unwanted)
+    def forget(self, time: int, unwanted: tuple[int, ...]) -> None:
+        self.inner.forget(time, unwanted)
 
     def lacks(self) -> tuple[str, ...]:
         return self.inner.lacks()

@@ -187,6 +187,11 @@ class Gate:
         held = self._waiting.rows()
         return set(scopes_of_rows(held.payload, columns)[1]) if len(held) else set()
 
+    def drop_before(self, time: int) -> None:
+        """Rows that end before a time need not leave any more: nobody wants them."""
+        if not self._waiting.is_empty():
+            self._waiting.release_where(lambda rows: rows.end < time)
+
     def forget(self, scopes: set[Scope]) -> None:
         """Groups of which nothing is held need no promise."""
         kept = {scope: time for scope, time in self._passed.scoped.items() if scope not in scopes}

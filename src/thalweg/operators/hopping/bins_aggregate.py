@@ -39,7 +39,7 @@ from thalweg.model.names import internal
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows
 from thalweg.model.sorting import sort_pairs
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.consistency import Consistency
@@ -126,6 +126,8 @@ class BinsAggregateKernel(Operator):
         """How many tuples of each partition the CTI has passed, where windows are counted."""
         self._pages = Pages()
         self._swept = MIN_TIME
+        self._wanted = MIN_TIME
+        """Windows of tuples before this are not wanted."""
         self._frontier = Frontier(consistency)
 
     def _together(self, parts: Sequence[Items]) -> Items:
@@ -167,7 +169,10 @@ class BinsAggregateKernel(Operator):
         earliest = int(batch.start.min())
         late = bool((batch.start < out.of(part)).any())
         before = self._evaluate(earliest, _EVER, out) if late else Delta.empty(self.schema)
-        self._tuples.add(_Tuples(part, batch.start, number))
+        tuples = _Tuples(part, batch.start, number)
+        if earliest < self._wanted:
+            tuples = tuples.take(np.flatnonzero(batch.start >= self._wanted))
+        self._tuples.add(tuples)
         self._add(group, batch.start, self._sums.of_rows(rows, batch.start))
         if not late:
             return before
@@ -327,6 +332,12 @@ class BinsAggregateKernel(Operator):
 
     # -------------------------------------------------------------------------------------------------------
     # state
+
+    def forget(self, time: int, unwanted: tuple[int, ...]) -> None:
+        """A tuple's window ends right after it."""
+        if unwanted[0] > MIN_TIME and time - 1 > max(self._wanted, self._swept):
+            self._wanted = min(time - 1, MAX_TIME)
+            self._forget(self._wanted)
 
     def _forget(self, cti: int) -> None:
         for tuples in self._tuples.take_until(cti - 1):

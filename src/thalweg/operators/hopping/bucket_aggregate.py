@@ -532,6 +532,11 @@ class BucketAggregateKernel(GridOperator):
     def _stores(self) -> list[PlacedSlices[Items]]:
         return [self._buffer, self._cells, self._out]
 
+    def close_unwanted(self, last: int) -> None:
+        self._release.closed = last
+        self._release.released = max(self._release.released, last)
+        self._forget(last)
+
     def close_groups(self, closed: Codes) -> None:
         begin = np.full(len(closed), MIN_TIME)
         some = (closed != NEVER) & (closed != FOREVER)

@@ -91,7 +91,7 @@ class DeferredKernel(WrappedOperator):
         def end(window: int) -> int:
             return window * grid.hop + grid.offset + grid.size
 
-        self._closes_at = min(max(end(release.closed + 1), MIN_TIME + 1), INFINITY)
+        self._closes_at = min(max(end(release.promised_window), MIN_TIME + 1), INFINITY)
         self._answers_at = min(max(end(release.released + 1), MIN_TIME + 1), INFINITY)
         self._revises_before = end(release.released)
         self._watermark = release.watermark
@@ -115,9 +115,10 @@ class DeferredKernel(WrappedOperator):
             answer = self._take_in(Batch.empty(self._last.schema, self._last.progress))
             assert not len(answer), "nothing was due"
 
-    def forget(self, unwanted: tuple[int, ...]) -> None:
+    def forget(self, time: int, unwanted: tuple[int, ...]) -> None:
         self._settle()
-        self.inner.forget(unwanted)
+        self.inner.forget(time, unwanted)
+        self._look_ahead()
 
     def snapshot(self) -> Slices:
         self._settle()

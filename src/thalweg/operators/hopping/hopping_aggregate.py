@@ -247,6 +247,17 @@ class HoppingAggregateKernel(GridOperator):
         tables = [self._running.group, self._late.group]
         return used_codes([*tables, self._open.groups(), self._entries.groups()])
 
+    def close_unwanted(self, last: int) -> None:
+        release = self._release
+        if last > release.released:
+            entered = [self._running, self._late, *self._entries.take_until(last)]
+            totals = Cells.concat(entered, self._width).at_window(last).summed()
+            self._running, self._late = totals.where(totals.sums[0] > 0), self._none
+        self._open.take_until(last)
+        release.closed, release.released = last, max(release.released, last)
+        if self._book.is_untidy:
+            self._tidy()
+
     def close_groups(self, closed: Codes) -> None:
         self._open.drop(lambda cells: cells.window <= closed[cells.group])
         ended, some = closed == FOREVER, closed != NEVER

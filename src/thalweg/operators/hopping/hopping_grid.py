@@ -4,8 +4,8 @@
     beyond(e)    smallest k whose window starts at or after e:  ceil((e - offset) / hop)
 
 An event [s, e) belongs to the windows first(s) .. beyond(e) - 1. Two more integers follow the
-stream: windows up to `closed` end at or before the CTI, windows up to `released` may have answers
-out (see `consistency`).
+stream: windows up to `closed` end at or before the CTI, or nobody wants them any more; windows up to
+`released` may have answers out (see `consistency`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.model.rows import Codes
-from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest
+from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times, greatest
 from thalweg.operators.base import Operator
 from thalweg.operators.consistency import Consistency
 from thalweg.windows import HoppingWindow
@@ -113,12 +113,17 @@ class Release:
         last = -((self.grid.offset - time) // self.grid.hop) - 1
         return max(last * self.grid.hop + self.grid.offset + self.grid.size, MIN_TIME + 1)
 
+    @property
+    def promised_window(self) -> int:
+        """The first window that the CTI leaves open, whether somebody wants it or not."""
+        return self.grid.last_ending_by(self.cti) + 1
+
     def promise(self) -> int:
-        """The start of the earliest window that is not closed: no answer before it changes any
+        """The start of the earliest window that the CTI leaves open: no answer before it changes any
         more."""
         if self.cti in (MIN_TIME, INFINITY):
             return self.cti
-        return max((self.closed + 1) * self.grid.hop + self.grid.offset, MIN_TIME)
+        return max(self.promised_window * self.grid.hop + self.grid.offset, MIN_TIME)
 
 
 class GridOperator(Operator):
@@ -131,6 +136,18 @@ class GridOperator(Operator):
         """How far it has come; whoever knows better than the common promise may move its
         watermark."""
         return self._release
+
+    def forget(self, time: int, unwanted: tuple[int, ...]) -> None:
+        """Windows that end before the time give no answer any more. A promise follows from the CTI
+        alone."""
+        if unwanted[0] > MIN_TIME:
+            last = self._release.grid.last_ending_by(min(time, MAX_TIME) - 1)
+            if last > self._release.closed:
+                self.close_unwanted(last)
+
+    @abstractmethod
+    def close_unwanted(self, last: int) -> None:
+        """Close the windows up to `last` without answers, and forget what only they need."""
 
     @abstractmethod
     def groups(self) -> list[pa.Array]:

@@ -149,6 +149,11 @@ class HoppingRowsKernel(GridOperator):
     def held_groups(self) -> Codes:
         return self._held.groups()
 
+    def close_unwanted(self, last: int) -> None:
+        self._release.closed = last
+        self._release.released = max(self._release.released, last)
+        self._held.purge(self._span(last + 1, 0)[0])
+
     def close_groups(self, closed: Codes) -> None:
         some = np.flatnonzero(closed != NEVER)
         until = np.full(len(closed), INFINITY)

@@ -164,6 +164,11 @@ class PromisedGroupsKernel(Operator, WritesLetters):
         self._gate.forget(set(scopes) - set(kept))
         self._kept = len(kept)
 
+    def forget(self, time: int, unwanted: tuple[int, ...]) -> None:
+        self.inner.forget(time, unwanted)
+        if unwanted[0] > MIN_TIME:
+            self._gate.drop_before(time)
+
     def needs(self, time: int) -> tuple[int, ...]:
         return self.inner.needs(time)
 

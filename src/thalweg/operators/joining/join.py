@@ -212,11 +212,11 @@ class JoinKernel(Operator):
         end = np.minimum(delta.end[at], found.end)
         return Delta(payload, start, end, delta.weight[at] * found.weight)
 
-    def forget(self, unwanted: tuple[int, ...]) -> None:
+    def forget(self, time: int, unwanted: tuple[int, ...]) -> None:
         """A pair ends no later than either of its rows."""
-        for held, time in zip(self._held, unwanted, strict=True):
-            if time > MIN_TIME:
-                held.purge(min(time - 1, MAX_TIME))
+        for held, end in zip(self._held, unwanted, strict=True):
+            if end > MIN_TIME:
+                held.purge(min(end - 1, MAX_TIME))
         self._state.tidy()
 
     # ----------------------------------------------------------------------------------------------------

@@ -214,6 +214,13 @@ class GridApplyKernel(ModuleKernel, GridOperator):
     def held_groups(self) -> Codes:
         return np.union1d(self._events.rows.groups(), self._windows.groups())
 
+    def close_unwanted(self, last: int) -> None:
+        self._release.closed = last
+        self._release.released = max(self._release.released, last)
+        self._windows.close(self._begin(last) + self._grid.size)
+        self._events.drop(self._begin(last + 1))
+        self._tidy(_NONE)
+
     def close_groups(self, closed: Codes) -> None:
         some = np.flatnonzero(closed != NEVER)
         last = closed[some]

@@ -279,9 +279,13 @@ class PanedApplyKernel(GridOperator):
             self._out.clear()
             self._partitions.clear()
             return
+        self._drop(release.cti)
+
+    def _drop(self, until: int) -> None:
+        """Forget cells of closed windows only, and answers that end by a time."""
         if self._cells is not None:
-            self._cells.drop(release.closed + 1)
-        self._out.drop(release.cti)
+            self._cells.drop(self._release.closed + 1)
+        self._out.drop(until)
         index = self._partitions.index
         if index.is_untidy:
             moved = index.keep(self.held_groups())
@@ -298,6 +302,11 @@ class PanedApplyKernel(GridOperator):
     def held_groups(self) -> Codes:
         cells = [] if self._cells is None else [self._cells.groups()]
         return np.unique(np.concatenate([*cells, self._out.groups()]))
+
+    def close_unwanted(self, last: int) -> None:
+        release = self._release
+        release.closed, release.released = last, max(release.released, last)
+        self._drop(last * self._grid.hop + self._grid.offset + self._grid.size)
 
     def close_groups(self, closed: Codes) -> None:
         some = np.flatnonzero(closed != NEVER)

@@ -36,7 +36,7 @@ from thalweg.model.rows import (
     used_codes,
     whole_column,
 )
-from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.groups import only_starts
 from thalweg.operators.hopping.extents import NO_FRAMES, Frames
@@ -50,6 +50,7 @@ from thalweg.state import Hits
 __all__ = ["WindowEngine"]
 
 _AHEAD = pa.field(internal("ahead"), pa.int64())
+_WANTED = "wanted"
 
 Wanted = Callable[[Frames], Bools]
 
@@ -92,6 +93,8 @@ class WindowEngine(Operator):
         self._apart = set(columns) != set(partition)
         self._frontier = Frontier(consistency)
         self._promise: int | None = None
+        self._wanted = MIN_TIME
+        """Answers that end before this are not wanted."""
         self._ahead_schema = pa.schema([*self._partitions.fields, _AHEAD])
 
     # ----------------------------------------------------------------------------------------------
@@ -247,7 +250,10 @@ class WindowEngine(Operator):
         assigner, rows = self._assigner, look.rows
         if not len(look.frames):
             return Delta.empty(self.schema), look.frames, _NONE
-        chosen = look.frames.filter(wanted(look.frames))
+        answers = wanted(look.frames)
+        if self._wanted > MIN_TIME:
+            answers = answers & (look.frames.end >= self._wanted)
+        chosen = look.frames.filter(answers)
         if not len(chosen):
             return Delta.empty(self.schema), chosen, _NONE
         chosen = assigner.linked(chosen)
@@ -327,6 +333,14 @@ class WindowEngine(Operator):
         self._partitions.clear()
         self._frontier.promised = {}
 
+    def forget(self, time: int, unwanted: tuple[int, ...]) -> None:
+        """Told where windows lie around their rows (see `reach`): a row is held over the positions
+        at which a window that has it may end."""
+        if unwanted[0] > MIN_TIME and time > self._wanted:
+            self._wanted = min(time, MAX_TIME)
+            self._held.drop(self._wanted - 1)
+            self._tidy()
+
     def needs(self, time: int) -> tuple[int, ...]:
         return (time if time <= MIN_TIME or time == INFINITY else self._assigner.needs(time),)
 
@@ -343,6 +357,8 @@ class WindowEngine(Operator):
         partition, time = self._frontier.line().columns()
         keys = self._partitions.named(partition)
         ahead = pa.RecordBatch.from_arrays([*keys, pa.array(time)], schema=self._ahead_schema)
+        if self._wanted > MIN_TIME:
+            slices[_WANTED] = pa.RecordBatch.from_arrays([pa.array([self._wanted])], [_WANTED])
         return {**slices, "marks": self._frontier.to_rows(), "ahead": ahead}
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
@@ -357,6 +373,10 @@ class WindowEngine(Operator):
         self._frontier.promise(self._partitions.of_rows(ahead), times)
         self._assigner.restore(slices, self._frontier)
         self._promise = None
+        self._wanted = MIN_TIME
+        if _WANTED in slices:
+            self._wanted = slices[_WANTED].column(0)[0].as_py()
+            self._held.drop(self._wanted - 1)
 
     def state_size(self) -> StateSize:
         size = self._held.size() + self._assigner.size()

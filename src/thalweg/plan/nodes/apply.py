@@ -180,6 +180,15 @@ class WindowApply(ModuleOperator, GroupedOperator):
         return None if self.ends_matter or self.passes_cti else closing_grid(self.window)
 
     @property
+    def reach(self) -> int | None:
+        """A row belongs to windows that begin before it ends, and their answers end with them."""
+        if not isinstance(self.window, HoppingWindow):
+            return None
+        if self.stamp not in ("align", "clip") or self.ends_matter:
+            return None
+        return self.window.size + self.window.hop
+
+    @property
     def promise(self) -> str:
         if self.passes_cti:
             return "t"

@@ -46,6 +46,11 @@ class SetDuration(LifetimeOperator):
     def endless_by(self) -> Node | None:
         return self if self.ticks == INFINITY else None
 
+    @property
+    def reach(self) -> int | None:
+        """s < e, so that s + ticks < e + ticks."""
+        return None if self.ticks == INFINITY else self.ticks
+
     def useful_promises(self, asked: Grid | None) -> Grid | None:
         return asked
 
@@ -174,6 +179,7 @@ class ClipDuration(LifetimeOperator):
 
     input: Node
     limit: int
+    reach = 0
 
     def __post_init__(self) -> None:
         if self.limit <= 0:

@@ -116,6 +116,12 @@ class Panes(GroupedOperator):
         return frozenset()
 
     @property
+    def reach(self) -> int | None:
+        """A pane ends at the first point of the grid after its rows. When a table sends a sum depends
+        on all rows."""
+        return self.window.hop if self.table is None else None
+
+    @property
     def state(self) -> str | None:
         return None if self.table is None else "one table of sums of fixed size"
 
@@ -170,6 +176,11 @@ class CombinePanes(GroupedOperator):
 
     def useful_promises(self, asked: Grid | None) -> Grid | None:
         return closing_grid(self.window)
+
+    @property
+    def reach(self) -> int:
+        """A pane belongs to windows that begin before it ends."""
+        return self.window.size + self.window.hop
 
     @property
     def promise(self) -> str:

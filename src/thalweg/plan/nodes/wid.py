@@ -122,6 +122,19 @@ class WidOperator(GroupedOperator):
         """None: rows of other groups may decide where windows lie."""
         return frozenset()
 
+    @property
+    def reach(self) -> int | None:
+        """Where windows follow from the time or the tuple they end with: how long they last. Others
+        depend on how many rows there were, or on the first one."""
+        kind = self.kind
+        if isinstance(kind, SlideByTuple):
+            return None if kind.ranked and kind.every > 1 else kind.range
+        if isinstance(kind, SlidingRows | LandmarkTime) or kind.context:
+            return None
+        if isinstance(kind, SlidingTime) and kind.origin is None:
+            return None
+        return kind.longest if kind.assigner() is None else None
+
     def group_changes(
         self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
     ) -> dict[str, Any]:

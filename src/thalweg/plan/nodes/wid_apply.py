@@ -68,6 +68,11 @@ class WidApply(ModuleOperator, WidOperator):
         self.module.instance(self.params)
         self._settle(pa.schema([*front, *outputs]), StreamProperties(group_keys=self.columns))
 
+    @property
+    def reach(self) -> int | None:
+        """Stamps that are kept may lie anywhere."""
+        return None if self.stamp == "keep" else super().reach
+
     def _check_kind(self, where: str) -> None:
         if isinstance(self.kind, LandmarkTime) or getattr(self.kind, "range", 0) is None:
             raise WindowError(
