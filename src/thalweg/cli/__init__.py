@@ -54,7 +54,9 @@ def _shown() -> dict[str, str]:
     """The commands that work here: benchmarks are not part of the package."""
     checkout = (Path(__file__).parents[3] / "benchmarks").is_dir()
     return {
-        name: said for name, said in _COMMANDS.items() if checkout or name not in _OF_A_CHECKOUT
+        name: summary
+        for name, summary in _COMMANDS.items()
+        if checkout or name not in _OF_A_CHECKOUT
     }
 
 

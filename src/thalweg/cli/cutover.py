@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -61,55 +62,86 @@ def cutover(
     if back:
         old, new = new, old
     _require_alike(QueryFile.load(old), QueryFile.load(new))
-    known = place.require_running()
-    leaving = [r.name for r in known.replicas if r.file == str(old.absolute())]
-    if not leaving:
-        running = ", ".join(sorted({Path(r.file).name for r in known.replicas}))
-        raise PlanError(f"cutover: {old.name} is not what runs there; {running} is.")
-    if any(replica.candidate for replica in known.replicas):
-        raise PlanError("cutover: another cutover is on its way there.")
-    wait = _Waiting(place, patience)
-    promised = [(place.status() or {"cti": MIN_TIME})["cti"]]
-    names = {replica.name for replica in known.replicas}
-    request = {"start": str(new.absolute()), "n": replicas, "candidate": True}
-    place.ask({**request, "feedback": False})  # its history is compared
-    coming = wait.until(
-        lambda: [r.name for r in place.supervised().replicas if r.name not in names]
-    )
+    replacement = _Replacement.start(place, old, new, replicas, patience)
+    result = replacement.merge(old, new) if equivalent else replacement.switch()
+    result |= {"stopped": replacement.leaving, "started": replacement.started}
+    click.echo(json.dumps(result, default=str) if as_json else printable(_report(result)))
 
-    def caught_up(*, joined: bool) -> dict[str, Any] | None:
-        """How the merge is doing, once NEW is at most one promise behind the answer, so that a
-        switch makes nobody wait. As a candidate NEW is only compared with what was shown, joined it
-        is an input like the others."""
-        status = place.status() or {}
-        if status.get("cti", MIN_TIME) > promised[-1]:
-            promised[:] = [promised[-1], status["cti"]]
-        inputs = (status if joined else status.get("candidate", {})).get("inputs", {})
-        there = [name for name in coming if name in inputs and inputs[name]["cti"] >= promised[0]]
-        return status if len(there) == len(coming) else None
 
-    status = wait.until(lambda: caught_up(joined=False))
-    if equivalent:
-        count, first = (status["candidate"][f"{n}final_differences"] for n in ("", "first_"))
-        if count:
-            place.ask({"stop": coming})
+@dataclass
+class _Replacement:
+    """A cutover in progress: the replicas of OLD (`leaving`), those of NEW (`started`), and the last
+    two CTIs of the answer."""
+
+    folder: HaFolder
+    wait: _Waiting
+    leaving: list[str]
+    started: list[str]
+    ctis: list[int]
+
+    @classmethod
+    def start(
+        cls, folder: HaFolder, old: Path, new: Path, count: int, patience: float
+    ) -> _Replacement:
+        """Start replicas of NEW as candidates, whose history is compared with the answer."""
+        replicas = folder.require_running().replicas
+        leaving = [replica.name for replica in replicas if replica.file == str(old.absolute())]
+        if not leaving:
+            running = ", ".join(sorted({Path(replica.file).name for replica in replicas}))
+            raise PlanError(f"cutover: {old.name} is not what runs there; {running} is.")
+        if any(replica.candidate for replica in replicas):
+            raise PlanError("cutover: another cutover is on its way there.")
+        wait = _Waiting(folder, patience)
+        cti = (folder.status() or {"cti": MIN_TIME})["cti"]
+        names = {replica.name for replica in replicas}
+        # Feedback would leave rows out of the history that is compared.
+        folder.ask({"start": str(new.absolute()), "n": count, "candidate": True, "feedback": False})
+        started = wait.until(
+            lambda: [r.name for r in folder.supervised().replicas if r.name not in names]
+        )
+        return cls(folder, wait, leaving, started, [cti])
+
+    def merge(self, old: Path, new: Path) -> dict[str, Any]:
+        """Merge NEW with OLD, then stop OLD. Refused where rows that are final in both differ."""
+        candidate = self.wait.until(lambda: self._caught_up(joined=False))["candidate"]
+        if candidate["final_differences"]:
+            self.folder.ask({"stop": self.started})
             raise PlanError(
-                f"cutover: {old.name} and {new.name} differ in {count} rows that are final in both, "
-                f"such as {first[0]}; they are not equivalent. NEW was stopped."
+                f"cutover: {old.name} and {new.name} differ in {candidate['final_differences']} rows that are final in "
+                f"both, such as {candidate['first_final_differences'][0]}; they are not equivalent. NEW was stopped."
             )
-        place.ask({"join": coming})
-        wait.until(lambda: caught_up(joined=True))
-        place.ask({"stop": leaving})
-        wait.until(lambda: not set(leaving) & set((place.status() or {}).get("inputs", {})))
-        result: dict[str, Any] = {"case": "equivalent", "differences": 0, "first_differences": []}
-    else:
-        count, first = status["candidate"]["differences"], status["candidate"]["first_differences"]
-        place.ask({"switch": True})
-        done = wait.until(lambda: _switched(place.status(), status["switches"]))
-        result = {"case": "different", "switched_at": done["switched_at"]}
-        result |= {"differences": count, "first_differences": first}
-    result |= {"stopped": leaving, "started": coming}
-    click.echo(json.dumps(result, default=str) if as_json else printable(_told(result)))
+        self.folder.ask({"join": self.started})
+        self.wait.until(lambda: self._caught_up(joined=True))
+        self.folder.ask({"stop": self.leaving})
+        self.wait.until(
+            lambda: not set(self.leaving) & set((self.folder.status() or {}).get("inputs", {}))
+        )
+        return {"case": "equivalent", "differences": 0, "first_differences": []}
+
+    def switch(self) -> dict[str, Any]:
+        """Answer from NEW instead of OLD, from OLD's CTI on."""
+        before = self.wait.until(lambda: self._caught_up(joined=False))
+        self.folder.ask({"switch": True})
+        after = self.wait.until(lambda: _switched(self.folder.status(), before["switches"]))
+        return {
+            "case": "different",
+            "switched_at": after["switched_at"],
+            "differences": before["candidate"]["differences"],
+            "first_differences": before["candidate"]["first_differences"],
+        }
+
+    def _caught_up(self, *, joined: bool) -> dict[str, Any] | None:
+        """The status of the merge if NEW is at most one CTI behind the answer, so that a switch
+        delays no answer; otherwise None. NEW's CTIs are those of a candidate, or, once it has
+        joined, those of an input of the merge."""
+        status = self.folder.status() or {}
+        if status.get("cti", MIN_TIME) > self.ctis[-1]:
+            self.ctis = [self.ctis[-1], status["cti"]]
+        inputs = (status if joined else status.get("candidate", {})).get("inputs", {})
+        close = [
+            name for name in self.started if name in inputs and inputs[name]["cti"] >= self.ctis[0]
+        ]
+        return status if len(close) == len(self.started) else None
 
 
 def _switched(status: dict[str, Any] | None, before: int) -> dict[str, Any] | None:
@@ -126,22 +158,24 @@ def _require_alike(old: QueryFile, new: QueryFile) -> None:
 
 
 class _Waiting:
-    def __init__(self, folder: HaFolder, patience: float) -> None:
-        self._folder, self._last = folder, time.monotonic() + patience
+    """Polls the folder until a time limit."""
 
-    def until(self, found: Callable[[], T | None]) -> T:
-        """Look until something is there."""
+    def __init__(self, folder: HaFolder, patience: float) -> None:
+        self._folder, self._deadline = folder, time.monotonic() + patience
+
+    def until(self, read: Callable[[], T | None]) -> T:
+        """Call `read` until its value is true, and return that value."""
         while True:
-            value = found()
+            value = read()
             if value:
                 return value
             self._folder.require_running()
-            if time.monotonic() > self._last:
+            if time.monotonic() > self._deadline:
                 raise PlanError("cutover: patience is at an end; OLD goes on, and NEW beside it.")
             time.sleep(_LOOK_S)
 
 
-def _told(result: dict[str, Any]) -> str:
+def _report(result: dict[str, Any]) -> str:
     lines = [f"{result['differences']} rows that are final in both differ"]
     lines += [f"  {row}" for row in result["first_differences"]]
     if result["case"] == "different":

@@ -1,6 +1,6 @@
 """`thalweg demo`: disordered packets in; early answers, revisions and final answers out.
 
-What the demo is at stands on the screen before anything large is imported.
+The first step is shown on the screen before large packages are imported.
 """
 
 from __future__ import annotations

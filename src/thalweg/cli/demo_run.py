@@ -117,7 +117,7 @@ def _summary(packets: Packets, early: Report, final: Report) -> Iterator[str]:
 
 
 def run_demo(count: int, shown: Screen, *, in_process: bool) -> None:
-    """Make the packets, run the query over them, and show what comes of it."""
+    """Make the packets, run the query over them, and show the answers."""
     nine = datetime.now(UTC).replace(hour=_NINE, minute=0, second=0, microsecond=0)
     since = time_us(nine)
     packets = make_packets(count, span=SPAN if in_process else 24 * MINUTE, since=since)

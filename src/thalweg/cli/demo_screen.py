@@ -35,13 +35,13 @@ class Screen(Protocol):
     """Where the demo writes to."""
 
     def doing(self, text: str) -> None:
-        """What the demo is at now."""
+        """Show the step that runs now."""
 
     def show(self, watch: Watch) -> None:
-        """The answers as they stand now."""
+        """Show the current answers."""
 
     def close(self, watch: Watch, lines: Iterable[str]) -> None:
-        """The answers as they stand at the end, and what is to be said about them."""
+        """Show the final answers, and the lines that explain them."""
 
 
 def clock_text(ticks: int) -> str:
@@ -71,7 +71,7 @@ class Lines:
         click.echo(f"{text} ...")
 
     def show(self, watch: Watch) -> None:
-        """Lines do not change; what became of the answers is told at the end."""
+        """Does nothing: printed lines cannot change, so all is printed by `close`."""
 
     def close(self, watch: Watch, lines: Iterable[str]) -> None:
         for line in lines:
@@ -79,7 +79,7 @@ class Lines:
 
 
 class _Transcript:
-    """A stream that is written on, and into a file as well."""
+    """A text stream that copies what is written to a second one."""
 
     def __init__(self, stream: TextIO, copy: TextIO) -> None:
         self._stream, self._copy = stream, copy
@@ -100,7 +100,7 @@ class _Transcript:
 
 
 class Picture:
-    """A terminal: a line that says what is done, and bars that change."""
+    """A terminal: a line with the current step, and bars that change."""
 
     def __init__(self, transcript: Path | None = None, picture: Path | None = None) -> None:
         from rich.console import Console
@@ -111,7 +111,7 @@ class Picture:
             copy = transcript.open("w", encoding="utf-8", newline="")
             out = _Transcript(sys.stdout, copy)  # type: ignore[assignment]
         self._console = Console(file=out, highlight=False)
-        self._kept = picture
+        self._picture_path = picture
         self._watch: Watch | None = None
         self._text = "starting"
         self._live: Live = Live(self._drawn(), console=self._console, refresh_per_second=8)
@@ -126,12 +126,12 @@ class Picture:
         self._live.update(self._drawn())
 
     def close(self, watch: Watch, lines: Iterable[str]) -> None:
-        told = list(lines)  # what has still to be computed is, while the line says so
+        texts = list(lines)  # may run the rest of the demo, so before the live display stops
         self._live.update(_bars(watch))
         self._live.stop()
-        _print(self._console, told)
-        if self._kept is not None:
-            _keep(self._kept, watch, told, self._console.width)
+        _print(self._console, texts)
+        if self._picture_path is not None:
+            _save_svg(self._picture_path, watch, texts, self._console.width)
 
     def stop(self) -> None:
         """Leave the terminal as it was, after an error."""
@@ -166,12 +166,12 @@ def _bars(watch: Watch) -> RenderableType:
             f"{clock_text(answer.start)[:5]} to {clock_text(answer.end)[:5]}",
             f"{count:,}",
             Text(bar, style=_COLOURS["final" if answer.is_final else "early"]),
-            Text(_said(answer, kind), style=_COLOURS[kind]),
+            Text(_answer_text(answer, kind), style=_COLOURS[kind]),
         )
     return table
 
 
-def _said(answer: Answer, kind: str) -> str:
+def _answer_text(answer: Answer, kind: str) -> str:
     times = answer.revisions
     revised = "" if not times else f", revised {times} {'time' if times == 1 else 'times'}"
     if kind == "final":
@@ -184,8 +184,8 @@ def _print(console: Console, lines: Iterable[str]) -> None:
         console.print(line, style=_style(line), markup=False)
 
 
-def _keep(picture: Path, watch: Watch, lines: Iterable[str], width: int) -> None:
-    """What is on the screen at the end, as SVG that loads no letters from elsewhere."""
+def _save_svg(picture: Path, watch: Watch, lines: Iterable[str], width: int) -> None:
+    """Save the final screen as an SVG that loads no fonts from the network."""
     from rich._export_format import CONSOLE_SVG_FORMAT
     from rich.console import Console
 
@@ -204,7 +204,7 @@ def _keep(picture: Path, watch: Watch, lines: Iterable[str], width: int) -> None
 
 
 def _style(line: str) -> str:
-    """Lines of the story in the colour of what happened."""
+    """The colour of a line: that of the kind of change it reports."""
     for kind, colour in _COLOURS.items():
         if f" {kind} " in line[:24]:
             return colour
@@ -212,7 +212,7 @@ def _style(line: str) -> str:
 
 
 def screen(transcript: Path | None, picture: Path | None) -> Screen:
-    """The screen that fits where the demo runs."""
+    """Bars on a terminal, plain lines elsewhere."""
     if sys.stdout.isatty() and find_spec("rich") is not None:
         return Picture(transcript, picture)
     return Lines()

@@ -38,8 +38,8 @@ class SparkReport:
 
 
 def play_on_spark(packets: Packets, watch: Watch, shown: Screen) -> SparkReport:
-    """Run the query over the files; what becomes of the answers goes to `watch`, and is shown after
-    each micro-batch."""
+    """Run the query over the files; changes of answers are recorded in `watch` and shown after each
+    micro-batch."""
     with tempfile.TemporaryDirectory(prefix="thalweg-demo-") as folder:
         times = _write(packets, Path(folder) / "packets")
         began = time.monotonic()
@@ -79,7 +79,7 @@ def play_on_spark(packets: Packets, watch: Watch, shown: Screen) -> SparkReport:
 
 
 def _write(packets: Packets, folder: Path) -> list[int]:
-    """Packets as files; when the last packet of each had arrived."""
+    """Write packets to files; returns the arrival time of the last packet of each file."""
     folder.mkdir()
     times = []
     for number, (at, rows) in enumerate(packets.cut(MINUTE, first=CUT)):
@@ -96,7 +96,7 @@ def _write(packets: Packets, folder: Path) -> list[int]:
 
 
 def _follow(entry: Any, rows: Sequence[AnswerRow], watch: Watch, times: list[int]) -> int:
-    """Look at the answers after a micro-batch; the promise that stands."""
+    """Record the answers after a micro-batch; returns the current CTI."""
     cti = int(entry.observedMetrics[FIGURES].asDict()["cti"] or MIN_TIME)
     at = times[min(entry.batchId, len(times) - 1)]
     watched = [

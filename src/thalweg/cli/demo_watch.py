@@ -1,5 +1,5 @@
-"""What the demo looks at: the answers for one source, window by window, as they come, change and
-become final."""
+"""The history of the demo's answers for one source: first answer, revisions, final answer of each
+window."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ __all__ = ["Answer", "Change", "Watch"]
 
 @dataclass(frozen=True)
 class Change:
-    """At a time, an answer came (`early`), was taken back and given anew (`revised`), or became
-    `final`."""
+    """One change of an answer: its first value (`early`), a replacement (`revised`), or `final`."""
 
     at: int
     kind: str
@@ -27,7 +26,7 @@ class Change:
 
 @dataclass
 class Answer:
-    """The count of one window, and what became of it."""
+    """The count of one window, with its changes in order."""
 
     start: int
     end: int
@@ -46,18 +45,18 @@ class Answer:
         return sum(change.kind == "revised" for change in self.changes)
 
     def note(self, at: int, count: int | None, cti: int) -> None:
-        """What the answer is now, and the promise that stands."""
+        """Record the current count (None: unchanged) and whether `cti` makes it final."""
         if count is not None and count != self.count:
             self.changes.append(Change(at, "revised" if self.changes else "early", count))
-        # To take the answer back would change time from its start on: once that is promised away,
-        # it is final.
+        # Retracting the answer would change the table from its start on, so a CTI after the start
+        # makes it final.
         if self.count is not None and not self.is_final and cti > self.start:
             self.changes.append(Change(at, "final", self.count))
 
 
 @dataclass
 class Watch:
-    """The answers for one source; one of them is followed step by step."""
+    """The answers for one source. The demo explains one of them, [start, end), step by step."""
 
     src: str
     start: int
@@ -77,7 +76,7 @@ class Watch:
         return changed[-most:]
 
     def see(self, at: int, batch: Batch) -> None:
-        """Take in a batch of answers."""
+        """Record the answers in a batch of output."""
         rows = np.flatnonzero(_is(batch, self.src))
         counts = batch.payload.take(pa.array(rows)).column("packets").to_pylist()
         found = [
@@ -88,7 +87,7 @@ class Watch:
         self.look(at, found, batch.progress.cti)
 
     def look(self, at: int, rows: Iterable[tuple[int, int, int]], cti: int) -> None:
-        """Answers as (start, end, packets) that stand at a time, and the promise."""
+        """Record answers as (start, end, packets) that are current at a time, and the CTI."""
         for start, end, count in rows:
             self._of(start, end).note(at, count, cti)
         for answer in self._open(cti):
@@ -99,6 +98,6 @@ class Watch:
 
 
 def _is(batch: Batch, src: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which rows are of a source."""
+    """Mask of the rows of one source."""
     same = pc.equal(batch.payload.column("src"), src)
     return np.asarray(same.to_numpy(zero_copy_only=False), dtype=bool)

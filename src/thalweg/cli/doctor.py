@@ -1,7 +1,7 @@
-"""`thalweg doctor`: what is here of what a query needs, and what to do about the rest.
+"""`thalweg doctor`: checks that everything a query needs is installed, and what to do if not.
 
-Each check is a function that gives a line: what was looked at, what was found, and, where something
-is wrong, what to do. What only Spark needs is a note where Spark is not installed.
+Each check is a function that returns a `Finding`. Requirements of Spark alone are notes, not
+failures, where Spark is not installed.
 """
 
 from __future__ import annotations

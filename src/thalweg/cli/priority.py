@@ -1,10 +1,10 @@
-"""Processor time for processes that start beside others that answer.
+"""Lower CPU priority for replicas that are starting.
 
-A Spark application takes every core it gets while it starts. One that is started again beside
-replicas that are answering is to use what they leave over, and to run as they do once it is ready.
+A Spark application uses every core while it starts. A replica that restarts beside replicas that
+are answering runs at a lower priority, which is restored once it is ready.
 On Linux each replica is a session of its own. Where the system shares the processor among sessions
-(autogroups), the session as a whole gives way; where it shares it among processes, their priorities
-do, which is only done by who may raise them again. Elsewhere nothing is changed.
+(autogroups), the priority of the session decides and is lowered; otherwise that of each process,
+which is lowered only if this process may raise it again. On other systems nothing is changed.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ __all__ = ["lower_priority", "may_raise_priority", "restore_priority"]
 _LOWER_BY = 5
 _PROCESSES = Path("/proc")
 _AGAIN_S = 0.1
-"""A user may change the share of a session so often."""
+"""The least time between two changes of a session's nice value by a user."""
 
 
 @cache
 def may_raise_priority() -> bool:
-    """Whether this process may raise the priority of one that it has lowered. It tries with
-    itself."""
+    """Whether this process may raise a priority that it has lowered; tried on itself."""
     if not (_PROCESSES / "self" / "task").exists():
         return False
     own = os.getpriority(os.PRIO_PROCESS, 0)
@@ -39,7 +38,7 @@ def may_raise_priority() -> bool:
 
 
 def lower_priority(session: int) -> None:
-    """A process that has just started a session, and all that it will start, give way to others."""
+    """Lower the priority of a process that has just started a session, and of its children."""
     _share(session, _LOWER_BY)
     if may_raise_priority():
         with suppress(ProcessLookupError):
@@ -48,7 +47,7 @@ def lower_priority(session: int) -> None:
 
 
 def restore_priority(session: int) -> None:
-    """All processes of a session run like this one again."""
+    """Give all processes of a session the priority of this process."""
     _share(session, 0)
     if not may_raise_priority():
         return
@@ -62,7 +61,7 @@ def restore_priority(session: int) -> None:
 
 
 def _share(session: int, nice: int) -> None:
-    """How much of the processor a session gets beside others, where sessions are groups."""
+    """Set the nice value of a session as a whole, where the system has autogroups."""
     file = _PROCESSES / str(session) / "autogroup"
     while file.exists():
         try:

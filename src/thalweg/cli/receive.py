@@ -68,8 +68,8 @@ def receive(
     if stop:
         click.echo("ended" if stop_receiver(folder) else "no receiver runs here")
         return
-    known = ReceiverSettings.read(folder)
-    settings = known
+    saved_settings = ReceiverSettings.read(folder)
+    settings = saved_settings
     if columns:
         pairs = [column.partition(":") for column in columns]
         settings = ReceiverSettings(
@@ -82,8 +82,8 @@ def receive(
             capacity,
             adaptive,
         )
-        if known is not None:
-            settings.require_same(known, folder, running=False)
+        if saved_settings is not None:
+            settings.require_same(saved_settings, folder, running=False)
     if adaptive and freshness is None:
         raise InputError(
             "--adaptive needs --freshness: all rows are handed out while that is kept."

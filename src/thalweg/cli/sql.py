@@ -25,9 +25,9 @@ __all__ = ["Player", "console", "play", "sql"]
 
 
 def console() -> Console:
-    """Standard output; as wide as needed where it is no terminal."""
-    made = Console()
-    return made if made.is_terminal else Console(width=200)
+    """Standard output; 200 columns wide where it is no terminal."""
+    console = Console()
+    return console if console.is_terminal else Console(width=200)
 
 
 def play(job: Job, query: tw.Stream, out: Console, *, most: int) -> None:
@@ -57,7 +57,7 @@ def _lines(looks: Iterator[Look]) -> Iterator[str]:
 
 
 def _json(value: object) -> str:
-    """What JSON has no form for: times in ISO 8601, others as text."""
+    """The text of a value that JSON has no type for: ISO 8601 for times, else `str`."""
     return value.isoformat() if isinstance(value, (date, dt_time)) else str(value)
 
 
@@ -172,7 +172,8 @@ def sql(
 
 @dataclass
 class Player:
-    """Runs statements one after the other, each on the engine that was asked for or that fits."""
+    """Runs statements one after the other, each on the engine that was requested or chosen by
+    `Job.choose`."""
 
     script: Script
     in_process: bool = False
@@ -182,7 +183,7 @@ class Player:
     explained: bool = False
 
     def play(self, statement: Statement, out: Console) -> bool:
-        """Run a statement; whether there may be another."""
+        """Run a statement; False if it ends the script."""
         script, text = self.script, statement.text
         rest = text.partition(" ")[2].strip()
         match statement.word:
@@ -231,10 +232,10 @@ def _explained(job: Job, query: tw.Stream) -> str:
 
 
 def _parameters(params: tuple[str, ...]) -> dict[str, object]:
-    made: dict[str, object] = {}
+    parameters: dict[str, object] = {}
     for text in params:
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier():
             raise click.UsageError(f"--param {text!r}: write NAME=VALUE.")
-        made[name] = int(value) if value.lstrip("-").isdigit() else value
-    return made
+        parameters[name] = int(value) if value.lstrip("-").isdigit() else value
+    return parameters

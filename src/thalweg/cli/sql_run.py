@@ -36,10 +36,10 @@ _AT_ONCE = 20_000
 
 @dataclass(frozen=True)
 class Look:
-    """A query at one moment."""
+    """The answers and counters of a query at one moment."""
 
     rows: Callable[[], Sequence[AnswerRow]]
-    """What the answers say now."""
+    """Reads the current answers."""
     read: int
     changes: int
     retractions: int
@@ -101,8 +101,8 @@ class Job:
         )
 
     def choose(self, *, in_process: bool, on_spark: bool) -> tuple[Job, str]:
-        """The same job on one of the engines, and why on that one. What is small and ends runs in
-        this process, where it answers at once; Spark takes ten seconds to start."""
+        """The same job on one of the engines, and the reason. Small finite input runs in this
+        process, which answers at once; Spark takes ten seconds to start."""
         if in_process or on_spark:
             return replace(self, in_process=in_process), ""
         needs = (
@@ -183,22 +183,22 @@ class Job:
         folder.mkdir(parents=True, exist_ok=True)
         clock = clock_of(query.node)
         final = self.output == "final"
-        made = (
+        answers = (
             Answers.of_batches(out, query.schema, clock)
             if final
             else Changelog(out, query.schema, clock)
         )
-        whole = made.to_arrow()
-        if not final and not whole.num_rows:
+        table = answers.to_arrow()
+        if not final and not table.num_rows:
             return
         file = folder / f"answers.{self.sink.format}"
         if self.sink.format == "parquet":
-            pq.write_table(whole, file)
+            pq.write_table(table, file)
         elif self.sink.format == "csv":
-            pyarrow.csv.write_csv(whole, file)
+            pyarrow.csv.write_csv(table, file)
         else:
             file.write_text(
-                "".join(f"{json.dumps(row, default=str)}\n" for row in python_rows(whole)),
+                "".join(f"{json.dumps(row, default=str)}\n" for row in python_rows(table)),
                 encoding="utf-8",
             )
 

@@ -1,4 +1,4 @@
-"""Statements of `thalweg sql`: what a file, a pipe or the shell may say beside a query.
+"""Statements of `thalweg sql` that a file, a pipe or the shell may hold besides queries.
 
     CREATE [TEMPORARY] TABLE name WITH ('path' = 'orders', 'time' = 'ts', 'disorder' = '1 min')
     CREATE [TEMPORARY] VIEW name AS SELECT ...
@@ -6,7 +6,7 @@
     SHOW TABLES;  DESCRIBE name;  EXPLAIN SELECT ...;  SET name = value
     SELECT ... FROM 'orders.csv'           a file or folder by its name
 
-Statements end with ';'. The tokens are sqlglot's; only their first words are looked at here.
+Statements end with ';'. Tokens come from sqlglot; this module only parses their first words.
 """
 
 from __future__ import annotations
@@ -42,29 +42,29 @@ def _tokens(text: str) -> list[Token]:
     try:
         return list(ThalwegSql().tokenize(text))
     except TokenError:
-        return []  # the query itself says which quote is open
+        return []  # parsing the query reports which quote is open
 
 
 def split(text: str) -> list[Statement]:
     """The statements of a text.
 
-    >>> [(one.word, one.text) for one in split("SHOW TABLES; SELECT ';' AS a FROM s")]
+    >>> [(s.word, s.text) for s in split("SHOW TABLES; SELECT ';' AS a FROM s")]
     [('show', 'SHOW TABLES'), ('select', "SELECT ';' AS a FROM s")]
     """
     tokens = _tokens(text)
     if not tokens:
         return [Statement("select", text)] if text.strip() else []
-    made: list[list[Token]] = []
+    parts: list[list[Token]] = []
     held: list[Token] = []
     for token in tokens:
         if token.token_type == TokenType.SEMICOLON:
-            made.append(held)
+            parts.append(held)
             held = []
         else:
             held.append(token)
     return [
         Statement(part[0].text.lower(), text[part[0].start : part[-1].end + 1])
-        for part in (*made, held)
+        for part in (*parts, held)
         if part
     ]
 
@@ -88,7 +88,7 @@ def with_files(job: Job, text: str) -> tuple[Job, str]:
 
 @dataclass
 class Script:
-    """What the statements so far have said: sources, views, where tables are written."""
+    """What the statements so far have declared: sources, views, and the sinks of tables."""
 
     job: Job
     views: dict[str, str] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class Script:
         ]
 
     def create(self, text: str) -> str:
-        """CREATE TABLE or VIEW; what was made."""
+        """CREATE TABLE or VIEW; returns a line that describes it."""
         tokens = [
             token for token in _tokens(text)[1:] if token.text.upper() not in ("TEMPORARY", "TEMP")
         ]
@@ -126,11 +126,11 @@ class Script:
             if len(tokens) < 4 or tokens[2].token_type != TokenType.ALIAS:
                 _refuse("CREATE VIEW", "CREATE VIEW name AS SELECT ...")
             query = text[tokens[3].start :]
-            made = dict(self.views)
-            made[name] = query
-            job = replace(self.job, views=made, in_process=True)
-            job.query(f'SELECT * FROM "{name}"')  # what is wrong with it is refused now
-            self.views = made
+            views = dict(self.views)
+            views[name] = query
+            job = replace(self.job, views=views, in_process=True)
+            job.query(f'SELECT * FROM "{name}"')  # a mistake in the view is reported now
+            self.views = views
             return f"view {name}"
         return self._table(name, tokens[2:])
 
@@ -144,7 +144,7 @@ class Script:
             return f"table {name}, to be written to {path}"
         place = Place(name, path, parse_options(name, path, options))
         place.time()
-        kept = [one for one in self.job.places if one.name != name]
+        kept = [other for other in self.job.places if other.name != name]
         self.job = replace(self.job, places=[*kept, place])
         return _described(place)
 
@@ -169,10 +169,10 @@ class Script:
         if not name.strip().isidentifier() or not value.strip():
             _refuse("SET", "SET name = value")
         literal = value.strip().strip("'")
-        known: Mapping[str, object] = self.job.parameters or {}
+        parameters: Mapping[str, object] = self.job.parameters or {}
         self.job = replace(
             self.job,
-            parameters={**known, name.strip(): int(literal) if literal.isdigit() else literal},
+            parameters={**parameters, name.strip(): int(literal) if literal.isdigit() else literal},
         )
 
 

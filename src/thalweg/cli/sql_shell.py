@@ -127,7 +127,7 @@ class Shell:
             held = f"{held}\n{line}" if held else line
             if held.rstrip().endswith(";"):
                 for statement in split(held):
-                    self._try(lambda one=statement: self.player.play(one, self.out))  # type: ignore[misc]  # bound now, called now
+                    self._try(lambda statement=statement: self.player.play(statement, self.out))  # type: ignore[misc]  # bound now, called now
                 held = ""
 
     def _try(self, action: Callable[[], object]) -> None:

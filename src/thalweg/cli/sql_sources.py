@@ -73,7 +73,7 @@ class Place:
         return self.found.schema
 
     def size(self) -> int | None:
-        """How many bytes its files are; None where that cannot be told."""
+        """Total bytes of its files; None for a generator or a remote path."""
         if self.is_generator or "://" in self.path:
             return None
         return sum(found.size for found in self.found.files)
@@ -125,41 +125,41 @@ class Place:
         payload = pa.schema([entry for entry in self.schema() if entry.name not in times])
         admission = {key: value for key, value in self.options.items() if key in _ADMISSION}
         plain = "end" not in self.options and "duration" not in self.options
-        made = tw.source(
+        node = tw.source(
             self.name,
             payload,
             insert_only=True,
             constant_duration=1 if plain else None,
             **admission,
         ).node
-        assert isinstance(made, Source)
-        return tw.Stream(replace(made, clock=clock_type(self.schema().field(self.time()).type)))
+        assert isinstance(node, Source)
+        return tw.Stream(replace(node, clock=clock_type(self.schema().field(self.time()).type)))
 
     def tables(self, rows: int) -> Iterator[pa.Table]:
-        """The rows as events, so many at a time."""
+        """The rows as events, in tables of at most `rows` rows."""
         if self.is_generator:
-            yield from self._made()
+            yield from self._generated_tables()
             return
         for table in self.found.read():
-            made = tw.events(
+            events = tw.events(
                 table,
                 self.time(),
                 self.options.get("end"),
                 duration=self.options.get("duration", 1),
             )
-            for at in range(0, made.num_rows, rows):
-                yield made.slice(at, rows)
+            for at in range(0, events.num_rows, rows):
+                yield events.slice(at, rows)
 
-    def _made(self) -> Iterator[pa.Table]:
+    def _generated_tables(self) -> Iterator[pa.Table]:
         from thalweg.spark.generator import from_generator, make_tick
 
-        made = from_generator(name=self.name, **self.options).node
-        what = getattr(made, "feed")  # noqa: B009 - a plan does not look into feeds
-        if what.ticks is None:
+        node = from_generator(name=self.name, **self.options).node
+        feed = getattr(node, "feed")  # noqa: B009 - a plan does not look into feeds
+        if feed.ticks is None:
             raise PlanError(f"source {self.name}: {_ENDLESS}")
-        for tick in range(what.ticks):
-            for partition in range(what.partitions):
-                batch = make_tick(what, partition, tick)
+        for tick in range(feed.ticks):
+            for partition in range(feed.partitions):
+                batch = make_tick(feed, partition, tick)
                 columns = {"_start": batch.start, "_end": batch.end}
                 yield pa.table(
                     {
@@ -193,15 +193,15 @@ def _pair(name: str, part: str) -> tuple[str, str]:
     return key, value
 
 
-def parse_options(name: str, path: str, given: Mapping[str, str]) -> dict[str, Any]:
-    """Options of a source as the values that they mean."""
-    options = _GENERATOR if path == GENERATOR else _FILES
-    for key in given:
-        if key not in options:
+def parse_options(name: str, path: str, values: Mapping[str, str]) -> dict[str, Any]:
+    """The options of a source, checked and converted from text."""
+    names = _GENERATOR if path == GENERATOR else _FILES
+    for key in values:
+        if key not in names:
             raise PlanError(
-                f"--source {name}: unknown option {key!r}{did_you_mean(key, options)} Options: {', '.join(options)}."
+                f"--source {name}: unknown option {key!r}{did_you_mean(key, names)} Options: {', '.join(names)}."
             )
-    return {key: _value(name, key, value) for key, value in given.items()}
+    return {key: _value(name, key, value) for key, value in values.items()}
 
 
 def _value(name: str, key: str, value: str) -> Any:

@@ -1,5 +1,5 @@
-"""`thalweg udm`: the modules that are installed here, what each says about itself, and whether it
-is true."""
+"""`thalweg udm`: the modules that are installed here, what each declares, and a check of the laws it
+claims."""
 
 from __future__ import annotations
 
@@ -81,18 +81,18 @@ def _module(module: Module) -> list[str]:
         if callable(module.output) and not hasattr(module.output, "id")
         else str(module.output)
     )
-    claims = [str(module.properties)]
-    claims += [
+    properties = [str(module.properties)]
+    properties += [
         fact for fact in ("incremental", "differential", "mergeable") if getattr(module, fact)
     ]
-    claims += ["vectorised"] if module.in_columns else []
+    properties += ["vectorised"] if module.in_columns else []
     lines = [
         f"{module.label}, an {module.kind}" + (", time-sensitive" if module.time_sensitive else ""),
         f"  takes      {inputs} (as {module.takes}, nulls: {module.nulls})",
         f"  gives      {output}",
         f"  parameters {module.signature() or 'none'}",
         f"  policies   clip {module.clip}, stamp {module.stamp}",
-        f"  claims     {', '.join(claims)}",
+        f"  claims     {', '.join(properties)}",
         f"  from       {'.'.join(module.origin)}",
     ]
     return [*lines, *_text(module.doc)]

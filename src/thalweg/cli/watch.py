@@ -50,7 +50,7 @@ def watch(checkpoint: Path, *, most: int, every: float, count: int | None, as_js
 
 
 def look(note: WatchNote, answers: NewestAnswers, most: int) -> dict[str, Any]:
-    """Everything at one moment, as JSON can say it; times in microseconds."""
+    """Answers, keys and queues at one moment, as a JSON object; times in microseconds."""
     now = time.time_ns() // 1_000
     answers_by_key = _by_key(answers.rows, note.keys)
     sources: dict[str, Any] = {}
@@ -70,7 +70,7 @@ def look(note: WatchNote, answers: NewestAnswers, most: int) -> dict[str, Any]:
 
 
 def _by_key(rows: pa.Table | None, keys: list[str]) -> dict[str, dict[str, Any]]:
-    """Answers by key, as receivers write keys."""
+    """Answers by key, each key in the text form that receivers use."""
     if rows is None:
         return {}
     if not keys:
