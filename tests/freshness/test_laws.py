@@ -130,7 +130,7 @@ def test_rates_of_a_batch_are_those_of_its_rows(
         expected, counted = [], []
         for row in range(begin, end):
             expected.append(single.arrive_one(int(keys[row]), int(times[row])))
-            counted.append(single.known)
+            counted.append(single.key_count)
         assert of_rows == expected
         assert of_first.tolist() == [expected[row] for row in batch.first]
         assert known.tolist() == [counted[row] for row in batch.first]

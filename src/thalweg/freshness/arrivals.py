@@ -1,6 +1,6 @@
-"""A batch of updates, grouped by key: what every part of a queue needs to know about it.
+"""A batch of updates, grouped by key.
 
-A part that is given a batch must end in the state that the rows, one by one, would lead to. For
+Every part of a queue must end a batch in the state that its rows, one by one, would lead to. For
 that it needs each key's first and last row in the batch and the number of its rows; all three come
 from scattering row numbers into an array indexed by key cell, without sorting.
 """

@@ -1,10 +1,10 @@
-"""What a micro-batch costs, measured: how many rows fit into one that is to end in time.
+"""The measured cost of micro-batches, and the number of rows of one that ends in time.
 
-A micro-batch of n rows takes about `overhead + n * row_cost`. Both come from the batches that were
-seen, by least squares that forgets: a batch counts `_FORGET` of the one after it. While all batches
-have about one size the two cannot be told apart: the cost of a row stays what it was when they last
-could, and if that never was, the next batch has twice as many rows, which tells more. (To take all for
-the cost of rows would never end where a small batch takes half of the target.)
+A micro-batch of n rows takes about `overhead + n * row_cost`. Both are fitted to past batches by
+least squares with decay: a batch has `_FORGET` times the weight of the next. While all batches have
+about the same size the two cannot be separated: the cost of a row then keeps its last value, and if
+it has none, the next batch has twice as many rows. (Counting all time as row cost would keep batches
+small for ever where a small batch takes half of the target.)
 
 A row that comes just after a batch was cut waits for that batch and is served with the next: to be
 fresh within a target, a batch may take half of it. Where the overhead alone is more than that, a
@@ -45,7 +45,7 @@ class BatchCost:
         """The cost of a row when sizes last differed."""
 
     def observe(self, rows: int, duration: int) -> None:
-        """A batch of `rows` rows took `duration`, from its cut until the sink had returned."""
+        """Add a measurement: a batch of `rows` rows took `duration` from its cut to its sink."""
         for name, value in (
             ("_weight", 1.0),
             ("_rows", float(rows)),

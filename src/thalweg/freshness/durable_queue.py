@@ -1,9 +1,9 @@
 """An update queue that survives: what was acknowledged is on disk, and batches are cut once.
 
 Rows are written to a log before they are acknowledged (`sync`; many calls share one). A *cut* takes
-rows out of the queue and writes them to a file of their own, under the next number: whoever works
-on cut n may read it again and again and always finds the same rows. The file goes when the cut is
-committed. A cut that was never committed is there after a restart, and is to be worked on first.
+rows out of the queue and writes them to a file of their own, under the next number: a consumer of
+cut n may read it any number of times and always finds the same rows. The file is removed when the
+cut is committed. An uncommitted cut survives a restart, and is processed first.
 
     after a crash, for every key: its newest acknowledged row waits, or is in a cut that is not
     committed, or was in a committed cut; and no older row of the key follows
@@ -120,12 +120,14 @@ class DurableQueue:
         self._folder = folder
         self._log = UpdateLog(folder)
         self._logged = pa.schema([*schema, (_ARRIVED, pa.int64())])
-        self._said = json.dumps({"schema": str(schema), "key": list(self.queue.key)}).encode()
+        self._schema_record = json.dumps(
+            {"schema": str(schema), "key": list(self.queue.key)}
+        ).encode()
         self._taken: dict[int, Taken] = {}
         self._open: dict[int, Cut] = {}
         self.last_cut = 0
         self.taken_files: set[str] = set()
-        """Files whose rows are in the log, and which may still be there."""
+        """Files whose rows are in the log, and which may still be in the inbox."""
         try:
             self._recover()
         except BaseException:
@@ -134,7 +136,7 @@ class DurableQueue:
 
     @property
     def uncommitted(self) -> list[Cut]:
-        """Cuts that are to be worked on, oldest first."""
+        """Cuts that are still to be processed, oldest first."""
         return [self._open[number] for number in sorted(self._open)]
 
     @property
@@ -144,7 +146,7 @@ class DurableQueue:
 
     @property
     def identity(self) -> str:
-        """Tells this queue from all others, as long as its folder is there."""
+        """An identifier of this queue, unique among all queues, for the life of its folder."""
         path = self._folder / _IDENTITY
         if not path.exists():
             unfinished = path.with_suffix(".tmp")
@@ -170,12 +172,12 @@ class DurableQueue:
         return admitted
 
     def note_file(self, mark: str) -> None:
-        """The rows that were enqueued last are those of a file, which must not be read again."""
+        """Log that the rows enqueued last came from a file, so that it is not read again."""
         self._log.append(_FILE, mark.encode())
         self.taken_files.add(mark)
 
     def forget_file(self, mark: str) -> None:
-        """The file is gone."""
+        """The file was removed."""
         self.taken_files.discard(mark)
 
     def sync(self) -> None:
@@ -216,15 +218,16 @@ class DurableQueue:
         return self.cut(count, now=now) if self.queue.waiting else None
 
     def deliver(self, number: int, *, now: int) -> None:
-        """What follows from the cuts up to `number` has reached the application: staleness ends."""
-        for each in sorted(known for known in self._taken if known <= number):
-            self.queue.deliver(self._taken.pop(each), now=now)
+        """Results of the cuts up to `number` have reached the application: staleness ends."""
+        for cut_number in sorted(self._taken):
+            if cut_number <= number:
+                self.queue.deliver(self._taken.pop(cut_number), now=now)
 
     def commit(self, number: int) -> None:
-        """Cuts up to `number` will not be asked for any more."""
-        finished = [known for known in self._open if known <= number]
-        for each in finished:
-            self._open.pop(each).path.unlink(missing_ok=True)
+        """Cuts up to `number` will not be requested again: remove their files."""
+        finished = [cut_number for cut_number in self._open if cut_number <= number]
+        for cut_number in finished:
+            self._open.pop(cut_number).path.unlink(missing_ok=True)
         if finished:
             sync_folder(self._folder)
 
@@ -257,15 +260,15 @@ class DurableQueue:
         if adaptive is not None:
             adaptive.may_append = True
         if not records:
-            self._log.append(_SCHEMA, self._said)
+            self._log.append(_SCHEMA, self._schema_record)
             self._log.sync()
 
     def _replay(self, record: Record, written: set[int]) -> None:
         """`written` are the numbers of the cuts whose files are there."""
-        if record.kind == _SCHEMA and record.body != self._said:
+        if record.kind == _SCHEMA and record.body != self._schema_record:
             raise StateError(
                 f"the update log holds {record.body.decode()}; the queue was made for "
-                f"{self._said.decode()}. Use another folder, or the old schema."
+                f"{self._schema_record.decode()}. Use another folder, or the old schema."
             )
         if record.kind == _ROWS:
             logged = _from_bytes(record.body)
@@ -283,7 +286,7 @@ class DurableQueue:
             if len(record.body) == 8:
                 return
             keys = _from_bytes(record.body[8:])
-            is_open = self.last_cut in written  # its keys are as stale as they are
+            is_open = self.last_cut in written  # if so, its keys stay stale until it is delivered
             taken = self.queue.take_out(keys, delivered=not is_open)
             if is_open:
                 self._taken[self.last_cut] = taken
@@ -296,7 +299,7 @@ class DurableQueue:
             [*rows.take(pa.array(order)).columns, pa.array(since[order])], schema=self._logged
         )
         return [
-            Record(_SCHEMA, self._said),
+            Record(_SCHEMA, self._schema_record),
             Record(_CUT, self._cut_record(self.last_cut, rows.slice(0, 0))),
             Record(_NEWEST, self._newest.to_bytes(8, "little", signed=True)),
             Record(_TOTALS, json.dumps(self.queue.totals()).encode()),
@@ -317,7 +320,7 @@ class DurableQueue:
         return promise if held is None else min(promise, held)
 
     def _cut_record(self, number: int, rows: pa.RecordBatch) -> bytes:
-        """Number and keys; without a key one column tells that the one row was taken."""
+        """Number and keys; for a queue without a key, one column stands for the row taken."""
         keys = rows.select(list(self.queue.key) or rows.schema.names[:1])
         return number.to_bytes(8, "little") + (_to_bytes(keys) if len(rows) else b"")
 

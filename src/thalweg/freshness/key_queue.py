@@ -163,7 +163,7 @@ class KeyQueue:
         self.last_update[cell] = time
         rate = self.rates.arrive_one(cell, time)
         for reader in self.readers.values():
-            if reader.schedule.arrive_one(cell, time, rate, self.rates.known, self.costs.cost):
+            if reader.schedule.arrive_one(cell, time, rate, self.rates.key_count, self.costs.cost):
                 self._holders[cell] += 1
                 reader.ledger.arrive_one(cell, time)
         return location

@@ -21,23 +21,23 @@ __all__ = ["Arrival", "Schedule", "Standing"]
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a schedule may ask about the updates of a batch besides their times."""
+    """Measures that a schedule may use besides the times of a batch's updates."""
 
     rates: Floats
     """The rate of each distinct cell at its first row; where `needs_row_rates`, of each row."""
-    known: Ints
-    """How many keys were known at the first row of each distinct cell, this key included."""
+    key_counts: Ints
+    """The number of distinct keys so far at the first row of each cell, this key included."""
     cost: float
     """The measured cost of serving one key, in ticks."""
 
 
 class Arrival(NamedTuple):
-    """One update. The rounds are how long it would take to serve every known and every waiting key,
-    `entering` whether the cell did not wait before."""
+    """One update. `round_of_all` and `round_of_waiting` are the time to serve every key once and
+    every waiting key once; `entering` is whether the cell did not wait before."""
 
     cell: int
     rate: float
-    round_of_known: float
+    round_of_all: float
     round_of_waiting: float
     entering: bool
 
@@ -72,7 +72,7 @@ class Schedule(ABC):
         return self.waiting
 
     def arrive(self, batch: Arrivals, standing: Standing) -> Mask:
-        """Updates arrive; which of the distinct cells did not wait before."""
+        """Add updates; returns which of the distinct cells did not wait before."""
         entering: Mask = self.since[batch.distinct] == NEVER
         cells = batch.distinct[entering]
         self.since[cells] = batch.times[batch.first[entering]]
@@ -80,12 +80,12 @@ class Schedule(ABC):
         self.waiting += len(cells)
         return entering
 
-    def arrive_one(self, cell: int, time: int, rate: float, known: int, cost: float) -> bool:
-        """As `arrive`, for one update; whether the cell did not wait before."""
+    def arrive_one(self, cell: int, time: int, rate: float, key_count: int, cost: float) -> bool:
+        """As `arrive`, for one update; returns whether the cell did not wait before."""
         entering = bool(self.since[cell] == NEVER)
         if entering:
             self.since[cell] = time
-        self._line_up_one(Arrival(cell, rate, known * cost, self.waiting * cost, entering))
+        self._line_up_one(Arrival(cell, rate, key_count * cost, self.waiting * cost, entering))
         self.waiting += entering
         return entering
 

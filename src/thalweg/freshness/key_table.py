@@ -82,7 +82,7 @@ class KeyTable:
             (pa.types.is_integer(kind) and kind != pa.uint64())
             or (pa.types.is_temporal(kind) and kind.bit_width == 64)
         )
-        self._known: _IntegerKeys | _PackedKeys = (
+        self._keys: _IntegerKeys | _PackedKeys = (
             _IntegerKeys() if self._is_integer else _PackedKeys()
         )
         self._hashes = np.empty(16, np.uint64)
@@ -91,7 +91,7 @@ class KeyTable:
 
     @property
     def nbytes(self) -> int:
-        return int(self._slots.nbytes + self._hashes.nbytes + self._known.nbytes)
+        return int(self._slots.nbytes + self._hashes.nbytes + self._keys.nbytes)
 
     def cells(self, columns: Sequence[pa.Array], limit: int | None = None) -> Ints:
         """The cell of each row's key. A new key gets the next number, or -1 if there would be more
@@ -100,7 +100,7 @@ class KeyTable:
         found = self._find(keys, hashes)
         missing = np.flatnonzero(found < 0)
         if len(missing):
-            first, group = self._known.distinct(keys, missing)
+            first, group = self._keys.distinct(keys, missing)
             if limit is not None:
                 first = first[: max(0, limit - self.size)]
             cells = self._add(keys, hashes, missing[first])
@@ -111,7 +111,7 @@ class KeyTable:
 
     def keep(self, kept: Ints) -> None:
         """Forget all keys but those of these cells, which are numbered anew in this order."""
-        self._known.keep(kept)
+        self._keys.keep(kept)
         self._hashes[: len(kept)] = self._hashes[kept]
         self.size = len(kept)
         self._slots[:] = _EMPTY
@@ -119,7 +119,7 @@ class KeyTable:
 
     def keys(self, cells: Ints) -> pa.Array:
         """The keys of cells: as the column's type, or packed."""
-        return self._known.values(cells, self.fields)
+        return self._keys.values(cells, self.fields)
 
     def _prepare(self, columns: Sequence[pa.Array]) -> tuple[Ints | pa.Array, Hashes]:
         if self._is_integer:
@@ -148,18 +148,18 @@ class KeyTable:
             same = self._hashes[cells] == hashes[rows]
             if not same.all():
                 candidates = np.flatnonzero(same)
-                same[candidates] = self._known.equal(keys, rows[candidates], cells[candidates])
+                same[candidates] = self._keys.equal(keys, rows[candidates], cells[candidates])
             elif len(rows):
-                same = self._known.equal(keys, rows, cells)
+                same = self._keys.equal(keys, rows, cells)
             found[rows[same]] = cells[same]
             rows, at = rows[~same], (at[~same] + 1) & int(mask)
         return found
 
     def _add(self, keys: Ints | pa.Array, hashes: Hashes, rows: Ints) -> Ints:
-        """Distinct keys that are not known, as new cells."""
+        """Add distinct new keys; returns their cells."""
         cells = np.arange(self.size, self.size + len(rows))
         self.size += len(rows)
-        self._known.add(keys, rows, self.size)
+        self._keys.add(keys, rows, self.size)
         if self.size > len(self._hashes):
             self._hashes = enlarge(self._hashes, max(self.size, 2 * len(self._hashes)), 0)
         self._hashes[cells] = hashes[rows]

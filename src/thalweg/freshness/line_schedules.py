@@ -94,7 +94,7 @@ class LiteralLineCutting(Schedule):
 
 class LineCutting(Schedule):
     """Slow keys wait in a line of their own, which is served first; a key is slow when it updates
-    less than once while every known key could be served."""
+    less than once in the time that serving every key once takes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,14 +109,14 @@ class LineCutting(Schedule):
         return np.concatenate([slow, self._line.first(count - len(slow))])
 
     def _line_up(self, batch: Arrivals, entering: Mask, standing: Standing) -> None:
-        slow = standing.rates * (standing.known * standing.cost) < 1
+        slow = standing.rates * (standing.key_counts * standing.cost) < 1
         self._slow.push(batch.distinct[entering & slow])
         self._line.push(batch.distinct[entering & ~slow])
 
     def _line_up_one(self, arrival: Arrival) -> None:
         if not arrival.entering:
             return
-        if arrival.rate * arrival.round_of_known < 1:
+        if arrival.rate * arrival.round_of_all < 1:
             self._slow.push_one(arrival.cell)
         else:
             self._line.push_one(arrival.cell)

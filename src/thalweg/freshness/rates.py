@@ -2,13 +2,13 @@
 
 The rate of a key is measured over its latest `memory` to 2 `memory` updates: an anchor is set at
 every `memory`-th update, and the rate at time t is the number of updates since the anchor before
-last, divided by the time since then. So a key that changes its pace is known at its new pace after
-2 `memory` updates, and a key that falls silent slows down by itself, since t goes on. Counting
-updates instead of decaying weights makes the estimate a function of whole numbers: a batch leads
-to the same bits as its rows one by one.
+last, divided by the time since then. So the estimate follows a change of rate within 2 `memory`
+updates, and the rate of a key without updates falls by itself as t grows. Counting updates instead
+of decaying weights makes the estimate a function of integers: a batch leads to the same bits as its
+rows one by one.
 
-A few updates say little about a rate, and the first one says nothing: an estimate is made as if
-`PRIOR` more updates had come at the mean rate of all keys. A key that is new is an average key.
+A few updates are little evidence and the first is none, so the estimate adds `PRIOR` updates at the
+mean rate of all keys. A new key has the mean rate.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RateMonitor:
     def __init__(self, memory: int = 64) -> None:
         self.memory = memory
         self.updates = 0
-        self.known = 0
+        self.key_count = 0
         self.began = NEVER
         self._anchor = np.empty(0, np.int64)
         self._older_anchor = np.empty(0, np.int64)
@@ -56,17 +56,17 @@ class RateMonitor:
         keep(self._anchor, kept, NEVER)
         keep(self._older_anchor, kept, NEVER)
         keep(self._count, kept, 0)
-        self.known = int((self._anchor != NEVER).sum())
+        self.key_count = int((self._anchor != NEVER).sum())
         self.updates = updates
 
     def arrive_one(self, cell: int, time: int) -> float:
-        """Take an update in; the key's rate at this update."""
+        """Count an update; returns the key's rate at this update."""
         if self.began == NEVER:
             self.began = time
         self.updates += 1
         anchor = int(self._anchor[cell])
         if anchor == NEVER:
-            self.known += 1
+            self.key_count += 1
             self._anchor[cell] = time
             return _estimate_one(0, 0, self._mean_gap(time))
         older, count = int(self._older_anchor[cell]), int(self._count[cell]) + 1
@@ -81,28 +81,28 @@ class RateMonitor:
         return rate
 
     def arrive(self, batch: Arrivals) -> tuple[Floats, Ints]:
-        """Take a batch in; each distinct key's rate at its first row, and how many keys were known
-        then."""
+        """Count a batch; returns each distinct key's rate at its first row, and the number of keys
+        up to that row."""
         if not len(batch.cells):
             return np.empty(0), np.empty(0, np.int64)
         if self.began == NEVER:
             self.began = int(batch.times[0])
         cells, times = batch.distinct, batch.times[batch.first]
         new = self._anchor[cells] == NEVER
-        known: Ints = self.known + np.cumsum(new)
+        key_counts: Ints = self.key_count + np.cumsum(new)
         count, span = self._measured(cells, times)
         rates = _estimate(
             np.where(new, 0, count + 1),
             np.where(new, 0, span),
-            self._mean_gaps(times, self.updates + batch.first + 1, known),
+            self._mean_gaps(times, self.updates + batch.first + 1, key_counts),
         )
         self.updates += len(batch.cells)
-        self.known = int(known[-1])
+        self.key_count = int(key_counts[-1])
         self._count_updates(batch, new)
-        return rates, known
+        return rates, key_counts
 
     def rates_of_rows(self, batch: Arrivals) -> Floats:
-        """The rate of each row's key at that row; to be asked before `arrive`.
+        """The rate of each row's key at that row; to be called before `arrive`.
 
         With `before` updates counted since the anchor, the row of rank r is update number
         j = before + r + 1, and q = (j - 1) // memory anchors were set on the way to it.
@@ -126,12 +126,12 @@ class RateMonitor:
             begin = np.concatenate([[0], np.cumsum(batch.counts)[:-1]])[batch.group[far]]
             rank = (turns[far] - 1) * memory - self._count[cells[far]] - 1 + new[far]
             base[far] = times[order[begin + rank]]
-        known = self.known + np.cumsum(new & (batch.rank == 0))
+        key_counts = self.key_count + np.cumsum(new & (batch.rank == 0))
         updates = self.updates + 1 + np.arange(len(cells))
-        return _estimate(count, times - base, self._mean_gaps(times, updates, known))
+        return _estimate(count, times - base, self._mean_gaps(times, updates, key_counts))
 
     def rates(self, cells: Ints, time: int) -> Floats:
-        """Rates of known keys at `time`, between updates."""
+        """Rates of keys at `time`, between updates."""
         if not self.updates:
             return np.zeros(len(cells))
         times = np.full(len(cells), time, np.int64)
@@ -147,14 +147,14 @@ class RateMonitor:
 
     def _mean_gap(self, time: int) -> float:
         """The mean time between updates of one key."""
-        return float(self.known) * max(time - self.began, 1) / max(self.updates, 1)
+        return float(self.key_count) * max(time - self.began, 1) / max(self.updates, 1)
 
-    def _mean_gaps(self, times: Ints, updates: Ints, known: Ints) -> Floats:
-        gaps: Floats = known.astype(np.float64) * np.maximum(times - self.began, 1) / updates
+    def _mean_gaps(self, times: Ints, updates: Ints, key_counts: Ints) -> Floats:
+        gaps: Floats = key_counts.astype(np.float64) * np.maximum(times - self.began, 1) / updates
         return gaps
 
     def _count_updates(self, batch: Arrivals, new: Mask) -> None:
-        """Move counts and anchors on: what passes a multiple of `memory` sets an anchor there."""
+        """Advance counts and anchors: each multiple of `memory` updates sets an anchor."""
         cells, memory = batch.distinct, self.memory
         self._anchor[cells[new]] = batch.times[batch.first[new]]
         total = self._count[cells] + batch.counts - new
@@ -212,8 +212,8 @@ def class_rates() -> Floats:
 
 
 class CostMonitor:
-    """What serving one key costs, as a mean that forgets: each measured row counts `forget` of the
-    rest.
+    """The cost of serving one key, as an exponentially weighted mean: each measured row has weight
+    `forget`.
 
     >>> monitor = CostMonitor(first=10.0, forget=0.5)
     >>> monitor.observe(20.0)
@@ -226,6 +226,6 @@ class CostMonitor:
         self._forget = forget
 
     def observe(self, duration: float, rows: int = 1) -> None:
-        """`duration` is what `rows` rows took together."""
+        """Add a measurement: `rows` rows took `duration` together."""
         kept = (1 - self._forget) ** rows
         self.cost = kept * self.cost + (1 - kept) * duration / rows

@@ -156,8 +156,8 @@ class Receiver:
         }
 
     def _next(self, argument: object, consumer: object) -> dict[str, Any]:
-        asked = argument if isinstance(argument, dict) else {}
-        after, within = asked.get("after"), asked.get("within")
+        options = argument if isinstance(argument, dict) else {}
+        after, within = options.get("after"), options.get("within")
         if not isinstance(after, int) or not (within is None or isinstance(within, int)):
             raise RefusalError("malformed command", "next needs after, and within or null.")
         if not self.queue.committed <= after <= self.queue.last_cut:
@@ -180,7 +180,7 @@ class Receiver:
         self._begun = max(self._begun, number)
         measured = self._measured
         if measured is not None and (measured.number, measured.consumer) != (number, consumer):
-            self._measured = None  # cut for somebody who has ended since
+            self._measured = None  # its consumer has ended since
 
     def _finish(self) -> dict[str, Any]:
         now = self._now()

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from thalweg.errors import ReceiverError, StateError
@@ -26,7 +27,7 @@ __all__ = ["ensure_receiver", "is_running", "run_receiver", "stop_receiver", "wa
 
 _START_S = 60.0
 _STARTED: list[subprocess.Popen[bytes]] = []
-"""Receivers that this process started: those that have ended are asked for it now and then."""
+"""Receivers that this process started; those that have ended are reaped from time to time."""
 
 
 def wall_clock() -> int:
@@ -44,56 +45,67 @@ def run_receiver(
     inbox: Path | None = None,
     listening: Callable[[Address], None] | None = None,
 ) -> None:
-    """Serve until the process is ended; `listening` is called when rows are taken."""
+    """Serve until the process is ended; `listening` is called once rows are accepted."""
     if not lock_file(folder / "lock", patience_s=1.0):
         raise StateError(f"{folder.name}: another receiver holds this folder.")
     settings.write(folder)
     queue = settings.open_queue(folder)
     receiver = Receiver(queue, now=wall_clock)
 
-    async def serve() -> None:
-        ended = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, ended.set)
-        files = None
-        if inbox is not None:  # before all others: a file that was half taken comes first
-            files = await FileTransport(receiver, inbox).start()
-        server = await TcpTransport(receiver, host, port).start()
-        here = server.sockets[0].getsockname()
-        web = None
-        if http_port is not None:
-            web = HttpTransport(receiver, host, http_port).start(loop)
-        address = Address(
-            here[0],
-            here[1],
-            os.getpid(),
-            queue.identity,
-            None if web is None else web.server_address[1],
-        )
+    def announce(address: Address) -> None:
         address.write(folder)
         if listening is not None:
             listening(address)
-        await ended.wait()
-        server.close()
-        if web is not None:
-            web.shutdown()
-        if files is not None:
-            files.cancel()
 
     try:
-        asyncio.run(serve())
+        asyncio.run(_serve(receiver, _Endpoints(host, port, http_port, inbox), announce))
     finally:
         queue.close()
         unlock_file(folder / "lock")
 
 
+@dataclass(frozen=True)
+class _Endpoints:
+    """Where rows come from: a TCP port, and optionally an HTTP port and a folder of files."""
+
+    host: str
+    port: int
+    http_port: int | None
+    inbox: Path | None
+
+
+async def _serve(
+    receiver: Receiver, endpoints: _Endpoints, announce: Callable[[Address], None]
+) -> None:
+    """Run the transports until SIGTERM or SIGINT."""
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    files = None
+    if endpoints.inbox is not None:  # first: a file that was half taken precedes new rows
+        files = await FileTransport(receiver, endpoints.inbox).start()
+    server = await TcpTransport(receiver, endpoints.host, endpoints.port).start()
+    host, port = server.sockets[0].getsockname()[:2]
+    web = None
+    if endpoints.http_port is not None:
+        web = HttpTransport(receiver, endpoints.host, endpoints.http_port).start(loop)
+    web_port = None if web is None else web.server_address[1]
+    announce(Address(host, port, os.getpid(), receiver.queue.identity, web_port))
+    await ended.wait()
+    server.close()
+    if web is not None:
+        web.shutdown()
+    if files is not None:
+        files.cancel()
+
+
 def ensure_receiver(folder: Path, settings: ReceiverSettings) -> Address:
     """The receiver of this folder, which must have these settings; a new process if none runs."""
-    known = ReceiverSettings.read(folder)
+    saved_settings = ReceiverSettings.read(folder)
     running = _answers(folder)
-    if known is not None:
-        settings.require_same(known, folder, running=running)
+    if saved_settings is not None:
+        settings.require_same(saved_settings, folder, running=running)
     if not running:
         settings.write(folder)
         _start(folder)
@@ -101,15 +113,15 @@ def ensure_receiver(folder: Path, settings: ReceiverSettings) -> Address:
 
 
 def _answers(folder: Path) -> bool:
-    """Whether a receiver holds the folder and answers: one that was killed may hold the lock and
-    have its connections accepted a moment longer, and one that starts does not listen yet."""
-    last = time.monotonic() + _START_S
+    """Whether a receiver holds the folder and answers. Retried until then, because a killed receiver
+    may hold the lock for a moment, and one that is starting does not listen yet."""
+    deadline = time.monotonic() + _START_S
     while is_running(folder):
         try:
             with ReceiverClient.of(folder, timeout_s=_START_S) as receiver:
                 receiver.status()
         except ReceiverError:
-            if time.monotonic() > last:
+            if time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
         else:

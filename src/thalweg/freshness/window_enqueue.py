@@ -226,7 +226,7 @@ class WindowEnqueue(WindowKeys):
         rate = self.rates.arrive_one(cell, now)
         if self._parked_since[cell] != NEVER:
             return
-        self._schedule.arrive_one(cell, now, rate, self.rates.known, self._service_cost())
+        self._schedule.arrive_one(cell, now, rate, self.rates.key_count, self._service_cost())
 
     def _drop_offered(self, cell: int, time: int) -> None:
         """A row of the newest windows was refused: none of those that contain it is whole."""
