@@ -1,8 +1,8 @@
 """Arcs: the buffers between operators. One operator puts batches in at the tail, another takes them
 from the front.
 
-The graph knows an arc by four calls, so that another kind of queue can stand in its place. A batch
-may be taken in slices: what is left stays at the front, and its progress goes with the last slice.
+The graph uses an arc through the four calls of `Arc`, so that other kinds of queue can replace it. A
+batch may be taken in slices: the rest stays at the front, and its progress goes with the last slice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Arc(Protocol):
         """Add a batch at the tail."""
 
     def take(self, most: int | None = None) -> Batch:
-        """Remove the batch at the front, or a slice of it of at most so many elements."""
+        """Remove the batch at the front, or a slice of at most `most` elements of it."""
 
     def peek(self) -> Batch:
         """What `take` without a limit would give."""
@@ -33,7 +33,7 @@ class Arc(Protocol):
 
 
 class AppendBuffer(deque[Batch]):
-    """The plain form: a list that grows at one end and is taken from at the other."""
+    """The plain form: a double-ended queue."""
 
     __slots__ = ()
 

@@ -1,7 +1,6 @@
-"""The policy `auto`: picks a strategy for each path of a graph from what was measured, and says
-why.
+"""The policy `auto`: picks a strategy for each path of a graph from measurements, with a reason.
 
-    nothing measured yet           depth-first, row operators in a row as one
+    nothing measured yet           depth-first, consecutive row operators fused
     at most one batch waits        depth-first: all orders hold the same, this one answers first
     several small batches wait     k-batching: waiting batches are taken together, a call for each
                                    costs more than its rows

@@ -7,8 +7,8 @@ at its end, unless its last operators never revise.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from thalweg.errors import PlanError
 from thalweg.graph.graph_operator import GraphOperator
@@ -38,31 +38,62 @@ def build_graph(
     is; `after` may put one more operator behind that of a node."""
     plan = optimize(root)[0] if rewrite else root
     _refuse_two_meanings(plan)
-    ids = operator_ids(plan)
-    operators: list[GraphOperator] = []
-    last: dict[Node, GraphOperator] = {}
-    sources: dict[str, GraphOperator] = {}
+    builder = _Builder(consistency, operator_ids(plan))
+    for node in walk(plan):
+        builder.add_node(node)
+        whole = None if after is None else after(node)
+        if whole is not None:
+            builder.append(node, "whole", whole)
+    _set_up_sources(plan, builder.sources)
+    end = builder.last[plan]
+    if consistency.is_final and not plan.never_revises:
+        gate = FinalGateKernel(plan.schema, firm_ends=plan.properties.firm_ends)
+        end = builder.add("final-gate", gate, [end])
+    graph = QueryGraph(builder.operators, builder.sources, end)
+    graph.fuse()
+    return graph, plan
 
-    def add(identity: str, kernel: Operator, before: list[GraphOperator]) -> GraphOperator:
+
+@dataclass
+class _Builder:
+    """The operators of a graph that is being built, inputs before their readers."""
+
+    consistency: Consistency
+    ids: Mapping[Node, str]
+    operators: list[GraphOperator] = field(default_factory=list)
+    last: dict[Node, GraphOperator] = field(default_factory=dict)
+    """The operator whose output is that of the node."""
+    sources: dict[str, GraphOperator] = field(default_factory=dict)
+
+    def add(self, identity: str, kernel: Operator, before: list[GraphOperator]) -> GraphOperator:
         operator = GraphOperator(identity, kernel, before=before)
-        operators.append(operator)
+        self.operators.append(operator)
         return operator
 
-    for node in walk(plan):
-        before = [last[child] for child in node.inputs]
-        if isinstance(node, WindowAggregate) and node.fill is not None:
-            plain = add(ids[node], kernel_for(replace(node, fill=None), consistency), before)
-            last[node] = add(f"{ids[node]}-fill", FillKernel(node, consistency), [plain])
-        elif isinstance(node, Source) and node.name in sources:
-            last[node] = sources[node.name]  # the same stream, named twice
+    def append(self, node: Node, suffix: str, kernel: Operator) -> None:
+        """Put one more operator behind those of a node."""
+        self.last[node] = self.add(f"{self.ids[node]}-{suffix}", kernel, [self.last[node]])
+
+    def add_node(self, node: Node) -> None:
+        """Add the operators of a node."""
+        if isinstance(node, Source) and node.name in self.sources:
+            self.last[node] = self.sources[node.name]  # one stream that the plan reads twice
+        elif isinstance(node, WindowAggregate) and node.fill is not None:
+            self._add_kernel(node, kernel_for(replace(node, fill=None), self.consistency))
+            self.append(node, "fill", FillKernel(node, self.consistency))
         else:
-            last[node] = add(ids[node], kernel_for(node, consistency), before)
-        last[node].skips = tuple(child.properties.insert_only for child in node.inputs)
+            self._add_kernel(node, kernel_for(node, self.consistency))
+        self.last[node].skips = tuple(child.properties.insert_only for child in node.inputs)
         if isinstance(node, Source):
-            sources[node.name] = last[node]
-        more = None if after is None else after(node)
-        if more is not None:
-            last[node] = add(f"{ids[node]}-whole", more, [last[node]])
+            self.sources[node.name] = self.last[node]
+
+    def _add_kernel(self, node: Node, kernel: Operator) -> None:
+        before = [self.last[child] for child in node.inputs]
+        self.last[node] = self.add(self.ids[node], kernel, before)
+
+
+def _set_up_sources(plan: Node, sources: Mapping[str, GraphOperator]) -> None:
+    """Configure each source for the operators that read it."""
     for name in _read_by_merges(plan):
         kernel = sources[name].kernel
         if isinstance(kernel, IngressKernel):
@@ -71,14 +102,6 @@ def build_graph(
         kernel = sources[name].kernel
         if isinstance(kernel, IngressKernel):
             kernel.use_grid(grid)
-    end = last[plan]
-    if consistency.is_final and not plan.never_revises:
-        end = add(
-            "final-gate", FinalGateKernel(plan.schema, firm_ends=plan.properties.firm_ends), [end]
-        )
-    graph = QueryGraph(operators, sources, end)
-    graph.fuse()
-    return graph, plan
 
 
 def _refuse_two_meanings(plan: Node) -> None:

@@ -22,7 +22,7 @@ from thalweg.graph.query_graph import QueryGraph
 __all__ = ["Segment", "Work", "measured", "paths", "place_breaks", "row_bytes", "steepest"]
 
 _TEXT_BYTES = 16
-"""What a text is taken to have, where only its type is known."""
+"""The assumed size of a text value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,8 @@ def paths(graph: QueryGraph) -> list[list[GraphOperator]]:
 
 
 def place_breaks(graph: QueryGraph, works: Mapping[str, Work]) -> list[tuple[str, str]]:
-    """Set the break points of all paths, instead of those that there are, and let the scheduler go
-    by steepness; the arcs that were chosen. What leaves the graph has size 0."""
+    """Replace all break points by the steepest ones and let the scheduler go by steepness; returns
+    the arcs chosen. What leaves the graph has size 0."""
     for pair in graph.breaks:
         graph.remove_break(*pair)
     graph.split()
@@ -115,7 +115,7 @@ def place_breaks(graph: QueryGraph, works: Mapping[str, Work]) -> list[tuple[str
 
 
 def measured(graph: QueryGraph) -> dict[str, Work]:
-    """What each operator has done so far, per row; an operator that has seen none keeps all."""
+    """Cost and share of bytes kept per row of each operator; an operator without input keeps all."""
     found = {}
     for operator in graph.operators:
         seen = operator.elements_in

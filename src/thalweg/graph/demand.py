@@ -1,14 +1,14 @@
-"""Promises on demand: which sources to ask, and when.
+"""Promises on demand: which sources to ask for a promise, and when.
 
-An operator waits when it has taken a row that its own promise has not passed; where that is the
-last one, the answer is not final, and before it only operators count that hold rows. Backwards from it,
-along the arcs of the enhanced graph and by what each operator `needs`, lie the sources whose
-promises are missing. They are asked when the clock has come so far that all of them can promise
-enough: a promise that would release nothing is not asked for, and where one of the missing sources
-cannot be asked, none is.
+An operator waits when it has taken a row that its own promise has not passed. The operators watched
+are the last one before each output, whose waiting means that the answer is not final, and those
+before it that hold rows. Backwards from a waiting operator, along the arcs of the enhanced graph and
+by what each operator `needs`, lie the sources whose promises are missing. They are asked once the
+clock allows all of them to promise enough. No source is asked for a promise that would release
+nothing, and none is asked where one of the missing sources cannot be.
 
-What is computed for an operator stays good until its promise moves, so that a push costs one
-comparison for an operator that waits.
+The plan for an operator is valid until its promise moves, so that a push costs one comparison for
+an operator that waits.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Demand:
             if operator not in self._names and (operator in last or _holds_rows(operator))
         ]
         for operator in self._waiters:
-            if operator.newest is None:  # what it has taken is known where it was watched before
+            if operator.newest is None:  # set already where the operator was watched before
                 operator.newest = MIN_TIME
         self._plans: dict[GraphOperator, tuple[int, int, tuple[str, ...]]] = {}
-        """By operator: the promise it was made for, the time to ask, and whom."""
+        """By operator: the promise the plan is valid for, the time to ask, and the sources."""
 
     def sources_to_ask(self, now: int) -> tuple[str, ...]:
         """The sources to ask at this time of the clock."""
@@ -59,18 +59,18 @@ class Demand:
                 blocked = True
             elif now < plan[1]:
                 return ()
-            else:  # others may have come along meanwhile
+            else:  # promises may have come meanwhile
                 ask_at, names = self._plan(operator, promised)
                 return names if now >= ask_at else ()
         return ()
 
     def forget(self) -> None:
-        """Compute everything anew: the sources that were asked did not promise enough."""
+        """Discard all plans: the sources that were asked did not promise enough."""
         self._plans.clear()
 
     def _plan(self, operator: GraphOperator, promised: int) -> tuple[int, tuple[str, ...]]:
-        """When all missing sources can promise what is needed to go past a promise; infinity where
-        one cannot be asked."""
+        """The time at which all missing sources can promise what the operator needs to pass
+        `promised`, and their names; infinity where one cannot be asked."""
         missing = self.missing(operator, max(promised, operator.oldest) + 1)
         times = []
         for name, needs in missing.items():
@@ -83,15 +83,15 @@ class Demand:
 
     def missing(self, operator: GraphOperator, time: int) -> dict[str, int]:
         """By source: the promise that is missing for an operator to promise a time."""
-        found: dict[str, int] = {}
+        promises: dict[str, int] = {}
         visited: set[tuple[GraphOperator, int]] = set()
         waiting = [(operator, time)]
         while waiting:
-            current, wanted = waiting.pop()
-            if (current, wanted) in visited:
+            current, target = waiting.pop()
+            if (current, target) in visited:
                 continue
-            visited.add((current, wanted))
-            for port, needs in enumerate(current.kernel.needs(wanted)):
+            visited.add((current, target))
+            for port, needs in enumerate(current.kernel.needs(target)):
                 if current.received.get(port, NO_PROGRESS).cti >= needs:
                     continue
                 origin = current.before[port]
@@ -102,11 +102,11 @@ class Demand:
                 if name is None:
                     waiting.append((origin, needs))
                 elif self._kernel(name).progress.cti < needs:
-                    found[name] = max(needs, found.get(name, MIN_TIME))
-        return found
+                    promises[name] = max(needs, promises.get(name, MIN_TIME))
+        return promises
 
     def _kernel(self, name: str) -> IngressKernel:
-        operator = next(operator for operator, known in self._names.items() if known == name)
+        operator = next(operator for operator, source in self._names.items() if source == name)
         assert isinstance(operator.kernel, IngressKernel)
         return operator.kernel
 

@@ -60,15 +60,15 @@ class Fused:
         return taken
 
     def _pass_row(self, batch: Batch) -> bool:
-        """Take one row through all members as values; whether that was possible. Nothing has
-        changed where it was not: row operators keep no state."""
+        """Take one row through all members as Python values; returns whether that was possible. If
+        not, nothing has changed: row operators keep no state."""
         members = self.members
         chain = self._row_chain
         if chain is None and self._kernels and members[0].kernel is self._kernels[0]:
             return False
-        for member, known in zip(members, self._kernels, strict=False):
-            if member.kernel is not known:
-                self._kernels = []  # another operator has taken the place, as a trace does
+        for member, kernel in zip(members, self._kernels, strict=False):
+            if member.kernel is not kernel:
+                self._kernels = []  # the kernel was replaced, as a trace does
                 break
         if not self._kernels:
             self._kernels = [member.kernel for member in members]
@@ -112,8 +112,8 @@ class Fused:
 def chains(
     operators: list[GraphOperator], readers: Mapping[GraphOperator, int]
 ) -> list[list[GraphOperator]]:
-    """The longest runs of two or more row operators, each the only reader of the one before;
-    `readers` counts them, an output among them."""
+    """The longest runs of two or more row operators, each the only reader of the one before.
+    `readers` counts the readers of each operator, outputs included."""
     found: list[list[GraphOperator]] = []
     place: dict[GraphOperator, list[GraphOperator]] = {}
     for operator in operators:

@@ -1,4 +1,4 @@
-"""Row operators in a row as one row of the state table, and back."""
+"""Fusing consecutive row operators into one row of the state table, and splitting them again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Fusing(Topology):
     """A graph whose row operators can run as one."""
 
     def fuse(self) -> None:
-        """Run row operators in a row as one row of the table."""
+        """Run consecutive row operators as one row of the table."""
         counts = {operator: len(readers) for operator, readers in self.readers().items()}
         for end in self._ends.values():
             counts[end] += 1

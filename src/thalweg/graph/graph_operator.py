@@ -119,8 +119,8 @@ class GraphOperator:
         return -1
 
     def execute(self, most: int | None = None) -> int:
-        """Take one batch in, or at most so many elements of it, and put the answer out; how many
-        elements were taken."""
+        """Take one batch, or at most `most` elements of it, and put the answer out; returns the
+        number of elements taken."""
         inputs = self.inputs
         port = 0 if len(inputs) == 1 and inputs[0].size() else self.port()
         if port < 0:
@@ -150,7 +150,7 @@ class GraphOperator:
         return count
 
     def take(self, port: int, most: int | None) -> Batch:
-        """The batch at the front of an input; with a limit, as many elements as wait up to it."""
+        """The batch at the front of an input; with a limit, waiting batches up to that size."""
         arc = self.inputs[port]
         batch = arc.take(most)
         if most is None or not arc.size():
@@ -168,14 +168,14 @@ class GraphOperator:
         return batch.with_progress(batch.progress.without_group_boxes())
 
     def without_unwanted(self, port: int, batch: Batch) -> Batch:
-        """A batch without the rows that nobody wants."""
+        """A batch without the rows that no reader needs (see `feedback`)."""
         if self.unwanted is None or port >= len(self.skips) or not self.skips[port]:
             return batch
-        wanted = batch.end >= self.unwanted[port]
-        if batch.is_adjust is not None or wanted.all():
+        kept = batch.end >= self.unwanted[port]
+        if batch.is_adjust is not None or kept.all():
             return batch
-        self.skipped += len(batch) - int(wanted.sum())
-        return batch.filter(wanted)
+        self.skipped += len(batch) - int(kept.sum())
+        return batch.filter(kept)
 
     def note(self, port: int, progress: Progress, count: int) -> None:
         """Count a batch that was taken."""
@@ -201,7 +201,7 @@ class GraphOperator:
             arc.deliver(answer.progress)
 
     def count_answer(self, answer: Batch) -> bool:
-        """Count an answer; whether it has rows, or a promise that was not made before."""
+        """Count an answer; returns whether it has rows or a new promise."""
         count = len(answer.start)
         passed = self.passed
         advanced = passed if answer.progress is passed else passed.advance(answer.progress)

@@ -46,7 +46,7 @@ class QueryGraph(Strategies):
         self._inlets[source].put(batch)
 
     def run(self, steps: int | None = None) -> list[Batch]:
-        """Work until every buffer is empty, or for so many steps; the batches that came out."""
+        """Work until every buffer is empty, or for `steps` steps; returns the batches put out."""
         batches_in = sum(map(len, self._inlets.values()))
         if batches_in:
             self.bursts = (self.bursts[0] + 1, self.bursts[1] + batches_in)
@@ -62,7 +62,7 @@ class QueryGraph(Strategies):
         return self.taken("") if "" in self._outlets else []
 
     def admit(self, source: str, batches: Sequence[Batch]) -> list[Batch]:
-        """What a source makes of these batches. When it refuses one it refuses all, and nothing has
+        """The batches that a source admits. When it refuses one it refuses all, and nothing has
         changed."""
         operator = self.sources[source]
         assert isinstance(operator.kernel, IngressKernel)
@@ -112,7 +112,7 @@ class QueryGraph(Strategies):
                     row.step()
                 row, run = row.rule(row)
                 if by_steepness and row is not None and not row.pred:
-                    row = None  # the scheduler decides anew who goes first
+                    row = None  # the scheduler chooses the next part again
             if self.on_idle is not None:
                 self.on_idle()
             for candidate in order:
@@ -125,21 +125,21 @@ class QueryGraph(Strategies):
 
     def _reached(self, source: str) -> list[Row]:
         """The rows behind a source, in the order of the scheduler."""
-        known = self._reach.get(source)
-        if known is None:
+        order = self._reach.get(source)
+        if order is None:
             reached = {self.sources[source]}
             for operator in self.operators:
                 if not reached.isdisjoint(operator.before):
                     reached.add(operator)
             rows = {self._row_of[operator] for operator in reached}
-            known = self._reach[source] = [row for row in self._order if row in rows]
-        return known
+            order = self._reach[source] = [row for row in self._order if row in rows]
+        return order
 
     # ------------------------------------------------------------------------------------------
     # state
 
     def snapshot(self) -> dict[str, Slices]:
-        """All state; what waits on arcs is a part of it."""
+        """All state, with the batches that wait on arcs."""
         state = {operator.id: operator.kernel.snapshot() for operator in self.operators}
         if self.waiting:
             state[WAITING] = waiting_rows(self.operators)
@@ -163,7 +163,7 @@ class QueryGraph(Strategies):
             self._set_unwanted()
 
     def skip_before(self, time: int, end: str = "") -> None:
-        """Answers under this name that end before a time are not wanted any more."""
+        """Answers under this name that end before `time` are no longer needed."""
         self._unwanted[end] = max(time, self._unwanted.get(end, MIN_TIME))
         self._set_unwanted()
 
@@ -174,7 +174,7 @@ class QueryGraph(Strategies):
 
     @property
     def skipped(self) -> int:
-        """How many rows were skipped because nobody wanted them."""
+        """How many rows were skipped because no reader needs them (see `feedback`)."""
         sources = (operator.kernel for operator in self.sources.values())
         return sum(operator.skipped for operator in self.operators) + sum(
             kernel.skipped for kernel in sources if isinstance(kernel, IngressKernel)

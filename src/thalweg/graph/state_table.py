@@ -1,4 +1,4 @@
-"""The state table: operator -> (pred, succ, rule). It is the only thing the cycle reads.
+"""The state table: operator -> (pred, succ, rule). The cycle reads nothing else.
 
 The rows are the states of an automaton and the rules its transitions. A strategy is changed by
 writing the rule of one row, a break point by writing two, while the graph runs and between any two
@@ -63,7 +63,7 @@ class Row:
         self.taken = 0
         self.turn = 0
         self.in_order = False
-        """Of a fork: the first consumer that has input is next, whoever was last."""
+        """Of a fork: the first consumer with input is next, not the one after the last."""
         self.patient = False
         self.only: Arc | None = None
         """Its input, where it has one."""
@@ -77,7 +77,7 @@ class Row:
         return f"Row({self.name})"
 
     def more(self) -> bool:
-        """There is input that can be worked on."""
+        """Whether there is input that can be processed."""
         if self.only is not None:
             return self.only.size() > 0
         if self.operator is not None:
@@ -85,8 +85,8 @@ class Row:
         return self.waiting_consumer() is not None
 
     def waiting_consumer(self) -> int | None:
-        """Of a fork: the next consumer in turn that has input. Those that had their turn have
-        none, so that the search begins behind them."""
+        """Of a fork: the index of the next consumer with input. The search begins after those that
+        had their turn, which have none."""
         consumers = self.succ
         for at in chain(range(self.turn, len(consumers)), range(self.turn)):
             if consumers[at].more():
@@ -94,8 +94,7 @@ class Row:
         return None
 
     def ahead(self) -> Row | None:
-        """The successor, if it can use what is in the output; else an operator to which a promise
-        has gone past others."""
+        """The successor if it has input, else an operator that a promise arc has reached."""
         if self.succ:
             first = self.succ[0]
             if first.more() if first.only is None else first.only.size():
@@ -106,7 +105,7 @@ class Row:
         return None
 
     def stalls(self) -> bool:
-        """The successor has been given rows, and waits for others before it takes them."""
+        """Whether the successor has rows but waits for others before it takes them."""
         if not self.patient:
             return False
         behind = self.succ[0]
@@ -162,7 +161,7 @@ def strategy_of(name: str, k: int | None) -> tuple[Strategy, int]:
         raise PlanError(
             f"the strategy must be one of {', '.join(STRATEGIES)} or auto{did_you_mean(name, STRATEGIES)}"
         )
-    strategy: Strategy = next(known for known in STRATEGIES if known == name)
+    strategy = next(strategy for strategy in STRATEGIES if strategy == name)
     if strategy != "k-batching":
         if k is not None:
             raise PlanError(f"k= belongs to k-batching; {name} takes a batch at a time.")

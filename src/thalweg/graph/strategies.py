@@ -68,8 +68,8 @@ class Strategies(Fusing):
         return self.state[name]
 
     def set_break(self, before: str, behind: str) -> None:
-        """Let the arc between two operators be sink of one part and source of the next; rows that
-        are in it stay there."""
+        """Make the arc between two operators a break point: the end of one part and the source of
+        the next. Rows that wait on it stay there."""
         first, second = self._row_named(before), self._row_named(behind)
         links = [
             (first, second, arc)

@@ -1,10 +1,9 @@
 """Inputs that are stuck: an operator of several inputs keeps the rows of one for as long as another
 makes no progress.
 
-That is how a join works, and harmless while the other source comes along. It is worth a warning when
-the operator holds many rows, several times as many as when the promise of the input that is behind
-last moved. The count is in rows, not in seconds, so that the same input always gives the same
-warning.
+That is how a join works, and harmless while the other source makes progress. A warning is given when
+the operator holds many rows, several times as many as when the promise of the slower input last
+moved. The count is in rows, not in seconds, so that the same input always gives the same warning.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class StuckInputs:
         """By operator and port: the promise that was seen last, and the rows held at that time."""
 
     def observe(self) -> None:
-        """To be called when input has been worked off."""
+        """Note promises and held rows; to be called when all input has been processed."""
         for operator in self._watched:
             for port in range(operator.kernel.ports):
                 now, key = _promise_of(operator, port), (operator.id, port)

@@ -1,7 +1,8 @@
 """The topology of a query graph: operators, the arcs between them, and what leaves.
 
 It may change while the graph stands still, that is when nothing waits on an arc: operators are
-added behind others, removed when nobody reads them, and let leave under a name.
+added behind others and removed when no operator reads them, and outputs are added and removed by
+name.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Topology:
         self.on_idle: Callable[[], object] | None = None
         """Called when a rule returns control to the scheduler; it may bring promises."""
         self.bursts = (0, 0)
-        """How often work began, and how many batches were there then, all in all."""
+        """How many times work began, and the total number of batches that waited at those times."""
         self._unwanted = dict.fromkeys(self._ends, MIN_TIME)
         self._link_all()
 
@@ -138,8 +139,8 @@ class Topology:
         return self._row_of[operator]
 
     def add(self, operators: Sequence[GraphOperator], sources: Mapping[str, GraphOperator]) -> None:
-        """Add operators while the graph stands still, each after those it reads; those may be new
-        or known. Sources among them by name."""
+        """Add operators while the graph stands still, each after those it reads, which may be new
+        or in the graph already. `sources` are those among them that are sources, by name."""
         self._stand_still()
         for name, operator in sources.items():
             self.sources[name] = operator
@@ -155,7 +156,7 @@ class Topology:
         self._rewire({*operators, *(above for operator in operators for above in operator.before)})
 
     def remove(self, operators: Iterable[GraphOperator]) -> None:
-        """Remove operators that nobody reads any more, while the graph stands still."""
+        """Remove operators without readers, while the graph stands still."""
         self._stand_still()
         removed = set(operators)
         touched = {above for operator in removed for above in operator.before} - removed
@@ -197,8 +198,8 @@ class Topology:
         """One row of the state table for each operator, each linked to those it reads."""
 
     def _rewire(self, producers: set[GraphOperator], *, keep: bool = True) -> None:
-        """Give operators new arcs to their readers, nothing being on the old ones; with `keep`
-        false, none."""
+        """Replace the arcs from operators to their readers, which must be empty; with `keep` false,
+        only remove them."""
         behind = self.ports_behind()
         first = _served_first(self.operators, behind)
         held = {name: self.taken(name) for name in self._outlets}
@@ -236,7 +237,7 @@ class Topology:
         self._changed()
 
     def _changed(self) -> None:
-        """Rows or their links have changed: the scheduler goes by the new ones."""
+        """Update the scheduler after a change of rows or links."""
         merges = [s.kernel for s in self.operators if isinstance(s.kernel, MergeKernel)]
         for merge in merges:
             merge.on_settled = self._set_unwanted
@@ -257,11 +258,11 @@ class Topology:
                 joined |= part[above]
             for member in joined:
                 part[member] = joined
-        seen: list[set[GraphOperator]] = []
+        parts: list[set[GraphOperator]] = []
         for operator in self.operators:
-            if not any(part[operator] is known for known in seen):
-                seen.append(part[operator])
-        return [[operator.id for operator in self.operators if operator in known] for known in seen]
+            if not any(part[operator] is other for other in parts):
+                parts.append(part[operator])
+        return [[operator.id for operator in self.operators if operator in each] for each in parts]
 
     @property
     def end(self) -> GraphOperator:
@@ -291,8 +292,8 @@ class Topology:
 
 
 def _served_first(operators: Sequence[GraphOperator], behind: PortsBehind) -> set[GraphOperator]:
-    """The operators that a fork runs before others: what they read goes to the port that an operator
-    would rather have served first (see `Operator.first_port`)."""
+    """The operators that a fork runs before others: they lead to a port that should be served first
+    (see `Operator.first_port`)."""
     found: set[GraphOperator] = set()
     for operator in reversed(operators):
         if operator.kernel.first_port:

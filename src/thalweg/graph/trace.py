@@ -1,7 +1,7 @@
-"""Tracing: which operators saw a row, when, and what came of it.
+"""Tracing: which operators took a row, when, and their answers.
 
-Off, there is no code for it: tracing puts a recorder in the place of each operator, and takes it
-away again.
+It costs nothing when off: tracing replaces each kernel by a recorder around it, and puts the kernel
+back afterwards.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ __all__ = ["Trace", "Visit"]
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One execution of an operator: its number, the time by the clock of the trace, what it took
-    and what came of it."""
+    """One execution of an operator: its number, the time by the clock of the trace, its input and
+    its answer."""
 
     number: int
     time: float
@@ -32,12 +32,14 @@ class Visit:
     answer: Batch
 
     def saw(self, values: Mapping[str, Any]) -> bool:
-        """Whether a row with these values was taken; columns that the operator does not see do not
-        count, but one at least must be there."""
-        wanted = {name: value for name, value in values.items() if name in self.taken.schema.names}
-        return bool(wanted) and any(
-            all(row[name] == value for name, value in wanted.items())
-            for row in self.taken.payload.select(list(wanted)).to_pylist()
+        """Whether a row with these values was taken. Columns that the operator's input lacks are
+        ignored, but at least one must exist."""
+        comparable = {
+            name: value for name, value in values.items() if name in self.taken.schema.names
+        }
+        return bool(comparable) and any(
+            all(row[name] == value for name, value in comparable.items())
+            for row in self.taken.payload.select(list(comparable)).to_pylist()
         )
 
     def __str__(self) -> str:

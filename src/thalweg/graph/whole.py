@@ -1,4 +1,4 @@
-"""From when on the windows of a query that is added to a running host are whole.
+"""The time from which the windows of a query that is added to a running host are complete.
 
 Of a source whose newest admitted row starts at t, rows that start after t have all come after the
 query, those up to t perhaps before it. An operator above may move times: what it would promise, had
@@ -32,13 +32,13 @@ _WINDOWED = (
 
 
 def has_windows(node: Node) -> bool:
-    """Whether an answer of the operator is about all rows of a stretch of time."""
+    """Whether an answer of the operator covers all rows of a window of time."""
     return isinstance(node, _WINDOWED)
 
 
 def whole_since(plan: Node, newest: Mapping[str, int]) -> int:
-    """The first time from which windows are whole; `newest` is the start of the newest row that
-    each source has admitted, where it has.
+    """The first time from which windows are complete; `newest` is the start of the newest row that
+    each source has admitted, if any.
 
     >>> import thalweg as tw
     >>> query = tw.source("s", {"v": "int64"}).shift(5).tumbling(10).aggregate(n=tw.count())

@@ -1,8 +1,8 @@
-"""Why an answer is not final yet: who waits for whose promise, since when, and what would release
-it.
+"""Why an answer is not final yet: which operator waits for which promise, since when, and what would
+release it.
 
-Every operator says which promise it needs on each of its inputs to promise a time itself
-(`Operator.needs`). From the end of the query backwards, an input that has not come that far is
+Every operator defines which promise it needs on each of its inputs to promise a time itself
+(`Operator.needs`). From the end of the query backwards, an input whose promise is short of that is
 followed to the operator it comes from, down to the sources:
 
     blame(operator, t) = for each input that lacks needs(t): the source itself, or blame(the
@@ -62,8 +62,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A promise that is missing: whose, up to where, since when (by the clock, in microseconds),
-    and what would bring it."""
+    """A missing promise: its source, the time it must reach, since when it is missing (clock, in
+    microseconds), and what would release it."""
 
     source: str
     needs: int
@@ -86,11 +86,11 @@ class Wait:
     def lines(self, clock: Clock = None) -> Iterator[str]:
         yield from (step.line(clock) for step in self.path)
         since = "" if self.since is None else f" since {shown_clock(self.since)}"
-        has = shown_time(self.has, clock)
+        promised = shown_time(self.has, clock)
         must = "make a promise"
         if self.needs >= FIRST_PROMISE:
             must = f"promise {shown_time(self.needs, clock)}"
-        yield f"source {self.source} has promised {has}{since}; it must {must}"
+        yield f"source {self.source} has promised {promised}{since}; it must {must}"
         yield from (f"  released by {way}" for way in self.release)
 
 
@@ -103,7 +103,7 @@ class Why:
     waits: tuple[Wait, ...]
     notes: tuple[str, ...] = ()
     clock: Clock = None
-    """What times are to the reader of the query."""
+    """How times of the query are shown."""
 
     @property
     def settled(self) -> bool:
@@ -127,21 +127,21 @@ class Why:
 def explain_wait(
     graph: QueryGraph, promise: Progress, time: int | None, group: Mapping[str, Any] | None = None
 ) -> Why:
-    """Why what starts at `time` is not final (by default: the first time that is not); `promise` is
-    what the query has promised."""
+    """Why the answers that start at `time` are not final (by default: the first time that is not);
+    `promise` is what the query has promised."""
     promised = promise_for(promise, group)
-    wanted = promised if time is None else time
-    settled = promised > wanted or promised == INFINITY
+    target = promised if time is None else time
+    settled = promised > target or promised == INFINITY
     waits = (
         ()
         if settled
-        else tuple(waits_of(graph, graph.end, wanted + 1 if wanted < INFINITY else INFINITY, group))
+        else tuple(waits_of(graph, graph.end, target + 1 if target < INFINITY else INFINITY, group))
     )
-    return Why(wanted, promised, waits, tuple(_notes(graph)))
+    return Why(target, promised, waits, tuple(_notes(graph)))
 
 
 def promise_for(progress: Progress, group: Mapping[str, Any] | None) -> int:
-    """The promise that holds for a group, if the columns that promises speak of are given; else the
+    """The promise for a group, if `group` has all columns that promises are scoped by; else the
     common one."""
     named = group is not None and set(progress.scope_columns) <= set(group)
     if group is None or not named or not progress.speaks_of_groups:
@@ -168,21 +168,21 @@ def waits_of(
         return
     named: set[str] = set()
     for port, needs in enumerate(operator.kernel.needs(time)):
-        has = promise_for(operator.received.get(port, NO_PROGRESS), group)
-        if has >= needs:
+        promised = promise_for(operator.received.get(port, NO_PROGRESS), group)
+        if promised >= needs:
             continue
-        step = Step(operator.id, port, operator.kernel.ports, needs, has)
+        step = Step(operator.id, port, operator.kernel.ports, needs, promised)
         below = group if _same_columns(operator, port, group) else None
         for wait in waits_of(graph, operator.before[port], needs, below, (*path, step)):
             if wait.source not in named:
                 named.add(wait.source)
                 yield wait
-    if not named:  # the operator knows no better than that it waits for more
+    if not named:  # the operator cannot tell which input it waits for: follow all of them
         for port, reader in enumerate(operator.before):
-            has = promise_for(operator.received.get(port, NO_PROGRESS), group)
-            step = Step(operator.id, port, operator.kernel.ports, has + 1, has)
-            if has < INFINITY:
-                yield from waits_of(graph, reader, has + 1, None, (*path, step))
+            promised = promise_for(operator.received.get(port, NO_PROGRESS), group)
+            step = Step(operator.id, port, operator.kernel.ports, promised + 1, promised)
+            if promised < INFINITY:
+                yield from waits_of(graph, reader, promised + 1, None, (*path, step))
 
 
 def _same_columns(operator: GraphOperator, port: int, group: Mapping[str, Any] | None) -> bool:
@@ -207,7 +207,7 @@ def _of_source(
 
 
 def _notes(graph: QueryGraph) -> Iterator[str]:
-    """What else may explain a result that is not there."""
+    """Other reasons why a result may be missing."""
     for name, operator in graph.sources.items():
         kernel = operator.kernel
         if not isinstance(kernel, IngressKernel):
