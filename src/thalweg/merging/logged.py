@@ -5,8 +5,8 @@
     out/        the log of its own output
     snapshots/  the state after a batch
 
-The plan of a batch is written before the batch is worked on. So a merge that is killed at any point
-makes the same batches again from its last snapshot, and what is in the output log stays as it is.
+The plan of a batch is written before the batch is processed. So a merge that is killed at any point
+repeats the same batches from its last snapshot, and the output log stays as it is.
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ class LoggedMerge:
             self._snapshot()
 
     def _change(self, entry: MergeEntry, shown: list[Batch]) -> list[Batch]:
-        """An input joins or leaves, or the query is replaced; `shown` is what the batch has said
-        so far."""
+        """Apply an entry: an input joins or leaves, or the query is replaced. `shown` is the output
+        of the batch so far."""
         merger = self._merger
         if entry.change is Change.LEAVES:
             return merger.detach(entry.name)
@@ -149,7 +149,7 @@ class LoggedMerge:
         return []
 
     def _history(self, shown: list[Batch]) -> Iterator[Batch]:
-        """What was shown before the batch that is made now, and in it."""
+        """The output of all earlier batches, and of the current one so far."""
         yield from ElementLogReader(self.out).read(self._done)
         yield from shown
 
@@ -169,8 +169,8 @@ class LoggedMerge:
             for name, reader in self._readers.items()
         ]
         state = {name: _text(rows) for name, rows in self._merger.snapshot().items()}
-        known = {"done": self._done, "registry": self._entries, "readers": readers}
-        text = json.dumps({**known, "state": state})
+        position = {"done": self._done, "registry": self._entries, "readers": readers}
+        text = json.dumps({**position, "state": state})
         written_whole(self._folder / "snapshots" / f"{self._done:012d}.json", text.encode())
         for old in self._snapshots()[:-_SNAPSHOTS_KEPT]:
             old.unlink()

@@ -23,7 +23,7 @@ __all__ = ["InputStatus", "MergeStatus", "Merger"]
 
 @dataclass(frozen=True, slots=True)
 class InputStatus:
-    """How one input is doing."""
+    """The status of one input."""
 
     name: str
     cti: int
@@ -34,14 +34,14 @@ class InputStatus:
     elements: int
     adjusts: int
     ignored: int
-    """Elements that said nothing new: about rows that the output had settled before."""
+    """Elements without effect: about rows that were final in the output before."""
     led: int
     """How often its promise became that of the output."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergeStatus:
-    """How a merge is doing."""
+    """The status of a merge."""
 
     level: str
     policy: MergePolicy
@@ -111,17 +111,16 @@ class Merger:
 
     @property
     def cti(self) -> int:
-        """The output's CTI: rows that end before it are of no interest any more."""
+        """The output's CTI: input rows that end before it have no effect."""
         return self._kernel.settled
 
     def attach(self, name: str, since: int | None = None, *, insert_only: bool = False) -> None:
-        """A new input. `since` is a time from which on it is right: it has every row that ends then
-        or later; without one it is right from the beginning. It leads at the earliest when the
-        output has promised `since`."""
+        """Add an input. It has every row that ends at `since` or later; without `since`, every row.
+        It can lead once the output has promised `since`."""
         self._kernel.attach(name, MIN_TIME if since is None else since, insert_only=insert_only)
 
     def push(self, name: str, feed: Feed) -> list[Batch]:
-        """Take what one input says; what came out. A batch that is wrong is refused whole."""
+        """Take elements of one input; returns the output. An invalid batch is refused whole."""
         self._member(name)
         out = []
         for batch in batches_from(feed, self.schema, name):
@@ -130,17 +129,17 @@ class Merger:
         return out
 
     def detach(self, name: str) -> list[Batch]:
-        """An input leaves, or has failed; what came out. The others go on."""
+        """Remove an input that leaves or has failed; returns the output. The others go on."""
         self._member(name)
         return self._news(self._kernel.detach(name))
 
     def _member(self, name: str) -> MergeInput:
         member = self._kernel.inputs.get(name)
         if member is None:
-            known = list(self._kernel.inputs)
+            names = list(self._kernel.inputs)
             raise PlanError(
-                f"merge: there is no input {name!r}{did_you_mean(name, known)} "
-                f"There are: {', '.join(known) or 'none'}."
+                f"merge: there is no input {name!r}{did_you_mean(name, names)} "
+                f"There are: {', '.join(names) or 'none'}."
             )
         return member
 

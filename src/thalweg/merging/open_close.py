@@ -62,8 +62,8 @@ class OpenClose:
         return len(self._table)
 
     def batch(self, rows: pa.Table | Rows, cti: int | None = None) -> Batch:
-        """The elements that rows are, in their order, with a CTI after them. A table that is wrong
-        is refused whole."""
+        """The rows as elements, in their order, with a CTI after them. An invalid table is refused
+        whole."""
         table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
         if not table.num_rows:
             return Batch.empty(self.schema, self._promise(cti))
@@ -91,17 +91,17 @@ class OpenClose:
         self._ended.add(slots[closed], ends[closed])
         starts, olds = np.empty_like(time), np.empty_like(time)
         starts[order], olds[order] = start, before
-        made = Batch(payload, starts, np.where(opens, INFINITY, olds), ends, ~opens)
-        return made.with_progress(self._promise(cti))
+        elements = Batch(payload, starts, np.where(opens, INFINITY, olds), ends, ~opens)
+        return elements.with_progress(self._promise(cti))
 
     def _chained(self, keys: Codes, slots: Codes, opens: Bools, time: Times) -> tuple[Times, Times]:
         """Of elements in order of their payloads: the start of the event that each is about, and
         the end of the payload's last event before it (ABSENT: there was none)."""
         count = len(keys)
         new = np.append(True, keys[1:] != keys[:-1])
-        known = slots >= 0
-        held_start = np.where(known, self._start[slots], 0)
-        held_end = np.where(known, self._end[slots], ABSENT)
+        is_held = slots >= 0
+        held_start = np.where(is_held, self._start[slots], 0)
+        held_end = np.where(is_held, self._end[slots], ABSENT)
         before = np.append(0, np.where(opens, INFINITY, time)[:-1])
         before = np.where(new, held_end, before)
         place = np.maximum.accumulate(np.where(new | opens, np.arange(count), 0))
@@ -138,11 +138,11 @@ class OpenClose:
             return NO_PROGRESS
         self._cti = max(self._cti, cti)
         reached = np.unique(self._ended.take_before(self._cti))
-        gone = reached[(self._end[reached] != ABSENT) & (self._end[reached] < self._cti)]
+        settled = reached[(self._end[reached] != ABSENT) & (self._end[reached] < self._cti)]
         if self._cti == INFINITY:
-            gone = self._table.used()
-        self._end[gone] = ABSENT
-        self._table.remove(gone)
+            settled = self._table.used()
+        self._end[settled] = ABSENT
+        self._table.remove(settled)
         return Progress(self._cti)
 
     def _payload(self, table: pa.Table) -> Rows:

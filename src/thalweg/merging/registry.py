@@ -96,17 +96,17 @@ class MergeRegistry:
     def _add(self, entry: MergeEntry) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         while True:
-            known = self.inputs()
-            if entry.joins and entry.name in known:
+            inputs = self.inputs()
+            if entry.joins and entry.name in inputs:
                 raise PlanError(
                     f"merge: there is an input {entry.name!r} already; detach it first."
                 )
-            if entry.change is Change.SWITCH and not any(e.candidate for e in known.values()):
+            if entry.change is Change.SWITCH and not any(e.candidate for e in inputs.values()):
                 raise PlanError("merge: there is no candidate to switch to; attach one first.")
-            if entry.change is Change.LEAVES and entry.name not in known:
+            if entry.change is Change.LEAVES and entry.name not in inputs:
                 raise PlanError(
-                    f"merge: there is no input {entry.name!r}{did_you_mean(entry.name, known)} "
-                    f"There are: {', '.join(known) or 'none'}."
+                    f"merge: there is no input {entry.name!r}{did_you_mean(entry.name, inputs)} "
+                    f"There are: {', '.join(inputs) or 'none'}."
                 )
             if self._write(len(self._known), entry):
                 return

@@ -59,7 +59,7 @@ class SwitchedMerge:
         """The last cutover that was made; the query that is shown is its new side."""
         self.switches = 0
         self.promised = MIN_TIME
-        """What has been promised to whoever reads the output."""
+        """The CTI of the output."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -82,8 +82,8 @@ class SwitchedMerge:
         candidate: bool = False,
         history: Iterable[Batch] = (),
     ) -> None:
-        """A new input of the query that is shown, or of its candidate. The first input of a
-        candidate needs to know what was shown before."""
+        """Add an input to the query that is shown, or to its candidate. The first input of a
+        candidate needs `history`, the output so far."""
         if name in self.inputs:
             raise PlanError(f"merge: there is an input {name!r} already; detach it first.")
         if not candidate:
@@ -96,19 +96,19 @@ class SwitchedMerge:
         self._candidate.attach(name, since)
 
     def push(self, name: str, feed: Feed) -> list[Batch]:
-        """Take what one input says; what reaches the sink."""
+        """Take elements of one input; returns the batches that reach the sink."""
         if self._candidate is not None and self._between is not None and self.inputs.get(name):
-            said = self._candidate.push(name, feed)
-            return self._noted([out for batch in said for out in self._between.new(batch)])
+            answers = self._candidate.push(name, feed)
+            return self._noted([out for batch in answers for out in self._between.new(batch)])
         return self._reach(self._shown.push(name, feed))
 
     def detach(self, name: str) -> list[Batch]:
-        """An input leaves."""
+        """Remove an input; returns the batches that reach the sink."""
         if self._candidate is None or self._between is None or not self.inputs.get(name):
             return self._reach(self._shown.detach(name))
-        said = self._candidate.detach(name)
-        out = [shown for batch in said for shown in self._between.new(batch)]
-        if not self._candidate.status().inputs:  # it was given up
+        answers = self._candidate.detach(name)
+        out = [shown for batch in answers for shown in self._between.new(batch)]
+        if not self._candidate.status().inputs:  # the candidate was abandoned
             self._candidate = self._between = None
         return self._noted(out)
 
@@ -118,7 +118,7 @@ class SwitchedMerge:
         return out
 
     def _reach(self, batches: list[Batch]) -> list[Batch]:
-        """What the query that is shown says, as it reaches the sink."""
+        """The output of the query that is shown, as it reaches the sink."""
         if self._last is not None:
             last = self._last
             batches = [out for batch in batches for out in last.new(batch)]
@@ -128,7 +128,7 @@ class SwitchedMerge:
         return self._noted(batches)
 
     def switch(self) -> list[Batch]:
-        """The candidate becomes the query that is shown, at what the output has promised."""
+        """Show the candidate instead, from the CTI of the output on."""
         if self._candidate is None or self._between is None:
             raise PlanError("merge: there is no candidate to switch to; attach one first.")
         out = self._between.switch() + self._between.stop_old()
@@ -138,27 +138,27 @@ class SwitchedMerge:
         return self._noted(out)
 
     # ------------------------------------------------------------------------------------------
-    # how it is doing
+    # status
 
     def status(self) -> MergeStatus:
         """Of the query that is shown."""
         return self._shown.status()
 
     def standing(self) -> dict[str, Any]:
-        """How both queries are doing, as something that JSON can write."""
+        """The status of both queries, as a JSON object."""
         cutover = None if self._last is None else self._last.time
-        said = {**_standing(self._shown), "switches": self.switches, "switched_at": cutover}
-        said["cti"] = self.promised
+        status = {**_standing(self._shown), "switches": self.switches, "switched_at": cutover}
+        status["cti"] = self.promised
         if self._candidate is not None and self._between is not None:
             rows, final = self._between.differences(), self._between.final_differences()
-            said["candidate"] = {
+            status["candidate"] = {
                 **_standing(self._candidate),
                 "differences": len(rows),
                 "first_differences": rows.slice(0, _SHOWN).to_pylist(),
                 "final_differences": len(final),
                 "first_final_differences": final.slice(0, _SHOWN).to_pylist(),
             }
-        return said
+        return status
 
     # ------------------------------------------------------------------------------------------
     # state

@@ -189,29 +189,29 @@ def _wrong_clocks(times: Times, keys: pa.Array) -> np.ndarray[tuple[int], np.dty
 
 
 def _policy(shares: Mapping[float, int], target: float, reasons: list[str]) -> tuple[int, str]:
-    largest, wanted = shares[1.0], shares[target]
+    largest, slack = shares[1.0], shares[target]
     if largest == 0:
         reasons.append("no row came after a newer one")
         return 0, "ordered()"
-    if largest <= 2 * wanted:
+    if largest <= 2 * slack:
         reasons.append(
             f"waiting for the last straggler takes no more than twice what {target:.6g} of the rows need"
         )
-        wanted = largest
-    elif wanted == 0:
+        slack = largest
+    elif slack == 0:
         reasons.append(
             f"{target:.6g} of the rows are in order; the others are up to {brief_duration(largest)} late"
         )
     else:
         reasons.append(
-            f"{target:.6g} of the rows are at most {brief_duration(wanted)} late; the last straggler {brief_duration(largest)}"
+            f"{target:.6g} of the rows are at most {brief_duration(slack)} late; the last straggler {brief_duration(largest)}"
         )
     cheaper = shares[0.99]
-    if 0 < 10 * cheaper < wanted:
+    if 0 < 10 * cheaper < slack:
         reasons.append(
-            f'late_by("{shown_duration(_round_up(cheaper))}") waits {wanted / cheaper:.0f} times less, with 0.99 of the rows on time'
+            f'late_by("{shown_duration(_round_up(cheaper))}") waits {slack / cheaper:.0f} times less, with 0.99 of the rows on time'
         )
-    return wanted, f'late_by("{shown_duration(_round_up(wanted))}")'
+    return slack, f'late_by("{shown_duration(_round_up(slack))}")'
 
 
 def _round_up(ticks: int) -> int:

@@ -123,8 +123,8 @@ class Engine:
         self._timed = [n for n, node in self._nodes.items() if node.ingress.timer is not None]
         self._stamped = stamp_periods(self._plan)
         self._has_clocks = bool(self._stamped) or any(policy.clocks for policy in policies)
-        asked = any(policy.on_demand is not None for policy in policies)
-        self._demand = Demand(self._graph) if asked else None
+        on_demand = any(policy.on_demand is not None for policy in policies)
+        self._demand = Demand(self._graph) if on_demand else None
         enhance(self._graph)
         self._broken: BaseException | None = None
         self._clocks_seen: dict[str, Clock] = {}

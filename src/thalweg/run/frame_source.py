@@ -55,11 +55,11 @@ def from_frame(
         )
     if end is None:
         facts = {"constant_duration": duration, **facts}
-    made = source(name, table.schema, time=time, end=end, insert_only=True, **facts).node
-    assert isinstance(made, Source) and made.times is not None
+    node = source(name, table.schema, time=time, end=end, insert_only=True, **facts).node
+    assert isinstance(node, Source) and node.times is not None
     lasting = duration_us(duration, what=f"source {name!r}, duration")
     rows = events(table, time, end, duration=duration)
-    return Stream(replace(made, feed=rows, times=replace(made.times, duration=lasting)))
+    return Stream(replace(node, feed=rows, times=replace(node.times, duration=lasting)))
 
 
 def _read(path: str, time: str, end: str | None) -> pa.Table:
@@ -79,6 +79,6 @@ def _with_times(table: pa.Table, names: tuple[str | None, ...]) -> pa.Table:
         if at >= 0 and pa.types.is_string(table.schema.field(at).type):
             kind = time_type(table.column(at))
             if kind is not None:
-                made = parse_times(table.column(at), kind)
-                table = table.set_column(at, table.schema.names[at], made)
+                times = parse_times(table.column(at), kind)
+                table = table.set_column(at, table.schema.names[at], times)
     return table

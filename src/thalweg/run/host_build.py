@@ -185,8 +185,8 @@ class HostBuild:
         if self._saved is not None:
             return self._saved[len(self.used)][0]
         taken = {operator.id for operator in (*self._hosted.operators, *self.new)}
-        wanted, number = f"{self._name}/{name}", 1
-        while wanted in taken:
+        candidate, number = f"{self._name}/{name}", 1
+        while candidate in taken:
             number += 1
-            wanted = f"{self._name}/{name}.{number}"
-        return wanted
+            candidate = f"{self._name}/{name}.{number}"
+        return candidate
