@@ -105,7 +105,7 @@ class InColumns:
         return (running[offsets[1:]] - running[offsets[:-1]]).astype(np.int64)
 
 
-@aggregate("t.partial", inputs=V, output="int64", nulls="skip", registry=MINE)
+@aggregate("t.partial", inputs=V, output="int64", nulls="skip", any_order=True, registry=MINE)
 class Partial:
     """States in columns: panes."""
 

@@ -18,6 +18,7 @@ from thalweg.operators.base import Operator
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.modules.module_kernel import ModuleKernel
 from thalweg.operators.modules.paned_apply import PanedApplyKernel
+from thalweg.operators.window.engine import WindowEngine
 from thalweg.state import Hits
 
 SCHEMA = pa.schema([("v", pa.float64())])
@@ -33,6 +34,8 @@ QUERIES = {
     "session": S.session(3).apply("median", "v"),
     "count": S.count_by_start(3).apply("median", "v"),
     "count by end": S.count_by_end(3).apply("median", "v"),
+    "count, in columns": S.count_by_start(3).apply("average", "v"),
+    "count by end, in columns": S.count_by_end(3).apply("average", "v"),
 }
 FEW, MANY = 1_000, 20_000
 
@@ -44,7 +47,7 @@ def kernel_with(query: tw.Stream, rows: int) -> Operator:
     (kernel,) = [
         operator.kernel
         for operator in graph.operators
-        if isinstance(operator.kernel, ModuleKernel | PanedApplyKernel)
+        if isinstance(operator.kernel, ModuleKernel | PanedApplyKernel | WindowEngine)
     ]
     kernel.process(0, batch(np.arange(rows) * 4, 3))
     kernel.snapshot()

@@ -17,8 +17,10 @@ from tests.operators.test_laws import A, Law, endless, finite, nulls, scoped, ta
 from tests.udm.modules import MINE
 from thalweg.expr import col
 from thalweg.plan.nodes import Node, Select, Source, Union, Where, WindowApply
+from thalweg.plan.nodes.traversal import find
 from thalweg.plan.properties import StreamProperties
 from thalweg.shards.local_engine import DividedEngine
+from thalweg.state import arrangement
 from thalweg.testing import (
     CONSISTENCIES,
     assert_form_right,
@@ -126,7 +128,18 @@ LAWS |= {
     "scoped promises, count": Law(
         lambda: apply("t.sums", WINDOWS["count"], GROUPED, ("k",)), scoped
     ),
+    "scoped promises, count in columns": Law(
+        lambda: apply("t.partial", WINDOWS["count of three"], GROUPED, ("k",)), scoped
+    ),
+    "scoped promises, count by end in columns": Law(
+        lambda: apply("t.partial", WINDOWS["count by end"], GROUPED, ("k",)), scoped
+    ),
 }
+AT_ONCE = [
+    name
+    for name, entry in LAWS.items()
+    if any(node.counts_at_once for node in find(entry.build(), WindowApply))
+]
 
 
 @pytest.mark.parametrize(("number", "name"), list(enumerate(LAWS)), ids=list(LAWS))
@@ -151,6 +164,19 @@ def test_law_divided(number: int, name: str) -> None:
             form,
             consistency=CONSISTENCIES[number % len(CONSISTENCIES)],
             engine=DividedEngine,
+        )
+
+
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_count_windows_of_many_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if so many rows were held that those of a window are searched for."""
+    monkeypatch.setattr(arrangement, "_TAIL", 2)
+    query = LAWS[name].build()
+    for seed in range(12):
+        inputs = LAWS[name].inputs(Random(f"{name}/{seed}"))
+        level = CONSISTENCIES[seed % len(CONSISTENCIES)]
+        assert_physically_independent(
+            query, used(query, inputs), forms=2, seed=seed, consistency=level
         )
 
 

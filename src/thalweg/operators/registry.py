@@ -53,7 +53,12 @@ from thalweg.operators.snapshot.snapshot_aggregate import SnapshotAggregateKerne
 from thalweg.operators.snapshot.top_k import TopKKernel
 from thalweg.operators.source.ingress import IngressKernel
 from thalweg.operators.source.stamp_arrivals import StampArrivalsKernel
-from thalweg.operators.window.build import held_engine, wid_engine, wid_module_engine
+from thalweg.operators.window.build import (
+    count_module_engine,
+    held_engine,
+    wid_engine,
+    wid_module_engine,
+)
 from thalweg.plan import nodes
 from thalweg.plan.nodes import Join, Node, TopK, WindowAggregate
 from thalweg.windows import HoppingWindow, SnapshotWindow
@@ -148,6 +153,8 @@ def _merge(node: nodes.Merge, consistency: Consistency) -> Operator:
 
 
 def _apply(node: nodes.WindowApply, consistency: Consistency) -> Operator:
+    if node.counts_at_once:
+        return count_module_engine(node, consistency)
     if not isinstance(node.window, HoppingWindow):
         return WindowApplyKernel(node, consistency)
     if node.in_panes:

@@ -155,7 +155,7 @@ class ModuleWindows:
         order = (
             in_order(window, len(spans))
             if self.module.properties.any_order
-            else self._order(rows, row, window)
+            else self.order(self.arguments(rows.payload), rows.start, rows.end, row, window)
         )
         row, window = row[order], window[order]
         start, end = rows.start[row], rows.end[row]
@@ -172,14 +172,15 @@ class ModuleWindows:
             spans.end,
         )
 
-    def _order(self, rows: Delta, row: Codes, window: Codes) -> Codes:
-        start = rows.start[row]
-        order = sort_pairs(window, start)
-        cell, first = window[order], start[order]
+    def order(self, rows: Rows, start: Times, end: Times, row: Codes, window: Codes) -> Codes:
+        """The canonical order of pairs of a row and a window."""
+        starts = start[row]
+        order = sort_pairs(window, starts)
+        cell, first = window[order], starts[order]
         if not ((cell[1:] == cell[:-1]) & (first[1:] == first[:-1])).any():
             return order
-        ranks = [_rank(column)[row] for column in self.arguments(rows.payload).columns]
-        return np.lexsort((rows.end[row], *reversed(ranks), start, window))
+        ranks = [_rank(column)[row] for column in rows.columns]
+        return np.lexsort((end[row], *reversed(ranks), starts, window))
 
     # ----------------------------------------------------------------------------------------------------
     # answers

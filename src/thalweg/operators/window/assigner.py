@@ -27,6 +27,7 @@ from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest
 from thalweg.operators.base import Slices, StateSize
+from thalweg.operators.groups import only_starts
 from thalweg.operators.hopping.extents import Frames, Occupied, occupied
 from thalweg.operators.window.held_rows import Found, HeldRows
 from thalweg.operators.window.totals import Totals
@@ -128,6 +129,10 @@ class Assigner(ABC):
 
     # ----------------------------------------------------------------------------------------------
     # rows
+
+    def given(self, delta: Delta) -> Delta:
+        """The changes of a batch, as far as windows can tell them."""
+        return only_starts(delta)
 
     @abstractmethod
     def stretch(self, delta: Delta) -> tuple[Times, Times]:

@@ -17,7 +17,7 @@ from thalweg.operators.window.landmark import LandmarkAssigner
 from thalweg.operators.window.modules import ModuleValues
 from thalweg.operators.window.sessions import SessionAssigner
 from thalweg.operators.window.values import PartialValues, RowValues, Values
-from thalweg.plan.nodes import NumberRows, WidAggregate, WidApply, WindowAggregate
+from thalweg.plan.nodes import NumberRows, WidAggregate, WidApply, WindowAggregate, WindowApply
 from thalweg.plan.nodes.wid import ARRIVED_AT, ROW_NUMBER
 from thalweg.progress.frontier import Consistency
 from thalweg.windows import (
@@ -29,7 +29,7 @@ from thalweg.windows import (
     SlidingTime,
 )
 
-__all__ = ["held_engine", "wid_engine", "wid_module_engine"]
+__all__ = ["count_module_engine", "held_engine", "wid_engine", "wid_module_engine"]
 
 
 def held_engine(node: WindowAggregate, consistency: Consistency) -> WindowEngine:
@@ -44,13 +44,33 @@ def held_engine(node: WindowAggregate, consistency: Consistency) -> WindowEngine
     assigner: Assigner
     if isinstance(window, SessionWindow):
         assigner = SessionAssigner(window)
-    elif isinstance(window, CountWindow) and window.by == "start":
+    elif isinstance(window, CountWindow):
         assigner = CountAssigner(window)
     else:
         raise PlanError(f"{node.label}: no assigner evaluates {window} windows.")
     values = _values(node, node.keys, assigner)
     return WindowEngine(
         node.schema, node.input.schema, assigner, values, node.keys, node.keys, consistency
+    )
+
+
+def count_module_engine(node: WindowApply, consistency: Consistency) -> WindowEngine:
+    """
+    >>> import thalweg as tw
+    >>> query = tw.source("s", {"v": "double"}).count_by_end(2).apply("average", "v")
+    >>> tw.table(query, {"s": [tw.insert({"v": v}, 0, end) for v, end in ((1.0, 4), (3.0, 6), (9.0, 8))]})
+    [(3, 6, {'average': 2.0}), (5, 8, {'average': 6.0})]
+    """
+    assert isinstance(node.window, CountWindow)
+    return WindowEngine(
+        node.schema,
+        node.input.schema,
+        CountAssigner(node.window),
+        ModuleValues(node),
+        node.keys,
+        node.keys,
+        consistency,
+        what="WindowApply",
     )
 
 

@@ -1,85 +1,175 @@
-"""Count windows by start: [t(i), t(i+N-1) + 1) for distinct starts t1 < t2 < ... of a partition.
+"""Count windows: [t(i), t(i+N-1) + 1) for distinct instants t1 < t2 < ... of a partition, the starts
+of its rows or their last ticks. A row without an end has no last tick.
 
-A window is settled when its last start is. So of the settled starts the last N - 1 distinct ones are
-needed, for windows to come; the first of them, in any partition, is what can be promised.
+A window is settled when its last instant is. So of the settled instants the last N - 1 distinct ones
+are needed, for windows to come; the first of them, in any partition, is what can be promised. A
+change touches the windows around it: those that begin with one of the last N - 1 instants before it
+or end with one of the next N - 1 after it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Codes
+from thalweg.model.rows import Bools, Codes, Rows, used_codes
 from thalweg.model.sorting import sort_pairs
-from thalweg.model.time import INFINITY, Times
-from thalweg.operators.hopping.extents import NO_FRAMES, Frames
-from thalweg.operators.window.assigner import Ordered, WholePartitions, grown, moved_to
+from thalweg.model.time import INFINITY, MIN_TIME, Times, least
+from thalweg.operators.hopping.extents import NO_FRAMES, Frames, Places
+from thalweg.operators.window.assigner import Change, Ordered, WholePartitions, grown, moved_to
 from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line
 from thalweg.windows import CountWindow
 
 __all__ = ["CountAssigner"]
 
+_FEW = 64
+"""So many rows may stay though nothing needs them, while few are held."""
+
 
 class CountAssigner(WholePartitions):
     def __init__(self, kind: CountWindow) -> None:
         super().__init__()
-        self._count = kind.count
+        self._others = kind.count - 1
+        self._by_end = kind.by == "end"
+        self._lag = 1 if self._by_end else 0
+        """An instant is settled so long after its tick: a row may still get the end that the CTI
+        has just reached."""
         self._begins = np.empty(0, np.int64)
-        """Of each partition the first start of a window to come; infinity where there is none."""
+        """Of each partition the first instant of a window to come; infinity where there is none."""
+        self._settled = MIN_TIME
+        """Instants before it are settled, in all partitions."""
+
+    # ----------------------------------------------------------------------------------------------
+    # rows
+
+    def given(self, delta: Delta) -> Delta:
+        if not self._by_end:
+            return super().given(delta)
+        delta = delta.filter(delta.end != INFINITY)
+        return delta.consolidate() if len(delta) and least(delta.weight) < 0 else delta
+
+    def _instants(self, delta: Delta) -> Times:
+        return delta.end - 1 if self._by_end else delta.start
 
     def stretch(self, delta: Delta) -> tuple[Times, Times]:
-        return delta.start, delta.start + 1
+        instant = self._instants(delta)
+        return instant, instant + 1
+
+    def change(self, delta: Delta, partition: Codes) -> Change:
+        return Change.of(self._instants(delta), partition)
+
+    def leaves_from(self, delta: Delta) -> Times:
+        return self._instants(delta) + (1 + self._lag)
+
+    def fetch(self, change: Change) -> Found:
+        held, partition = self.held, change.partition
+        if held.is_small:
+            return held.of(partition)
+        until = change.last
+        for _ in range(self._others + 1):
+            after = held.first_after(partition, until)
+            until = np.where(after == INFINITY, until + 1, after)
+        return held.find(partition, self._earlier(partition, change.first), until)
+
+    def leaving(self, out: Line, due: Line) -> Found:
+        held, partition = self.held, self.waiting(due)
+        if held.is_small:
+            return held.of(partition)
+        first, line = (
+            np.full(len(partition), each.of(partition)) - self._lag for each in (out, due)
+        )
+        after = held.first_after(partition, line)
+        self._pending[partition] = np.where(after == INFINITY, after, after + self._lag)
+        return held.find(partition, self._earlier(partition, first), line)
+
+    def _earlier(self, partition: Codes, instant: Times) -> Times:
+        """For each probe the first of the last N - 1 distinct instants before another."""
+        for _ in range(self._others):
+            before = self.held.latest_before(partition, instant)
+            instant = np.where(before == MIN_TIME, instant, before)
+        return instant
+
+    # ----------------------------------------------------------------------------------------------
+    # windows
 
     def frames(self, rows: Ordered, more: tuple[Codes, Codes], mark: int) -> Frames:
-        partition, start = _distinct(rows.partition, rows.start)
-        last = self._count - 1
-        if len(start) <= last:
+        first = _first_of_each(rows.partition, rows.start)
+        partition, instant = rows.partition[first], rows.start[first]
+        last = self._others
+        if len(instant) <= last:
             return NO_FRAMES
-        whole = (partition[: len(start) - last] == partition[last:]).nonzero()[0]
-        low, high = start[whole], start[whole + last] + 1
-        return Frames(partition[whole], low, high, low, high, low)
+        whole = (partition[: len(instant) - last] == partition[last:]).nonzero()[0]
+        low, high = instant[whole], instant[whole + last] + 1
+        beyond = np.append(first, len(rows))
+        places = Places(np.arange(len(rows)), first[whole], beyond[whole + (last + 1)])
+        over = high + 1 if self._by_end else None
+        return Frames(partition[whole], low, high, low, high, low, over, places)
+
+    def affected(self, frames: Frames, first: Times, last: Times) -> Bools:
+        reached: Bools = (frames.hi > first) & (frames.lo <= last)
+        return reached
 
     # ----------------------------------------------------------------------------------------------
     # promises
 
     def close(self, frontier: Frontier) -> int:
-        self._begins = np.full(len(self._begins), INFINITY)
-        self._settle(self.held.everything(), frontier.settled())
+        held, settled = self.held, frontier.settled()
+        before, self._settled = self._settled, frontier.cti - self._lag
+        if held.is_small:
+            self._settle(held.everything(), settled)
+        else:
+            news = used_codes([held.between(before, self._settled).partition])
+            self._settle_partitions(news, settled)
         return self.promise(frontier.cti)
 
     def promise(self, time: int) -> int:
-        return min(time, int(self._begins.min(initial=INFINITY)))
+        return min(time - self._lag, int(self._begins.min(initial=INFINITY)))
 
     def close_partitions(self, partition: Codes, settled: Line) -> Times:
+        self._settle_partitions(partition, settled)
+        return np.minimum(settled.of(partition) - self._lag, self._begins[partition])
+
+    def _settle_partitions(self, partition: Codes, settled: Line) -> None:
         self._begins = grown(self._begins, partition, INFINITY)
-        self._begins[partition] = INFINITY
-        self._settle(self.held.of(partition), settled)
-        return np.minimum(settled.of(partition), self._begins[partition])
+        size = len(partition)
+        until = np.full(size, settled.of(partition)) - self._lag
+        self._settle(self.held.find(partition, np.full(size, MIN_TIME), until), settled)
 
     def _settle(self, found: Found, settled: Line) -> None:
-        """Forget rows before the last N - 1 distinct settled starts of their partition."""
-        self._begins = grown(self._begins, found.partition, INFINITY)
-        over = found.filter(found.start < settled.of(found.partition))
+        """Forget rows before the last N - 1 distinct settled instants of their partition."""
+        over = found.filter(found.start < settled.of(found.partition) - self._lag)
         if not len(over):
             return
+        self._begins = grown(self._begins, over.partition, INFINITY)
         order = sort_pairs(over.partition, over.start)
-        partition, start = _distinct(over.partition[order], over.start[order])
+        partition, instant = over.partition[order], over.start[order]
+        first = _first_of_each(partition, instant)
+        partition, instant = partition[first], instant[first]
+        needed = self._is_open(partition)
+        self._begins[partition] = INFINITY
+        np.minimum.at(self._begins, partition[needed], instant[needed])
+        gone = over.start < self._begins[over.partition]
+        if np.count_nonzero(gone) > (_FEW if self.held.is_small else 0):
+            self.forget(over.filter(gone))
+
+    def _is_open(self, partition: Codes) -> Bools:
+        """Which distinct instants are among the last N - 1 of their partition."""
         ends = partition.searchsorted(partition, side="right")
-        needed = np.arange(len(partition)) >= ends - (self._count - 1)
-        np.minimum.at(self._begins, partition[needed], start[needed])
-        self.forget(over.filter(over.start < self._begins[over.partition]))
+        last: Bools = ends - np.arange(len(partition)) <= self._others
+        return last
 
     def needs(self, time: int) -> int:
         """Windows that begin before a time must be complete and settled."""
         rows = self.order(self.held.everything())
-        partition, start = _distinct(rows.partition, rows.start)
-        ends = partition.searchsorted(partition, side="right")
-        open_ = np.arange(len(partition)) >= ends - (self._count - 1)
-        if (start[open_] < time).any():
+        first = _first_of_each(rows.partition, rows.start)
+        partition, instant = rows.partition[first], rows.start[first]
+        if (instant[self._is_open(partition)] < time).any():
             return INFINITY
         frames = self.frames(rows, (partition[:0], partition[:0]), 0)
-        return max(time, int(frames.end[frames.start < time].max(initial=time)))
+        return max(time, int(frames.leaves[frames.start < time].max(initial=time)))
 
     def finish(self, partition: Codes) -> None:
         super().finish(partition)
@@ -92,11 +182,15 @@ class CountAssigner(WholePartitions):
 
     def clear(self) -> None:
         super().clear()
-        self._begins = np.empty(0, np.int64)
+        self._begins, self._settled = np.empty(0, np.int64), MIN_TIME
+
+    def restore(self, slices: Mapping[str, Rows], frontier: Frontier) -> None:
+        super().restore(slices, frontier)
+        self._begins, self._settled = np.empty(0, np.int64), MIN_TIME
 
 
-def _distinct(partition: Codes, start: Times) -> tuple[Codes, Times]:
-    """Each start of a partition once; both are sorted."""
-    new = np.ones(len(start), np.bool_)
-    new[1:] = (partition[1:] != partition[:-1]) | (start[1:] != start[:-1])
-    return partition[new], start[new]
+def _first_of_each(partition: Codes, instant: Times) -> Codes:
+    """Where each instant of a partition stands first; both are sorted."""
+    new = np.ones(len(instant), np.bool_)
+    new[1:] = (partition[1:] != partition[:-1]) | (instant[1:] != instant[:-1])
+    return new.nonzero()[0]

@@ -38,7 +38,6 @@ from thalweg.model.rows import (
 )
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME
 from thalweg.operators.base import Operator, Slices, StateSize
-from thalweg.operators.groups import only_starts
 from thalweg.operators.hopping.extents import NO_FRAMES, Frames
 from thalweg.operators.window.assigner import Assigner, Ordered
 from thalweg.operators.window.held_rows import Found, GroupPromises, HeldRows, Partitions
@@ -120,7 +119,7 @@ class WindowEngine(Operator):
         return answer.to_batch(self._close(groups, moved=frontier.cti > cti))
 
     def _take_in(self, batch: Batch) -> _Taken:
-        given = only_starts(Delta.of_batch(batch))
+        given = self._assigner.given(Delta.of_batch(batch))
         payload = given.payload
         columns = [payload.column(name) for name in self._columns]
         columns += self._values.columns(given)

@@ -11,21 +11,23 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Rows
+from thalweg.model.rows import Codes, Rows, take_column, take_rows
 from thalweg.model.time import Times
 from thalweg.operators.groups import ranges
 from thalweg.operators.hopping.extents import Frames, Occupied
 from thalweg.operators.modules.module_windows import ModuleWindows
-from thalweg.operators.modules.window_frames import Spans
 from thalweg.operators.modules.window_index import Entries
 from thalweg.operators.window.values import Values
-from thalweg.plan.nodes import WidApply
+from thalweg.plan.nodes import WidApply, WindowApply
+from thalweg.udm.calls import Cells
 
 __all__ = ["ModuleValues"]
 
+_ZERO = np.zeros(1, np.int64)
+
 
 class ModuleValues(Values):
-    def __init__(self, node: WidApply) -> None:
+    def __init__(self, node: WidApply | WindowApply) -> None:
         self._module = ModuleWindows(node)
         self.fields = self._module.argument_fields
 
@@ -35,23 +37,31 @@ class ModuleValues(Values):
     def answer(
         self, keys: list[pa.Array], parts: Rows, start: Times, frames: Frames, found: Occupied
     ) -> Delta:
-        module, size = self._module, len(found.frame)
-        cell, member = ranges(found.lo, found.hi - found.lo)
+        module, count = self._module, found.hi - found.lo
+        cell, member = ranges(found.lo, count)
         row = found.rows[member]
-        spans = Spans(np.arange(size), frames.start[found.frame], frames.end[found.frame])
-        arguments = parts.columns[parts.num_columns - len(self.fields) :]
-        blank = [pa.nulls(parts.num_rows, field.type) for field in module.key_schema]
-        held = pa.RecordBatch.from_arrays([*blank, *arguments], schema=module.held)
-        ones = np.ones(parts.num_rows, np.int64)
-        rows = Delta(held, start, start + 1, ones)
-        cells = module.cells(rows, row, cell, ones[row], spans)
-        windows = _entries(keys, spans, found.hi - found.lo)
-        answered, _ = module.answered(module.caller.compute(cells), windows, cells)
-        return answered.rows
+        arguments = pa.RecordBatch.from_arrays(
+            parts.columns[parts.num_columns - len(self.fields) :], schema=module.inputs
+        )
+        if not module.module.properties.any_order:
+            row = row[module.order(arguments, start, start, row, cell)]
+        offsets = np.concatenate([_ZERO, count.cumsum()])
+        begin, end = frames.start[found.frame], frames.end[found.frame]
+        seen = start[row]
+        cells = Cells(take_rows(arguments, row), seen, seen + 1, offsets, begin, end)
+        answers = module.caller.compute(cells)
+        if answers.failures or module.node.stamp != "align":
+            return module.answered(answers, _entries(keys, begin, end, count), cells)[0].rows
+        if module.module.kind != "aggregate":  # any number of rows of each window
+            keys = [take_column(key, answers.cell) for key in keys]
+        payload = pa.RecordBatch.from_arrays(
+            [*keys, *answers.payload.columns], schema=module.node.schema
+        )
+        return Delta(payload, answers.start, answers.end, np.ones(len(answers.cell), np.int64))
 
 
-def _entries(keys: list[pa.Array], spans: Spans, events: Times) -> Entries:
-    size = len(spans)
+def _entries(keys: list[pa.Array], start: Times, end: Times, events: Codes) -> Entries:
+    size = len(start)
     named = pa.RecordBatch.from_arrays(
         keys or [pa.nulls(size)], names=[str(at) for at in range(max(len(keys), 1))]
     )
@@ -60,9 +70,9 @@ def _entries(keys: list[pa.Array], spans: Spans, events: Times) -> Entries:
         named,
         none,
         np.arange(size),
-        spans.start,
-        spans.end,
-        spans.end,
+        start,
+        end,
+        end,
         events,
         no,
         none,

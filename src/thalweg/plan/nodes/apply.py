@@ -113,7 +113,7 @@ class WindowApply(ModuleOperator, GroupedOperator):
     """What the value of an aggregate is called."""
 
     not_state: ClassVar[frozenset[str]] = frozenset({"time_limit"})
-    state_version: ClassVar[int] = 2
+    state_version: ClassVar[int] = 3
 
     never_revises = True
     state = "windows that are not closed, their rows, and what they have answered"
@@ -244,6 +244,21 @@ class WindowApply(ModuleOperator, GroupedOperator):
             and self.input.properties.insert_only
             and self.on_error == "fail"
             and (self.module.takes == "values" or "partials" in self.module.methods)
+        )
+
+    @property
+    def counts_at_once(self) -> bool:
+        """Whether count windows are computed from their rows, all in one call, when they answer and
+        when they are taken back: nothing but rows need be kept. Rows of windows by end come in the
+        order of their ends."""
+        module = self.module
+        return (
+            isinstance(self.window, CountWindow)
+            and module.in_columns
+            and module.properties.deterministic
+            and not module.time_sensitive
+            and self.on_error == "fail"
+            and (self.window.by == "start" or module.properties.any_order)
         )
 
     def gains(self) -> list[str]:
