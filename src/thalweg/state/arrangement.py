@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from thalweg.errors import UnknownRowError
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Bools, Codes, Rows, encode, equal_pairs, take_rows, used_codes
+from thalweg.model.rows import Bools, Codes, Rows, encode, equal_pairs, take_column, used_codes
 from thalweg.model.sorting import representatives
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.state.hits import Hits
@@ -30,12 +30,12 @@ from thalweg.state.patches import PatchLog
 from thalweg.state.runs import Columns, Run
 from thalweg.state.saving import read_arrangement, write_arrangement
 from thalweg.state.search import (
-    candidates,
     ended,
     latest_end_before,
     occurrence,
+    of_lifetime,
+    overlapping,
     soonest_end_after,
-    spread,
 )
 from thalweg.state.slices import Slices, StateSize
 from thalweg.state.slots import SlotTable
@@ -188,19 +188,10 @@ class Arrangement:
         owners: list[Codes] = []
         parts: list[tuple[Run, Codes]] = []
         for run in near:
-            owner, at = candidates(run, group, since)
-            if not len(at):
-                continue
-            rows = run.rows
-            hit = (rows.ends(at) > since[owner]) & (rows.start[at] < until[owner])
-            if run.dead:
-                hit &= rows.weights(at) != 0
-            if hit.all():
+            owner, at = overlapping(run, group, since, until)
+            if len(at):
                 owners.append(owner)
                 parts.append((run, at))
-            elif hit.any():
-                owners.append(owner[hit])
-                parts.append((run, at[hit]))
         return Hits(self.schema, _joined(owners), parts)
 
     def _near(self, since: Times, until: Times) -> list[Run]:
@@ -239,33 +230,25 @@ class Arrangement:
     def find_equal(self, rows: Delta, group: Codes, marks: tuple[Times, ...] = ()) -> Hits:
         """For each row the rows that are held of equal lifetime and payload, in the columns that
         `rows` has; where marks are given, of equal first marks."""
-        found = self._ending_at(group, rows.end)
-        if not len(found):
-            return found
-        owner = found.owner
-        equal = (found.start == rows.start[owner]) & (found.end == rows.end[owner])
+        found = self._of_lifetime(group, rows.start, rows.end)
         for at, mark in enumerate(marks):
-            equal &= found.mark(at) == mark[owner]
-        found = found.filter(equal)
+            found = found.filter(found.mark(at) == mark[found.owner])
         if not len(found) or not rows.payload.num_columns:
             return found
-        asked = take_rows(rows.payload, found.owner)
-        held = found.payload(asked.schema.names)
-        return found.filter(equal_pairs(asked.columns, held.columns))
+        asked = [take_column(column, found.owner) for column in rows.payload.columns]
+        held = [found.column(name) for name in rows.payload.schema.names]
+        return found.filter(equal_pairs(asked, held))
 
-    def _ending_at(self, group: Codes, end: Times) -> Hits:
-        """For each probe the rows of its group that may end exactly at a time."""
+    def _of_lifetime(self, group: Codes, start: Times, end: Times) -> Hits:
+        """For each probe the rows of its group that start and end at its times."""
         owners: list[Codes] = []
         parts: list[tuple[Run, Codes]] = []
         order: Codes | None = None
         if len(group) > _BULK:  # many probes are found faster in the order of what they look for
             order = group.argsort(kind="stable")
-            group, end = group[order], end[order]
+            group, start, end = group[order], start[order], end[order]
         for run in self._runs(least(end) - 1):
-            owner, at = _ending_in(run, group, end)
-            if run.dead and len(at):
-                alive = run.rows.weights(at) != 0
-                owner, at = owner[alive], at[alive]
+            owner, at = of_lifetime(run, group, start, end)
             if len(at):
                 owners.append(owner if order is None else order[owner])
                 parts.append((run, at))
@@ -389,7 +372,7 @@ class Arrangement:
             return None, _NO_ROWS
         alive = tail.alive(until)
         living = alive.nonzero()[0]
-        self._tail = Run.unsorted(tail.rows.take(living)) if len(living) else None
+        self._tail = Run.unsorted(tail.rows.aside(living)) if len(living) else None
         return tail, alive
 
     def release(self, until: int) -> Hits:
@@ -449,19 +432,6 @@ def _joined(parts: list[Codes]) -> Codes:
     if len(parts) == 1:
         return parts[0]
     return np.concatenate(parts) if parts else _NONE
-
-
-def _ending_in(run: Run, group: Codes, end: Times) -> tuple[Codes, Codes]:
-    """Pairs of a probe and a position in a run at which a row of its group may end exactly at its
-    time. The runs of one slot hold a narrow range of ends: most probes are not for it."""
-    near = ((end >= run.soonest) & (end <= run.last)).nonzero()[0]
-    if len(near) < len(group):
-        group, end = group[near], end[near]
-    if not run.number:
-        owner, at = candidates(run, group, end)
-        return near[owner], at
-    owner, at = spread(*run.span_at(group, end))
-    return near[owner], run.order[at]
 
 
 def _is_one_to_one(found: Hits, probes: int) -> bool:

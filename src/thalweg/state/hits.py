@@ -20,7 +20,6 @@ from thalweg.model.rows import (
     Rows,
     concat_rows,
     distinct_codes,
-    take_column,
     take_rows,
 )
 from thalweg.model.time import Times
@@ -69,23 +68,23 @@ class Hits:
         if names is not None:
             schema = pa.schema([schema.field(name) for name in names])
         taken = []
-        for run, positions in self.parts:
-            rows = run.rows.payload
-            if names is not None:
-                rows = rows.select(list(names))
-            taken.append(rows if _is_whole(run, positions) else take_rows(rows, positions))
+        for run, at in self.parts:
+            if names is None and _is_whole(run, at):
+                taken.append(run.rows.payload)
+            else:
+                taken.append(run.rows.payload_at(at, names))
         return concat_rows(taken, schema)
 
     def payload_of(self, which: Codes) -> Rows:
         """The rows at some positions among the hits."""
         if len(self.parts) == 1:
             run, at = self.parts[0]
-            return take_rows(run.rows.payload, at[which])
+            return run.rows.payload_at(at[which])
         return take_rows(self.payload(), which)
 
     def column(self, name: str) -> pa.Array:
         """One column of the rows."""
-        parts = [take_column(run.rows.payload.column(name), at) for run, at in self.parts]
+        parts = [run.rows.column_at(name, at) for run, at in self.parts]
         if not parts:
             return pa.array([], self.schema.field(name).type)
         return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)

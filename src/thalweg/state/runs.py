@@ -27,13 +27,15 @@ __all__ = ["Columns", "Run", "read_columns", "write_columns"]
 
 _PATCHED = 4
 """A run is written again when more than one in so many rows has been patched."""
+_SPARE = 256
+"""So many payloads that no row has any more are cheaper to keep than to leave out."""
 
 
 class Columns:
     """Rows as they are held: lifetime, weight, marks and group of each, and the payload.
 
     A duration or the weight one that all rows share is not kept for each (`compact`). The payload
-    of rows that are put `aside` is gathered when it is asked for.
+    of rows that are put `aside` is gathered when it is asked for as a whole.
     """
 
     __slots__ = ("_end", "_from", "_payload", "_weight", "duration", "group", "marks", "start")
@@ -57,9 +59,7 @@ class Columns:
 
     @property
     def payload(self) -> Rows:
-        if self._from is not None:
-            self._payload, self._from = take_rows(self._payload, self._from), None
-        return self._payload
+        return self.gathered()._payload
 
     @property
     def end(self) -> Times:
@@ -92,29 +92,37 @@ class Columns:
                 self._end, self.duration = None, duration
         return self
 
+    def payload_at(self, at: Codes, names: Sequence[str] | None = None) -> Rows:
+        """The payload of some rows, or some columns of it."""
+        payload = self._payload if names is None else self._payload.select(list(names))
+        return take_rows(payload, at if self._from is None else self._from[at])
+
+    def column_at(self, name: str, at: Codes) -> pa.Array:
+        """One column of the payload of some rows."""
+        return take_column(self._payload.column(name), at if self._from is None else self._from[at])
+
     def take(self, which: Codes) -> Columns:
-        return Columns(
-            self.group[which],
-            self.start[which],
-            None if self._end is None else self._end[which],
-            None if self._weight is None else self._weight[which],
-            tuple(mark[which] for mark in self.marks),
-            take_rows(self.payload, which),
-            self.duration,
-        )
+        """Some of the rows, in memory of their own."""
+        return self.aside(which).gathered()
+
+    def gathered(self) -> Columns:
+        """The same rows with no other payloads beside theirs."""
+        if self._from is not None:
+            self._payload, self._from = take_rows(self._payload, self._from), None
+        return self
 
     def aside(self, which: Codes) -> Columns:
-        """Some of the rows, to be looked at now or never: they keep the payload of all alive."""
+        """Some of the rows; they keep the payload of all in memory."""
         rows = Columns(
             self.group[which],
             self.start[which],
             None if self._end is None else self._end[which],
             None if self._weight is None else self._weight[which],
             tuple(mark[which] for mark in self.marks),
-            self.payload,
+            self._payload,
             self.duration,
         )
-        rows._from = which
+        rows._from = which if self._from is None else self._from[which]
         return rows
 
     def slice(self, begin: int, end: int) -> Columns:
@@ -143,6 +151,25 @@ class Columns:
             tuple(np.concatenate(marks) for marks in zip(*(p.marks for p in parts), strict=True)),
             concat_rows([part.payload for part in parts], parts[0].payload.schema),
         )
+
+    def extended(self, more: Columns) -> Columns:
+        """A few rows and more behind them. Payloads that no row has any more stay until they are
+        many."""
+        if self._payload.num_rows > len(self) + _SPARE:
+            self.gathered()
+        payload = self._payload
+        rows = Columns(
+            np.concatenate((self.group, more.group)),
+            np.concatenate((self.start, more.start)),
+            np.concatenate((self.end, more.end)),
+            np.concatenate((self.weight, more.weight)),
+            tuple(map(np.concatenate, zip(self.marks, more.marks, strict=True))),
+            pa.concat_batches((payload, more.payload)),
+        )
+        if self._from is not None:
+            begin = payload.num_rows
+            rows._from = np.concatenate((self._from, np.arange(begin, begin + len(more))))
+        return rows
 
     @property
     def nbytes(self) -> int:
@@ -230,7 +257,7 @@ class Run:
         start, end = more.start, more.end
         soonest = min(self.soonest, least(end))
         return Run(
-            Columns.concat([self.rows, more]),
+            self.rows.extended(more),
             0,
             0,
             0,

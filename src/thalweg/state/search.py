@@ -7,14 +7,79 @@ from __future__ import annotations
 
 import numpy as np
 
-from thalweg.model.rows import Codes
+from thalweg.model.rows import Bools, Codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.state.runs import Run
 
-__all__ = ["candidates", "ended", "latest_end_before", "occurrence", "soonest_end_after", "spread"]
+__all__ = [
+    "candidates",
+    "ended",
+    "latest_end_before",
+    "occurrence",
+    "of_lifetime",
+    "overlapping",
+    "soonest_end_after",
+    "spread",
+]
 
 _SQUARE = 8_192
 """So many pairs of a probe and a row of the tail are simply compared."""
+
+
+def overlapping(run: Run, group: Codes, since: Times, until: Times) -> tuple[Codes, Codes]:
+    """Pairs of a probe and a position of a living row of its group that ends after `since` and
+    starts before `until`."""
+    if _is_few(run, group):
+        rows = run.rows
+        table = _alike(run, group)
+        table &= rows.end > since[:, None]
+        table &= rows.start < until[:, None]
+        owner, at = table.nonzero()
+        return owner, at
+    owner, at = candidates(run, group, since)
+    if not len(at):
+        return owner, at
+    hit = (run.rows.ends(at) > since[owner]) & (run.rows.start[at] < until[owner])
+    if run.dead:
+        hit &= run.rows.weights(at) != 0
+    return (owner, at) if hit.all() else (owner[hit], at[hit])
+
+
+def of_lifetime(run: Run, group: Codes, start: Times, end: Times) -> tuple[Codes, Codes]:
+    """Pairs of a probe and a position of a living row of its group that starts and ends exactly at
+    its times."""
+    rows = run.rows
+    if _is_few(run, group):
+        table = _alike(run, group)
+        table &= rows.end == end[:, None]
+        table &= rows.start == start[:, None]
+        owner, at = table.nonzero()
+        return owner, at
+    # The runs of one slot hold a narrow range of ends: most probes are not for it.
+    near = ((end >= run.soonest) & (end <= run.last)).nonzero()[0]
+    group, start, end = group[near], start[near], end[near]
+    if run.number:
+        owner, at = spread(*run.span_at(group, end))
+        at = run.order[at]
+    else:
+        owner, at = candidates(run, group, end)
+    equal = (rows.start[at] == start[owner]) & (rows.ends(at) == end[owner])
+    if run.dead:
+        equal &= rows.weights(at) != 0
+    return near[owner[equal]], at[equal]
+
+
+def _is_few(run: Run, group: Codes) -> bool:
+    """Whether each probe is compared with each row of the tail."""
+    return not run.number and len(group) * len(run) <= _SQUARE
+
+
+def _alike(run: Run, group: Codes) -> Bools:
+    """For each probe and each row of a run whether the row lives and is of the probe's group."""
+    table: Bools = group[:, None] == run.rows.group
+    if run.dead:
+        table &= run.rows.weight != 0
+    return table
 
 
 def candidates(run: Run, group: Codes, since: Times) -> tuple[Codes, Codes]:
@@ -23,8 +88,8 @@ def candidates(run: Run, group: Codes, since: Times) -> tuple[Codes, Codes]:
     if run.number:
         owner, at = spread(*run.span(group, since))
         return owner, run.order[at]
-    if len(group) * len(run) <= _SQUARE:
-        probe, at = (group[:, None] == run.rows.group).nonzero()
+    if _is_few(run, group):
+        probe, at = _alike(run, group).nonzero()
         return probe, at
     order = run.rows.group.argsort(kind="stable")
     ordered = run.rows.group[order]
@@ -42,6 +107,11 @@ def ended(run: Run, group: Codes, until: Times) -> tuple[Codes, Codes]:
 
 def latest_end_before(run: Run, group: Codes, times: Times) -> Times:
     """For each probe the latest end before a time of a living row of its group; MIN_TIME: none."""
+    if _is_few(run, group):
+        table = _alike(run, group)
+        table &= run.rows.end < times[:, None]
+        found: Times = np.where(table, run.rows.end, MIN_TIME).max(axis=1)
+        return found
     if not run.number:
         latest = np.full(len(group), MIN_TIME)
         owner, at = candidates(run, group, times)
@@ -62,6 +132,11 @@ def latest_end_before(run: Run, group: Codes, times: Times) -> Times:
 def soonest_end_after(run: Run, group: Codes, times: Times) -> Times:
     """For each probe the earliest end after a time of a living row of its group; INFINITY: none.
     Rows without an end do not count."""
+    if _is_few(run, group):
+        table = _alike(run, group)
+        table &= run.rows.end > times[:, None]
+        first: Times = np.where(table, run.rows.end, INFINITY).min(axis=1)
+        return first
     if not run.number:
         soonest = np.full(len(group), INFINITY)
         owner, at = candidates(run, group, times)
