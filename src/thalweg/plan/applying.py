@@ -83,7 +83,7 @@ def apply_node(
     """The node for `window.apply(name, ...)`."""
     module = find_module(name)
     limit = None if time_limit is None else duration_us(time_limit, what="time_limit") / 1_000_000
-    given = tuple(sorted((params or {}).items()))
+    parameters = tuple(sorted((params or {}).items()))
     if isinstance(window, WindowKind):
         groups = (*partition, *(key for key in keys if key not in partition))
         if clip not in (None, "none"):
@@ -96,7 +96,7 @@ def apply_node(
             window,
             module,
             _arguments(module, node, groups, columns, named),
-            given,
+            parameters,
             keys,
             partition,
             wid,
@@ -110,7 +110,7 @@ def apply_node(
         window,
         module,
         _arguments(module, node, keys, columns, named),
-        given,
+        parameters,
         keys,
         module.clip if clip is None else clip,
         module.stamp if stamp is None else stamp,
@@ -147,26 +147,27 @@ def _arguments(
         )
         return (
             *((column, Column(column)) for column in chosen),
-            *((given, as_expr(expr)) for given, expr in named.items()),
+            *((input_name, as_expr(expr)) for input_name, expr in named.items()),
         )
-    wanted = [given for given, _ in module.inputs]
-    if len(columns) > len(wanted):
+    input_names = [input_name for input_name, _ in module.inputs]
+    if len(columns) > len(input_names):
         raise PlanError(
-            f"{where}: it takes {len(wanted)} inputs ({', '.join(wanted)}); got {len(columns)}."
+            f"{where}: it takes {len(input_names)} inputs ({', '.join(input_names)}); got {len(columns)}."
         )
-    found = dict(zip(wanted, columns, strict=False))
-    for given, expr in named.items():
-        if given not in wanted:
+    found = dict(zip(input_names, columns, strict=False))
+    for input_name, expr in named.items():
+        if input_name not in input_names:
             raise PlanError(
-                f"{where}: no input {given!r}{did_you_mean(given, wanted)} It takes {', '.join(wanted)}; parameters go into params=."
+                f"{where}: no input {input_name!r}{did_you_mean(input_name, input_names)} "
+                f"It takes {', '.join(input_names)}; parameters go into params=."
             )
-        if given in found:
-            raise PlanError(f"{where}: the input {given!r} is given twice.")
-        found[given] = expr
-    for missing in [given for given in wanted if given not in found]:
+        if input_name in found:
+            raise PlanError(f"{where}: the input {input_name!r} is given twice.")
+        found[input_name] = expr
+    for missing in [input_name for input_name in input_names if input_name not in found]:
         if missing not in node.schema.names:
             raise UnknownColumnError(
                 missing, node.schema.names, f"{where}: say which column is its input {missing!r}"
             )
         found[missing] = Column(missing)
-    return tuple((given, as_expr(found[given])) for given in wanted)
+    return tuple((input_name, as_expr(found[input_name])) for input_name in input_names)

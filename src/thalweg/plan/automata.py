@@ -156,7 +156,7 @@ class _Shape:
     follows: frozenset[tuple[int, int]]
 
     def then(self, other: _Shape) -> _Shape:
-        between = frozenset((one, two) for one in self.last for two in other.first)
+        between = frozenset((before, after) for before in self.last for after in other.first)
         return _Shape(
             self.empty and other.empty,
             self.first | other.first if self.empty else self.first,
@@ -173,7 +173,7 @@ class _Shape:
         )
 
     def again(self) -> _Shape:
-        back = frozenset((one, two) for one in self.last for two in self.first)
+        back = frozenset((before, after) for before in self.last for after in self.first)
         return _Shape(self.empty, self.first, self.last, self.follows | back)
 
 

@@ -33,9 +33,9 @@ def mermaid(root: Node) -> str:
 def boxes(root: Node, ids: Mapping[Node, str]) -> Iterator[str]:
     """A box for each operator, and the arrows into it."""
     for node in walk(root):
-        told = escape(node.details, quote=True)
+        details = escape(node.details, quote=True)
         shown = ids[node].rpartition(".")[2]
-        text = f"{shown}<br>{told}" if told else shown
+        text = f"{shown}<br>{details}" if details else shown
         box = f'[("{text}")]' if isinstance(node, nodes.Source) else f'["{text}"]'
         yield f"  {ids[node]}{box}"
         for below in node.inputs:

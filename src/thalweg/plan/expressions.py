@@ -69,7 +69,7 @@ def is_floating(names: Iterable[str], schema: pa.Schema) -> bool:
     return any(pa.types.is_floating(schema.field(name).type) for name in names)
 
 
-def substitute(expr: Expr, known: Mapping[str, Expr]) -> Expr:
+def substitute(expr: Expr, replacements: Mapping[str, Expr]) -> Expr:
     """The expression with other expressions in place of some columns.
 
     >>> from thalweg.expr import lit, parse
@@ -78,16 +78,17 @@ def substitute(expr: Expr, known: Mapping[str, Expr]) -> Expr:
     """
     match expr:
         case Column(name=name):
-            return known.get(name, expr)
+            return replacements.get(name, expr)
         case Call(function=function, args=args):
-            return Call(function, tuple(substitute(part, known) for part in args))
+            return Call(function, tuple(substitute(part, replacements) for part in args))
         case Case(branches=branches, default=default):
             cases = tuple(
-                (substitute(when, known), substitute(then, known)) for when, then in branches
+                (substitute(when, replacements), substitute(then, replacements))
+                for when, then in branches
             )
-            return Case(cases, None if default is None else substitute(default, known))
+            return Case(cases, None if default is None else substitute(default, replacements))
         case Cast(expr=operand, type=type_):
-            return Cast(substitute(operand, known), type_)
+            return Cast(substitute(operand, replacements), type_)
         case UserCall(function=own, args=args):
-            return UserCall(own, tuple(substitute(part, known) for part in args))
+            return UserCall(own, tuple(substitute(part, replacements) for part in args))
     return expr

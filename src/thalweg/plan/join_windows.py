@@ -214,10 +214,10 @@ def _check(pairs: WindowPairs) -> None:
         )
 
 
-def _grid(given: Grid) -> HoppingWindow:
-    if isinstance(given, HoppingWindow):
-        return given
-    parts = given if isinstance(given, tuple) else (given,)
+def _grid(grid: Grid) -> HoppingWindow:
+    if isinstance(grid, HoppingWindow):
+        return grid
+    parts = grid if isinstance(grid, tuple) else (grid,)
     return hopping(
         parts[0], parts[1] if len(parts) > 1 else parts[0], parts[2] if len(parts) > 2 else 0
     )

@@ -71,16 +71,16 @@ class MergePolicy:
     settled: Settled = "forget"
 
     def __post_init__(self) -> None:
-        for name, value, known in (
+        for name, value, choices in (
             ("insert", self.insert, get_args(InsertPolicy)),
             ("revise", self.revise, get_args(RevisePolicy)),
             ("missing", self.missing, get_args(Missing)),
             ("settled", self.settled, get_args(Settled)),
         ):
-            if value not in known:
+            if value not in choices:
                 raise PlanError(
-                    f"merge: {name}={value!r} is not a policy{did_you_mean(str(value), known)} "
-                    f"There are: {', '.join(known)}."
+                    f"merge: {name}={value!r} is not a policy{did_you_mean(str(value), choices)} "
+                    f"There are: {', '.join(choices)}."
                 )
         if self.lag < 0:
             raise PlanError(f"merge: lag must not be negative; got {self.lag}.")
@@ -121,22 +121,22 @@ def choose_level(inputs: Sequence[InputFacts]) -> LevelChoice:
     >>> print(choose_level([InputFacts(facts, True, True, False)]))
     R0: inserts only, in order, and no two start together
     """
-    known = [facts.properties for facts in inputs]
+    properties = [facts.properties for facts in inputs]
     inserts = all(facts.insert_only for facts in inputs)
     in_order = all(facts.ordered or facts.whole_runs for facts in inputs)
     sort = any(facts.whole_runs and not facts.ordered for facts in inputs)
-    unique = all(each.unique_start for each in known)
-    keys = {each.group_keys for each in known}
-    groups = known[0].group_keys if unique and len(keys) == 1 else ()
+    unique = all(each.unique_start for each in properties)
+    keys = {each.group_keys for each in properties}
+    groups = properties[0].group_keys if unique and len(keys) == 1 else ()
     if inserts and in_order and unique and keys == {()}:
         return LevelChoice("R0", (), sort, "inserts only, in order, and no two start together")
     if inserts and all(facts.whole_runs for facts in inputs):
         reason = "final answers of windows; rows that start together are put in canonical order"
         return LevelChoice("R1", (), True, reason)
-    if inserts and in_order and all(each.payload_start_key for each in known):
+    if inserts and in_order and all(each.payload_start_key for each in properties):
         return LevelChoice("R2", (), sort, "inserts only, in order; payload and start are a key")
     if groups:
         return LevelChoice("R3", groups, False, "one row for each group and start, revised")
-    if all(each.payload_start_key or each.unique_start for each in known):
+    if all(each.payload_start_key or each.unique_start for each in properties):
         return LevelChoice("R3", (), False, "payload and start are a key")
     return LevelChoice("R4", (), False, "nothing is known that would allow less")

@@ -85,17 +85,17 @@ def unknown_method(thing: object, name: str) -> AttributeError:
     kind = type(thing).__name__
     if name.startswith("_"):
         return AttributeError(f"{kind} has no attribute {name!r}")
-    known = [one for one in dir(type(thing)) if not one.startswith("_")]
-    said = METHODS.get(name)
-    if said in known or (said is not None and not said.isidentifier()):
-        return UnknownNameError(f"{kind} has no {name!r}; here it is {said}.")
-    return UnknownNameError(f"{kind} has no {name!r}{did_you_mean(name, known)}")
+    methods = [attribute for attribute in dir(type(thing)) if not attribute.startswith("_")]
+    replacement = METHODS.get(name)
+    if replacement in methods or (replacement is not None and not replacement.isidentifier()):
+        return UnknownNameError(f"{kind} has no {name!r}; here it is {replacement}.")
+    return UnknownNameError(f"{kind} has no {name!r}{did_you_mean(name, methods)}")
 
 
-def unknown_function(name: str, known: list[str]) -> AttributeError:
+def unknown_function(name: str, names: list[str]) -> AttributeError:
     """The error for a name that the package does not have."""
     if name.startswith("_"):
         return AttributeError(f"module 'thalweg' has no attribute {name!r}")
-    said = FUNCTIONS.get(name)
-    hint = f"; here it is {said}." if said is not None else did_you_mean(name, known)
+    replacement = FUNCTIONS.get(name)
+    hint = f"; here it is {replacement}." if replacement is not None else did_you_mean(name, names)
     return UnknownNameError(f"thalweg has no {name!r}{hint}")

@@ -54,6 +54,6 @@ class StreamProperties:
             if value is True:
                 shown.append(entry.name)
             elif value not in (False, None, ()):
-                told = lasting(value) if entry.name == "constant_duration" else value
-                shown.append(f"{entry.name}={told}")
+                text = lasting(value) if entry.name == "constant_duration" else value
+                shown.append(f"{entry.name}={text}")
         return ", ".join(shown) or "none"

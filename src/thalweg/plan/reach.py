@@ -14,7 +14,7 @@ __all__ = ["reach_of_sources"]
 
 
 def reach_of_sources(plan: Node) -> dict[Source, int]:
-    """The reach of every source of which it is known.
+    """The reach of every source that has a bounded one.
 
     >>> import thalweg as tw
     >>> events = tw.source("s", {"k": "string"})
@@ -27,8 +27,10 @@ def reach_of_sources(plan: Node) -> dict[Source, int]:
     while pending:
         node, reach = pending.pop()
         if isinstance(node, Source):
-            known = furthest.get(node, 0)
-            furthest[node] = None if reach is None or known is None else max(known, reach)
+            reach_so_far = furthest.get(node, 0)
+            furthest[node] = (
+                None if reach is None or reach_so_far is None else max(reach_so_far, reach)
+            )
             continue
         own = node.reach
         beyond = None if reach is None or own is None else reach + own

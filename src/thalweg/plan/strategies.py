@@ -128,7 +128,7 @@ def choose(
     bounded: bool,
     mergeable: bool,
     volume: Volume | None,
-    wanted: str | None,
+    strategy: str | None,
     sketched: str | None = None,
 ) -> Decision:
     """The strategy for a window.
@@ -147,8 +147,8 @@ def choose(
         possible += ["wid", "panes", "adaptive", "adaptive panes"]
     if differential:
         possible.insert(0, "differential")
-    if wanted is not None:
-        return _as_wanted(wanted, tuple(possible), window, volume)
+    if strategy is not None:
+        return _decision_for(strategy, tuple(possible), window, volume)
     if volume is None:
         guess = Volume(tuples=window.size / window.pane * 100, groups=1)
         return _cheapest(
@@ -160,21 +160,21 @@ def choose(
     return _cheapest(window, possible, volume, "the cheapest for the volume given")
 
 
-def _as_wanted(
-    wanted: str, possible: tuple[str, ...], window: HoppingWindow, volume: Volume | None
+def _decision_for(
+    strategy: str, possible: tuple[str, ...], window: HoppingWindow, volume: Volume | None
 ) -> Decision:
-    if wanted not in STRATEGIES:
+    if strategy not in STRATEGIES:
         raise WindowError(
-            f"strategy must be one of {', '.join(STRATEGIES)}{did_you_mean(wanted, STRATEGIES)} Got {wanted!r}."
+            f"strategy must be one of {', '.join(STRATEGIES)}{did_you_mean(strategy, STRATEGIES)} Got {strategy!r}."
         )
-    if wanted not in possible:
+    if strategy not in possible:
         raise WindowError(
-            f"using({wanted!r}): cannot evaluate this window; possible: {', '.join(possible)}. Partial results need bounded "
+            f"using({strategy!r}): cannot evaluate this window; possible: {', '.join(possible)}. Partial results need bounded "
             "aggregates over points (sliding(...), or points()) of a source that is declared insert_only; differential ones need "
             "counts and integer sums."
         )
     return Decision(
-        wanted,
+        strategy,
         possible,
         "asked for",
         None if volume is None else window_costs(window, volume),

@@ -164,7 +164,7 @@ def _derive(node: Node) -> UpdateStream | None:
             window=node.conflation.window,
         )
     below = [check_update_rules(each) for each in node.inputs]
-    found = next((one for one in below if one is not None), None)
+    found = next((side for side in below if side is not None), None)
     if found is None:
         return None
     if isinstance(node, Join):
@@ -281,8 +281,14 @@ def _join(node: Join, below: list[UpdateStream | None], found: UpdateStream) -> 
             "only the newest match counts: let each row last until the next of its key first, by "
             f"edges({_show(found.keys)!r}) on both sides",
         )
-    pairs = {(str(one), str(two)) for one, two in zip(node.left_keys, node.right_keys, strict=True)}
-    needed = {(str(one), str(two)) for one, two in zip(left.keys, right.keys, strict=False)}
+    pairs = {
+        (str(left_key), str(right_key))
+        for left_key, right_key in zip(node.left_keys, node.right_keys, strict=True)
+    }
+    needed = {
+        (str(left_key), str(right_key))
+        for left_key, right_key in zip(left.keys, right.keys, strict=False)
+    }
     if len(left.keys) != len(right.keys) or not needed <= pairs:
         raise _refusal(
             node,

@@ -16,8 +16,8 @@ __all__ = ["coarsest_common", "useful_grids"]
 
 
 def useful_grids(root: Node) -> dict[str, Grid]:
-    """By name of a source: the grid of the promises that are of use. Sources where any promise is
-    are left out.
+    """By name of a source: the grid of its promises that are of use. A source of which every promise
+    is of use is left out.
 
     >>> import thalweg as tw
     >>> packets = tw.source("packets", {"len": "int64"})
@@ -26,18 +26,18 @@ def useful_grids(root: Node) -> dict[str, Grid]:
     >>> useful_grids(packets.node)
     {}
     """
-    wanted: dict[Node, list[Grid | None]] = {root: [None]}
+    grids: dict[Node, list[Grid | None]] = {root: [None]}
     found: dict[str, Grid | None] = {}
     for node in reversed(list(walk(root))):
-        asked = _all_of(wanted.get(node, [None]))
+        output_grid = _all_of(grids.get(node, [None]))
         if isinstance(node, Source):
             found[node.name] = (
-                asked if node.name not in found else _all_of([found[node.name], asked])
+                output_grid if node.name not in found else _all_of([found[node.name], output_grid])
             )
             continue
         for child in (*node.inputs, *node.contained):
-            wanted.setdefault(child, []).append(
-                node.useful_promises(asked) if child in node.inputs else None
+            grids.setdefault(child, []).append(
+                node.useful_promises(output_grid) if child in node.inputs else None
             )
     return {name: grid for name, grid in found.items() if grid is not None}
 
@@ -49,11 +49,11 @@ def _all_of(grids: list[Grid | None]) -> Grid | None:
     return common
 
 
-def coarsest_common(one: Grid, two: Grid) -> Grid:
-    """The coarsest grid that has all times of both.
+def coarsest_common(left: Grid, right: Grid) -> Grid:
+    """The coarsest grid that contains all times of both grids.
 
     >>> coarsest_common((4, 2), (6, 0))
     (2, 0)
     """
-    period = gcd(one[0], two[0], one[1] - two[1])
-    return period, one[1] % period
+    period = gcd(left[0], right[0], left[1] - right[1])
+    return period, left[1] % period

@@ -56,15 +56,15 @@ def is_of_points(node: Node) -> bool:
 
 def side_by_side(parts: Sequence[Node], keys: tuple[str, ...]) -> Node:
     """The answers of one group and window, from several computations of it."""
-    made = parts[0]
+    joined = parts[0]
     for part in parts[1:]:
-        mine = tuple((name, Column(f"l.{name}")) for name in made.schema.names)
-        theirs = tuple(
+        left_columns = tuple((name, Column(f"l.{name}")) for name in joined.schema.names)
+        right_columns = tuple(
             (name, Column(f"r.{name}")) for name in part.schema.names if name not in keys
         )
         start = (Column(START),)
-        made = Join(made, part, start, start, result=(*mine, *theirs), same=keys)
-    return made
+        joined = Join(joined, part, start, start, result=(*left_columns, *right_columns), same=keys)
+    return joined
 
 
 def window_join(
@@ -86,10 +86,10 @@ def window_join(
         timed(side, time, name, which)
         for side, time, name, which in zip(sides, times, names, ("left", "right"), strict=True)
     )
-    known = _times_of_pairs(names)
+    times_of_pairs = _times_of_pairs(names)
     left_keys = tuple(substitute(key, {START: Column(names[0])}) for key in keys[0])
     right_keys = tuple(substitute(key, {START: Column(names[1])}) for key in keys[1])
-    where = None if predicate is None else substitute(predicate, known)
+    where = None if predicate is None else substitute(predicate, times_of_pairs)
     inside = window.condition(Column(f"l.{names[0]}"), Column(f"r.{names[1]}"))
     if inside is not None:
         where = inside if where is None else where & inside
@@ -101,17 +101,29 @@ def window_join(
     carried: Named = tuple(
         (name, Column(f"{side}.{name}")) for side, name in zip("lr", names, strict=True)
     )
-    columns: Named = (*((name, substitute(expr, known)) for name, expr in result), *carried)
-    mine = (
+    columns: Named = (
+        *((name, substitute(expr, times_of_pairs)) for name, expr in result),
+        *carried,
+    )
+    left_only = (
         one_side(columns, left.schema, right.schema, "l", shared) if how in ("left", "full") else ()
     )
-    theirs = (
+    right_only = (
         one_side(columns, right.schema, left.schema, "r", shared)
         if how in ("right", "full")
         else ()
     )
     joined = Join(
-        left, right, left_keys, right_keys, where, how, columns, mine, theirs, whole=how != "inner"
+        left,
+        right,
+        left_keys,
+        right_keys,
+        where,
+        how,
+        columns,
+        left_only,
+        right_only,
+        whole=how != "inner",
     )
     return AlterLifetime(joined, _stamp(at, [Column(name) for name in names]), 1)
 
@@ -141,8 +153,8 @@ def asof_join(
         (name, Column(f"{side}.{name}")) for side, name in zip("lr", names, strict=True)
     )
     columns = (*result, *carried)
-    mine = one_side(columns, left.schema, signal.schema, "l") if how == "left" else ()
-    return Join(left, signal, *keys, how=how, result=columns, left_only=mine)
+    left_only = one_side(columns, left.schema, signal.schema, "l") if how == "left" else ()
+    return Join(left, signal, *keys, how=how, result=columns, left_only=left_only)
 
 
 def multi_join(
@@ -163,12 +175,16 @@ def multi_join(
     joined = _windowed(names[0], streams[names[0]], sizes[names[0]])
     for name in names[1:]:
         other = _windowed(name, streams[name], sizes[name])
-        mine: Named = tuple((column, Column(f"l.{column}")) for column in joined.schema.names)
-        theirs: Named = tuple((column, Column(f"r.{column}")) for column in other.schema.names)
+        left_columns: Named = tuple(
+            (column, Column(f"l.{column}")) for column in joined.schema.names
+        )
+        right_columns: Named = tuple(
+            (column, Column(f"r.{column}")) for column in other.schema.names
+        )
         last = (
             None
             if predicate is None or name != names[-1]
-            else predicate.rename({c: e.name for c, e in _columns((*mine, *theirs))})
+            else predicate.rename({c: e.name for c, e in _columns((*left_columns, *right_columns))})
         )
         ours = tuple(_prefixed(key, names[0]) for key in keys[names[0]])
         joined = Join(
@@ -177,7 +193,7 @@ def multi_join(
             ours,
             tuple(_prefixed(key, name) for key in keys[name]),
             last,
-            result=(*mine, *theirs),
+            result=(*left_columns, *right_columns),
         )
     stamped = AlterLifetime(
         joined, call("greatest", *(Column(_time_of(name)) for name in names)), 1
@@ -193,10 +209,10 @@ def timed(node: Node, time: Expr, name: str, side: str) -> Node:
         )
     if not progresses(time, node):
         other = "right" if side == "left" else "left"
-        known = ", ".join(["_start", *sorted(node.progressing)])
+        time_columns = ", ".join(["_start", *sorted(node.progressing)])
         raise PlanError(
             f"window_join: the time of the {side} stream, {time}, makes no promises, so that rows of the {other} input could never be "
-            f"dropped and its state would grow for ever. Times that do: {known}, or what rises with them."
+            f"dropped and its state would grow for ever. Times that do: {time_columns}, or what rises with them."
         )
     points: Node = (
         SetDuration(node, 1)
@@ -214,16 +230,18 @@ def one_side(
     """The result columns for a row whose partner is missing: the other side's columns are null,
     equal keys are known."""
     other = "r" if side == "l" else "l"
-    known: dict[str, Expr] = {f"{side}.{name}": Column(name) for name in (*present.names, START)}
-    known[f"{other}.{START}"] = Literal(None, pa.int64())
+    replacements: dict[str, Expr] = {
+        f"{side}.{name}": Column(name) for name in (*present.names, START)
+    }
+    replacements[f"{other}.{START}"] = Literal(None, pa.int64())
     for field in missing:
         null: Expr = (
             Column(field.name) if shared and field.name in shared else Literal(None, field.type)
         )
-        known[f"{other}.{field.name}"] = null
+        replacements[f"{other}.{field.name}"] = null
         if field.name not in present.names:
-            known[field.name] = null
-    return tuple((name, substitute(expr, known)) for name, expr in result)
+            replacements[field.name] = null
+    return tuple((name, substitute(expr, replacements)) for name, expr in result)
 
 
 def _windowed(name: str, node: Node, size: int) -> Node:

@@ -123,7 +123,7 @@ class _Writer:
 
 
 def read_plan(plan: object, given: Given = ()) -> Node:
-    """The plan that was written; what is not a plan is refused with the place of the fault.
+    """The inverse of `write_plan`; text that is no plan is refused with the place of the fault.
 
     `given` are modules and functions that are not registered in this process.
     """
@@ -143,9 +143,9 @@ def read_plan(plan: object, given: Given = ()) -> Node:
 
 
 class _Reader:
-    def __init__(self, given: Given) -> None:
+    def __init__(self, modules: Given) -> None:
         self.nodes: list[Node] = []
-        self._given = {entry.label: entry for entry in given}
+        self._modules = {entry.label: entry for entry in modules}
 
     def node(self, written: Any, place: str) -> Node:
         node = self.value(written, place)
@@ -188,39 +188,39 @@ class _Reader:
 
     def _made(self, written: dict[str, Any], place: str) -> Any:
         name = written["class"]
-        made = find_class(name)
-        if made is None:
+        class_ = find_class(name)
+        if class_ is None:
             raise PlanError(
                 f"{place}: unknown class {_shown(name)}{did_you_mean(str(name), known_classes())} "
                 "A plan holds nodes, expressions, windows, aggregates and policies that this process knows."
             )
-        if issubclass(made, Aggregate):
+        if issubclass(class_, Aggregate):
             parameters = self.value(written.get("parameters", []), f"{place}.parameters")
-            return _constructed(made, parameters, {}, place)
+            return _constructed(class_, parameters, {}, place)
         version = written.get("version")
-        if version != class_version(made):
+        if version != class_version(class_):
             raise PlanError(
-                f"{place}: {name} has version {_shown(version)}; this version of the system reads {class_version(made)}."
+                f"{place}: {name} has version {_shown(version)}; this version of the system reads {class_version(class_)}."
             )
-        types = field_types(made)
-        given = {key: item for key, item in written.items() if key not in ("class", "version")}
-        for key in given:
+        types = field_types(class_)
+        fields = {key: item for key, item in written.items() if key not in ("class", "version")}
+        for key in fields:
             if key not in types:
                 raise PlanError(f"{place}: {name} has no field {key!r}{did_you_mean(key, types)}")
-        missing = [key for key in types if key not in given]
+        missing = [key for key in types if key not in fields]
         if missing:
             raise PlanError(f"{place}: {name} lacks the field {missing[0]!r}.")
-        values = {key: self.value(item, f"{place}.{key}") for key, item in given.items()}
+        values = {key: self.value(item, f"{place}.{key}") for key, item in fields.items()}
         for key, value in values.items():
             if not fits(value, types[key]):
                 raise PlanError(
-                    f"{place}.{key}: {_shown(given[key])} is no value for this field of {name}."
+                    f"{place}.{key}: {_shown(fields[key])} is no value for this field of {name}."
                 )
-        return _constructed(made, (), values, place)
+        return _constructed(class_, (), values, place)
 
     def _users(self, label: str, written: dict[str, Any], place: str) -> Module | UserFunction:
         """A module or function by its name and version, if its code is the same."""
-        found = self._given.get(label)
+        found = self._modules.get(label)
         if found is None:
             try:
                 entry = DEFAULT.find_function(label) if "function" in written else None
@@ -239,10 +239,10 @@ class _Reader:
 
 
 def _constructed(
-    made: type, arguments: tuple[Any, ...], values: Mapping[str, Any], place: str
+    class_: type, arguments: tuple[Any, ...], values: Mapping[str, Any], place: str
 ) -> Any:
     try:
-        return made(*arguments, **values)
+        return class_(*arguments, **values)
     except ThalwegError as reason:
         raise PlanError(f"{place}: {getattr(reason, 'reason', reason)}") from reason
     except (
@@ -253,7 +253,7 @@ def _constructed(
         IndexError,
         pa.ArrowException,
     ) as reason:
-        raise PlanError(f"{place}: {made.__name__} cannot be made: {reason}.") from reason
+        raise PlanError(f"{place}: {class_.__name__} cannot be made: {reason}.") from reason
 
 
 def _shown(value: Any) -> str:

@@ -51,22 +51,24 @@ _types: dict[type, dict[str, Any]] = {}
 
 
 def known_classes() -> dict[str, type]:
-    """By name: the classes that a plan may name. What was defined since the last call is among
-    them."""
+    """By name: the classes that a plan may name, with those defined since the last call."""
     for root in _ROOTS:
-        for made in _subclasses(root):
-            _visit(made)
+        for class_ in _subclasses(root):
+            _visit(class_)
     return _found
 
 
-def written_name(made: type, place: str) -> str:
+def written_name(class_: type, place: str) -> str:
     """The name of a class in a plan."""
-    if _found.get(made.__name__) is not made and known_classes().get(made.__name__) is not made:
+    if (
+        _found.get(class_.__name__) is not class_
+        and known_classes().get(class_.__name__) is not class_
+    ):
         raise PlanError(
-            f"{place}: the class {made.__name__} cannot be written in a plan: it is no frozen dataclass of the plan's, "
+            f"{place}: the class {class_.__name__} cannot be written in a plan: it is no frozen dataclass of the plan's, "
             "or another class has its name."
         )
-    return made.__name__
+    return class_.__name__
 
 
 def find_class(name: object) -> type | None:
@@ -76,56 +78,57 @@ def find_class(name: object) -> type | None:
     return _found.get(name) or known_classes().get(name)
 
 
-def class_version(made: type) -> int:
+def class_version(class_: type) -> int:
     """Raised by a class when the same fields come to mean something else."""
-    version: int = getattr(made, "state_version", 1)
+    version: int = getattr(class_, "state_version", 1)
     return version
 
 
-def field_types(made: type) -> dict[str, Any]:
+def field_types(class_: type) -> dict[str, Any]:
     """By field: its type."""
-    if made not in _types:
-        _types[made] = _field_types(made)
-    return _types[made]
+    if class_ not in _types:
+        _types[class_] = _field_types(class_)
+    return _types[class_]
 
 
-def _field_types(made: type) -> dict[str, Any]:
-    hints = typing.get_type_hints(made, _names(made))
-    return {f.name: hints[f.name] for f in fields(made) if f.init and f.name not in ABSENT}
+def _field_types(class_: type) -> dict[str, Any]:
+    hints = typing.get_type_hints(class_, _names(class_))
+    return {f.name: hints[f.name] for f in fields(class_) if f.init and f.name not in ABSENT}
 
 
-def _names(made: type) -> dict[str, Any]:
+def _names(class_: type) -> dict[str, Any]:
     """The names that annotations may use: those of the modules of a class and of its bases."""
     names: dict[str, Any] = {}
-    for base in reversed(made.__mro__):
+    for base in reversed(class_.__mro__):
         names |= vars(sys.modules.get(base.__module__, typing))
     return names
 
 
-def _visit(made: type) -> None:
-    if made in _seen:
+def _visit(class_: type) -> None:
+    if class_ in _seen:
         return
-    _seen.add(made)
-    if not is_dataclass(made) and not issubclass(made, Aggregate):
+    _seen.add(class_)
+    if not is_dataclass(class_) and not issubclass(class_, Aggregate):
         return
-    if not _is_abstract(made):
-        known = _found.setdefault(made.__name__, made)
-        if _origin(known) == _origin(made):
-            _found[made.__name__] = made  # a definition that was run again, as in a notebook
-    if is_dataclass(made):
-        for kind in field_types(made).values():
+    if not _is_abstract(class_):
+        first = _found.setdefault(class_.__name__, class_)
+        if _origin(first) == _origin(class_):
+            _found[class_.__name__] = class_  # a definition that was run again, as in a notebook
+    if is_dataclass(class_):
+        for kind in field_types(class_).values():
             for part in _classes_in(kind):
                 _visit(part)
 
 
-def _origin(made: type) -> tuple[str, str]:
-    return made.__module__, made.__qualname__
+def _origin(class_: type) -> tuple[str, str]:
+    return class_.__module__, class_.__qualname__
 
 
-def _is_abstract(made: type) -> bool:
-    """A family of nodes has no schema, since it checks nothing when it is built."""
-    family = issubclass(made, Node) and not hasattr(made, "__post_init__")
-    return family or bool(getattr(made, "__abstractmethods__", None))
+def _is_abstract(class_: type) -> bool:
+    """Whether no instance can be made. A family of nodes has no `__post_init__`, which sets the
+    schema of a node."""
+    family = issubclass(class_, Node) and not hasattr(class_, "__post_init__")
+    return family or bool(getattr(class_, "__abstractmethods__", None))
 
 
 def _classes_in(kind: Any) -> Iterator[type]:
@@ -141,11 +144,11 @@ def _classes_in(kind: Any) -> Iterator[type]:
 
 def _subclasses(base: type) -> Iterator[type]:
     below: list[type] = base.__subclasses__()
-    for made in below:
+    for class_ in below:
         # A dataclass with slots replaces the class that it was made of.
-        if getattr(sys.modules.get(made.__module__), made.__name__, made) is made:
-            yield made
-        yield from _subclasses(made)
+        if getattr(sys.modules.get(class_.__module__), class_.__name__, class_) is class_:
+            yield class_
+        yield from _subclasses(class_)
 
 
 def fits(value: object, kind: Any) -> bool:

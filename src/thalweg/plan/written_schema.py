@@ -38,8 +38,8 @@ def plan_schema() -> dict[str, Any]:
     >>> plan_schema()["$defs"]["Shift"]["properties"]["by"]["anyOf"][0]
     {'type': 'integer'}
     """
-    known = known_classes()
-    nodes = [name for name, made in known.items() if issubclass(made, Node)]
+    classes = known_classes()
+    nodes = [name for name, class_ in classes.items() if issubclass(class_, Node)]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
@@ -50,15 +50,15 @@ def plan_schema() -> dict[str, Any]:
             "root": {"type": "integer"},
         },
         "required": ["format", "version", "nodes", "root"],
-        "$defs": {name: _described(made, known) for name, made in known.items()},
+        "$defs": {name: _described(class_, classes) for name, class_ in classes.items()},
     }
 
 
-def _described(made: type, known: dict[str, type]) -> dict[str, Any]:
-    properties: dict[str, Any] = {"class": {"const": made.__name__}}
-    if is_dataclass(made):
-        properties["version"] = {"const": class_version(made)}
-        properties |= {n: _typed(kind, known) for n, kind in field_types(made).items()}
+def _described(class_: type, classes: dict[str, type]) -> dict[str, Any]:
+    properties: dict[str, Any] = {"class": {"const": class_.__name__}}
+    if is_dataclass(class_):
+        properties["version"] = {"const": class_version(class_)}
+        properties |= {n: _typed(kind, classes) for n, kind in field_types(class_).items()}
     else:
         properties["parameters"] = {"type": "array"}
     return {
@@ -69,16 +69,16 @@ def _described(made: type, known: dict[str, type]) -> dict[str, Any]:
     }
 
 
-def _typed(kind: Any, known: dict[str, type]) -> dict[str, Any]:
+def _typed(kind: Any, classes: dict[str, type]) -> dict[str, Any]:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
-        return {"anyOf": [_typed(part, known) for part in arguments]}
+        return {"anyOf": [_typed(part, classes) for part in arguments]}
     if origin is typing.Literal:
         return {"enum": list(arguments)}
     if origin is tuple and arguments[-1:] == (Ellipsis,):
-        return {"type": "array", "items": _typed(arguments[0], known)}
+        return {"type": "array", "items": _typed(arguments[0], classes)}
     if origin is tuple:
-        return {"type": "array", "prefixItems": [_typed(part, known) for part in arguments]}
+        return {"type": "array", "prefixItems": [_typed(part, classes) for part in arguments]}
     if not isinstance(kind, type) or kind is object:
         return {}
     if issubclass(kind, Node):
@@ -86,7 +86,7 @@ def _typed(kind: Any, known: dict[str, type]) -> dict[str, Any]:
     for simple, described in _SIMPLE.items():
         if issubclass(kind, simple):
             return described
-    names = [name for name, made in known.items() if issubclass(made, kind)]
+    names = [name for name, class_ in classes.items() if issubclass(class_, kind)]
     return _one_of(names) if names or issubclass(kind, Aggregate) else {}
 
 

@@ -48,8 +48,8 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def registered(name: str, kind: str) -> bool:
-    """Whether somebody registered a module of a kind under a name; functions of single events, and
-    our own aggregates, are not meant."""
+    """Whether a module of this kind is registered under a name. Functions of single events and
+    built-in aggregates do not count."""
     if kind == "operator" and find_aggregate(name) is not None:
         return False
     if ALIASES.get(name.lower(), name.lower()) in FUNCTIONS:
@@ -61,5 +61,5 @@ def registered(name: str, kind: str) -> bool:
 
 
 def module_named(name: str) -> Module:
-    """The module that somebody registered under a name; refused where several have it."""
+    """The module registered under a name; refused where several have it."""
     return DEFAULT.find(name)

@@ -1,4 +1,4 @@
-"""A window as a query says it, before it is applied to a stream: one function for each kind.
+"""The window of a query before it is applied to a stream: one function for each kind.
 
 `apply` makes the windows of the rows of a stream (in groups). Membership of a window over time goes
 by the time stamp of a row, of a snapshot by its lifetime; kinds that go by the start of a row
@@ -57,7 +57,7 @@ class AssignedWindow:
     """The column by which the window goes, where that is not the start of the rows but progresses
     too."""
     by_arrival: int | None = None
-    """How finely the time at which rows arrive must be known, where the window goes by it."""
+    """The resolution in ticks of the arrival times, where the window is defined on them."""
     size: int | None = None
     hop: int | None = None
     offset: int = 0
@@ -72,7 +72,7 @@ class AssignedWindow:
 
     @property
     def is_tumbling(self) -> bool:
-        """Whether a row is in one window, which it knows from its own time."""
+        """Whether each row is in exactly one window, which its time determines."""
         return (
             self.size is not None
             and self.size == self.hop
@@ -100,15 +100,15 @@ def hop(size: int, step: int, offset: int = 0) -> AssignedWindow:
 
 def calendar(unit: str, zone: str) -> AssignedWindow:
     """Periods of a zone's calendar. A period ends where the next one begins on the wall clock."""
-    made = calendar_kind(unit, zone)
+    kind = calendar_kind(unit, zone)
     start = Cast(Column(START), pa.timestamp("us", zone))
     wall = call("at_time_zone", start, zone)
-    months = {"month": 1, "quarter": 3, "year": 12}.get(made.unit)
-    days = timedelta(days=UNITS[made.unit])
+    months = {"month": 1, "quarter": 3, "year": 12}.get(kind.unit)
+    days = timedelta(days=UNITS[kind.unit])
     later = wall + days if months is None else call("add_months", wall, months)
     return AssignedWindow(
         "CALENDAR",
-        lambda stream: stream.windows(made),
+        lambda stream: stream.windows(kind),
         end=Cast(call("at_time_zone", later, zone), pa.int64()),
     )
 

@@ -24,7 +24,7 @@ __all__ = ["band_of"]
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """The time of one side, moved by so many ticks."""
+    """The time of one side plus `offset` ticks."""
 
     is_right: bool
     offset: int
@@ -33,7 +33,7 @@ class _Moment:
 def band_of(
     context: Context, left: Relation, right: Relation, conditions: list[exp.Expr]
 ) -> tuple[Band | None, list[exp.Expr]]:
-    """The band that some of the conditions say, and the other conditions."""
+    """The band that the conditions on times define, and the other conditions."""
     low: int | None = None
     high: int | None = None
     others: list[exp.Expr] = []
@@ -68,7 +68,7 @@ def band_of(
 def _bounds(
     context: Context, left: Relation, right: Relation, node: exp.Expr
 ) -> list[tuple[bool, int]] | None:
-    """The bounds on the difference that a condition says: (is it the lower one, ticks); None where
+    """The bounds that a condition sets on the difference, as (is the lower bound, ticks); None where
     it does not compare the times of both sides."""
     if isinstance(node, exp.Paren):
         return _bounds(context, left, right, node.this)
@@ -77,8 +77,8 @@ def _bounds(
             exp.GTE(this=node.this, expression=node.args["low"]),
             exp.LTE(this=node.this, expression=node.args["high"]),
         ]
-        made = [_bounds(context, left, right, part) for part in parts]
-        return None if made[0] is None or made[1] is None else [*made[0], *made[1]]
+        pair = [_bounds(context, left, right, part) for part in parts]
+        return None if pair[0] is None or pair[1] is None else [*pair[0], *pair[1]]
     if not isinstance(node, (exp.GTE, exp.GT, exp.LTE, exp.LT, exp.EQ)):
         return None
     left_time, right_time = (

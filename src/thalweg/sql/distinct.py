@@ -56,9 +56,9 @@ def distinct_answer(
         {"_rows": aggregates.count()}
     )
     by_window = values.with_columns(**{_WINDOW: Column(START)})
-    made = (
+    answers = (
         GroupedStream(by_window.node, (*keys, _WINDOW))
         .snapshot()
         .aggregate({name: DISTINCT[call.function](Column(_VALUE))})
     )
-    return made.select(*keys, name)
+    return answers.select(*keys, name)

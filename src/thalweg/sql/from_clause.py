@@ -113,8 +113,8 @@ def _joined(
                 joins[1],
                 "outer joins with windows take two streams at a time; join the others in a subquery.",
             )
-        made = [staying(item, number) for number, item in enumerate(inputs, 1)]
-        inputs, times = [item for item, _ in made], [name for _, name in made]
+        timed_inputs = [staying(item, number) for number, item in enumerate(inputs, 1)]
+        inputs, times = [item for item, _ in timed_inputs], [name for _, name in timed_inputs]
         used = None if used is None else used | set(times)
     result = inputs[0]
     for node, kind, item in zip(joins, kinds, inputs[1:], strict=True):

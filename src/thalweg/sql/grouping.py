@@ -48,7 +48,8 @@ def grouping_of(
     if group is not None and {key for key, value in group.args.items() if value} - {"expressions"}:
         context.text.refuse_node(group, "GROUP BY takes columns and expressions.")
     nodes = [
-        _meant(select, node, relation) for node in (group.expressions if group is not None else [])
+        _without_alias(select, node, relation)
+        for node in (group.expressions if group is not None else [])
     ]
     window = _window(context, select, relation, clause, nodes)
     keys: list[Key] = []
@@ -96,19 +97,19 @@ def grouping_of(
 
 
 def _field_of(context: Context, relation: Relation, node: exp.Expr) -> Field | None:
-    """The column that a key is; None for what is computed, a field of a struct among it."""
+    """The column that a key names; None for a computed key, such as a field of a struct."""
     if not isinstance(node, exp.Column) or RowReader(context, relation).inside(node) is not None:
         return None
     return relation.resolve(context.text, node)
 
 
-def _meant(select: exp.Expr, node: exp.Expr, relation: Relation) -> exp.Expr:
-    """GROUP BY may say the alias of what is selected."""
+def _without_alias(select: exp.Expr, node: exp.Expr, relation: Relation) -> exp.Expr:
+    """The selected expression where GROUP BY names its alias, else the node itself."""
     if isinstance(node, exp.Column) and not node.args.get("table") and not relation.find(node.name):
         for item in select.expressions:
             if isinstance(item, exp.Alias) and item.alias == node.name and not _has_aggregate(item):
-                meant: exp.Expr = item.this
-                return meant
+                selected: exp.Expr = item.this
+                return selected
     return node
 
 

@@ -40,12 +40,12 @@ class GroupReader(RowReader):
         super().__init__(context, relation)
         self.keys = keys
         self.names = names
-        """What may be said of a group besides its keys: the start and the end of its window."""
+        """Columns of a group besides its keys: the start and the end of its window."""
         self.calls: dict[str, AggregateCall] = {}
         self.modules: dict[str, ModuleCall] = {}
         self.distincts: dict[str, DistinctCall] = {}
-        self.wanted = ""
-        """What the next aggregate would be called by the author of the query."""
+        self.preferred_name = ""
+        """The alias that the query gives to the next aggregate; empty: none."""
 
     def convert(self, node: exp.Expr) -> Expr:
         if is_aggregate(node):
@@ -115,9 +115,9 @@ class GroupReader(RowReader):
             )
         values = [rows.convert(arg) for arg in args]
         with self.source.at(call):
-            made = build_call(name, values, condition)
-            made.type_in(lifetime_schema(self.relation.stream.schema))
-            return self.named(name, made)
+            aggregate_call = build_call(name, values, condition)
+            aggregate_call.type_in(lifetime_schema(self.relation.stream.schema))
+            return self.named(name, aggregate_call)
 
     def distinct(
         self,
@@ -133,9 +133,9 @@ class GroupReader(RowReader):
         value = rows.convert(args[0])
         with self.source.at(node):
             if name in ("min", "max"):
-                made = build_call(name, [value], condition)
-                made.type_in(lifetime_schema(self.relation.stream.schema))
-                return self.named(name, made)
+                aggregate_call = build_call(name, [value], condition)
+                aggregate_call.type_in(lifetime_schema(self.relation.stream.schema))
+                return self.named(name, aggregate_call)
             if name not in DISTINCT:
                 raise PlanError(
                     f"{name}(DISTINCT ...) is not known here; there are {', '.join(DISTINCT)}, min and max."
@@ -156,13 +156,13 @@ class GroupReader(RowReader):
         return self.named(found.short_name, read_module(rows, found, node))
 
     def named(self, name: str, call: AggregateCall | ModuleCall | DistinctCall) -> Expr:
-        """The column of an aggregate; what is said twice is computed once."""
-        known: dict[str, AggregateCall | ModuleCall | DistinctCall] = {
+        """The column of an aggregate; equal aggregates share one column."""
+        earlier_calls: dict[str, AggregateCall | ModuleCall | DistinctCall] = {
             **self.calls,
             **self.modules,
             **self.distincts,
         }
-        for column, other in known.items():
+        for column, other in earlier_calls.items():
             if str(other) == str(call):
                 return Column(column)
         taken = {
@@ -170,9 +170,13 @@ class GroupReader(RowReader):
             "fill",
             "wid",
             *(str(key.result) for key in self.keys),
-            *known,
+            *earlier_calls,
         }  # arguments of aggregate
-        base = self.wanted if self.wanted and self.wanted not in taken else name
+        base = (
+            self.preferred_name
+            if self.preferred_name and self.preferred_name not in taken
+            else name
+        )
         number, candidate = 1, base
         while candidate in taken:
             number += 1

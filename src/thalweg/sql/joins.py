@@ -60,13 +60,13 @@ def stay_of(context: Context, relation: Relation, clause: WindowClause) -> Stay:
             clause.place,
             "the window of a joined stream is a RANGE of time, such as [RANGE 3 minutes, WA ts].",
         )
-    for given, word in (
+    for value, word in (
         (clause.slide, "SLIDE"),
         (clause.sattr, "SATTR"),
         (clause.rattr, "RATTR"),
         (clause.pa, "PA"),
     ):
-        if given:
+        if value:
             context.text.refuse_place(
                 clause.place, f"{word} has no meaning for a joined stream; it takes RANGE and WA."
             )
@@ -163,18 +163,18 @@ def asof_join(
             select=pair.select,
             times=pair.times,
         )
-    made = pair.timed(joined)
+    pairs = pair.timed(joined)
     starts = [
         replace(field, value=Column(START), is_time=True)
         if str(field.value) == pair.times[0]
         else field
-        for field in made.fields
+        for field in pairs.fields
     ]
     return Relation(joined, tuple(starts))
 
 
 def _refuse_points(context: Context, left: Input, right: Input) -> None:
-    """Points meet only at the very same instant, which is hardly meant."""
+    """Refuse a join of two streams of points without a window: only equal times would meet."""
     sides = (left.relation.stream, right.relation.stream)
     if all(is_of_points(side.node) for side in sides):
         names = [next(iter(side.relation.tables), "stream") for side in (left, right)]
@@ -216,7 +216,7 @@ def _window(left: Stay | None, right: Stay | None) -> JoinWindow | None:
 
 
 def _with_time(relation: Relation, used: frozenset[str] | None) -> Relation:
-    """The time stamp of a row as a column: a pair starts when both are there."""
+    """The relation with its time as a column, since a pair starts at the later of its two times."""
     times = [
         field
         for field in relation.fields
@@ -229,7 +229,8 @@ def _with_time(relation: Relation, used: frozenset[str] | None) -> Relation:
         relation,
         stream=stream,
         fields=tuple(
-            replace(one, value=Column(name)) if one in times else one for one in relation.fields
+            replace(field, value=Column(name)) if field in times else field
+            for field in relation.fields
         ),
     )
 
@@ -268,7 +269,7 @@ def staying(item: Input, number: int) -> tuple[Input, str]:
 
 
 def at_the_latest(relation: Relation, times: list[str]) -> Relation:
-    """What has been joined, as a point at the latest of its times."""
+    """The joined rows as points at the latest of their times."""
     columns = [str(field.value) for name in times for field in relation.find(name)]
     stream = relation.stream.alter_lifetime(
         start=call("greatest", *(Column(column) for column in columns)), duration=1

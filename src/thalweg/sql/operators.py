@@ -28,7 +28,7 @@ from thalweg.stream import GroupedStream, Stream, WindowedStream
 
 __all__ = ["operator_item", "operator_rows"]
 
-Wanted = list[tuple[str, str, Expr]]
+ResultColumns = list[tuple[str, str, Expr]]
 """Columns of a result: the stream they are called after, their name, their value."""
 
 
@@ -70,7 +70,7 @@ def operator_rows(
     item: exp.Expr,
     grouping: Grouping,
     stream: Stream,
-    project: Callable[[Relation, Wanted], Relation],
+    project: Callable[[Relation, ResultColumns], Relation],
 ) -> Relation:
     """The rows of an operator: `stream` has the rows as the window takes them."""
     for part in ("order", "limit"):
@@ -87,36 +87,36 @@ def operator_rows(
             _applied(kind.apply(GroupedStream(stream.node, grouping.columns)), call)
             for kind in grouping.window.kinds
         ]
-    made = parts[0] if len(parts) == 1 else parts[0].union(*parts[1:])
-    outputs = [name for name in made.schema.names if name not in grouping.columns]
+    rows = parts[0] if len(parts) == 1 else parts[0].union(*parts[1:])
+    outputs = [name for name in rows.schema.names if name not in grouping.columns]
     names = {**_edges(grouping, parts[0]), **{name: Column(name) for name in outputs}}
     reader = GroupReader(context, grouping.relation, grouping.keys, names)
-    wanted: Wanted = []
-    for one in select.expressions:
-        if one is item:
-            wanted += [("", name, Column(name)) for name in _called(context, item, outputs)]
+    columns: ResultColumns = []
+    for entry in select.expressions:
+        if entry is item:
+            columns += [("", name, Column(name)) for name in _called(context, item, outputs)]
             continue
-        bare = _bare(one)
-        table = bare.text("table") if isinstance(bare, exp.Column) and one is bare else ""
-        wanted.append((table, one.alias_or_name, reader.convert(bare)))
+        bare = _bare(entry)
+        table = bare.text("table") if isinstance(bare, exp.Column) and entry is bare else ""
+        columns.append((table, entry.alias_or_name, reader.convert(bare)))
     having = select.args.get("having")
     if having is not None:
         kept = reader.convert(having.this)
         with context.text.at(having):
-            made = made.where(kept)
+            rows = rows.where(kept)
     if isinstance(item, exp.Alias) and len(outputs) == 1:
-        made = made.rename(**{outputs[0]: item.alias})
-    fields = tuple(Field(name, Column(name)) for name in made.schema.names)
-    return project(Relation(made, fields), wanted)
+        rows = rows.rename(**{outputs[0]: item.alias})
+    fields = tuple(Field(name, Column(name)) for name in rows.schema.names)
+    return project(Relation(rows, fields), columns)
 
 
-def _called(context: Context, item: exp.Expr, given: list[str]) -> list[str]:
-    """What the columns of the operator are called in the result."""
+def _called(context: Context, item: exp.Expr, outputs: list[str]) -> list[str]:
+    """The names of the operator's columns in the result."""
     if not isinstance(item, exp.Alias):
-        return given
-    if len(given) > 1:
+        return outputs
+    if len(outputs) > 1:
         context.text.refuse_node(
-            item, f"{_bare(item).this} gives the columns {', '.join(given)}; AS names one."
+            item, f"{_bare(item).this} gives the columns {', '.join(outputs)}; AS names one."
         )
     return [item.alias]
 
@@ -128,10 +128,10 @@ def _applied(windowed: WindowedStream, call: ModuleCall) -> Stream:
     return windowed.apply(call.module.label, *inputs, dict(call.named), params=call.params)
 
 
-def _edges(grouping: Grouping, made: Stream) -> dict[str, Expr]:
+def _edges(grouping: Grouping, rows: Stream) -> dict[str, Expr]:
     """The edges of the window, where the rows live as long as it does."""
     start = grouping.relation.clocked(Column(START))
-    if not isinstance(made.node, WindowApply) or made.node.stamp != "align":
+    if not isinstance(rows.node, WindowApply) or rows.node.stamp != "align":
         return {START: start}
     edges = {START: start, WINDOW_START: start}
     if grouping.window.end is not None:

@@ -49,7 +49,7 @@ class Pair:
     def conditions(
         self, context: Context, conditions: list[exp.Expr]
     ) -> tuple[dict[str, Expr] | None, Expr | None]:
-        """Keys, and what else must hold."""
+        """The equalities of keys, and the remaining condition."""
         keys, residual = _split(context, conditions, self.left, self.right, self.both)
         where = None
         for condition in residual:
@@ -64,15 +64,15 @@ class Pair:
         return Relation(stream, (*fields, Field(START, Column(START), is_time=True, shown=False)))
 
     def timed(self, stream: Stream) -> Relation:
-        """The same where pairs carry the times of both sides."""
+        """Like `joined`, for pairs that carry the times of both sides."""
         times = [
             replace(field, value=Column(time), is_time=False, is_ticks=True)
             for side, time in zip((self.left, self.right), self.times, strict=True)
             for field in side.fields
             if field.is_time and field.name != START
         ]
-        made = self.joined(stream)
-        return Relation(stream, (*made.fields, *times), determine_start=self.times)
+        pairs = self.joined(stream)
+        return Relation(stream, (*pairs.fields, *times), determine_start=self.times)
 
 
 def _is_start(value: Expr) -> bool:
@@ -141,7 +141,7 @@ def using_conditions(
     context: Context, node: exp.Expr, left: Relation, right: Relation
 ) -> list[exp.Expr]:
     """JOIN ... USING (a, b) as equalities."""
-    made: list[exp.Expr] = []
+    equalities: list[exp.Expr] = []
     for name in node.args.get("using") or ():
         sides = []
         for relation in (left, right):
@@ -154,8 +154,8 @@ def using_conditions(
             column = exp.Column(this=name.copy(), table=exp.to_identifier(found[0].table))
             column.meta.update(name.meta)
             sides.append(column)
-        made.append(exp.EQ(this=sides[0], expression=sides[1]))
-    return made
+        equalities.append(exp.EQ(this=sides[0], expression=sides[1]))
+    return equalities
 
 
 def on_conditions(node: exp.Expr) -> list[exp.Expr]:

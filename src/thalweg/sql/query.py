@@ -66,8 +66,8 @@ def _with(context: Context, node: exp.Expr) -> Context:
 
 
 def _union(context: Context, node: exp.Expr) -> Relation:
-    """All queries that UNION puts side by side; the tree leans to the left, as deep as there are
-    many."""
+    """All queries of a chain of UNIONs, without recursion: the tree is as deep as the chain is
+    long."""
     steps: list[exp.Expr] = []
     while isinstance(node, exp.Union):
         steps.append(node)
@@ -85,7 +85,7 @@ def _union(context: Context, node: exp.Expr) -> Relation:
 
 
 def _united(context: Context, node: exp.Expr, left: Relation) -> Relation:
-    """The rows of both sides, those that are equal as often as they come."""
+    """UNION ALL: the rows of both sides, duplicates included."""
     sides = [left, _query(context, node.expression)]
     marks = [[field.is_ticks for field in side.fields if field.shown] for side in sides]
     if marks[0] != marks[1]:

@@ -55,7 +55,7 @@ class Relation:
 
     @property
     def clock(self) -> Clock:
-        """What times are to the author of the query."""
+        """The type in which the query sees times."""
         return clock_of(self.stream.node)
 
     def clocked(self, value: Expr) -> Expr:
@@ -68,15 +68,15 @@ class Relation:
         return self.clocked(field.value) if field.is_time or field.is_ticks else field.value
 
     def in_ticks(self, value: Expr) -> tuple[Expr, bool]:
-        """A value as a subquery keeps it: a time stays in ticks, so that what is promised of it
-        stays known, and is marked."""
+        """A value as a subquery keeps it, and whether it is a time in ticks. A time stays in ticks,
+        so that promises about it still hold."""
         if not isinstance(value, Cast) or self.clock is None or value.type != self.clock:
             return value, False
         ticks = value.expr.type_in(lifetime_schema(self.stream.schema)) == pa.int64()
         return (value.expr, True) if ticks else (value, False)
 
     def shown(self) -> Relation:
-        """The same, with times as the clock shows them: what a query gives to its user."""
+        """The relation with its times as the clock shows them, for the user of the query."""
         clock = self.clock
         times = {
             field.value.name
@@ -99,7 +99,7 @@ class Relation:
         return tuple(dict.fromkeys(field.table for field in self.fields if field.table))
 
     def called(self, table: str) -> Relation:
-        """The same under one name for the whole."""
+        """The relation with all its columns under one table name."""
         return replace(self, fields=tuple(replace(field, table=table) for field in self.fields))
 
     def find(self, name: str, table: str = "") -> list[Field]:
@@ -167,7 +167,7 @@ def base_relation(name: str, stream: Stream, time: str) -> Relation:
 
 
 def time_name(stream: Stream, otherwise: str) -> str:
-    """What the sources of a stream call their time, where they agree."""
+    """The name of the time column if all sources of a stream use the same, else `otherwise`."""
     feeds = [
         node.feed
         for node in walk(stream.node)
@@ -179,24 +179,24 @@ def time_name(stream: Stream, otherwise: str) -> str:
     return min(names) if len(names) == 1 else otherwise
 
 
-def unique_names(wanted: Iterable[tuple[str, str]]) -> list[str]:
+def unique_names(columns: Iterable[tuple[str, str]]) -> list[str]:
     """A name for each column of (table, name): its own, with its table where several are called
     alike, numbered if need be.
 
     >>> unique_names([("a", "src"), ("b", "src"), ("", "count"), ("", "count"), ("b", "len")])
     ['a_src', 'b_src', 'count', 'count_2', 'len']
     """
-    pairs = list(wanted)
+    pairs = list(columns)
     names = [name for _, name in pairs]
-    made: list[str] = []
+    names_in_use: list[str] = []
     for table, name in pairs:
         base = f"{table}_{name}" if table and names.count(name) > 1 else name
         number, candidate = 1, base
-        while candidate in made:
+        while candidate in names_in_use:
             number += 1
             candidate = f"{base}_{number}"
-        made.append(candidate)
-    return made
+        names_in_use.append(candidate)
+    return names_in_use
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -72,7 +72,7 @@ def compile_select(context: Context, select: exp.Expr, query: Query) -> Relation
             rows_of,
             grouping,
             _as_windows_take(grouping),
-            lambda made, wanted: _project(context, select, made, wanted),
+            lambda rows, columns: _project(context, select, rows, columns),
         )
     elif grouped:
         result = _groups(context, select, relation, clause)
@@ -141,18 +141,18 @@ def _rows(context: Context, select: exp.Expr, relation: Relation) -> Relation:
             f"the windows of {relation.window.name} belong to groups: aggregate them, or use TUMBLE.",
         )
     reader = RowReader(context, relation)
-    wanted: list[tuple[str, str, Expr]] = []
+    columns: list[tuple[str, str, Expr]] = []
     for number, item in enumerate(select.expressions, 1):
         if _star(item) is not None:
-            wanted += [
+            columns += [
                 (field.table, field.name, relation.read(field))
                 for field in _starred(context, relation, item)
             ]
             continue
         node = item.this if isinstance(item, exp.Alias) else item
         table = node.text("table") if isinstance(node, exp.Column) and item is node else ""
-        wanted.append((table, _name(item, number), reader.convert(node)))
-    return _project(context, select, relation, wanted)
+        columns.append((table, _name(item, number), reader.convert(node)))
+    return _project(context, select, relation, columns)
 
 
 def _star(item: exp.Expr) -> str | None:
@@ -189,10 +189,10 @@ def _name(item: exp.Expr, number: int) -> str:
 
 
 def _project(
-    context: Context, select: exp.Expr, relation: Relation, wanted: list[tuple[str, str, Expr]]
+    context: Context, select: exp.Expr, relation: Relation, items: list[tuple[str, str, Expr]]
 ) -> Relation:
-    names = unique_names((table, name) for table, name, _ in wanted)
-    kept = [relation.in_ticks(value) for _, _, value in wanted]
+    names = unique_names((table, name) for table, name, _ in items)
+    kept = [relation.in_ticks(value) for _, _, value in items]
     columns = {name: value for name, (value, _) in zip(names, kept, strict=True)}
     ticks = {name for name, (_, is_ticks) in zip(names, kept, strict=True) if is_ticks}
     stream = relation.stream
@@ -226,7 +226,7 @@ def _groups(
     if window.end is not None:
         names[WINDOW_END] = relation.clocked(window.end)
     reader = GroupReader(context, grouping.relation, grouping.keys, names)
-    wanted: list[tuple[str, str, Expr]] = []
+    columns: list[tuple[str, str, Expr]] = []
     for number, item in enumerate(select.expressions, 1):
         if _star(item) is not None:
             context.text.refuse_node(
@@ -234,12 +234,12 @@ def _groups(
             )
         node = item.this if isinstance(item, exp.Alias) else item
         name = _name(item, number)
-        reader.wanted = name if is_aggregate(node) else ""
+        reader.preferred_name = name if is_aggregate(node) else ""
         table = node.text("table") if isinstance(node, exp.Column) and item is node else ""
-        wanted.append((table, name, reader.convert(node)))
-    reader.wanted = ""
+        columns.append((table, name, reader.convert(node)))
+    reader.preferred_name = ""
     reader.names = {
-        name: value for _, name, value in wanted
+        name: value for _, name, value in columns
     } | names  # HAVING may say what is selected
     having = select.args.get("having")
     if select.args.get("order") is not None:
@@ -247,15 +247,15 @@ def _groups(
             reader.convert(ranked.this)
     kept = reader.convert(having.this) if having is not None else None
     needed = frozenset[str]().union(
-        *(value.columns() for _, _, value in wanted), kept.columns() if kept is not None else ()
+        *(value.columns() for _, _, value in columns), kept.columns() if kept is not None else ()
     )
-    made = _aggregate(context, select, grouping, reader, needed)
+    groups = _aggregate(context, select, grouping, reader, needed)
     if having is not None and kept is not None:
         with context.text.at(having):
-            made = replace(made, stream=made.stream.where(kept))
+            groups = replace(groups, stream=groups.stream.where(kept))
     if select.args.get("order") is not None:
-        made = _best(context, select, made, window, reader)
-    result = _project(context, select, made, wanted)
+        groups = _best(context, select, groups, window, reader)
+    result = _project(context, select, groups, columns)
     hidden = [
         Field(name, value, is_time=name == WINDOW_START, shown=False)
         for name, value in names.items()
@@ -271,7 +271,11 @@ def _groups(
 
 
 def _best(
-    context: Context, select: exp.Expr, made: Relation, window: AssignedWindow, reader: GroupReader
+    context: Context,
+    select: exp.Expr,
+    groups: Relation,
+    window: AssignedWindow,
+    reader: GroupReader,
 ) -> Relation:
     """The best groups of each window; ties are kept whole."""
     order, limit = select.args["order"], select.args["limit"]
@@ -287,9 +291,9 @@ def _best(
     ranked = order.expressions[0]
     by = reader.convert(ranked.this)
     with context.text.at(order):
-        together = made.stream.with_columns(_window=Column(START)).group_by("_window")
+        together = groups.stream.with_columns(_window=Column(START)).group_by("_window")
         return replace(
-            made,
+            groups,
             stream=together.top_k(
                 int(number.name), by=by, descending=bool(ranked.args.get("desc"))
             ),
@@ -320,10 +324,10 @@ def _aggregate(
     if not calls and not reader.modules and not reader.distincts:
         calls["count"] = count()
     with context.text.at(select.args.get("group") or select.expressions[0]):
-        made = _united(
+        answers = _united(
             [_in_windows(stream, grouping.columns, kind, calls, reader) for kind in window.kinds]
         )
-    return Relation(made, tuple(Field(name, Column(name)) for name in made.schema.names))
+    return Relation(answers, tuple(Field(name, Column(name)) for name in answers.schema.names))
 
 
 def _as_windows_take(grouping: Grouping) -> Stream:
@@ -352,11 +356,11 @@ def _in_windows(
     parts += [
         distinct_answer(stream, keys, window, call, name) for name, call in reader.distincts.items()
     ]
-    made = together(parts, keys)
+    answers = together(parts, keys)
     if window.added_end is not None:
         name, end = window.added_end
-        made = Stream(nodes.Select(made.node, (*_same(made), (name, end))))
-    return made
+        answers = Stream(nodes.Select(answers.node, (*_same(answers), (name, end))))
+    return answers
 
 
 def _same(stream: Stream) -> tuple[tuple[str, Expr], ...]:

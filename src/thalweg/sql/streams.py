@@ -82,7 +82,7 @@ def _named(context: Context, node: exp.Expr) -> Relation:
 
 
 def _union(context: Context, node: exp.Expr, query: Query) -> Relation:
-    """The rows of all, under the name of none."""
+    """The union of the streams; its columns have no table name."""
     members = [read_stream(context, member, query)[0] for member in node.expressions]
     with context.text.at(node):
         stream: Stream = members[0].stream.union(*(member.stream for member in members[1:]))

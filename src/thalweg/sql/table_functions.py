@@ -118,7 +118,8 @@ def window_of_function(context: Context, relation: Relation, node: TableFunction
 
 
 def _window_columns(window: AssignedWindow, relation: Relation) -> list[Field]:
-    """Of a tumbling window a row knows start and end by itself; of others only a group does."""
+    """`window_start` and `window_end` of a tumbling window, computed from the time of a row. For
+    other windows a row has several, so only groups have these columns."""
     if window.size is None or not window.is_tumbling:
         return []
     table = relation.tables[0] if relation.tables else ""
@@ -148,38 +149,40 @@ class _Reader:
     ) -> AssignedWindow:
         arguments = self.named(shape, values, names)
         column = arguments.get("timecol")
-        made = self.kind(kind, arguments, partition)
+        window = self.kind(kind, arguments, partition)
         if isinstance(column, exp.Column) and goes_by_lifetime(
             self.relation, column.name, column.text("table")
         ):
-            return replace(made, as_points=False, hop=None)
-        return replace(made, time=None if column is None else self.time(column))
+            return replace(window, as_points=False, hop=None)
+        return replace(window, time=None if column is None else self.time(column))
 
     def kind(
-        self, kind: str, given: dict[str, exp.Expr], partition: tuple[str, ...]
+        self, kind: str, arguments: dict[str, exp.Expr], partition: tuple[str, ...]
     ) -> AssignedWindow:
         if kind == "SNAPSHOT":
             return replace(snapshot(), partition=partition)
         if kind == "COUNT":
-            return self.count(given, partition)
+            return self.count(arguments, partition)
         if kind == "SESSION":
-            return replace(session(self.duration(given["gap"])), partition=partition)
+            return replace(session(self.duration(arguments["gap"])), partition=partition)
         if kind == "CALENDAR":
-            return self.calendar(given["unit"], given.get("zone"))
-        months = RowReader(self.context, self.relation).months(given["size"])
+            return self.calendar(arguments["unit"], arguments.get("zone"))
+        months = RowReader(self.context, self.relation).months(arguments["size"])
         if kind == "TUMBLE" and months in _PERIODS:
             return self.periods(_PERIODS[months], self.own_zone())
-        size = self.duration(given["size"])
+        size = self.duration(arguments["size"])
         if kind == "CUMULATE":
-            return self.cumulated(given, size)
-        step = self.duration(given["slide"]) if "slide" in given else size
+            return self.cumulated(arguments, size)
+        step = self.duration(arguments["slide"]) if "slide" in arguments else size
         if step > size:
             self.context.text.refuse_node(
-                given["slide"],
+                arguments["slide"],
                 f"{self.name}: the slide is longer than the window: rows between two windows would not be counted.",
             )
         return hop(
-            size, step, self.duration(given["offset"], any_sign=True) if "offset" in given else 0
+            size,
+            step,
+            self.duration(arguments["offset"], any_sign=True) if "offset" in arguments else 0,
         )
 
     def calendar(self, unit: exp.Expr, zone: exp.Expr | None) -> AssignedWindow:
@@ -202,22 +205,22 @@ class _Reader:
         clock = self.relation.clock
         return "UTC" if clock is None or clock.tz is None else str(clock.tz)
 
-    def cumulated(self, given: dict[str, exp.Expr], size: int) -> AssignedWindow:
-        step = self.duration(given["step"])
+    def cumulated(self, arguments: dict[str, exp.Expr], size: int) -> AssignedWindow:
+        step = self.duration(arguments["step"])
         if size % step or size // step > _MOST_STEPS:
             self.context.text.refuse_node(
-                given["step"],
+                arguments["step"],
                 f"CUMULATE: the size is a multiple of the step, at most {_MOST_STEPS} of them.",
             )
-        offset = self.duration(given["offset"], any_sign=True) if "offset" in given else 0
+        offset = self.duration(arguments["offset"], any_sign=True) if "offset" in arguments else 0
         return cumulate(step, size, offset)
 
-    def count(self, given: dict[str, exp.Expr], partition: tuple[str, ...]) -> AssignedWindow:
-        size = self.number(given["rows"])
-        step = self.number(given["slide"]) if "slide" in given else size
+    def count(self, arguments: dict[str, exp.Expr], partition: tuple[str, ...]) -> AssignedWindow:
+        size = self.number(arguments["rows"])
+        step = self.number(arguments["slide"]) if "slide" in arguments else size
         if step > size:
             self.context.text.refuse_node(
-                given["slide"],
+                arguments["slide"],
                 "COUNT: the slide is longer than the window: rows between two windows would be lost.",
             )
         return rows(size, step, Rank(), partition)
@@ -235,7 +238,7 @@ class _Reader:
     def named(
         self, shape: _Shape, values: Sequence[exp.Expr], names: Sequence[str]
     ) -> dict[str, exp.Expr]:
-        given: dict[str, exp.Expr] = {}
+        arguments: dict[str, exp.Expr] = {}
         free = iter(shape.arguments)
         for value, argument in zip(values, names, strict=True):
             name = argument or next(free, "")
@@ -248,14 +251,14 @@ class _Reader:
                 self.context.text.refuse_node(
                     value, f"{self.name} {reason} Arguments: {', '.join(shape.arguments)}."
                 )
-            given[name] = value
-        missing = [name for name in shape.arguments[: shape.least] if name not in given]
+            arguments[name] = value
+        missing = [name for name in shape.arguments[: shape.least] if name not in arguments]
         if missing:
             self.context.text.refuse_node(
                 self.node,
                 f"{self.name}: {missing[0]} is missing. Arguments: {', '.join(shape.arguments)}.",
             )
-        return given
+        return arguments
 
     def time(self, node: exp.Expr) -> Column | None:
         if not isinstance(node, exp.Column):

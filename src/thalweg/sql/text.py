@@ -23,7 +23,7 @@ __all__ = ["SqlText"]
 
 _WORD = re.compile(r"\w+")
 _CLOSING = re.compile(r"[\s*]*\)")
-"""What the tree knows no place of: a star, and the end of a call."""
+"""Tokens whose place sqlglot's tree does not record: a star, and the end of a call."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,14 +41,14 @@ class ModuleOperator:
     time_limit: float | None
 
     def _check_module(self, where: str) -> None:
-        for value, known, what in (
+        for value, choices, what in (
             (self.clip, CLIPS, "clip"),
             (self.stamp, STAMPS, "stamp"),
             (self.on_error, ON_ERROR, "on_error"),
         ):
-            if value not in known:
+            if value not in choices:
                 raise PlanError(
-                    f"{where}: {what} must be one of {', '.join(known)}{did_you_mean(str(value), known)} Got {value!r}."
+                    f"{where}: {what} must be one of {', '.join(choices)}{did_you_mean(str(value), choices)} Got {value!r}."
                 )
         if self.module.kind == "function":
             raise PlanError(
@@ -60,21 +60,21 @@ class ModuleOperator:
             )
         if self.time_limit is not None and self.time_limit <= 0:
             raise PlanError(f"{where}: the time limit must be positive; got {self.time_limit}.")
-        wanted = self.module.input_types()
-        if wanted is not None and [name for name, _ in self.arguments] != list(wanted):
+        input_types = self.module.input_types()
+        if input_types is not None and [name for name, _ in self.arguments] != list(input_types):
             raise TypeMismatchError(
-                f"{where}: it takes {', '.join(wanted)}; got {', '.join(name for name, _ in self.arguments)}."
+                f"{where}: it takes {', '.join(input_types)}; got {', '.join(name for name, _ in self.arguments)}."
             )
 
     def input_schema(self) -> pa.Schema:
-        """What the module is given: its inputs in the types it wants, which the arguments must
-        fit."""
-        given = columns_schema(self.arguments, lifetime_schema(self.input.schema))
-        wanted = self.module.input_types()
-        if wanted is None:
-            return given
+        """The columns that the module receives, in the types it declares; the arguments must fit
+        these types."""
+        schema = columns_schema(self.arguments, lifetime_schema(self.input.schema))
+        input_types = self.module.input_types()
+        if input_types is None:
+            return schema
         fields = []
-        for entry, kind in zip(given, wanted.values(), strict=True):
+        for entry, kind in zip(schema, input_types.values(), strict=True):
             if kind is not None and not fits(entry.type, kind):
                 expr = dict(self.arguments)[entry.name]
                 where = f"apply({self.module.name!r}): the input {entry.name!r}"
@@ -176,7 +176,7 @@ class WindowApply(ModuleOperator, GroupedOperator):
     def columns_read(self) -> tuple[frozenset[str] | None, ...]:
         return (columns_of(*(expr for _, expr in self.arguments)).union(self.keys),)
 
-    def useful_promises(self, asked: Grid | None) -> Grid | None:
+    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
         return None if self.ends_matter or self.passes_cti else closing_grid(self.window)
 
     @property

@@ -167,9 +167,9 @@ class Node:
         """The columns about which the output makes promises, as it does about `_start`."""
         return frozenset()
 
-    def useful_promises(self, asked: Grid | None) -> Grid | None:
-        """The grid of input promises that are of use, when output promises are on the grid `asked`.
-        None: any promise."""
+    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
+        """The grid of the input promises that are of use when only output promises on `output_grid`
+        are. None: any promise."""
         return None
 
     @property

@@ -59,8 +59,8 @@ class RowOperator(Node):
         columns says which those are."""
         return self.inputs[0].progressing & frozenset(self.schema.names)
 
-    def useful_promises(self, asked: Grid | None) -> Grid | None:
-        return asked
+    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
+        return output_grid
 
     @property
     def promise(self) -> str:
@@ -107,7 +107,7 @@ class LifetimeOperator(RowOperator):
     def endless_by(self) -> Node | None:
         return None
 
-    def useful_promises(self, asked: Grid | None) -> Grid | None:
+    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
         return None
 
 
@@ -140,7 +140,7 @@ class GroupedOperator(Node):
     def progressing(self) -> frozenset[str]:
         return frozenset()
 
-    def useful_promises(self, asked: Grid | None) -> Grid | None:
+    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
         return None
 
     @property

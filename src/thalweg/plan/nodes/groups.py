@@ -206,7 +206,7 @@ class TopK(GroupedOperator):
     def grouping(self) -> tuple[str, ...]:
         return self.keys
 
-    def useful_promises(self, asked: Grid | None) -> Grid | None:
+    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
         return closing_grid(self.window)
 
     @property
@@ -316,7 +316,7 @@ class WindowAggregate(GroupedOperator):
         watched = frozenset() if self.sources is None else frozenset({self.sources})
         return (watched.union(self.keys, call_columns(self.aggregates)),)
 
-    def useful_promises(self, asked: Grid | None) -> Grid | None:
+    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
         return closing_grid(self.window)
 
     @property
@@ -362,7 +362,7 @@ class WindowAggregate(GroupedOperator):
             bounded=all(call.bounded for call in calls),
             mergeable=facts.insert_only and facts.constant_duration == 1,
             volume=self.expected,
-            wanted=self.strategy,
+            strategy=self.strategy,
             sketched=next((str(call) for call in calls if not call.aggregate.repeatable), None),
         )
 
@@ -457,7 +457,7 @@ class GroupApply(Node):
     def endless_by(self) -> Node | None:
         return self.inner.endless_by
 
-    def useful_promises(self, asked: Grid | None) -> Grid | None:
+    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
         return None
 
     @property

@@ -37,9 +37,9 @@ class SetDuration(LifetimeOperator):
     def __post_init__(self) -> None:
         if self.ticks <= 0:
             raise WindowError(f"set_duration: a duration must be positive; got {self.ticks}.")
-        known = None if self.ticks == INFINITY else self.ticks
+        duration = None if self.ticks == INFINITY else self.ticks
         self._settle(
-            self.input.schema, self.input.properties.but(constant_duration=known, firm_ends=True)
+            self.input.schema, self.input.properties.but(constant_duration=duration, firm_ends=True)
         )
 
     @cached_property
@@ -51,8 +51,8 @@ class SetDuration(LifetimeOperator):
         """s < e, so that s + ticks < e + ticks."""
         return None if self.ticks == INFINITY else self.ticks
 
-    def useful_promises(self, asked: Grid | None) -> Grid | None:
-        return asked
+    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
+        return output_grid
 
     @property
     def details(self) -> str:
@@ -78,7 +78,7 @@ class AlterLifetime(LifetimeOperator):
             raise TypeMismatchError(
                 f"alter_lifetime: the start must be a whole number of ticks; {self.start} is {kind}."
             )
-        known = None if self.ticks == INFINITY else self.ticks
+        duration = None if self.ticks == INFINITY else self.ticks
         before = self.input.properties
         self._settle(
             self.input.schema,
@@ -86,7 +86,7 @@ class AlterLifetime(LifetimeOperator):
                 ordered=False,
                 unique_start=False,
                 payload_start_key=False,
-                constant_duration=known,
+                constant_duration=duration,
                 firm_ends=True,
                 group_ctis=False,
             ),
@@ -136,11 +136,11 @@ class Shift(LifetimeOperator):
     def endless_by(self) -> Node | None:
         return self.input.endless_by
 
-    def useful_promises(self, asked: Grid | None) -> Grid | None:
+    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
         """The grid moves with the rows."""
-        if asked is None or not isinstance(self.by, int):
+        if output_grid is None or not isinstance(self.by, int):
             return None
-        return asked[0], (asked[1] - self.by) % asked[0]
+        return output_grid[0], (output_grid[1] - self.by) % output_grid[0]
 
     @property
     def details(self) -> str:
@@ -185,14 +185,14 @@ class ClipDuration(LifetimeOperator):
         if self.limit <= 0:
             raise WindowError(f"clip_duration: the limit must be positive; got {self.limit}.")
         before = self.input.properties
-        known = before.constant_duration
+        duration = before.constant_duration
         self._settle(
             self.input.schema,
-            before.but(constant_duration=None if known is None else min(known, self.limit)),
+            before.but(constant_duration=None if duration is None else min(duration, self.limit)),
         )
 
-    def useful_promises(self, asked: Grid | None) -> Grid | None:
-        return asked
+    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
+        return output_grid
 
     @property
     def details(self) -> str:
@@ -210,13 +210,13 @@ class PointAtEnd(LifetimeOperator):
 
     def __post_init__(self) -> None:
         before = self.input.properties
-        known = before.constant_duration is not None
+        fixed = before.constant_duration is not None
         self._settle(
             self.input.schema,
             before.but(
-                ordered=before.ordered and known,
-                unique_start=before.unique_start and known,
-                payload_start_key=before.payload_start_key and known,
+                ordered=before.ordered and fixed,
+                unique_start=before.unique_start and fixed,
+                payload_start_key=before.payload_start_key and fixed,
                 constant_duration=1,
                 firm_ends=True,
             ),
@@ -287,11 +287,14 @@ class HoppingLifetime(LifetimeOperator):
                 f"hopping_lifetime: size and hop must be positive; got {self.size} and {self.hop}."
             )
         before = self.input.properties
-        known = self.size if self.size % self.hop == 0 else None
+        duration = self.size if self.size % self.hop == 0 else None
         self._settle(
             self.input.schema,
             before.but(
-                unique_start=False, payload_start_key=False, constant_duration=known, firm_ends=True
+                unique_start=False,
+                payload_start_key=False,
+                constant_duration=duration,
+                firm_ends=True,
             ),
         )
 

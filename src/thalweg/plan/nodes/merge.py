@@ -57,16 +57,16 @@ class Merge(Node):
                     f"{other.schema.names} and {first.names}. Streams that are merged mean the same."
                 )
         require_known(self.groups, first, "merge")
-        known = [stream.properties for stream in self.streams]
-        keys = {each.group_keys for each in known}
+        properties = [stream.properties for stream in self.streams]
+        keys = {each.group_keys for each in properties}
         self._settle(
             first,
             StreamProperties(
-                insert_only=all(each.insert_only for each in known),
-                unique_start=all(each.unique_start for each in known) and len(keys) == 1,
-                payload_start_key=all(each.payload_start_key for each in known),
-                group_keys=known[0].group_keys if len(keys) == 1 else (),
-                group_ctis=any(each.group_ctis for each in known) and len(keys) == 1,
+                insert_only=all(each.insert_only for each in properties),
+                unique_start=all(each.unique_start for each in properties) and len(keys) == 1,
+                payload_start_key=all(each.payload_start_key for each in properties),
+                group_keys=properties[0].group_keys if len(keys) == 1 else (),
+                group_ctis=any(each.group_ctis for each in properties) and len(keys) == 1,
             ),
         )
 
@@ -88,8 +88,8 @@ class Merge(Node):
     def never_revises(self) -> bool:
         return all(stream.never_revises for stream in self.streams)
 
-    def useful_promises(self, asked: Grid | None) -> Grid | None:
-        return asked if self.policy.lag == 0 else None
+    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
+        return output_grid if self.policy.lag == 0 else None
 
     @property
     def promise(self) -> str:
@@ -129,17 +129,17 @@ class Merge(Node):
 
 def _facts(stream: Node, *, final: bool) -> InputFacts:
     """What holds for the elements of a stream, not only for its table."""
-    known = stream.properties
+    properties = stream.properties
     windows = (
         final
         and stream.never_revises
         and isinstance(stream, WindowAggregate | TopK)
         and isinstance(stream.window, HoppingWindow)
-        and not known.group_ctis
+        and not properties.group_ctis
     )
     return InputFacts(
-        known,
-        insert_only=known.insert_only or (final and stream.never_revises),
-        ordered=known.ordered,
+        properties,
+        insert_only=properties.insert_only or (final and stream.never_revises),
+        ordered=properties.ordered,
         whole_runs=windows or stream.whole_runs,
     )

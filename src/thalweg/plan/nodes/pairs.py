@@ -65,15 +65,15 @@ class Union(Node):
             raise TypeMismatchError(
                 f"union: the columns differ: {_show(self.left.schema)} and {_show(self.right.schema)}."
             )
-        one, two = self.left.properties, self.right.properties
-        same = one.constant_duration == two.constant_duration
+        left, right = self.left.properties, self.right.properties
+        same = left.constant_duration == right.constant_duration
         self._settle(
             self.left.schema,
             StreamProperties(
-                insert_only=one.insert_only and two.insert_only,
-                constant_duration=one.constant_duration if same else None,
-                firm_ends=one.firm_ends and two.firm_ends,
-                group_ctis=one.group_ctis and two.group_ctis,
+                insert_only=left.insert_only and right.insert_only,
+                constant_duration=left.constant_duration if same else None,
+                firm_ends=left.firm_ends and right.firm_ends,
+                group_ctis=left.group_ctis and right.group_ctis,
             ),
         )
 
@@ -90,8 +90,8 @@ class Union(Node):
     def progressing(self) -> frozenset[str]:
         return frozenset.intersection(*(side.progressing for side in self.inputs))
 
-    def useful_promises(self, asked: Grid | None) -> Grid | None:
-        return asked
+    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
+        return output_grid
 
     def result_keys(self, *keys: Keys) -> Keys | None:
         return keys[0]
@@ -136,7 +136,7 @@ class KeyedPair(Node):
         """Columns of both sides that must be identical too."""
         return ()
 
-    def useful_promises(self, asked: Grid | None) -> Grid | None:
+    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
         return None
 
     @property
@@ -411,12 +411,12 @@ def _carried(result: Named, prefix: str, alone: Named, other: Named) -> Mapping[
     }
 
 
-def _comparable(one: pa.DataType, two: pa.DataType) -> bool:
+def _comparable(left: pa.DataType, right: pa.DataType) -> bool:
     return bool(
-        one == two
-        or (pa.types.is_integer(one) and pa.types.is_integer(two))
-        or pa.types.is_null(one)
-        or pa.types.is_null(two)
+        left == right
+        or (pa.types.is_integer(left) and pa.types.is_integer(right))
+        or pa.types.is_null(left)
+        or pa.types.is_null(right)
     )
 
 
@@ -427,20 +427,20 @@ def _same(schema: pa.Schema, other: pa.Schema, what: str) -> pa.Schema:
             f"join: {what} gives the columns {other.names}; the joined rows have {schema.names}."
         )
     merged = []
-    for one, two in zip(schema, other, strict=True):
-        if one.type == two.type or pa.types.is_null(two.type):
-            merged.append(one)
-        elif pa.types.is_null(one.type):
-            merged.append(two)
-        elif pa.types.is_integer(one.type) and pa.types.is_integer(two.type):
-            merged.append(pa.field(one.name, pa.int64()))
-        elif (pa.types.is_integer(one.type) or pa.types.is_floating(one.type)) and (
-            pa.types.is_integer(two.type) or pa.types.is_floating(two.type)
+    for field, other_field in zip(schema, other, strict=True):
+        if field.type == other_field.type or pa.types.is_null(other_field.type):
+            merged.append(field)
+        elif pa.types.is_null(field.type):
+            merged.append(other_field)
+        elif pa.types.is_integer(field.type) and pa.types.is_integer(other_field.type):
+            merged.append(pa.field(field.name, pa.int64()))
+        elif (pa.types.is_integer(field.type) or pa.types.is_floating(field.type)) and (
+            pa.types.is_integer(other_field.type) or pa.types.is_floating(other_field.type)
         ):
-            merged.append(pa.field(one.name, pa.float64()))
+            merged.append(pa.field(field.name, pa.float64()))
         else:
             raise TypeMismatchError(
-                f"join: {what} makes {one.name!r} {two.type}; the joined rows have {one.type}."
+                f"join: {what} makes {field.name!r} {other_field.type}; the joined rows have {field.type}."
             )
     return pa.schema(merged)
 

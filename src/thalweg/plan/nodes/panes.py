@@ -174,7 +174,7 @@ class CombinePanes(GroupedOperator):
         """None: other windows may read the same panes."""
         return frozenset()
 
-    def useful_promises(self, asked: Grid | None) -> Grid | None:
+    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
         return closing_grid(self.window)
 
     @property

@@ -45,7 +45,7 @@ class InOrder(Node):
     def endless_by(self) -> Node | None:
         return self.input.endless_by
 
-    def useful_promises(self, asked: Grid | None) -> Grid | None:
+    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
         return None
 
     @property
@@ -93,7 +93,7 @@ class Describe(RowOperator):
         kept = self.groups is None or set(before.group_keys) <= set(self.groups)
         self._settle(self.input.schema, before.but(group_ctis=before.group_ctis and kept))
 
-    def useful_promises(self, asked: Grid | None) -> Grid | None:
+    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
         return None
 
     @property

@@ -71,8 +71,8 @@ class Projection(RowOperator):
 
     def lower_keys(self, keys: Keys) -> Keys | None:
         """`_start` has another value before the lifetimes change, so that no key may read it."""
-        known = dict(self.columns)
-        lowered = tuple(substitute(expr, known) for expr in keys)
+        expressions = dict(self.columns)
+        lowered = tuple(substitute(expr, expressions) for expr in keys)
         below = set(self.input.schema.names) - self.replaced_columns
         return lowered if columns_of(*lowered) <= below else None
 

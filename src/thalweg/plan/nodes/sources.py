@@ -45,8 +45,8 @@ class Leaf(Node):
     def progressing(self) -> frozenset[str]:
         return frozenset(self.properties.progressing)
 
-    def useful_promises(self, asked: Grid | None) -> Grid | None:
-        return asked
+    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
+        return output_grid
 
     def result_keys(self, *keys: Keys) -> Keys | None:
         return None

@@ -23,9 +23,9 @@ def apply(node: Node) -> Node | None:
     outer, inner = node.columns, node.input.columns
     below = node.input.input
     if len(passed_on(outer)) == len(outer) and len(set(passed_on(outer).values())) == len(outer):
-        given = dict(inner) | {START: Column(START)}
+        inner_columns = dict(inner) | {START: Column(START)}
         return Select(
-            below, tuple((name, given[column]) for name, column in passed_on(outer).items())
+            below, tuple((name, inner_columns[column]) for name, column in passed_on(outer).items())
         )
     if len(passed_on(inner)) == len(inner):
         names = passed_on(inner) | {START: START}

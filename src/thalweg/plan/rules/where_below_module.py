@@ -32,9 +32,9 @@ def apply(node: Node) -> Node | None:
         return None
     passed = {name: expr.name for name, expr in below.arguments if isinstance(expr, Column)}
     allowed = set(below.module.properties.commutes_with_filter) & set(passed)
-    known = {name: passed[name] for name in allowed} | {key: key for key in below.keys}
-    if not read or not read <= set(known) or not cannot_fail(node.predicate):
+    names_below = {name: passed[name] for name in allowed} | {key: key for key in below.keys}
+    if not read or not read <= set(names_below) or not cannot_fail(node.predicate):
         return None
-    if is_floating([known[name] for name in read], below.input.schema):
+    if is_floating([names_below[name] for name in read], below.input.schema):
         return None
-    return replace(below, input=Where(below.input, node.predicate.rename(known)))
+    return replace(below, input=Where(below.input, node.predicate.rename(names_below)))
