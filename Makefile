@@ -8,10 +8,13 @@ BENCH ?=
 # A Java that the set-up put into .venv comes first; one on PATH or in JAVA_HOME is used as it is.
 JAVA = JAVA_HOME="$$(cat .venv/.java-home 2>/dev/null || printf %s "$$JAVA_HOME")"
 
-# One JVM at a time: two would starve each other. What fails is run once more by itself, because on a busy machine Spark's
-# own time-outs strike (a Python worker has ten seconds to connect); what is wrong fails twice. A test that passes only then is
-# named as flaky at the end; the reason stands in the summary of the first run.
+# One JVM at a time: two would starve each other. What fails is run once more by itself, because on a busy machine time-outs
+# strike (Spark gives a Python worker ten seconds to connect; killed processes start again); what is wrong fails twice, and an
+# example that hypothesis found is tried first. A test that passes only then is named as flaky at the end; the reason stands in the
+# summary of the first run.
+IN_PROCESS_TESTS := "not slow and not xdist_group"
 SPARK_TESTS := "not slow and xdist_group"
+FAILED := --last-failed --last-failed-no-failures none
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint type docs bench soak fix clean
@@ -27,9 +30,10 @@ demo: setup ## run the main job: late packets, early answers, revisions, final a
 
 test: setup ## everything that must pass: lint, types, import rules, then the fast test suite
 	@$(MAKE) --no-print-directory lint type
-	@$(BIN)/pytest -q -n 2 -m "not slow and not xdist_group"
+	@$(BIN)/pytest -q -n 2 -m $(IN_PROCESS_TESTS) || \
+		THALWEG_SECOND_TRY=1 $(BIN)/pytest -q -m $(IN_PROCESS_TESTS) $(FAILED)
 	@$(JAVA) $(BIN)/pytest -q -m $(SPARK_TESTS) || \
-		THALWEG_SECOND_TRY=1 $(JAVA) $(BIN)/pytest -q -m $(SPARK_TESTS) --last-failed --last-failed-no-failures none
+		THALWEG_SECOND_TRY=1 $(JAVA) $(BIN)/pytest -q -m $(SPARK_TESTS) $(FAILED)
 
 lint: setup ## check style, formatting and the one-way imports
 	$(BIN)/ruff check $(CODE)

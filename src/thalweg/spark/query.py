@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from thalweg.model.time import MIN_TIME, Duration, duration_us
 from thalweg.operators.consistency import Consistency
 from thalweg.plan.clock import clock_of
 from thalweg.plan.explain import operator_ids
-from thalweg.plan.nodes import Node
+from thalweg.plan.nodes import Node, Source
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.shards.asks import lags
 from thalweg.shards.buckets import bucket_ids
@@ -73,101 +74,165 @@ def prepare(
     spark = spark or current_session()
     check_session(spark)
     plan = fragments_of(without_feeds(root))
-    answers = Consistency(consistency, 0 if hold is None else duration_us(hold))
+    _require_feeds(sources_of(plan), feeds)
     count = buckets or parallelism(spark)
-    sums_only = _sums_only(plan, {name for name, feed in feeds.items() if isinstance(feed, Frame)})
-    settings = {
-        **needed_settings(spark),
-        **CHECKPOINT_FILES,
-        "spark.sql.shuffle.partitions": str(count),
-        **(UNWEIGHED if sums_only else {}),
-    }
-    ids = bucket_ids(count)
-    sources = sources_of(plan)
+    preparation = _Preparation(
+        spark,
+        root,
+        plan,
+        feeds,
+        Consistency(consistency, 0 if hold is None else duration_us(hold)),
+        Path(checkpoint),
+        count,
+        idle or {},
+    )
+    return (
+        preparation.without_state()
+        if by_batch and preparation.needs_no_state()
+        else preparation.with_state()
+    )
+
+
+def _require_feeds(sources: Mapping[str, Source], feeds: Mapping[str, Feed]) -> None:
     unknown = set(sources) - set(feeds)
     if unknown:
         raise PlanError(
             f"no feed for the source {min(unknown)!r}{did_you_mean(min(unknown), feeds)} Feeds: {', '.join(feeds) or 'none'}."
         )
-    stamps = stamp_periods(plan.root)
-    promising = {name for name, feed in feeds.items() if getattr(feed, "makes_promises", True)}
-    recorded = recorded_query(Path(checkpoint))
-    stateless = (
-        by_batch
-        and (recorded.get("stateless", False) or not recorded)
-        and not stamps
-        and keeps_nothing(plan, answers, promising)
-    )
-    if stateless:
-        ids = ids[:1]
-    read = {}
-    for name, source in sources.items():
-        ingest = Ingest(targets_of(plan, ids, source=name))
-        rows = feeds[name].exchange(
-            spark, ingest, source.columns, name, str(log_of(Path(checkpoint), name))
+
+
+@dataclass(frozen=True)
+class _Preparation:
+    """A plan in fragments, its feeds and its checkpoint, before Spark has seen anything of it."""
+
+    spark: SparkSession
+    root: Node
+    plan: FragmentPlan
+    feeds: Mapping[str, Feed]
+    consistency: Consistency
+    checkpoint: Path
+    buckets: int
+    idle: Mapping[str, float]
+    """By source: seconds after which it no longer holds up the others."""
+    run: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def needs_no_state(self) -> bool:
+        """Whether no operator keeps rows. A query that has kept state goes on with it."""
+        recorded = recorded_query(self.checkpoint)
+        promising = {
+            name for name, feed in self.feeds.items() if getattr(feed, "makes_promises", True)
+        }
+        return (
+            (recorded.get("stateless", False) or not recorded)
+            and not stamp_periods(self.plan.root)
+            and keeps_nothing(self.plan, self.consistency, promising)
         )
-        # Without state nothing waits, and promises are for who reads the answers.
-        asked_in = None if stateless else Path(checkpoint)
-        read[name] = with_ticker(spark, rows, ingest, source, stamps.get(name), asked_in)
-    run = uuid.uuid4().hex
-    identity = _identity(root, plan, count, consistency)
-    identity["operators"] = {
-        str(fragment.number): FragmentRunner(fragment, answers, parts={}).signatures
-        for fragment in plan.fragments
-    }
-    identity["words"] = {
-        str(fragment.number): _words(fragment, root) for fragment in plan.fragments
-    }
-    if stateless:
-        (only,) = plan.fragments
-        waits = _idle(only, idle or {})
-        spec = FragmentSpec(run, only, answers, {}, {}, ids[0])
+
+    def without_state(self) -> Prepared:
+        """One stage that answers chunks as they are read; the driver follows their promises."""
+        (only,) = self.plan.fragments
+        ids = bucket_ids(self.buckets)[:1]
+        # Nothing waits for time to pass, and promises are for who reads the answers: no questions.
+        read = self._read_sources(ids, asked_in=None)
         keeper = ProgressKeeper(
-            only, answers, Path(checkpoint) / "thalweg" / "promises.json", idle=waits
+            only,
+            self.consistency,
+            self.checkpoint / "thalweg" / "promises.json",
+            idle=_idle(only, self.idle),
         )
-        return Prepared(
-            spark,
-            plan,
-            _union([read[name] for name in sources]),
-            count,
-            ProgressRecord(checkpoint, identity | {"stateless": True}),
-            answers,
-            settings,
-            tuple(sources),
-            stage=StatelessStage(spark, spec, keeper),
+        spec = FragmentSpec(self.run, only, self.consistency, {}, {}, ids[0])
+        return self._prepared(
+            _union([*read.values()]),
+            {"stateless": True},
+            stage=StatelessStage(self.spark, spec, keeper),
         )
-    outputs: dict[int, DataFrame] = {}
-    for fragment in plan.fragments:
-        rows = _union([*_read_by(fragment, read, outputs)])
-        if len(plan.fragments) > 1:
-            rows = rows.where(col("fragment") == fragment.number)
-        targets = targets_of(plan, ids, upstream=fragment.number)
+
+    def with_state(self) -> Prepared:
+        """One stateful stage for each fragment, joined by exchanges."""
+        ids = bucket_ids(self.buckets)
+        read = self._read_sources(ids, asked_in=self.checkpoint)
+        outputs: dict[int, DataFrame] = {}
+        for fragment in self.plan.fragments:
+            rows = _union(_read_by(fragment, read, outputs))
+            if len(self.plan.fragments) > 1:
+                rows = rows.where(col("fragment") == fragment.number)
+            outputs[fragment.number] = self._stage(fragment, ids, rows)
+        return self._prepared(
+            _observed(outputs[self.plan.fragments[-1].number]),
+            {},
+            lags=lags(sources_of(self.plan)),
+            receivers={
+                name: feed
+                for name in sources_of(self.plan)
+                if isinstance(feed := self.feeds[name], Received)
+            },
+        )
+
+    def _read_sources(self, ids: list[int], asked_in: Path | None) -> dict[str, DataFrame]:
+        """The rows of each source, packed for the buckets of its readers. `asked_in`: the folder in
+        which answers are asked for."""
+        stamps = stamp_periods(self.plan.root)
+        read = {}
+        for name, source in sources_of(self.plan).items():
+            ingest = Ingest(targets_of(self.plan, ids, source=name))
+            log = str(log_of(self.checkpoint, name))
+            rows = self.feeds[name].exchange(self.spark, ingest, source.columns, name, log)
+            read[name] = with_ticker(self.spark, rows, ingest, source, stamps.get(name), asked_in)
+        return read
+
+    def _stage(self, fragment: Fragment, ids: list[int], rows: DataFrame) -> DataFrame:
+        targets = targets_of(self.plan, ids, upstream=fragment.number)
         spec = FragmentSpec(
-            run,
+            self.run,
             fragment,
-            answers,
-            parts_of(plan, fragment, ids),
-            _idle(fragment, idle or {}),
+            self.consistency,
+            parts_of(self.plan, fragment, ids),
+            _idle(fragment, self.idle),
             ids[0],
             targets,
         )
-        shape = EXCHANGE_COLUMNS if targets else OUTPUT_COLUMNS
-        outputs[fragment.number] = rows.groupBy("bucket").transformWithState(
-            ship(FragmentProcessor(spec)), shape, "Append", "None"
+        return rows.groupBy("bucket").transformWithState(
+            ship(FragmentProcessor(spec)),
+            EXCHANGE_COLUMNS if targets else OUTPUT_COLUMNS,
+            "Append",
+            "None",
         )
-    record = ProgressRecord(checkpoint, identity)
-    return Prepared(
-        spark,
-        plan,
-        _observed(outputs[plan.fragments[-1].number]),
-        count,
-        record,
-        answers,
-        settings,
-        tuple(sources),
-        lags=lags(sources),
-        receivers={name: feed for name in sources if isinstance(feed := feeds[name], Received)},
-    )
+
+    def _prepared(self, output: DataFrame, recorded: dict[str, Any], **others: Any) -> Prepared:
+        record = ProgressRecord(str(self.checkpoint), self._identity() | recorded)
+        return Prepared(
+            self.spark,
+            self.plan,
+            output,
+            self.buckets,
+            record,
+            self.consistency,
+            self._settings(),
+            tuple(sources_of(self.plan)),
+            **others,
+        )
+
+    def _settings(self) -> dict[str, str]:
+        frames = {name for name, feed in self.feeds.items() if isinstance(feed, Frame)}
+        return {
+            **needed_settings(self.spark),
+            **CHECKPOINT_FILES,
+            "spark.sql.shuffle.partitions": str(self.buckets),
+            **(UNWEIGHED if _sums_only(self.plan, frames) else {}),
+        }
+
+    def _identity(self) -> dict[str, Any]:
+        """What must not change between two starts from one checkpoint, and beside it what operators
+        are compared by, one by one, with their own state."""
+        identity = _identity(self.root, self.plan, self.buckets, self.consistency.mode)
+        identity["operators"] = {
+            str(fragment.number): FragmentRunner(fragment, self.consistency, parts={}).signatures
+            for fragment in self.plan.fragments
+        }
+        identity["words"] = {
+            str(fragment.number): _words(fragment, self.root) for fragment in self.plan.fragments
+        }
+        return identity
 
 
 def _words(fragment: Fragment, root: Node) -> dict[str, str]:
