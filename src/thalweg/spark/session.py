@@ -95,6 +95,11 @@ checkpoint on a local disk costs five processes (one `chmod`, four `readlink`), 
 one: a micro-batch is 60 to 100 ms shorter. What only the first can do, to refuse atomically to
 replace a file, is for several drivers over one checkpoint, which a lock keeps apart."""
 
+_TRIMMED_MEMORY = "-XX:+IgnoreUnrecognizedVMOptions -XX:TrimNativeHeapInterval=30000"
+"""Twice a minute the JVM gives memory back that the state store has freed: malloc keeps it, thread
+by thread, so that resident memory would grow for long while what is in use stays the same. A Java
+that cannot do it ignores the option."""
+
 _NEEDED = {
     "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
     "spark.sql.session.timeZone": "UTC",
@@ -122,9 +127,9 @@ def session(master: str | None = None, *, name: str = "thalweg", **settings: Any
     launches = not existing and "PYSPARK_GATEWAY_PORT" not in os.environ
     local = str(chosen or "local").startswith("local")
     given = {key.replace("__", "."): str(value) for key, value in settings.items()}
-    archive = archive_options() if launches and OPTIONS not in given else {}
+    java = _java_options() if launches and OPTIONS not in given else {}
     files = _LOCAL_FILES if launches and local else {}
-    for key, value in {**files, **archive, **given}.items():
+    for key, value in {**files, **java, **given}.items():
         builder = builder.config(key, value)
     if launches and local and os.environ["PYSPARK_PYTHON"] == sys.executable:
         start_template()
@@ -140,6 +145,10 @@ def session(master: str | None = None, *, name: str = "thalweg", **settings: Any
         spark.sparkContext.setLogLevel("ERROR")
         Thread(target=_warm_up, args=(spark,), name="thalweg-warm-up", daemon=True).start()
     return spark
+
+
+def _java_options() -> dict[str, str]:
+    return {OPTIONS: " ".join([_TRIMMED_MEMORY, *archive_options().values()])}
 
 
 def _write_no_checksums(spark: SparkSession) -> None:
