@@ -103,18 +103,18 @@ class Average:
     def result(self, state: tuple[Exact, int]) -> float:
         return state[0].rounded() / state[1]
 
+    def compute_groups(
+        self, rows: pa.RecordBatch, offsets: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float64]:
+        return _means(*_sums(rows, offsets), np.diff(offsets))
+
     def partials(self, rows: pa.RecordBatch, offsets: npt.NDArray[np.int64]) -> pa.RecordBatch:
-        count = np.diff(offsets)
-        values = rows.column("value").to_numpy(zero_copy_only=False)
-        values = values[offsets[0] : offsets[-1]]
-        whole = (np.abs(values) < _SMALL) & (values == np.trunc(values))
-        total = pa.nulls(len(count), LIMBS)
-        if not whole.all():
-            code = np.repeat(np.arange(len(count)), count)[~whole]
-            total = _lists(Limbs.of_floats(values[~whole], code, len(count)), code)
-            values = np.where(whole, values, 0.0)
-        numbers = segment_sums(values.astype(np.int64), offsets - offsets[0])
-        return pa.RecordBatch.from_pydict({"whole": numbers, "total": total, "count": count})
+        whole, total = _sums(rows, offsets)
+        if total is None:
+            total = pa.nulls(len(whole), LIMBS)
+        return pa.RecordBatch.from_pydict(
+            {"whole": whole, "total": total, "count": np.diff(offsets)}
+        )
 
     def merge_groups(
         self, states: pa.RecordBatch, offsets: npt.NDArray[np.int64]
@@ -132,17 +132,38 @@ class Average:
         return pa.RecordBatch.from_pydict({"whole": whole, "total": merged, "count": count})
 
     def results(self, states: pa.RecordBatch) -> npt.NDArray[np.float64]:
-        every = np.arange(states.num_rows)
-        whole, other = states.column("whole").to_numpy(), states.column("total")
-        total = whole.astype(np.float64)
-        if other.null_count < len(other):
-            wholes = Limbs.of_integers(whole, every, len(every))
-            total = Limbs.of_lists(other, every, len(every)).plus(wholes).to_floats()
-        with np.errstate(
-            invalid="ignore", divide="ignore"
-        ):  # a window without a value is null, whatever stands here
-            means: npt.NDArray[np.float64] = total / states.column("count").to_numpy()
-        return means
+        whole, total, count = states.columns
+        return _means(whole.to_numpy(), total, count.to_numpy())
+
+
+def _sums(
+    rows: pa.RecordBatch, offsets: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], pa.Array | None]:
+    """For each group the sum of its small whole numbers, and that of its other values; None where
+    there are no others."""
+    values = rows.column(0).to_numpy(zero_copy_only=False)[offsets[0] : offsets[-1]]
+    whole, total = (np.abs(values) < _SMALL) & (values == np.trunc(values)), None
+    if not whole.all():
+        size = len(offsets) - 1
+        code = np.repeat(np.arange(size), np.diff(offsets))[~whole]
+        total = _lists(Limbs.of_floats(values[~whole], code, size), code)
+        values = np.where(whole, values, 0.0)
+    return segment_sums(values.astype(np.int64), offsets - offsets[0]), total
+
+
+def _means(
+    whole: npt.NDArray[np.int64], other: pa.Array | None, count: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    total = whole.astype(np.float64)
+    if other is not None and other.null_count < len(other):
+        every = np.arange(len(whole))
+        wholes = Limbs.of_integers(whole, every, len(every))
+        total = Limbs.of_lists(other, every, len(every)).plus(wholes).to_floats()
+    with np.errstate(
+        invalid="ignore", divide="ignore"
+    ):  # a window without a value is null, whatever stands here
+        means: npt.NDArray[np.float64] = total / count
+    return means
 
 
 @aggregate(
