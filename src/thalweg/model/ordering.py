@@ -40,5 +40,8 @@ def on_one_axis(*places: tuple[Codes, Times]) -> list[Codes]:
     times = np.concatenate([time for _, time in places])
     _, rank = np.unique(times, return_inverse=True)
     span = int(rank.max(initial=0)) + 1
-    cuts = np.cumsum([len(time) for _, time in places])[:-1]
-    return [key * span + part for (key, _), part in zip(places, np.split(rank, cuts), strict=True)]
+    found, begin = [], 0
+    for key, time in places:
+        found.append(key * span + rank[begin : begin + len(time)])
+        begin += len(time)
+    return found

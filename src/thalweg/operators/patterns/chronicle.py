@@ -249,11 +249,11 @@ class ChronicleKernel(Operator):
         self, left: Waiting, right: Asking, after: Match, found: Hits, look: Look, done: Bools
     ) -> None:
         """Hold the left rows of some keys until they leave the line now."""
-        end, leaves = left.rows.end, left.leaves.copy()
+        end, leaves = left.end, left.leaves.copy()
         over = end <= look.end[left.key]
         leaves[over] = leaves_untaken(end[over])
         taken = after.taken >= 0
-        leaves[taken] = right.rows.start[after.taken[taken]] + 1
+        leaves[taken] = right.start[after.taken[taken]] + 1
         mine = done[left.key]
         held = left.place >= 0
         moved = mine & left.after & (~held | (leaves != left.leaves))
@@ -261,8 +261,8 @@ class ChronicleKernel(Operator):
         stale[left.place[moved & held]] = True
         gone = found.filter(stale)
         gone.set_weight(np.zeros(len(gone), np.int64))
-        which = np.flatnonzero(moved)
-        rows = left.rows.take(which)
+        which = moved.nonzero()[0]
+        rows = left.rows.take(left.order[which])
         ones = np.ones(len(which), np.int64)
         line = Delta(rows.payload, rows.start, leaves[which], ones)
         self._left.add(line, look.group[left.key[which]], (rows.end,))
@@ -280,11 +280,11 @@ class ChronicleKernel(Operator):
         rights = np.concatenate([after.taken[comes], before.taken[goes]])
         one, two = left.rows, right.rows
         sides = (
-            TakenSide(one.payload, one.start, lefts),
-            TakenSide(two.payload, two.start, rights),
+            TakenSide(one.payload, one.start, left.order[lefts]),
+            TakenSide(two.payload, two.start, right.order[rights]),
         )
         frame = pair_frame(*sides, self._needed, len(lefts))
-        start = two.start[rights]
+        start = right.start[rights]
         payload = evaluate_columns(self._node.result, frame, self.schema)
         weight = np.where(np.arange(len(lefts)) < len(comes), 1, -1)
         return Delta(payload, start, start + 1, weight)

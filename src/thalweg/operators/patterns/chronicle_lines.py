@@ -51,14 +51,18 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Left rows, each by itself, ordered by key, start, end and then by all columns.
+    """Left rows, each by itself, ordered by key, start, end and then by all columns. `rows` are as
+    they came, and `order` is where each stands among them.
 
     `leaves` is when a row leaves the line: after it was taken, or after its end. `class_` is equal
     for equal rows. `place` is where a row was found, -1 for one that comes or goes now.
     """
 
     rows: Delta
+    order: Codes
     key: Codes
+    start: Times
+    end: Times
     leaves: Times
     before: Bools
     after: Bools
@@ -79,38 +83,44 @@ class Waiting:
         """Of equal rows those that come now are first, then those that leave first: the ones that
         wait at last are the same before and after a change."""
         turn = np.where(before, leaves, MIN_TIME)
-        order, class_ = _ordered(rows, key, width, turn)
+        order, new = _ordered(rows, key, width, turn)
         return cls(
-            rows.take(order),
+            rows,
+            order,
             key[order],
+            rows.start[order],
+            rows.end[order],
             leaves[order],
             before[order],
             after[order],
             place[order],
-            class_,
+            new.cumsum() - 1,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
     """Right rows, equal ones as one, ordered by key, start and then by all columns; how often each
-    is there before and after a change."""
+    is there before and after a change. `rows` are as they came, and `order` is where one of each
+    stands among them."""
 
     rows: Delta
+    order: Codes
     key: Codes
+    start: Times
     before: Weights
     after: Weights
 
     @classmethod
     def in_order(cls, rows: Delta, key: Codes, changed: Bools, width: int) -> Asking:
-        order, class_ = _ordered(rows, key, width)
-        size = int(class_[-1]) + 1 if len(class_) else 0
+        order, new = _ordered(rows, key, width)
+        class_ = new.cumsum() - 1
+        first = order[new]
         weight, late = rows.weight[order], changed[order]
-        before, after = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        before, after = np.zeros(len(first), np.int64), np.zeros(len(first), np.int64)
         np.add.at(before, class_[~late], weight[~late])
         np.add.at(after, class_, weight)
-        first = order[np.flatnonzero(np.diff(class_, prepend=-1))]
-        return cls(rows.take(first), key[first], before, after)
+        return cls(rows, first, key[first], rows.start[first], before, after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +144,9 @@ def match_lines(left: Waiting, right: Asking, look: Look) -> tuple[Match, Match]
     )
     numbers = np.arange(2 * keys)
     starts, ends, times, finals = on_one_axis(
-        (key, left.rows.start[waiting]),
-        (key, left.rows.end[waiting]),
-        (asked, right.rows.start[asking]),
+        (key, left.start[waiting]),
+        (key, left.end[waiting]),
+        (asked, right.start[asking]),
         (numbers, np.concatenate([look.end, look.end])),
     )
     low, high = np.searchsorted(ends, times, "right"), np.searchsorted(starts, times, "right")
@@ -144,8 +154,8 @@ def match_lines(left: Waiting, right: Asking, look: Look) -> tuple[Match, Match]
     first = np.maximum(
         np.searchsorted(key, numbers, "left"), np.searchsorted(ends, finals, "right")
     )
-    last = np.flatnonzero(np.append(asked[1:] != asked[:-1], True)) if len(asked) else asked
-    first[asked[last]] = np.maximum(first[asked[last]], left_after[last])
+    # Of each key the first item left after its last request, which is the largest.
+    np.maximum.at(first, asked, left_after)
     paired = (item >= 0).nonzero()[0]
     takes = np.full(len(waiting), -1)
     takes[item[paired]] = asking[paired]
@@ -174,9 +184,9 @@ def leaves_untaken(end: Times) -> Times:
     return np.where(end == INFINITY, INFINITY, end + 1)
 
 
-def _ordered(rows: Delta, key: Codes, width: int, turn: Times | None = None) -> tuple[Codes, Codes]:
+def _ordered(rows: Delta, key: Codes, width: int, turn: Times | None = None) -> tuple[Codes, Bools]:
     """The order of rows by key, start, end, the first `width` columns and then `turn`; and in that
-    order, equal numbers for equal rows."""
+    order, which of them differ from the one before."""
     columns: tuple[Codes, ...] = (key, rows.start, rows.end)
     order = np.lexsort(tuple(reversed(columns)))
     new = _changes(columns, order)
@@ -186,7 +196,7 @@ def _ordered(rows: Delta, key: Codes, width: int, turn: Times | None = None) -> 
         last = () if turn is None else (turn,)
         order = np.lexsort((*last, *reversed(columns)))
         new = _changes(columns, order)
-    return order, np.cumsum(new) - 1
+    return order, new
 
 
 def _changes(columns: Sequence[Codes], order: Codes) -> Bools:
