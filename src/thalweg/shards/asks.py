@@ -1,4 +1,4 @@
-"""Promises on demand between micro-batches: what the last one waits for is what the next one asks.
+"""Promises on demand between micro-batches: the next one asks for what the last one waits for.
 
 Every bucket reports what it waits for. From all reports follows which sources are missing, what each
 would have to promise, and from which time of the clock on it can. The tickers of the sources read
@@ -42,8 +42,8 @@ def asks_of(reports: Sequence[Mapping[str, Any]], behind: Mapping[str, int]) -> 
 
 def lags(sources: Mapping[str, Source]) -> dict[str, int]:
     """By source that answers on demand: how far its answers lag the clock."""
-    asked = {name: source.ingress.on_demand for name, source in sources.items()}
-    return {name: policy.behind for name, policy in asked.items() if policy is not None}
+    policies = {name: source.ingress.on_demand for name, source in sources.items()}
+    return {name: policy.behind for name, policy in policies.items() if policy is not None}
 
 
 def asks_file(checkpoint: Path) -> Path:

@@ -1,4 +1,4 @@
-"""What a fragment in one bucket has promised and waits for, as something that JSON can write."""
+"""The report of a fragment in one bucket: what it has promised and waits for, as a JSON object."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def report_of(
     progress: Progress,
     oldest: int | None,
 ) -> dict[str, Any]:
-    """The promise, what it waits for, and what is worth a note. `oldest` is the time of a row that
-    waits for the first promise."""
+    """The promise, the waits and the notes of a bucket. `oldest` is the time of a row that waits for
+    the first promise."""
     why = explain_wait(graph, progress, None)
     waits = missing = _waits(why, inputs)
     if progress.cti == MIN_TIME and oldest is not None:

@@ -61,7 +61,7 @@ def _framed(name: str, title: str, inside: Iterator[str]) -> Iterator[str]:
 
 
 def _names(root: Node, prefix: str) -> dict[Node, str]:
-    return {node: f"{prefix}.{known}" for node, known in operator_ids(root).items()}
+    return {node: f"{prefix}.{identity}" for node, identity in operator_ids(root).items()}
 
 
 def _reader(entry: Exchange) -> Iterator[str]:

@@ -184,12 +184,12 @@ def unpack_skipped() -> Unpack:
     return _ledgers("skipped")
 
 
-def _ledgers(wanted: str, origin: str | None = None) -> Unpack:
+def _ledgers(ledger: str, origin: str | None = None) -> Unpack:
     def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for rows in batches:
             columns = (rows.column(name).to_pylist() for name in ("kind", "origin", "blob"))
-            for kind, found, blob in zip(*columns, strict=True):
-                if kind == wanted and origin in (None, found) and blob is not None:
+            for kind, source, blob in zip(*columns, strict=True):
+                if kind == ledger and origin in (None, source) and blob is not None:
                     yield read_rows(blob)
 
     return unpack

@@ -1,7 +1,7 @@
 """The answers of a micro-batch as one batch of an element log: the same whenever it is made again.
 
-Which part of a micro-batch comes first is chance: tasks run side by side. What is written down must
-not depend on it, since somebody may have read it before the micro-batch had to run again. So the
+Tasks of a micro-batch run side by side and end in any order. The log must not depend on that order,
+since a reader may have read it before the micro-batch had to run again. So the
 changes are reduced to their net effect and put in canonical order (start, end, digest of the
 payload), and the promise after them is what all buckets promise.
 """
@@ -25,7 +25,7 @@ __all__ = ["OutputPart", "canonical_changes", "elements_of_output", "progress_bl
 
 
 class OutputPart(NamedTuple):
-    """A row of a query's output on Spark, as far as an element log looks at it."""
+    """The columns of a query's output on Spark that an element log uses."""
 
     kind: str
     cti: int | None

@@ -83,7 +83,7 @@ class ExchangeRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What is known about a chunk before anything was filtered out of it."""
+    """Facts about a chunk, as of before any row of it was filtered out."""
 
     kind: Message = Message.ROWS
     partition: str = ""

@@ -1,4 +1,4 @@
-"""One input of a fragment at work in one bucket: its chunks become batches with promises.
+"""One input of a fragment in one bucket: its chunks become batches with promises.
 
 The header of every chunk has what its source promises, or what its rows show (see `inputs`). An input's promise
 is the smallest over the parts of its source. All buckets see every header, so all come to the same

@@ -56,10 +56,10 @@ class HostQueries:
             if name in self.live:
                 raise PlanError(f"the host has a query {name!r} already; remove or replace it.")
             root = query.node if isinstance(query, Stream) else query
-            made = HostedQuery(name, f"{name}@{version}", version, write_plan(root), **options)
-            self._roster.fitted(made, root)
-            self._roster.live(made)  # what is read back must fit as well
-            added.append(made)
+            entry = HostedQuery(name, f"{name}@{version}", version, write_plan(root), **options)
+            self._roster.fitted(entry, root)
+            self._roster.live(entry)  # the plan as it is read back must fit as well
+            added.append(entry)
         return self._write([], added)
 
     def remove(self, *names: str) -> Change:
@@ -72,17 +72,17 @@ class HostQueries:
         running = self._query(name)
         old, version = running.entry, self._registry.version + 1
         root = query.node if isinstance(query, Stream) else query
-        made = replace(old, plan=write_plan(root), revision=version)
-        live = self._roster.fitted(made, root)
+        entry = replace(old, plan=write_plan(root), revision=version)
+        live = self._roster.fitted(entry, root)
         if _takes_over(running, live):
-            return self._write([], [made])
+            return self._write([], [entry])
         if old.path is not None:
             raise PlanError(
                 f"the query {name!r} would begin anew, and its files be mixed with those of the old one. "
                 "Remove it, and add the new one with a path of its own."
             )
-        made = replace(made, id=f"{name}@{version}", version=version, partial=partial, revision=0)
-        return self._write([old.id], [made])
+        entry = replace(entry, id=f"{name}@{version}", version=version, partial=partial, revision=0)
+        return self._write([old.id], [entry])
 
     def _query(self, name: str) -> LiveQuery:
         found = [query for query in self._roster.queries.values() if query.entry.name == name]

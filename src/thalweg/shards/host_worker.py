@@ -1,4 +1,4 @@
-"""One bucket of one stage of a host at work: all the queries that have a fragment there.
+"""Runs one bucket of one stage of a host: all the queries that have a fragment there.
 
     "queries"            the version, and the queries of it with their plans
     "sources"            a token, and the progress of each source

@@ -1,4 +1,4 @@
-"""What a fragment remembers of one of its inputs, and what the input promises.
+"""The state that a fragment keeps of one of its inputs, and what the input promises.
 
 The header of a chunk has a promise of its source, or its newest time and what else the policies of
 the source need (`SourceProgress`). An input promises the smallest over the parts of its
@@ -85,7 +85,7 @@ class InputMemory:
         return of_source
 
     def keep_silence(self, before: SourceClock) -> None:
-        """All rows went into quarantine, which does not end a silence: count it as before them."""
+        """All rows went into quarantine, which does not end a silence: it counts from before them."""
         self.clock = replace(self.clock, rows_at=before.rows_at)
 
     def follow(self, source: str, chunk: Chunk) -> None:

@@ -92,17 +92,17 @@ class _Cutter:
         below = [self.place(child) for child in node.inputs]
         if isinstance(node, Panes):
             return self._panes(node, below[0])
-        wanted = node.divided_by
-        if wanted is None:
+        required_keys = node.divided_by
+        if required_keys is None:
             return (
                 self._over(node, below[0]) if len(below) == 1 else self._side_by_side(node, below)
             )
         if len(below) > 1:
-            return self._matched(node, below, wanted)
+            return self._matched(node, below, required_keys)
         if below[0].free:
-            return self._aggregate_free(node, below[0], wanted[0])
-        if not below[0].single and not _within(below[0].keys, wanted[0]):
-            below[0] = self.exchange(below[0], wanted[0])
+            return self._aggregate_free(node, below[0], required_keys[0])
+        if not below[0].single and not _within(below[0].keys, required_keys[0]):
+            below[0] = self.exchange(below[0], required_keys[0])
         return self._over(node, below[0])
 
     def _exact(self, source: Source) -> _Placed:
@@ -140,10 +140,12 @@ class _Cutter:
         keys = next(placed, columns)
         return self._combined(node, [self._by(side, keys) for side in below], keys)
 
-    def _matched(self, node: Node, below: list[_Placed], wanted: tuple[Keys, ...]) -> _Placed:
+    def _matched(
+        self, node: Node, below: list[_Placed], required_keys: tuple[Keys, ...]
+    ) -> _Placed:
         """Rows of all inputs meet where their keys are equal."""
-        which = _agreed(below, wanted)
-        keys = [tuple(side[i] for i in which) for side in wanted]
+        which = _agreed(below, required_keys)
+        keys = [tuple(side[i] for i in which) for side in required_keys]
         placed = [self._by(side, by) for side, by in zip(below, keys, strict=True)]
         return self._combined(node, placed, node.result_keys(*keys))
 
@@ -255,9 +257,9 @@ class _Cutter:
 # keys
 
 
-def _within(keys: Keys | None, wanted: Keys) -> bool:
-    """Whether rows that agree on the wanted columns are in one bucket already."""
-    columns = {name for expr in wanted for name in expr.columns()}
+def _within(keys: Keys | None, required_keys: Keys) -> bool:
+    """Whether rows that agree on the required columns are in one bucket already."""
+    columns = {name for expr in required_keys for name in expr.columns()}
     return bool(keys) and all(expr.columns() and expr.columns() <= columns for expr in keys or ())
 
 

@@ -70,10 +70,10 @@ class Change:
 
 
 def queries_at(
-    changes: Iterable[Change], known: Iterable[HostedQuery] = ()
+    changes: Iterable[Change], before: Iterable[HostedQuery] = ()
 ) -> dict[str, HostedQuery]:
     """By id: the queries that run after all these changes."""
-    live = {query.id: query for query in known}
+    live = {query.id: query for query in before}
     for change in changes:
         for removed in change.removed:
             live.pop(removed, None)

@@ -1,4 +1,4 @@
-"""The progress record: what must still be true of a checkpoint when a query starts from it again.
+"""The progress record: digests that a checkpoint must match when a query starts from it again.
 
 Spark trusts its offset log blindly: one changed bit there and rows are read twice. Beside it lies a
 record of our own, `thalweg/record.jsonl`: one line per micro-batch with digests of the offset file
@@ -103,13 +103,13 @@ class ProgressRecord:
 
     def _compare_query(self, before: dict[str, Any]) -> None:
         """Refuse another query, and the same one with modules whose code has changed."""
-        known, now = dict(before), dict(self._query)
-        code, code_now = known.pop("modules", {}), now.pop("modules", {})
-        operators, operators_now = known.pop("operators", {}), now.pop("operators", {})
-        words, words_now = known.pop("words", {}), now.pop("words", {})
-        if known != now:
+        record, now = dict(before), dict(self._query)
+        code, code_now = record.pop("modules", {}), now.pop("modules", {})
+        operators, operators_now = record.pop("operators", {}), now.pop("operators", {})
+        words, words_now = record.pop("words", {}), now.pop("words", {})
+        if record != now:
             raise StateError(
-                f"{self._folder.name}: the checkpoint belongs to another query. {_differences(known, now)} "
+                f"{self._folder.name}: the checkpoint belongs to another query. {_differences(record, now)} "
                 "Start the query that it belongs to, or give this one a new checkpoint."
             )
         for fragment, signatures in operators_now.items():
@@ -254,8 +254,8 @@ class ProgressRecord:
 
 
 def recorded_query(checkpoint: Path) -> dict[str, Any]:
-    """What the record of a checkpoint says of its query; nothing where there is none that could be
-    read (`check` says what is wrong with it)."""
+    """The query that the record of a checkpoint names; empty where there is no readable record
+    (`check` reports what is wrong with it)."""
     try:
         lines = (checkpoint / "thalweg" / "record.jsonl").read_text(encoding="utf-8").splitlines()
         entries = (_entry(line, None) for line in reversed(lines))

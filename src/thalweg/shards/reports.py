@@ -1,8 +1,8 @@
 """What all buckets of all fragments report, put together: what the query waits for, and what each
 operator did.
 
-A bucket knows its own fragment. So what the last fragment waits for from an earlier one is followed
-there, to the bucket of it that has promised least.
+A bucket reports only on its own fragment. So where the last fragment waits for an earlier one, the
+wait is followed to the bucket of that fragment that has promised least.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def _file(checkpoint: Path) -> Path:
 
 
 def write_reports(checkpoint: Path, batch: int, reports: Sequence[str], *, run: str = "") -> None:
-    """Leave the reports of a micro-batch in the checkpoint, for whoever asks from outside. Nothing
+    """Write the reports of a micro-batch to the checkpoint, for tools outside the query. Nothing
     depends on them.
 
-    They come from two sides, of which one may lag: of one run, a later micro-batch is not replaced
-    by an earlier one.
+    There are two writers, of which one may lag: within a run, an earlier micro-batch never replaces
+    a later one.
     """
     file = _file(checkpoint)
     try:
@@ -69,8 +69,8 @@ def read_reports(checkpoint: Path) -> tuple[int, list[Report]]:
 
 
 def combined_why(reports: Sequence[Report], time: int | None = None) -> Why:
-    """Why what starts at `time` is not final (by default: the first time that is not). What is
-    named releases the first of it."""
+    """Why the answers that start at `time` are not final (by default: the first time that is not).
+    The waits named release the first of them."""
     if not reports:
         return Why(
             MIN_TIME if time is None else time, MIN_TIME, (), ("no micro-batch has run yet",)
@@ -78,11 +78,11 @@ def combined_why(reports: Sequence[Report], time: int | None = None) -> Why:
     last = max(report["fragment"] for report in reports)
     slowest = _slowest(reports, last)
     promise = int(slowest["promise"])
-    wanted = promise if time is None else time
+    target = promise if time is None else time
     notes = tuple(dict.fromkeys(note for report in reports for note in report["notes"]))
-    if promise > wanted:
-        return Why(wanted, promise, (), notes)
-    return Why(wanted, promise, tuple(_waits(reports, slowest, ())), notes)
+    if promise > target:
+        return Why(target, promise, (), notes)
+    return Why(target, promise, tuple(_waits(reports, slowest, ())), notes)
 
 
 def _slowest(reports: Sequence[Report], fragment: int) -> Report:

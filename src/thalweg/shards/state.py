@@ -53,7 +53,7 @@ class Store(Protocol):
 
 @dataclass(slots=True)
 class Memory:
-    """What a worker process remembers of one bucket."""
+    """A worker process's cache of the slices of one bucket."""
 
     token: str = ""
     rows: dict[str, Rows] = field(default_factory=dict)

@@ -1,10 +1,10 @@
 """A query that keeps no rows: its fragment runs where the rows are read, without exchange and
 without a state store.
 
-What remains to be remembered are promises: a row is late by the promise that stood when its
-micro-batch began, and that follows from the headers of all chunks before. `ProgressKeeper` follows
-them in one place, the driver, and keeps what it knows in the checkpoint; `RowWorker` takes what it
-knew before a micro-batch to the tasks of that micro-batch.
+The only state is the progress of the sources: whether a row is late depends on the promise that held
+when its micro-batch began, which follows from the headers of all earlier chunks. `ProgressKeeper`
+follows them in the driver and saves the progress in the checkpoint; `RowWorker` restores, in each
+task, the progress before its micro-batch.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from thalweg.shards.exchange import Chunk, Header, read_rows, write_rows
 from thalweg.shards.fragments import Exchange, Fragment, FragmentPlan
 from thalweg.shards.worker import Answer, FragmentRunner
 
-__all__ = ["Known", "ProgressKeeper", "RowWorker", "added", "keeps_nothing"]
+__all__ = ["ProgressKeeper", "RowWorker", "SavedProgress", "added", "keeps_nothing"]
 
-Known = Mapping[str, str]
-"""What is known of progress: slices by name, as text."""
+SavedProgress = Mapping[str, str]
+"""The progress of all sources: slices by name, as text."""
 
 
 def keeps_nothing(
@@ -53,7 +53,7 @@ def keeps_nothing(
 
 
 def _needs_no_order(entry: Exchange, promising: Container[str]) -> bool:
-    """Whether the rows of an input may be judged in any order: no promise stands between them, and
+    """Whether the rows of an input may be admitted in any order: no promise comes between them, and
     none of them is adjusted later."""
     source = entry.source
     if source is None or entry.panes is not None or entry.leaf.ingress.observes:
@@ -70,15 +70,15 @@ def _needs_no_order(entry: Exchange, promising: Container[str]) -> bool:
 
 
 class RowWorker:
-    """The fragment at work on the chunks of one task."""
+    """Runs the fragment on the chunks of one task."""
 
     def __init__(self, fragment: Fragment, consistency: Consistency) -> None:
         self._runner = FragmentRunner(fragment, consistency, parts={})
         self._begin: dict[str, dict[str, int]] = {}
 
-    def start(self, known: Known) -> None:
-        """Begin a micro-batch with what was known before it."""
-        self._runner.restore(_slices(known))
+    def start(self, saved: SavedProgress) -> None:
+        """Begin a micro-batch with the progress before it."""
+        self._runner.restore(_slices(saved))
         self._begin = self._runner.positions()
 
     def process(self, chunk: Chunk) -> Answer:
@@ -102,8 +102,8 @@ class RowWorker:
 class ProgressKeeper:
     """Follows the promises of the sources from one micro-batch to the next.
 
-    The file says what was known before the last micro-batch and after it, so that one that runs
-    again judges its rows as the first time.
+    The file holds the progress before and after the last micro-batch, so that the same rows are late
+    when it runs again.
     """
 
     def __init__(
@@ -117,8 +117,8 @@ class ProgressKeeper:
         self._runner = FragmentRunner(fragment, consistency, parts={}, idle=idle)
         self._first = _texts(self._runner.slices())
         self._file = file
-        self._known: dict[int, Known] = {}
-        """By micro-batch: what was known before it. Two are enough."""
+        self._progress: dict[int, SavedProgress] = {}
+        """By micro-batch: the progress before it, of the last one and of the next."""
 
     def load(self, checkpoint: str, finished: int) -> None:
         """Go on from the file. `finished` is the newest micro-batch that will not run again."""
@@ -126,7 +126,7 @@ class ProgressKeeper:
         if not self._file.exists():
             if finished >= 0:
                 raise StateError(f"{self._named}: it is gone. Restore the whole checkpoint.")
-            self._known = {0: self._first}
+            self._progress = {0: self._first}
             return
         saved = self._read()
         batch = int(saved["batch"])
@@ -135,35 +135,35 @@ class ProgressKeeper:
                 f"{self._named}: it is of micro-batch {batch}, the next one is {finished + 1}. It was mixed with another "
                 "checkpoint; restore the whole checkpoint."
             )
-        self._known = {batch: saved["before"], batch + 1: saved["after"]}
+        self._progress = {batch: saved["before"], batch + 1: saved["after"]}
 
     @property
     def _named(self) -> str:
         return f"{self._file.parent.parent.name}: the file {self._file.name} of the checkpoint"
 
-    def before(self, batch: int) -> Known:
-        """What is known before a micro-batch."""
-        if batch not in self._known:
+    def before(self, batch: int) -> SavedProgress:
+        """The progress before a micro-batch."""
+        if batch not in self._progress:
             raise StateError(
-                f"{self._named}: micro-batch {batch} runs, but promises are known for {sorted(self._known)}. It was mixed "
+                f"{self._named}: micro-batch {batch} runs, but promises are known for {sorted(self._progress)}. It was mixed "
                 "with another checkpoint; restore the whole checkpoint."
             )
-        return self._known[batch]
+        return self._progress[batch]
 
     def follow(
         self, batch: int, chunks: Iterable[Chunk], operators: Iterable[Mapping[str, Any]]
     ) -> tuple[int, str]:
-        """Note what the chunks of a micro-batch say; the promise after it, and the report."""
+        """Apply the headers of a micro-batch; returns the promise after it, and the report."""
         before = self.before(batch)
         self._runner.restore(_slices(before))
         answer = self._runner.process([replace(chunk, blob=None) for chunk in chunks], time.time())
         after = _texts(self._runner.slices())
         self._write(batch, before, after)
-        self._known = {batch: before, batch + 1: after}
+        self._progress = {batch: before, batch + 1: after}
         report = self._runner.report() | {"operators": added(operators)}
         return answer.batch.progress.cti, json.dumps(report)
 
-    def _write(self, batch: int, before: Known, after: Known) -> None:
+    def _write(self, batch: int, before: SavedProgress, after: SavedProgress) -> None:
         saved = {"batch": batch, "checkpoint": self._checkpoint, "before": before, "after": after}
         self._file.parent.mkdir(parents=True, exist_ok=True)
         temporary = self._file.with_suffix(".tmp")
@@ -179,7 +179,7 @@ class ProgressKeeper:
             if saved.pop("digest") == _digest(saved):
                 return saved
         except (OSError, ValueError, KeyError, AttributeError):
-            pass  # said below
+            pass  # reported below
         raise StateError(f"{self._named}: it is damaged. Restore the whole checkpoint.")
 
 
@@ -191,8 +191,8 @@ def _texts(slices: Mapping[str, Rows]) -> dict[str, str]:
     return {name: base64.b64encode(write_rows(rows)).decode() for name, rows in slices.items()}
 
 
-def _slices(known: Known) -> dict[str, Rows]:
-    return {name: read_rows(base64.b64decode(text)) for name, text in known.items()}
+def _slices(saved: SavedProgress) -> dict[str, Rows]:
+    return {name: read_rows(base64.b64decode(text)) for name, text in saved.items()}
 
 
 def added(operators: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

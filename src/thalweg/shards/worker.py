@@ -1,10 +1,10 @@
-"""A fragment at work in one bucket: chunks in, elements out, state as slices. It knows no Spark.
+"""Runs a fragment in one bucket: chunks in, elements out, state as slices, without Spark.
 
 A micro-batch gives the chunks of each input to the graph as batches with promises (see
 `fragment_input`), then lets inputs that follow a clock promise, and those that are idle.
 
-An input that has been silent for its `idle` time holds nobody back: it is taken to have come as far
-as the others. Rows that it then still sends may be late, and fall under its policy.
+An input that has been silent for its `idle` time delays no other: its promise is that of the others.
+Rows that it sends after that may be late, and fall under its policy.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class FragmentRunner:
         return elements
 
     def _rows_read(self, by_input: Mapping[str, list[Chunk]]) -> tuple[int, int]:
-        """Rows that were read, and those of them that nobody wants. Inputs that read one source
+        """Rows that were read, and those of them that no answer needs. Inputs that read one source
         have the same counts in their headers, which are counted once."""
         read: dict[str, tuple[int, int]] = {}
         for name, chunks in by_input.items():
@@ -394,8 +394,8 @@ class FragmentRunner:
 
 
 def _chunk_order(chunk: Chunk) -> tuple[int, str, bytes]:
-    """The order of the chunks of an input. Tasks of a micro-batch end in any order; it must not show
-    when the micro-batch runs again."""
+    """The order of the chunks of an input. Tasks of a micro-batch end in any order, so chunks are
+    sorted for a micro-batch that runs again."""
     return chunk.seq, chunk.header.partition, chunk.blob or b""
 
 

@@ -2,8 +2,8 @@
 program of a Java and a PySpark.
 
 A session that starts a JVM and finds no archive leaves a process behind when its program ends: its
-own Python and JVM, on processor time that nothing else wants, which load what most queries load and
-write that down. The program itself does nothing more and waits for nothing. Several programs that
+own Python and JVM, at the lowest priority, which load the classes that most queries load and write
+the archive. The program itself does nothing more and waits for nothing. Several programs that
 end at once leave one archive, since the process that writes holds a lock; the archive gets its name
 when it is whole. Where it cannot be written (a home that is read only, a full disk), nothing
 happens; where this Java makes none, a note says so and it is not tried again for a day.
@@ -88,7 +88,7 @@ def _begin(program: int) -> None:
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # it outlives the terminal
         )
-        builder.returncode = 0  # nobody waits for it
+        builder.returncode = 0  # it is not waited for
         logging.getLogger(__name__).info(
             "in the background, on idle processor time, an archive of Spark's classes is written to %s, once, so that Spark "
             "starts faster from now on; %s=off prevents it",
@@ -98,7 +98,7 @@ def _begin(program: int) -> None:
 
 
 def build_in_background() -> None:
-    """Write the archive behind everything else that the machine does; what goes wrong is noted."""
+    """Write the archive at the lowest priority; failures are noted beside it."""
     _step_back()
     file = archive_file()
     try:
@@ -111,7 +111,7 @@ def build_in_background() -> None:
 
 
 def _step_back() -> None:
-    """Take processor time that nothing else wants, and be the first to go when memory is short."""
+    """Run at the lowest priority, and as the first process to be killed when memory is short."""
     with contextlib.suppress(OSError):
         os.nice(19)
     with contextlib.suppress(OSError, AttributeError):  # Linux alone has it
@@ -125,7 +125,8 @@ def _step_back() -> None:
 def write_archive(*, unasked: bool = False) -> Path | None:
     """Run a small query in a process of its own, whose JVM leaves the classes that it loaded.
 
-    One that is asked for is written anew; unasked, none is written where another process does.
+    A requested archive is written again even if there is one; otherwise none is written while
+    another process writes it.
     """
     require_java()
     file = archive_file()
@@ -170,7 +171,7 @@ def _written(folder: Path) -> Path:
 
 
 def _remove_leftovers(file: Path) -> None:
-    """What an end in the middle left, and archives that were not used for long."""
+    """Remove files of interrupted attempts, and archives that were not used for long."""
     for folder in file.parent.glob(f"{file.stem}-*"):
         shutil.rmtree(folder, ignore_errors=True)
     for other in file.parent.glob("classes-*.jsa"):

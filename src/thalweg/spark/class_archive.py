@@ -97,10 +97,10 @@ def refusal(archive: Path) -> str:
 
 
 def archive_options() -> dict[str, str]:
-    """What a session that starts a JVM says to use the archive; nothing where there is none."""
+    """The JVM options of a session that uses the archive; none where there is no archive."""
     file = archive_file()
     if is_switched_off() or not has_archive(file):
         return {}
     with contextlib.suppress(OSError):  # a home that cannot be written
-        os.utime(file)  # archives that nobody has used for long are removed
+        os.utime(file)  # archives that were not used for long are removed
     return {OPTIONS: f"-XX:SharedArchiveFile={file} -Xshare:auto {QUIET}"}

@@ -54,10 +54,10 @@ def from_elements(
     if columns is None:
         found = form_of_log(place)
         columns, clock = found.schema, found.clock
-    made = source(name or place.name, columns, **facts).node
-    assert isinstance(made, Source)
+    node = source(name or place.name, columns, **facts).node
+    assert isinstance(node, Source)
     feed = Elements(str(place), batches_per_batch, named=name is not None)
-    return Stream(Source(made.name, made.columns, made.ingress, made.declared, feed, clock=clock))
+    return Stream(Source(node.name, node.columns, node.ingress, node.declared, feed, clock=clock))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What ended a query, in words: without the way through the JVM, and with the file that is to blame."""
+"""The error that ended a query, without the JVM's stack trace, and with the file that caused it."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def with_short_search(each: Callable[[DataFrame, int], None]) -> Callable[[DataF
 
 
 def is_slow_start(reason: BaseException) -> bool:
-    """Whether a Python process of Spark's was not there in the ten seconds that it has. On a busy
-    machine that happens; the next one is quicker."""
+    """Whether a Python process of Spark's did not start within Spark's limit of ten seconds. That
+    happens on a busy machine; the next one is quicker."""
     return any(words in str(reason) for words in _SLOW)
 
 
@@ -109,7 +109,7 @@ def plain_failure(reason: BaseException, checkpoint: Path | None = None) -> Thal
 
 
 def _error(kind: type[ThalwegError], message: str) -> ThalwegError:
-    """An error whose message is whole already; some kinds would add to it."""
+    """An error with exactly this message; some classes would add to it."""
     error: ThalwegError = kind.__new__(kind)
     error.args = (message,)
     if isinstance(error, PlanError):

@@ -55,8 +55,8 @@ class Times:
     the range of its values, [low, high); null: without a limit."""
 
     def columns(self, schema: pa.Schema, used: Container[str] | None = None) -> list[str]:
-        """The columns that are read from the rows; of the payload only those that are used, if that
-        is known."""
+        """The columns to read: those of times and punctuation, and the payload, or only its `used`
+        columns."""
         needed = [
             self.start,
             *([self.end] if self.end else []),
@@ -68,12 +68,16 @@ class Times:
         return list(dict.fromkeys([*needed, *payload]))
 
     def chunk(
-        self, table: pa.Table, schema: pa.Schema, where: str, letters: DeadLetters | None = None
+        self,
+        table: pa.Table,
+        schema: pa.Schema,
+        where: str,
+        dead_letters: DeadLetters | None = None,
     ) -> tuple[Batch, Header]:
-        """Rows as a batch of inserts, and what they show of progress. With `letters`, rows whose
-        times are no times are noted there."""
-        if letters is not None:
-            table = rows_with_times(table, self.start, self.end, self.duration, letters, where)
+        """Rows as a batch of inserts, and a header with their progress. With `dead_letters`, rows
+        without valid times go there."""
+        if dead_letters is not None:
+            table = rows_with_times(table, self.start, self.end, self.duration, dead_letters, where)
         promise, patterns = NO_PROGRESS, []
         if self.punctuation is not None and len(table):
             rows = table.combine_chunks().to_batches()[0]
@@ -118,29 +122,29 @@ class Times:
             return Progress(int(times.to_numpy().max()))
         values = [marks.column(name).cast(schema.field(name).type) for name in self.per]
         latest = (
-            pa.table([*values, times], names=[*self.per, "_said"])
+            pa.table([*values, times], names=[*self.per, "_promise"])
             .group_by(list(self.per))
-            .aggregate([("_said", "max")])
+            .aggregate([("_promise", "max")])
         )
         groups = zip(*(latest.column(name).to_pylist() for name in self.per), strict=True)
         return Progress(
             NO_PROGRESS.cti,
             self.per,
-            dict(zip(groups, latest.column("_said_max").to_pylist(), strict=True)),
+            dict(zip(groups, latest.column("_promise_max").to_pylist(), strict=True)),
         )
 
     def batch(self, table: pa.Table, schema: pa.Schema, where: str) -> Batch:
         """Rows as a batch of inserts."""
         needed = [name for name in (self.start, self.end) if name is not None]
-        wanted = [*needed, *(name for name in schema.names if name not in needed)]
-        missing = [name for name in wanted if name not in table.schema.names]
+        names = [*needed, *(name for name in schema.names if name not in needed)]
+        missing = [name for name in names if name not in table.schema.names]
         if missing:
             raise SchemaChangeError(
                 f"{where}: there is no column {missing[0]!r}; the columns are {', '.join(table.schema.names)}."
             )
         try:
             timed = events(
-                table.select(wanted), self.start, self.end, duration=self.duration, keep_times=True
+                table.select(names), self.start, self.end, duration=self.duration, keep_times=True
             )
         except TimeRangeError as reason:
             raise TimeRangeError(f"{where}: {reason}") from reason
@@ -215,13 +219,13 @@ class Frame:
 
         return rows.union(
             spark.range(0, 1, 1, 1).mapInArrow(end, EXCHANGE_COLUMNS)
-        )  # what is all there has an end
+        )  # a static DataFrame ends
 
 
 def _packed(
     table: pa.Table, times: Times, schema: pa.Schema, where: str, ingest: AnyIngest
 ) -> pa.RecordBatch:
-    for entry in schema:  # what nobody looks at was not handed over
+    for entry in schema:  # columns that no operator reads were not selected
         if entry.name not in table.schema.names:
             table = table.append_column(entry, pa.nulls(len(table), entry.type))
     batch, header = times.chunk(table, schema, where)
@@ -231,25 +235,30 @@ def _packed(
 def load_reader(
     spark: SparkSession, reader: DataSourceStreamReader, ingest: AnyIngest
 ) -> DataFrame:
-    """A stream of exchange rows from a reader, which travels to the workers as it is. In a host it
+    """A stream of exchange rows from a reader, which is sent to the workers as it is. In a host it
     reads for one version of the queries after the other.
 
-    Spark asks for its name, schema and way of reading in processes of their own. They get a reader
-    that is still packed, so that none of them imports what only its work needs. A reader may have
-    `offsets`, which alone is unpacked where Spark asks what there is to read.
+    Spark calls for its name, schema and reader in separate processes. They get a reader that is
+    still packed, so that none of them imports what only reading needs. A reader may have `offsets`,
+    the only part that is unpacked where Spark plans what to read.
     """
     offsets = getattr(reader, "offsets", reader)
     if isinstance(ingest, HostIngest):
         reader = offsets = VersionedReader(reader, ingest, ingest.registry)
     name = f"thalweg_{uuid.uuid4().hex}"
-    columns = EXCHANGE_COLUMNS
     packed, packed_offsets = (cast(Any, cloudpickle).dumps(part) for part in (reader, offsets))
+    spark.dataSource.register(_data_source(name, _packed_reader(packed, packed_offsets)))
+    return spark.readStream.format(name).load()
+
+
+def _packed_reader(packed: bytes, packed_offsets: bytes) -> type[DataSourceStreamReader]:
+    """A reader that unpacks its parts when they are called."""
 
     class Packed(DataSourceStreamReader, SupportsTriggerAvailableNow):
         def __init__(self) -> None:
             self._offsets: Any = None
 
-        def _asked(self) -> Any:
+        def _unpacked_offsets(self) -> Any:
             if self._offsets is None:
                 import thalweg.spark.unpacking
 
@@ -257,24 +266,31 @@ def load_reader(
             return self._offsets
 
         def initialOffset(self) -> Any:
-            return self._asked().initialOffset()
+            return self._unpacked_offsets().initialOffset()
 
         def getDefaultReadLimit(self) -> Any:
-            return self._asked().getDefaultReadLimit()
+            return self._unpacked_offsets().getDefaultReadLimit()
 
         def prepareForTriggerAvailableNow(self) -> None:
-            self._asked().prepareForTriggerAvailableNow()
+            self._unpacked_offsets().prepareForTriggerAvailableNow()
 
         def latestOffset(self, start: Any, limit: Any) -> Any:
-            return self._asked().latestOffset(start, limit)
+            return self._unpacked_offsets().latestOffset(start, limit)
 
         def partitions(self, start: Any, end: Any) -> Any:
-            return self._asked().partitions(start, end)
+            return self._unpacked_offsets().partitions(start, end)
 
         def read(self, partition: Any) -> Any:
             import thalweg.spark.unpacking
 
             return thalweg.spark.unpacking.unpacked(packed).read(partition)
+
+    Packed.__module__ = "__main__"  # pickled by value, with the reader
+    return Packed
+
+
+def _data_source(name: str, reader: type[DataSourceStreamReader]) -> type[DataSource]:
+    columns = EXCHANGE_COLUMNS  # a local: Spark's processes need not import this module for it
 
     class Source(DataSource):
         @classmethod
@@ -285,17 +301,15 @@ def load_reader(
             return columns
 
         def streamReader(self, schema: Any) -> DataSourceStreamReader:
-            return Packed()
+            return reader()
 
-    for sent in (Packed, Source):
-        sent.__module__ = "__main__"  # pickled by value, with the reader
-    spark.dataSource.register(Source)
-    return spark.readStream.format(name).load()
+    Source.__module__ = "__main__"  # pickled by value, with the reader
+    return Source
 
 
 class Feed(Protocol):
-    """Where the rows of a source come from. One none of whose rows is a promise says so with
-    `makes_promises`."""
+    """Where the rows of a source come from. An attribute `makes_promises` that is false means that
+    no row of it is a promise."""
 
     def exchange(
         self, spark: SparkSession, ingest: AnyIngest, schema: pa.Schema, name: str, log: str

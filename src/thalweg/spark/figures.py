@@ -1,7 +1,7 @@
-"""Figures of a query: what its micro-batches report, added up as they come.
+"""Figures of a query: the sums of what its micro-batches report.
 
-Spark keeps the last hundred micro-batches. A listener is given all of them, later; figures that are
-asked for include what Spark keeps. Each micro-batch counts once.
+A listener gets all micro-batches, with a delay; Spark keeps the last hundred, which are included
+whenever figures are read. Each micro-batch counts once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _REMEMBERED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class QueryStatus:
-    """How a query on Spark is doing, as of its last micro-batch."""
+    """The status of a query on Spark, as of its last micro-batch."""
 
     batches: int
     rows: int
@@ -54,7 +54,7 @@ class QueryStatus:
     they were read."""
     warnings: tuple[str, ...] = ()
     skipped: int = 0
-    """Of the rows that were read, those that were left out because nobody wants them."""
+    """Of the rows that were read, those skipped because no answer needs them."""
 
     @property
     def final_up_to(self) -> int | datetime | None:
@@ -80,7 +80,7 @@ class QueryStatus:
 
 
 class Figures:
-    """The figures of the micro-batches that have been heard of."""
+    """The figures of the micro-batches noted so far."""
 
     def __init__(self) -> None:
         self.batches = 0
@@ -90,15 +90,15 @@ class Figures:
         self.reports: list[dict[str, Any]] = []
         self.texts: list[str] = []
         self._last = -1
-        self._heard: set[int] = set()
+        self._noted: set[int] = set()
         self._lock = Lock()
 
     def note(self, batch: int, figures: Mapping[str, Any]) -> bool:
-        """The figures of a micro-batch; whether they are the newest."""
+        """Add the figures of a micro-batch; returns whether they are the newest."""
         with self._lock:
-            if batch in self._heard or batch < self._last - _REMEMBERED:
+            if batch in self._noted or batch < self._last - _REMEMBERED:
                 return False
-            self._heard.add(batch)
+            self._noted.add(batch)
             self.batches += 1
             self.totals.update({name: figures.get(name) or 0 for name in _ADDED})
             texts = list(figures.get("reports") or [])
@@ -110,6 +110,6 @@ class Figures:
                 return False
             self._last, self.newest = batch, dict(figures)
             self.reports, self.texts = reports, texts
-            if len(self._heard) > 2 * _REMEMBERED:
-                self._heard = {known for known in self._heard if known >= batch - _REMEMBERED}
+            if len(self._noted) > 2 * _REMEMBERED:
+                self._noted = {number for number in self._noted if number >= batch - _REMEMBERED}
             return True

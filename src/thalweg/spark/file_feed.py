@@ -159,7 +159,7 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return FilePlace(self._job.files.folder)
 
     def _left_out(self, number: int, newest: tuple[int, int]) -> pa.RecordBatch:
-        """A file that is not read: its promise goes on."""
+        """The chunk of a file that is not read, with its promise."""
         job = self._job
         header = Header(
             newest=newest[0],
@@ -215,14 +215,14 @@ class _FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         batch, header = job.files.times.chunk(piece, job.schema, where, dead_letters)
         header = replace(header, begin=begin, end=end)
         if unwanted > MIN_TIME:
-            wanted = batch.end >= unwanted
-            header = replace(header, unwanted=len(batch) - int(wanted.sum()))
-            batch = batch if wanted.all() else batch.filter(wanted)
+            kept = batch.end >= unwanted
+            header = replace(header, unwanted=len(batch) - int(kept.sum()))
+            batch = batch if kept.all() else batch.filter(kept)
         return job.ingest.rows(batch, header, begin)
 
 
 def skips_unwanted(query: Stream, path: Path) -> Stream:
-    """The query with sources that leave out rows that nobody wants any more, as the file says."""
+    """The query with sources that leave out rows that no answer needs, by the time in the file."""
     changes: dict[Node, Node] = {}
     for source, reach in reach_of_sources(query.node).items():
         if can_skip(source):
@@ -248,7 +248,7 @@ def _reading(log: str) -> Path:
 
 @contextlib.contextmanager
 def _noted(folder: Path, number: int, name: str) -> Iterator[None]:
-    """Leave a note of the file that is being read, so that one that ends the process is known."""
+    """Note the file that is being read, so that a file that crashes the process can be named."""
     note = folder / str(number)
     with contextlib.suppress(OSError):  # a worker on another machine may not see the checkpoint
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
 """Which files each micro-batch reads: the part of a file source that Spark asks in a process of its
 own, for as long as the query runs. It imports nothing of what reads rows.
 
-Offsets are {"n": files handed out, "ended": 0 or 1}; where somebody says what is not wanted any
-more, that is in them too, so that a micro-batch that runs again leaves out the same.
+Offsets are {"n": files handed out, "ended": 0 or 1}. Where a reader reports which rows it no longer
+needs, that time is in them too, so that a micro-batch that runs again leaves out the same.
 """
 
 from __future__ import annotations

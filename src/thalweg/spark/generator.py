@@ -1,5 +1,4 @@
-"""A source that makes events up, the same ones for the same seed, wherever and whenever they are
-read.
+"""A source of generated events, which depend on the seed alone.
 
 Time goes in ticks of a tenth of a second. In each tick every partition makes `rate / 10` events;
 their keys are skewed, a share of them is late, and a partition can fall silent now and then. The
@@ -42,7 +41,7 @@ TICK_US = 100_000
 
 @dataclass(frozen=True)
 class Generator:
-    """What is made: see `from_generator`."""
+    """The parameters of the events: see `from_generator`."""
 
     rate: int
     keys: int
@@ -89,19 +88,19 @@ def from_generator(
     name: str | None = None,
     late: str = "drop",
 ) -> Stream:
-    """Made-up events with the columns `partition`, `key` and `value`.
+    """Generated events with the columns `partition`, `key` and `value`.
 
     `rate` is in events a second and partition; the n-th key has a share in proportion to n **
     -skew; `late_share` of the events come up to `latest` late. Every `lull_every` ticks a partition
-    is silent for `lull_ticks`. `ticks` is when the stream ends. With `ticks_per_batch` time goes as
-    fast as micro-batches do, otherwise as it does.
+    is silent for `lull_ticks`. The stream ends after `ticks`. With `ticks_per_batch` a micro-batch has
+    that many ticks; otherwise ticks follow the clock.
     """
     if min(rate, keys, partitions) < 1 or not 0 <= late_share <= 1:
         raise PlanError(
             "from_generator: rate, keys and partitions must be at least 1, late_share between 0 and 1."
         )
     spread = duration_us(latest)
-    made = Generator(
+    feed = Generator(
         rate,
         keys,
         skew,
@@ -119,7 +118,7 @@ def from_generator(
         name or "events", SCHEMA, disorder=spread + TICK_US, late=late, insert_only=True
     ).node
     assert isinstance(node, Source)
-    return Stream(Source(node.name, node.columns, node.ingress, node.declared, made))
+    return Stream(Source(node.name, node.columns, node.ingress, node.declared, feed))
 
 
 def make_tick(what: Generator, partition: int, tick: int) -> Batch:
@@ -195,11 +194,11 @@ class _GeneratorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Ticks)
         name = str(partition.partition)
-        made = [
+        batches = [
             make_tick(self._what, partition.partition, tick)
             for tick in range(partition.begin, partition.end)
         ]
-        batch = Batch.concat(made, SCHEMA)
+        batch = Batch.concat(batches, SCHEMA)
         newest = int(batch.start.max()) if len(batch) else None
         header = Header(
             partition=name, newest=newest, begin=partition.begin, end=partition.end, rows=len(batch)

@@ -11,7 +11,7 @@ __all__ = ["HostFigures", "HostedStatus"]
 
 @dataclass(frozen=True)
 class HostedStatus:
-    """How one query of a host is doing, as of its last micro-batch."""
+    """The status of one query of a host, as of its last micro-batch."""
 
     changes: int = 0
     adjusts: int = 0

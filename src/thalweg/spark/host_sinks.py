@@ -93,7 +93,7 @@ def _sender(
     batch: int, sinks: dict[str, FileSink]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def send(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        made: dict[str, int] = {}
+        file_counts: dict[str, int] = {}
         for rows in batches:
             left = []
             for row in rows.to_pylist():
@@ -104,7 +104,7 @@ def _sender(
                     blob = row["blob"] if header.kind is Message.ANSWER else None
                     left.append(facts | {"report": header.report, "blob": blob})
                     continue
-                number = made[row["origin"]] = made.get(row["origin"], 0) + 1
+                number = file_counts[row["origin"]] = file_counts.get(row["origin"], 0) + 1
                 file = f"part-{row['bucket']:05}-{number:05}.parquet"
                 typed = sink.rows(batch_of_blob(row["blob"]))
                 pq.write_table(pa.Table.from_batches([typed]), sink.folder(batch) / file)

@@ -46,8 +46,8 @@ class HostProcessor(StatefulProcessor):
             return
         mark = (self._spec.run, self._stage, int(key[0]))
         runner = self._runner(mark)
-        for made in runner.process(chunks, micro_batch_time(self._handle), self._state):
-            yield _exchange_row(*made)
+        for output in runner.process(chunks, micro_batch_time(self._handle), self._state):
+            yield _exchange_row(*output)
         _RUNNERS[mark] = runner
         while len(_RUNNERS) > _KEPT:
             del _RUNNERS[next(iter(_RUNNERS))]

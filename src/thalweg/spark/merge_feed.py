@@ -6,8 +6,8 @@ offset says how far each input was read and which entries of the registry were t
     {"entries": 3, "chunks": 41, "inputs": {"one": [17, "run of one"], "two": [12, "run of two"]}}
 
 An input that is attached or detached takes effect with the next offset, in every bucket at once,
-and after a restart Spark hands out the same offsets again. A DataFrame or topic of somebody else
-takes part through a query of its own that writes a log (`to="elements"`).
+and after a restart Spark hands out the same offsets again. A DataFrame or topic takes part through a
+query of its own that writes a log (`to="elements"`).
 """
 
 from __future__ import annotations

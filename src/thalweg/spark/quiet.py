@@ -1,9 +1,8 @@
 """A quiet start: what the JVM and the Python workers write goes to a file, not to the terminal.
 
-The JVM says several things at its start that nobody can act upon, and its log and the traces of
-workers follow. What is wrong reaches the user as an error of the query. The file is there while the
-process runs, for whoever looks for the rest; `THALWEG_SPARK_LOG` names another one that stays, or
-`-` for the terminal.
+The JVM prints warnings at its start that a user cannot act upon, then its log and the traces of
+workers. Failures reach the user as an error of the query. The file exists while the process runs;
+`THALWEG_SPARK_LOG` names another one that stays, or `-` for the terminal.
 """
 
 from __future__ import annotations

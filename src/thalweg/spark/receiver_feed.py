@@ -9,7 +9,8 @@ nothing new; cuts that were made are read without it.
 Spark 4.3 was not seen to call `commit` of a Python source. It asks what follows an offset only when
 the micro-batch that ends there is in its commit log, so asking is the commit.
 
-Staleness ends when the sink has returned for a micro-batch: the driver says so (`finish_batches`).
+Staleness ends when the sink has returned for a micro-batch: the driver reports it
+(`finish_batches`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A query that runs: asking it how it is doing, waiting for it, stopping it."""
+"""A running query: its status, waiting for it, stopping it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class RunningQuery:
         _RUNNING[str(checkpoint)] = self
 
     def _begin(self) -> StreamingQuery:
-        """Start, and try again if a process of Spark's was too slow to come."""
+        """Start, and try again if a process of Spark's was too slow to start."""
         while True:
             self._attempts += 1
             try:
@@ -110,7 +110,7 @@ class RunningQuery:
         return False
 
     def _warn(self) -> None:
-        """Say once what of the input was passed over."""
+        """Warn once about input that was skipped."""
         for note in self._passed()[1]:
             if note not in self._warned:
                 self._warned.add(note)

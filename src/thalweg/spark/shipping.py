@@ -1,8 +1,8 @@
-"""What travels to other processes travels packed, and is unpacked where it is used.
+"""Objects for other processes are sent packed, and unpacked where they are used.
 
 Spark starts Python processes of its own to ask a source for its name or a processor for its state
-variables. They only need the outside; unpacking the inside would make each of them import all of
-this system first.
+variables. They only need the wrapper; unpacking its contents would make each of them import all of
+this package first.
 """
 
 from __future__ import annotations

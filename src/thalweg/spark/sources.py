@@ -46,18 +46,20 @@ def name_sources(root: Node) -> Node:
     as much of the path is added as tells them apart; other sources are numbered.
     """
     feeds: dict[str, list[Any]] = {}
-    given: dict[str, bool] = {}
+    is_named: dict[str, bool] = {}
     for node in walk(root):
         if isinstance(node, Source) and node.feed is not None:
             several = feeds.setdefault(node.name, [])
             if node.feed not in several:
                 several.append(node.feed)
-            given[node.name] = given.get(node.name, False) or getattr(node.feed, "named", True)
+            is_named[node.name] = is_named.get(node.name, False) or getattr(
+                node.feed, "named", True
+            )
     clashes = {name: several for name, several in feeds.items() if len(several) > 1}
     if not clashes:
         return root
     for name in clashes:
-        if given[name]:
+        if is_named[name]:
             raise PlanError(
                 f"two sources of this query are called {name!r}, and read different rows; give each a name of its own (name=)."
             )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from thalweg.errors import PlanError
 from thalweg.model.time import Duration
@@ -30,7 +31,7 @@ from thalweg.spark.progress import show_progress
 from thalweg.spark.query import prepare
 from thalweg.spark.running import RunningQuery, lock_checkpoint, unlock_checkpoint
 from thalweg.spark.session import current_session, needed_settings, refuse_remote
-from thalweg.spark.sinks import Each, each_batch, open_sink, takes_rows
+from thalweg.spark.sinks import Each, Sink, each_batch, open_sink, takes_rows
 from thalweg.spark.sources import feeds_of
 from thalweg.stream import Stream
 
@@ -131,16 +132,8 @@ def start(
         )
         _check(ready, output)
         sink = open_sink(to, _absolute(path), ready, kept=None if checkpoint is None else place)
-        ready.record.begin()
-        ask_all_if_behind(place, ready.record.finished, list(ready.lags))
-        if sink.folder is not None:
-            sink.folder.claim(ready.record.identity)
-        _note_watch(ready, place, to, sink.folder)
-        beside = late, dead, skipped
-        is_typed = takes_rows(to, output) and ready.stage is None and beside == (None, None, None)
-        answers = ready.typed(output, ready.output) if is_typed else ready.output
-        each = each_batch(ready, sink.deliver(to, output), *beside, is_typed=is_typed)
-        writer = answers.writeStream.foreachBatch(with_short_search(each))
+        _begin(ready, sink, place, to)
+        writer = _writer(ready, sink, to, output, (late, dead, skipped))
         writer = writer.option("checkpointLocation", str(place)).trigger(**when)
         running = RunningQuery(
             writer if name is None else writer.queryName(name),
@@ -173,8 +166,32 @@ def _check(ready: Prepared, output: str) -> None:
         ready.require_form(output)
 
 
+def _begin(ready: Prepared, sink: Sink, place: Path, to: str | Each) -> None:
+    """Write to the checkpoint and the sink's folder that this query runs there."""
+    ready.record.begin()
+    ask_all_if_behind(place, ready.record.finished, list(ready.lags))
+    if sink.folder is not None:
+        sink.folder.claim(ready.record.identity)
+    _note_watch(ready, place, to, sink.folder)
+
+
+def _writer(
+    ready: Prepared,
+    sink: Sink,
+    to: str | Each,
+    output: str,
+    functions: tuple[Each | None, Each | None, Each | None],
+) -> DataStreamWriter:
+    """The writer of answers to the sink; `functions` are those for late rows, unreadable records and
+    windows that modules failed on. Without any, Spark gets typed rows where the sink takes them."""
+    typed = takes_rows(to, output) and ready.stage is None and functions == (None, None, None)
+    answers = ready.typed(output, ready.output) if typed else ready.output
+    each = each_batch(ready, sink.deliver(to, output), *functions, is_typed=typed)
+    return answers.writeStream.foreachBatch(with_short_search(each))
+
+
 def _note_watch(ready: Prepared, place: Path, to: str | Each, folder: SinkFolder | None) -> None:
-    """Leave in the checkpoint what `thalweg watch` needs to know."""
+    """Write to the checkpoint what `thalweg watch` reads."""
     if not ready.receivers:
         return
     updates = check_update_rules(ready.plan.root)
@@ -211,13 +228,12 @@ def _refuse_silence(root: Node, consistency: str, output: str) -> None:
 
 
 def _temporary_folder() -> Path:
-    """A folder that is gone when this process ends, stopped or not."""
+    """A folder that is removed when this process ends."""
     folder = tempfile.mkdtemp(prefix="thalweg-checkpoint-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)
 
 
 def _absolute(path: str | None) -> str | None:
-    """A path of this machine as seen from here: Spark's process may have been started in another
-    folder."""
+    """A path of this machine, absolute because Spark's process may have another working folder."""
     return path if path is None or "://" in path else str(Path(path).absolute())

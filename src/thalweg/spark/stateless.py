@@ -1,10 +1,9 @@
 """A query that keeps no rows, on Spark: one stage from the reader to the sink, without exchange and
 without `transformWithState`.
 
-The streaming query hands out chunks as they were read. What is done with them is planned anew for
-every micro-batch, with what is known of progress before it; the tasks report the headers of their
-chunks and their figures through an accumulator, and the driver follows the promises (see
-`shards.stateless`).
+The streaming query hands out chunks as they were read. The job that processes them is planned for
+each micro-batch, with the progress before it; the tasks report the headers of their chunks and their
+figures through an accumulator, and the driver follows the promises (see `shards.stateless`).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from thalweg.model.batch import Batch
 from thalweg.model.time import MIN_TIME
 from thalweg.shards.exchange import Chunk, Header, Message
-from thalweg.shards.stateless import Known, ProgressKeeper, RowWorker, added
+from thalweg.shards.stateless import ProgressKeeper, RowWorker, SavedProgress, added
 from thalweg.spark.processor import (
     OUTPUT_COLUMNS,
     FragmentSpec,
@@ -38,7 +37,7 @@ Convert = Callable[[Batch], pa.RecordBatch]
 
 
 class _Listed(AccumulatorParam[list[Any]]):
-    """What the tasks say, one after the other."""
+    """An accumulator: the list of what the tasks report."""
 
     def zero(self, value: list[Any]) -> list[Any]:
         return []
@@ -66,10 +65,10 @@ class StatelessStage:
         return chunks.mapInArrow(self._task(batch, convert), columns)
 
     def _task(self, batch: int, convert: Convert | None) -> Any:
-        spec, known, reports = self._packed, self.keeper.before(batch), self._reports
+        spec, progress, reports = self._packed, self.keeper.before(batch), self._reports
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return run_task(spec, known, convert, batches, reports)
+            return run_task(spec, progress, convert, batches, reports)
 
         return run
 
@@ -130,14 +129,14 @@ def _worker(packed: bytes) -> RowWorker:
 
 def run_task(
     packed: bytes,
-    known: Known,
+    progress: SavedProgress,
     convert: Convert | None,
     batches: Iterable[pa.RecordBatch],
     reports: Any,
 ) -> Iterator[pa.RecordBatch]:
-    """One task: its chunks through the fragment, and at the end what it has to say."""
+    """One task: runs its chunks through the fragment, and reports figures at the end."""
     worker = _worker(packed)
-    worker.start(known)
+    worker.start(progress)
     headers: list[tuple[str, int, str]] = []
     operators: list[Any] = []
     figures: Counter[str] = Counter()

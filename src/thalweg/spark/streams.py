@@ -184,7 +184,7 @@ def _bound(
         facts = {"patterns": True, **facts}
     if times.per:
         facts = {"group_ctis": times.per, **facts}
-    made = source(name, payload, late=late, insert_only=True, **facts).node
-    assert isinstance(made, Source)
+    node = source(name, payload, late=late, insert_only=True, **facts).node
+    assert isinstance(node, Source)
     clock = clock_type(schema.field(times.start).type)
-    return Stream(Source(made.name, made.columns, made.ingress, made.declared, feed, clock=clock))
+    return Stream(Source(node.name, node.columns, node.ingress, node.declared, feed, clock=clock))

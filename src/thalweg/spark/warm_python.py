@@ -102,7 +102,7 @@ _started: list[_Template] = []
 
 
 def start_template() -> None:
-    """Begin to import, where the system allows all this; what is asked meanwhile waits for it."""
+    """Start the template, where the system supports it; requests wait until it has imported."""
     short = max(len(tempfile.gettempdir()), len(sys.executable)) < _LONGEST
     if short and not _started and hasattr(os, "pidfd_open"):
         _started.append(_Template())
@@ -119,9 +119,9 @@ def python_for_workers() -> str:
 
 
 def _serve(listening: socket.socket) -> None:
-    """Fork for every launcher until whoever started this process is gone."""
+    """Fork for every launcher until the process that started this one has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a keeper ended
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the status of a keeper is not needed
     gc.collect()
     gc.freeze()
     while True:
@@ -140,13 +140,13 @@ def _keep(launcher: socket.socket) -> NoReturn:
     """Fork the process of a launcher and wait for the end of either."""
     head, files, _, _ = socket.recv_fds(launcher, 8, 3)
     size = int.from_bytes(head, "big")
-    asked = bytearray()
-    while len(asked) < size:
-        more = launcher.recv(size - len(asked))
+    request = bytearray()
+    while len(request) < size:
+        more = launcher.recv(size - len(request))
         if not more:
             os._exit(1)
-        asked += more
-    arguments, environment, folder = marshal.loads(asked)
+        request += more
+    arguments, environment, folder = marshal.loads(request)
     process = os.fork()
     if process == 0:
         launcher.close()
@@ -156,7 +156,7 @@ def _keep(launcher: socket.socket) -> NoReturn:
         _become(arguments, environment, folder)
     for file in files:
         os.close(file)
-    os.dup2(os.open(os.devnull, os.O_RDWR), 0)  # the template's end is none of a keeper's
+    os.dup2(os.open(os.devnull, os.O_RDWR), 0)  # a keeper does not end with the template
     handle = os.pidfd_open(process)
     ready, _, _ = select.select([launcher.fileno(), handle], [], [])
     if handle not in ready:
