@@ -115,22 +115,22 @@ def _found(answers: Any, cell: int = 0) -> list[Row]:
     return [(start, end, payload) for at, start, end, payload in rows if at == cell]
 
 
-def _same(one: list[Row], two: list[Row], what: str) -> None:
-    wrong = difference(one, two)
+def _same(left: list[Row], right: list[Row], what: str) -> None:
+    wrong = difference(left, right)
     if wrong is not None:
-        raise Broken(f"{what}: {_rows(one)} against {_rows(two)}")
+        raise Broken(f"{what}: {_rows(left)} against {_rows(right)}")
 
 
-def _equal(trial: Trial, one: Any, two: Any, what: str) -> None:
+def _equal(trial: Trial, left: Any, right: Any, what: str) -> None:
     name = trial.module.short_name
     if trial.module.kind == "aggregate":
-        wrap = [(0, 1, {name: one})], [(0, 1, {name: two})]
+        wrap = [(0, 1, {name: left})], [(0, 1, {name: right})]
     else:
         wrap = tuple(
-            [(0, 1, {"item": repr(item)}) for item in (given or ())] for given in (one, two)
+            [(0, 1, {"item": repr(item)}) for item in (items or ())] for items in (left, right)
         )  # type: ignore[assignment]
     if difference(*wrap) is not None:
-        raise Broken(f"{what}: {one!r} against {two!r}")
+        raise Broken(f"{what}: {left!r} against {right!r}")
 
 
 def _rows(rows: list[Row]) -> str:
@@ -172,61 +172,63 @@ def any_order(trial: Trial) -> None:
 def steps(trial: Trial) -> None:
     """Adding rows in two steps is adding them at once; and it is what `compute` gives, where there
     is one."""
-    one, two = trial.halves()
+    first, second = trial.halves()
     own = trial.own()
-    if not one:
+    if not first:
         return
-    whole = trial.result(own, own.add(own.empty(), trial.shaped(one + two)))
-    parts = trial.result(own, own.add(own.add(own.empty(), trial.shaped(one)), trial.shaped(two)))
+    whole = trial.result(own, own.add(own.empty(), trial.shaped(first + second)))
+    parts = trial.result(
+        own, own.add(own.add(own.empty(), trial.shaped(first)), trial.shaped(second))
+    )
     _equal(trial, parts, whole, "in two steps against at once")
     if "compute" in trial.module.methods:
         extra = (trial.window,) if trial.module.time_sensitive else ()
         _equal(
             trial,
             whole,
-            own.compute(trial.shaped(one + two), *extra),
+            own.compute(trial.shaped(first + second), *extra),
             "add and result against compute",
         )
 
 
 def remove_undoes_add(trial: Trial) -> None:
-    """Removing some of what was added leaves what the others give: the last rows, the first ones,
-    and any."""
-    one, two = trial.halves()
-    rows = one + two
+    """Removing some of the rows added gives the result of the others: for the last rows, the first
+    ones, and a random choice."""
+    first, second = trial.halves()
+    rows = first + second
     random = Random(trial.seed)
     chosen = [random.random() < 0.5 for _ in rows]
-    any_ = (
-        [row for row, gone in zip(rows, chosen, strict=True) if not gone],
-        [row for row, gone in zip(rows, chosen, strict=True) if gone],
+    random_split = (
+        [row for row, is_removed in zip(rows, chosen, strict=True) if not is_removed],
+        [row for row, is_removed in zip(rows, chosen, strict=True) if is_removed],
     )
     own = trial.own()
-    for stay, go in ((one, two), (two, one), any_):
-        if not stay:
+    for kept, removed in ((first, second), (second, first), random_split):
+        if not kept:
             continue
-        alone = trial.result(own, own.add(own.empty(), trial.shaped(stay)))
-        added = own.add(own.add(own.empty(), trial.shaped(one)), trial.shaped(two))
-        left = own.remove(added, trial.shaped(go))
+        alone = trial.result(own, own.add(own.empty(), trial.shaped(kept)))
+        added = own.add(own.add(own.empty(), trial.shaped(first)), trial.shaped(second))
+        left = own.remove(added, trial.shaped(removed))
         _equal(trial, trial.result(own, left), alone, "after removing against without")
 
 
 def merging(trial: Trial) -> None:
     """Merging is associative and agrees with adding; saved states are as good as the states
     themselves."""
-    one, two = trial.halves()
+    first, second = trial.halves()
     own = trial.own()
-    if not two:
+    if not second:
         return
-    third = two[: len(two) // 2]
-    rest = two[len(two) // 2 :]
+    third = second[: len(second) // 2]
+    rest = second[len(second) // 2 :]
 
     def state(rows: list[Row]) -> Any:
-        made = own.add(own.empty(), trial.shaped(rows))
-        return own.load(own.save(made)) if "save" in trial.module.methods else made
+        added = own.add(own.empty(), trial.shaped(rows))
+        return own.load(own.save(added)) if "save" in trial.module.methods else added
 
-    whole = trial.result(own, own.add(own.empty(), trial.shaped(one + two)))
-    left = own.merge(own.merge(state(one), state(third)), state(rest))
-    right = own.merge(state(one), own.merge(state(third), state(rest)))
+    whole = trial.result(own, own.add(own.empty(), trial.shaped(first + second)))
+    left = own.merge(own.merge(state(first), state(third)), state(rest))
+    right = own.merge(state(first), own.merge(state(third), state(rest)))
     _equal(
         trial,
         trial.result(own, left),
@@ -238,8 +240,8 @@ def merging(trial: Trial) -> None:
 
 def in_columns(trial: Trial) -> None:
     """All windows in one call give what each of them gives alone."""
-    one, two = trial.halves()
-    windows = [rows for rows in (one, two, one + two) if rows]
+    first, second = trial.halves()
+    windows = [rows for rows in (first, second, first + second) if rows]
     answers = trial.caller().compute(_cells(trial, windows))
     for at, rows in enumerate(windows):
         _same(
@@ -251,23 +253,23 @@ def in_columns(trial: Trial) -> None:
 
 def partials(trial: Trial) -> None:
     """Merged partial states give the result of the whole."""
-    one, two = trial.halves()
-    if not two:
+    first, second = trial.halves()
+    if not second:
         return
     own = trial.own()
-    apart, whole = _cells(trial, [one, two]), _cells(trial, [one + two])
+    apart, whole = _cells(trial, [first, second]), _cells(trial, [first + second])
     if trial.module.nulls == "skip":
         apart, whole = apart.without_nulls(), whole.without_nulls()
     merged = own.merge_groups(own.partials(apart.rows, apart.offsets), np.array([0, 2]))
-    first, second = (
+    merged_result, whole_result = (
         pa.array(own.results(states))[0].as_py()
         for states in (merged, own.partials(whole.rows, whole.offsets))
     )
-    _equal(trial, first, second, "merged partials against the whole")
+    _equal(trial, merged_result, whole_result, "merged partials against the whole")
 
 
 def ignores_ends(trial: Trial) -> None:
-    """Other ends, the same answer."""
+    """Rows with other ends give the same answer."""
     rows = trial.inside()
     if rows:
         random = Random(trial.seed)
@@ -292,8 +294,8 @@ def time_bound(trial: Trial) -> None:
     _unchanged_before(end, trial.answer(rows), trial.answer(longer))
 
 
-def _unchanged_before(time: int, one: list[Row], two: list[Row]) -> None:
-    early = [[(s, min(e, time), p) for s, e, p in rows if s < time] for rows in (one, two)]
+def _unchanged_before(time: int, left: list[Row], right: list[Row]) -> None:
+    early = [[(s, min(e, time), p) for s, e, p in rows if s < time] for rows in (left, right)]
     if difference(*early) is not None:
         raise Broken(
             f"a change at {time} changed what lies before it: {_rows(early[0])} against {_rows(early[1])}"
@@ -301,8 +303,7 @@ def _unchanged_before(time: int, one: list[Row], two: list[Row]) -> None:
 
 
 def filters(trial: Trial) -> None:
-    """Leaving rows out by the columns that commute, before or after the module, comes to the
-    same."""
+    """Filtering by columns that commute gives the same before and after the module."""
     rows = trial.inside()
     for name in trial.module.properties.commutes_with_filter:
         values = {identity(row[2][name]) for row in rows}

@@ -154,19 +154,19 @@ def _kind(value: Any) -> str:
 
 
 def _type(kinds: set[str], elsewhere: set[str], name: str) -> pa.DataType:
-    known = (kinds - {"null"}) or (elsewhere - {"null"}) or {"int"}
-    if known == {"int"} and elsewhere - {"null"} == {
+    types = (kinds - {"null"}) or (elsewhere - {"null"}) or {"int"}
+    if types == {"int"} and elsewhere - {"null"} == {
         "int",
         "float",
     }:  # one column of numbers across the sources
-        known = {"float"}
-    if known == {"int", "float"}:
-        known = {"float"}
-    if len(known) > 1:
+        types = {"float"}
+    if types == {"int", "float"}:
+        types = {"float"}
+    if len(types) > 1:
         raise VectorError(
-            f"the column {name!r} holds values of several kinds: {', '.join(sorted(known))}"
+            f"the column {name!r} holds values of several kinds: {', '.join(sorted(types))}"
         )
-    kind = next(iter(known))
+    kind = next(iter(types))
     if kind.startswith("list of "):
         return pa.list_(_type({kind.removeprefix("list of ")}, set(), name))
     return {"bool": pa.bool_(), "int": pa.int64(), "float": pa.float64(), "text": pa.string()}[kind]

@@ -153,12 +153,12 @@ class _Reader:
                 "or", [_same(self.read(left), self.read(item)) for item in right.elts] or [_FALSE]
             )
             return found if isinstance(operator, ast.In) else call("not", found)
-        one, two = self.read(left), self.read(right)
+        left_value, right_value = self.read(left), self.read(right)
         if isinstance(operator, ast.Eq | ast.Is):
-            return _same(one, two)
+            return _same(left_value, right_value)
         if isinstance(operator, ast.NotEq | ast.IsNot):
-            return call("not", _same(one, two))
-        return call("coalesce", call(_ORDER[type(operator)], one, two), _FALSE)
+            return call("not", _same(left_value, right_value))
+        return call("coalesce", call(_ORDER[type(operator)], left_value, right_value), _FALSE)
 
     def _ifexp(self, tree: ast.IfExp) -> Expr:
         return Case(((self.read(tree.test), self.read(tree.body)),), self.read(tree.orelse))

@@ -160,11 +160,11 @@ def _expr(text: Any, below: Node) -> Expr:
 
 
 def _keys(op: Op, left: Node, right: Node) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-    mine = translate_keys(op.get("key_left"), lifetime_schema(left.schema))
-    theirs = translate_keys(op.get("key_right"), lifetime_schema(right.schema))
-    if len(mine) != len(theirs):
+    left_keys = translate_keys(op.get("key_left"), lifetime_schema(left.schema))
+    right_keys = translate_keys(op.get("key_right"), lifetime_schema(right.schema))
+    if len(left_keys) != len(right_keys):
         raise VectorError(f"{op['op']}: key_left and key_right differ in length")
-    return mine, theirs
+    return left_keys, right_keys
 
 
 def _join(op: Op, left: Node, right: Node) -> Node:
@@ -213,10 +213,10 @@ def _call(call: Op, below: Node) -> AggregateCall:
         raise VectorError(f"unknown aggregate {call['fn']!r}")
     of = None if call["fn"] == "count" else _expr(call["of"], below)
     where = _expr(call["filter"], below) if call.get("filter") is not None else None
-    known = find_aggregate(_AGGREGATES[call["fn"]])
-    assert known is not None
-    parameters = [call["p"]] if known.parameters else []
-    return AggregateCall(known.make(*parameters), of, None, where)
+    aggregate = find_aggregate(_AGGREGATES[call["fn"]])
+    assert aggregate is not None
+    parameters = [call["p"]] if aggregate.parameters else []
+    return AggregateCall(aggregate.make(*parameters), of, None, where)
 
 
 def _detect(op: Op, below: Node) -> Node:

@@ -36,7 +36,7 @@ def failure_of(vector: Vector, engine: EngineType, forms: int) -> str | None:
     query = plan_of(vector)
     if vector.expected_error is not None:
         return _refusal(vector, query, engine, forms)
-    wanted = _payload_of(vector.expected or [], query.schema)
+    expected = _payload_of(vector.expected or [], query.schema)
     for number, form in enumerate(_forms(vector, query, forms)):
         consistency = CONSISTENCIES[number % len(CONSISTENCIES)]
         where = f"form {number}, consistency {consistency}"
@@ -44,7 +44,7 @@ def failure_of(vector: Vector, engine: EngineType, forms: int) -> str | None:
             output = [batch for _, batch in _play(vector, query, form, engine, consistency)]
         except ThalwegError as reason:
             return f"{where}: {type(reason).__name__}: {reason}\n{form}"
-        wrong = output_problem(output, query.schema, wanted, consistency)
+        wrong = output_problem(output, query.schema, expected, consistency)
         if wrong:
             return f"{where}: {wrong}\n{form}"
     return _missing_promise(vector, query, engine)
@@ -68,33 +68,33 @@ def _refusal(vector: Vector, query: Node, engine: EngineType, forms: int) -> str
 
 
 def _missing_promise(vector: Vector, query: Node, engine: EngineType) -> str | None:
-    """In the original order, one element at a time: every promise of the file, or a stronger one,
-    before the end."""
+    """The first promise of the file that the output does not make before the end, in the original
+    order, one element at a time; a stronger promise will do."""
     if not vector.expected_ctis or hasattr(
         engine, "settle"
-    ):  # an engine that gathers input says nothing before the end
+    ):  # an engine that gathers its input has no output before the end
         return None
     form = _in_order(vector)
     for consistency in CONSISTENCIES:
-        made = NO_PROGRESS
+        progress = NO_PROGRESS
         for ended, batch in _play(vector, query, form, engine, consistency):
             if not ended and not batch.progress.ended:
-                made = made.merge(batch.progress)
+                progress = progress.merge(batch.progress)
         for time, scope in vector.expected_ctis:
-            wanted = _settled(vector, time, scope) if consistency == "final" else time
-            if (made.cti if scope is None else made.of(scope)) < wanted:
+            expected = _settled(vector, time, scope) if consistency == "final" else time
+            if (progress.cti if scope is None else progress.of(scope)) < expected:
                 whom = "" if scope is None else f" for {scope[0]!r}"
-                return f"consistency {consistency}: the CTI {wanted}{whom} was expected; the output only promised {made}"
+                return f"consistency {consistency}: the CTI {expected}{whom} was expected; the output only promised {progress}"
     return None
 
 
 def _settled(vector: Vector, time: int, scope: tuple[object] | None) -> int:
     """How far "final" must promise at a CTI: not beyond the start of a row that it holds because
     its end may still move."""
-    mine = [
+    rows = [
         row for row in vector.expected or [] if scope is None or row[2].get(PARTITION) == scope[0]
     ]
-    return min([time, *(start for start, end, _ in mine if end >= time)])
+    return min([time, *(start for start, end, _ in rows if end >= time)])
 
 
 def _play(

@@ -86,16 +86,18 @@ def _less(rows: list[Row], common: Counter[Hashable]) -> list[Row]:
     return rest
 
 
-def _agree(one: Any, two: Any) -> bool:
-    if isinstance(one, bool) or isinstance(two, bool):
-        return one is two
-    if isinstance(one, (int, float)) and isinstance(two, (int, float)):
-        if isinstance(one, int) and isinstance(two, int):
-            return one == two
-        same_nan = math.isnan(one) and math.isnan(two)
-        return same_nan or math.isclose(one, two, rel_tol=_RELATIVE, abs_tol=_ABSOLUTE)
-    if isinstance(one, Mapping) and isinstance(two, Mapping):
-        return one.keys() == two.keys() and all(_agree(one[name], two[name]) for name in one)
-    if isinstance(one, (list, tuple)) and isinstance(two, (list, tuple)):
-        return len(one) == len(two) and all(_agree(a, b) for a, b in zip(one, two, strict=True))
-    return bool(one == two)
+def _agree(left: Any, right: Any) -> bool:
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, (int, float)) and isinstance(right, (int, float)):
+        if isinstance(left, int) and isinstance(right, int):
+            return left == right
+        same_nan = math.isnan(left) and math.isnan(right)
+        return same_nan or math.isclose(left, right, rel_tol=_RELATIVE, abs_tol=_ABSOLUTE)
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(_agree(left[name], right[name]) for name in left)
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        return len(left) == len(right) and all(
+            _agree(a, b) for a, b in zip(left, right, strict=True)
+        )
+    return bool(left == right)

@@ -245,17 +245,20 @@ def _counts_differ(inputs: Mapping[str, Prefix], output: Prefix) -> list[str]:
         leaders = [ends for prefix, ends in held if prefix.last_of(payload) >= last]
         if last <= start or not leaders:
             continue
-        mine, theirs = shown.get((payload, start), []), leaders[0].get((payload, start), [])
-        if len(mine) != len(theirs):
+        own_ends, leader_ends = (
+            shown.get((payload, start), []),
+            leaders[0].get((payload, start), []),
+        )
+        if len(own_ends) != len(leader_ends):
             wrong.append(
-                f"R4: {dict(payload)} from {start} is there {len(mine)} times, "
-                f"in the input that leads {len(theirs)} times"
+                f"R4: {dict(payload)} from {start} is there {len(own_ends)} times, "
+                f"in the input that leads {len(leader_ends)} times"
             )
-        final = Counter(end for end in mine if end < last)
-        if final != Counter(end for end in theirs if end < last):
+        final = Counter(end for end in own_ends if end < last)
+        if final != Counter(end for end in leader_ends if end < last):
             wrong.append(
                 f"R4: {dict(payload)} from {start} has the final ends {sorted(final.elements())}; "
-                f"the input that leads has {sorted(e for e in theirs if e < last)}"
+                f"the input that leads has {sorted(e for e in leader_ends if e < last)}"
             )
     return wrong
 
@@ -268,8 +271,8 @@ def open_close_problem(inputs: Iterable[Iterable[T]], output: Iterable[T]) -> st
     >>> open_close_problem([[("open", "A", 1)]], [("open", "A", 1), ("close", "A", 4)])
     "no input has ('close', 'A', 4), and the output cannot take it back"
     """
-    known = {element for sequence in inputs for element in sequence}
-    strange = [element for element in output if element not in known]
+    input_elements = {element for sequence in inputs for element in sequence}
+    strange = [element for element in output if element not in input_elements]
     if strange:
         return f"no input has {strange[0]!r}, and the output cannot take it back"
     return None

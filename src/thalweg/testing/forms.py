@@ -108,7 +108,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Logical:
-    """What one source says, apart from the form it says it in."""
+    """The input of one source, independent of its physical form."""
 
     schema: pa.Schema
     chains: tuple[Chain, ...]
@@ -129,19 +129,19 @@ def logical_inputs(query: Node, inputs: Inputs) -> dict[str, Logical]:
     return {name: _logical(name, schema, inputs.get(name, ())) for name, schema in schemas.items()}
 
 
-def _logical(name: str, schema: pa.Schema, given: Sequence[Row | Element]) -> Logical:
-    rows = [item for item in given if isinstance(item, tuple)]
-    elements = [item for item in given if not isinstance(item, tuple)]
+def _logical(name: str, schema: pa.Schema, items: Sequence[Row | Element]) -> Logical:
+    rows = [item for item in items if isinstance(item, tuple)]
+    elements = [item for item in items if not isinstance(item, tuple)]
     if rows and elements:
         raise ValueError(f"the input of {name!r} mixes rows and elements; give one or the other")
     broken = first_violation(elements)
     if broken:
         raise ValueError(f"the input of {name!r} breaks its own promise: {broken}")
-    known = [
+    raw_chains = [
         Chain(payload, start, (end,)) for start, end, payload in rows if end > start
     ] or chains_of(elements)
     nothing = dict.fromkeys(schema.names)
-    chains = [replace(chain, payload={**nothing, **chain.payload}) for chain in known]
+    chains = [replace(chain, payload={**nothing, **chain.payload}) for chain in raw_chains]
     return Logical(
         schema, tuple(chains), tuple(element for element in elements if isinstance(element, Cti))
     )

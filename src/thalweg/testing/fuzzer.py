@@ -29,7 +29,7 @@ CONSISTENCIES = ("speculative", "eager", "final")
 
 @dataclass(frozen=True)
 class _Trial:
-    """Everything but the form: how a run is made and what it is held against."""
+    """Everything but the form: how a run is made, and the table it must give."""
 
     query: Node
     logicals: Mapping[str, Logical]
@@ -93,17 +93,17 @@ def assert_physically_independent(
     __tracebackhide__ = True
     logicals = logical_inputs(query, inputs)
     play = runner if runner is not None else engine_runner(engine)
-    wanted = (
+    table = (
         expected
         if expected is not None
-        else oracle(query, {n: one.rows for n, one in logicals.items()}, horizon=horizon)
+        else oracle(query, {n: logical.rows for n, logical in logicals.items()}, horizon=horizon)
     )
     levels = (consistency,) if isinstance(consistency, str) else tuple(consistency)
     for number, form in enumerate(forms_of(logicals, forms, seed)):
         for level in levels:
-            # All forms of one input have one table: the oracle is asked once, and again only for
-            # shrunk inputs.
-            if _Trial(query, logicals, play, level, wanted, horizon).problem(form) is not None:
+            # All forms of one input have one table: the oracle runs once, and again only for shrunk
+            # inputs.
+            if _Trial(query, logicals, play, level, table, horizon).problem(form) is not None:
                 trial = _Trial(query, logicals, play, level, expected, horizon)
                 small = shrink(form, trial.fails, drop_rows=expected is None)
                 raise AssertionError(

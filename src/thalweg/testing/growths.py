@@ -1,7 +1,6 @@
-"""What a random plan grows by: one operator that leaves the same four columns.
+"""The steps by which a random plan grows: each adds one operator that leaves the same four columns.
 
-A growth is a function of a `Site` (a stream, the streams it was made of, and chance). It may raise
-`PlanError` where its operator cannot stand.
+A growth is a function of a `Site`. It may raise `PlanError` where its operator is not allowed.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ __all__ = ["GROWTHS", "Growth", "Site"]
 
 @dataclass(frozen=True)
 class Site:
-    """Where a plan grows: a stream, those it was made of, and chance."""
+    """Where a plan grows: a stream, the streams it was made of, and a random generator."""
 
     stream: Stream
     known: Sequence[Stream]
@@ -65,7 +64,7 @@ class Site:
         of_number += [arg_max(number, by=small), avg(small)]
         of_text = [max_(text), min_(text), first(text), arg_max(text, by=number)]
         of_small = [count(), count(number), sum_(small), max_(small), sum_(small, where=number > 0)]
-        chosen = (self.random.choice(one) for one in (of_number, of_text, of_small))
+        chosen = (self.random.choice(calls) for calls in (of_number, of_text, of_small))
         return dict(zip(self.names[1:], chosen, strict=True))
 
 

@@ -33,11 +33,11 @@ _WINDOWS: dict[str, Windows] = {
 }
 
 
-def _filled(site: Site, stream: Stream, given: Mapping[str, Expr]) -> Stream:
-    """The four columns: the key of the stream, those given, and constants for the rest."""
+def _filled(site: Site, stream: Stream, columns: Mapping[str, Expr]) -> Stream:
+    """The four columns: the key of the stream, `columns`, and constants for the rest."""
     constants = (lit(0.5), lit("a"), lit(1))
     rest = dict(zip(site.names[1:], constants, strict=True))
-    return stream.select(**{site.names[0]: col(site.names[0]), **rest, **given})
+    return stream.select(**{site.names[0]: col(site.names[0]), **rest, **columns})
 
 
 def _aggregate(site: Site) -> tuple[str, ModuleUse]:

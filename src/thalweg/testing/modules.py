@@ -68,8 +68,8 @@ def check_module(
     that takes any."""
     found = DEFAULT.find(module) if isinstance(module, str) else module
     schema = _input_schema(found, columns)
-    given = tuple(sorted((params or {}).items()))
-    found.instance(given)  # wrong parameters are an error of the caller, not a broken law
+    parameters = tuple(sorted((params or {}).items()))
+    found.instance(parameters)  # wrong parameters are an error of the caller, not a broken law
     findings = []
     for name, law in LAWS.items():
         if not applies(name, found):
@@ -78,7 +78,7 @@ def check_module(
         broken, tried = None, 0
         while broken is None and tried < trials:
             rows = _rows(random, schema, nulls=found.nulls == "keep")
-            trial = Trial(found, given, schema, rows, _window(random), random.randrange(2**32))
+            trial = Trial(found, parameters, schema, rows, _window(random), random.randrange(2**32))
             tried += 1
             if _problem(law, trial) is not None:
                 broken = _report(law, _shrunk(law, trial))
@@ -102,14 +102,12 @@ def assert_module_lawful(module: str | Module, **options: Any) -> None:
 def _input_schema(module: Module, columns: Mapping[str, str] | None) -> pa.Schema:
     if columns is not None:
         return schema_of(columns, f"columns for {module.name!r}")
-    wanted = module.input_types()
-    if wanted is None:
+    types = module.input_types()
+    if types is None:
         raise PlanError(
             f"module {module.name!r} takes any columns; say on which it shall be checked: columns={{'v': 'double'}}."
         )
-    return pa.schema(
-        [(name, pa.int64() if kind is None else kind) for name, kind in wanted.items()]
-    )
+    return pa.schema([(name, pa.int64() if kind is None else kind) for name, kind in types.items()])
 
 
 def _window(random: Random) -> Window:
@@ -122,12 +120,12 @@ def _rows(
 ) -> list[tuple[int, int, dict[str, Any]]]:
     """Rows around the windows that are drawn; those that do not overlap one are left out when it is
     looked at."""
-    made: list[tuple[int, int, dict[str, Any]]] = []
+    rows: list[tuple[int, int, dict[str, Any]]] = []
     for _ in range(random.choice(_SIZES)):
         start = random.randint(-5, 24)
         payload = {field.name: _value(random, field.type, nulls=nulls) for field in schema}
-        made.append((start, start + random.randint(1, 12), payload))
-    return made
+        rows.append((start, start + random.randint(1, 12), payload))
+    return rows
 
 
 def _value(random: Random, kind: pa.DataType, *, nulls: bool) -> Any:

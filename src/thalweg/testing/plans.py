@@ -126,7 +126,7 @@ def random_trial(
     ]
     origin = random.choice(_ORIGINS)
     while True:
-        stream, said = _grow(sources, random, random.randint(1, operators), growths)
+        stream, operator_names = _grow(sources, random, random.randint(1, operators), growths)
         tables = {
             name: hostile_rows(names, random, endless=random.random() < 0.3, origin=origin)
             for name in ("s", "t")
@@ -137,7 +137,7 @@ def random_trial(
             oracle(stream.node, tables)
         except (ValueError, OverflowError):
             continue  # endlessly many windows, or a number that no column holds
-        return Trial(stream.node, tables, " > ".join(said), declared.insert_only)
+        return Trial(stream.node, tables, " > ".join(operator_names), declared.insert_only)
 
 
 def _sources(node: Node) -> list[Source]:
@@ -149,17 +149,17 @@ def _sources(node: Node) -> list[Source]:
 def _grow(
     sources: Sequence[Stream], random: Random, operators: int, growths: Mapping[str, Growth]
 ) -> tuple[Stream, list[str]]:
-    said: list[str] = []
-    stream, known = random.choice(sources), list(sources)
-    while len(said) < operators:
+    operator_names: list[str] = []
+    stream, streams = random.choice(sources), list(sources)
+    while len(operator_names) < operators:
         name = random.choice(list(growths))
         try:
-            grown = growths[name](Site(stream, known, random))
+            grown = growths[name](Site(stream, streams, random))
         except PlanError:
-            continue  # this operator cannot stand here
+            continue  # this operator is not allowed here
         if grown.schema.types != list(KINDS):
             raise AssertionError(f"{name} leaves {grown.schema}")
-        known.append(stream)
+        streams.append(stream)
         stream = grown
-        said.append(name)
-    return stream, said
+        operator_names.append(name)
+    return stream, operator_names

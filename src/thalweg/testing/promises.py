@@ -1,8 +1,8 @@
 """Where CTIs may stand in a sequence of elements, and putting them there.
 
 Before position i the strongest legal CTI is the smallest sync time from i on; for a scope, of the
-elements that match it. A CTI that is given stands, at the earliest, right after the last element
-that would break it.
+elements that match it. The earliest legal position of a CTI is right after the last element that
+would break it.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def _limit(data: list[Data], place: int, scope: Payload | None = None) -> int:
 
 
 def with_promises(
-    data: list[Data], given: Sequence[Cti], manner: Manner, random: Random
+    data: list[Data], ctis: Sequence[Cti], manner: Manner, random: Random
 ) -> list[Element]:
-    """The sequence with CTIs: the `given` ones, as far as they are kept, and others."""
+    """The sequence with CTIs: those of `ctis` that are kept, and others."""
     promises: list[tuple[int, Cti]] = []
-    for promise in given:
+    for promise in ctis:
         if random.random() < manner.keep:
             place = max(
                 (at + 1 for at, element in enumerate(data) if _breaks(element, promise)), default=0
@@ -49,7 +49,7 @@ def with_promises(
                     promise,
                 )
             )
-    scopes = [promise.scope for promise in given if promise.scope is not None]
+    scopes = [promise.scope for promise in ctis if promise.scope is not None]
     for place in range(len(data) + 1):
         if random.random() < manner.promises:
             scope = _some_scope(scopes, data, random) if scopes and random.random() < 0.5 else None
@@ -76,19 +76,19 @@ def _weaker(limit: int, data: list[Data], random: Random) -> int:
 
 
 def _merged(data: list[Data], promises: list[tuple[int, Cti]]) -> list[Element]:
-    """Elements and CTIs in one sequence; a CTI that says nothing new is left out."""
+    """Elements and CTIs in one sequence, without CTIs that promise nothing new."""
     result: list[Element] = []
     common = MIN_TIME
     scoped: list[tuple[Payload, int]] = []
     for place in range(len(data) + 1):
         for _, promise in (item for item in promises if item[0] == place):
             if promise.scope is None:
-                known = common
+                before = common
                 common = max(common, promise.time)
             else:
-                known = max([common, *(time for scope, time in scoped if scope == promise.scope)])
+                before = max([common, *(time for scope, time in scoped if scope == promise.scope)])
                 scoped.append((promise.scope, promise.time))
-            if promise.time > known:
+            if promise.time > before:
                 result.append(promise)
         result += data[place : place + 1]
     return result

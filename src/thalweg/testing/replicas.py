@@ -68,8 +68,8 @@ def make_replica(
         data: list[Data] = [Insert(payload, start, end) for start, end, payload in ordered]
     else:
         data = _arrival(_lives(level, rows, random, manner, by_group=by_group), manner, random)
-    given = [Cti(random.randint(0, 40), {"k": k}) for k in "abc"] if group_promises else []
-    return [*with_promises(data, given, manner, random), Cti(INFINITY)]
+    ctis = [Cti(random.randint(0, 40), {"k": k}) for k in "abc"] if group_promises else []
+    return [*with_promises(data, ctis, manner, random), Cti(INFINITY)]
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def _parts(size: int) -> Iterator[tuple[int, int]]:
         length //= 2
 
 
-def _without(form: Form, gone: set[tuple[int, int]]) -> Form:
+def _without(form: Form, removed: set[tuple[int, int]]) -> Form:
     """A form without some elements, each given as (step, place in it); steps that become empty go
     too."""
     steps: list[Step | Restart] = []
@@ -66,7 +66,7 @@ def _without(form: Form, gone: set[tuple[int, int]]) -> Form:
             steps.append(part)
             continue
         kept = [
-            element for place, element in enumerate(part.elements) if (number, place) not in gone
+            element for place, element in enumerate(part.elements) if (number, place) not in removed
         ]
         if kept:
             steps.append(step(part.source, *kept))
@@ -86,8 +86,8 @@ def _places(form: Form, source: str) -> list[tuple[int, int]]:
 def _fewer_restarts(form: Form) -> Iterator[Form]:
     restarts = [number for number, part in enumerate(form.steps) if isinstance(part, Restart)]
     for begin, end in _parts(len(restarts)):
-        gone = set(restarts[begin:end])
-        yield Form(tuple(part for number, part in enumerate(form.steps) if number not in gone))
+        removed = set(restarts[begin:end])
+        yield Form(tuple(part for number, part in enumerate(form.steps) if number not in removed))
 
 
 def _fewer_promises(form: Form) -> Iterator[Form]:
@@ -138,9 +138,9 @@ def _fewer_detours(form: Form) -> Iterator[Form]:
     for source, positions in _chains(form):
         elements = form.elements(source)
         yield from _straightened(form, source, positions)
-        for one, two in pairwise(positions):
-            joined = _joined(elements[one], elements[two])
-            for keep, drop in ((one, two), (two, one)):
+        for first, second in pairwise(positions):
+            joined = _joined(elements[first], elements[second])
+            for keep, drop in ((first, second), (second, first)):
                 yield _replaced(form, source, keep, joined, {drop})
 
 
@@ -157,25 +157,33 @@ def _straightened(form: Form, source: str, positions: list[int]) -> Iterator[For
         )
 
 
-def _joined(one: Element, two: Element) -> Element | None:
+def _joined(first: Element, second: Element) -> Element | None:
     """One element in place of two that follow each other in a chain; None when nothing is left of
     them."""
-    assert isinstance(two, Adjust) and not isinstance(one, Cti)
-    if isinstance(one, Insert):
-        return Insert(two.payload, two.start, two.new_end) if two.new_end > two.start else None
-    return Adjust(two.payload, two.start, one.end, two.new_end) if one.end != two.new_end else None
+    assert isinstance(second, Adjust) and not isinstance(first, Cti)
+    if isinstance(first, Insert):
+        return (
+            Insert(second.payload, second.start, second.new_end)
+            if second.new_end > second.start
+            else None
+        )
+    return (
+        Adjust(second.payload, second.start, first.end, second.new_end)
+        if first.end != second.new_end
+        else None
+    )
 
 
 def _replaced(form: Form, source: str, keep: int, element: Element | None, drop: set[int]) -> Form:
     places = _places(form, source)
     number, place = places[keep]
-    gone = {places[at] for at in drop}
+    removed = {places[at] for at in drop}
     if element is None:
-        return _without(form, gone | {places[keep]})
+        return _without(form, removed | {places[keep]})
     part = form.steps[number]
     assert isinstance(part, Step)
     changed = Step(source, (*part.elements[:place], element, *part.elements[place + 1 :]))
-    return _without(Form((*form.steps[:number], changed, *form.steps[number + 1 :])), gone)
+    return _without(Form((*form.steps[:number], changed, *form.steps[number + 1 :])), removed)
 
 
 def _fewer_batches(form: Form) -> Iterator[Form]:
@@ -201,15 +209,15 @@ def _merge(parts: Sequence[Step | Restart]) -> list[Step | Restart]:
 def _fewer_turns(form: Form) -> Iterator[Form]:
     """Batches of one source moved next to each other, so that they can be merged."""
     for at in range(len(form.steps) - 2):
-        one, two, three = form.steps[at : at + 3]
+        first, middle, last = form.steps[at : at + 3]
         if (
-            isinstance(one, Step)
-            and isinstance(three, Step)
-            and isinstance(two, Step)
-            and one.source == three.source != two.source
+            isinstance(first, Step)
+            and isinstance(last, Step)
+            and isinstance(middle, Step)
+            and first.source == last.source != middle.source
         ):
             for order in (
-                (step(one.source, *one.elements, *three.elements), two),
-                (two, step(one.source, *one.elements, *three.elements)),
+                (step(first.source, *first.elements, *last.elements), middle),
+                (middle, step(first.source, *first.elements, *last.elements)),
             ):
                 yield Form((*form.steps[:at], *order, *form.steps[at + 3 :]))

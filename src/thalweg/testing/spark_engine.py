@@ -137,11 +137,13 @@ def write_elements(path: Path, batch: Batch) -> None:
 def _one(rows: list[Any], schema: pa.Schema) -> Batch:
     """The output of a micro-batch: all buckets together, promising what all of them promise."""
     parts = [batch_of_blob(bytes(row["blob"])) for row in rows if row["kind"] == "changes"]
-    known = [
+    progress_of_buckets = [
         NO_PROGRESS if row["cti"] is None else Progress(row["cti"])
         for row in rows
         if row["kind"] == "figures"
     ]
     return Batch.concat(parts, schema).with_progress(
-        reduce(Progress.meet, known, Progress(known[0].cti)) if known else NO_PROGRESS
+        reduce(Progress.meet, progress_of_buckets, Progress(progress_of_buckets[0].cti))
+        if progress_of_buckets
+        else NO_PROGRESS
     )

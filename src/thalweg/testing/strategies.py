@@ -92,8 +92,8 @@ def rows(
     lengths: st.SearchStrategy[int] = st.integers(*durations)
     if infinite:
         lengths = st.one_of(lengths, st.just(INFINITY))
-    one = st.tuples(st.integers(*times), lengths, payloads).map(_row)
-    return st.lists(one, max_size=max_rows)
+    row = st.tuples(st.integers(*times), lengths, payloads).map(_row)
+    return st.lists(row, max_size=max_rows)
 
 
 def _row(drawn: tuple[int, int, Mapping[str, Any]]) -> Row:
@@ -169,7 +169,7 @@ def _grown(below: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
         st.builds(Stitch, below),
         st.builds(Distinct, below),
         st.builds(Union, below, below),
-        st.builds(lambda one, two: ClipBy(one, two, (col("k"),), (col("k"),)), below, below),
+        st.builds(lambda left, right: ClipBy(left, right, (col("k"),), (col("k"),)), below, below),
         st.builds(
             _join, below, below, st.sampled_from(["inner", "left", "right", "full", "semi", "anti"])
         ),
@@ -177,12 +177,12 @@ def _grown(below: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
     )
 
 
-def _join(one: Node, two: Node, how: str) -> Node:
+def _join(left: Node, right: Node, how: str) -> Node:
     alone = (("k", col("k")), ("v", col("v")))
     result = (("k", col("l.k")), ("v", col("l.v") + col("r.v")))
     return Join(
-        one,
-        two,
+        left,
+        right,
         (col("k"),),
         (col("k"),),
         how=how,

@@ -116,9 +116,9 @@ def _spurious(logical: Logical, random: Random) -> Chain:
 
 
 def _some_value(name: str, kind: pa.DataType, logical: Logical, random: Random) -> Any:
-    known = [chain.payload.get(name) for chain in logical.chains]
-    if known and random.random() < 0.8:
-        return random.choice(known)
+    values = [chain.payload.get(name) for chain in logical.chains]
+    if values and random.random() < 0.8:
+        return random.choice(values)
     if pa.types.is_integer(kind):
         return random.randint(0, 3)
     if pa.types.is_floating(kind):
@@ -140,11 +140,11 @@ def _arrival(chains: list[Chain], manner: Manner, random: Random) -> list[Data]:
         place, tie = float("-inf"), 0.0
         for turn, element in enumerate(chain.elements()):
             shuffled = manner.disorder == float("inf")
-            mine = (
+            position = (
                 random.random() if shuffled else element.sync + random.uniform(0, manner.disorder)
             )
-            if mine > place:
-                place, tie = mine, random.random()
+            if position > place:
+                place, tie = position, random.random()
             placed.append((place, tie, turn, element))
     placed.sort(key=lambda item: item[:3])
     return [element for *_, element in placed]

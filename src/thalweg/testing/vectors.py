@@ -33,7 +33,7 @@ SPARK_FORMS = 2
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one case."""
+    """The result of one case."""
 
     name: str
     status: str
@@ -99,15 +99,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         type=int,
         help=f"physical forms per case (default {FORMS}; {SPARK_FORMS} on Spark)",
     )
-    given = parser.parse_args(arguments)
-    on_spark = given.engine == "spark"
-    forms = given.forms if given.forms is not None else SPARK_FORMS if on_spark else FORMS
+    options = parser.parse_args(arguments)
+    on_spark = options.engine == "spark"
+    forms = options.forms if options.forms is not None else SPARK_FORMS if on_spark else FORMS
     if forms < 1:
         parser.error("--forms must be at least 1")
     try:
-        lines = given.file.read_text(encoding="utf-8").splitlines()
+        lines = options.file.read_text(encoding="utf-8").splitlines()
     except OSError as reason:
-        parser.error(f"cannot read {given.file}: {reason.strerror}")
+        parser.error(f"cannot read {options.file}: {reason.strerror}")
     failed = False
     for outcome in run_vectors(lines, forms=forms, engine=_spark() if on_spark else None):
         click.echo(str(outcome))

@@ -93,7 +93,7 @@ class VirtualRun:
         return each * max(1, len(batch))
 
     def idle(self) -> bool:
-        """What happens when there is nothing to do; whether there is then."""
+        """Called when there is nothing to do; returns whether there is something afterwards."""
         return False
 
     def held(self) -> int:

@@ -43,18 +43,18 @@ def aggregate(call: AggregateCall, rows: list[Row], schema: pa.Schema) -> Any:
         return len(items)
     if name in ("arg_max", "arg_min"):
         return _arg(items, largest=name == "arg_max")
-    known = [item for item in items if item.of is not None]
+    non_null = [item for item in items if item.of is not None]
     if name == "first":
-        return min(known, key=lambda item: (item.start, order(item.of))).of if known else None
+        return min(non_null, key=lambda item: (item.start, order(item.of))).of if non_null else None
     if name == "last":
-        return max(known, key=lambda item: (item.start, order(item.of))).of if known else None
-    values = [item.of for item in known]
+        return max(non_null, key=lambda item: (item.start, order(item.of))).of if non_null else None
+    values = [item.of for item in non_null]
     if name in _WITH_PARAMETER:
         (parameter,) = call.aggregate.parameters
         return _WITH_PARAMETER[name](values, parameter)
     if name in _SIMPLE:
         return _SIMPLE[name](values)
-    return call.aggregate.define(values)  # one of a user's own says itself what it means
+    return call.aggregate.define(values)  # a user's aggregate has its own definition
 
 
 def _arg(items: list[_Item], *, largest: bool) -> Any:

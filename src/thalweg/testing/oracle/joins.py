@@ -31,15 +31,15 @@ def _keys(
     return found
 
 
-def _pair(node: Join | Chronicle, one: Row, two: Row) -> dict[str, Any]:
+def _pair(node: Join | Chronicle, left: Row, right: Row) -> dict[str, Any]:
     """What predicate and result see of a pair: `l.x`, `r.x`, and the names that only one side
     has."""
-    seen = {f"l.{name}": value for name, value in one[2].items()} | {
-        f"r.{name}": value for name, value in two[2].items()
+    seen = {f"l.{name}": value for name, value in left[2].items()} | {
+        f"r.{name}": value for name, value in right[2].items()
     }
-    seen |= {name: value for name, value in one[2].items() if name not in node.right.schema.names}
-    seen |= {name: value for name, value in two[2].items() if name not in node.left.schema.names}
-    return seen | {"l._start": one[0], "r._start": two[0]}
+    seen |= {name: value for name, value in left[2].items() if name not in node.right.schema.names}
+    seen |= {name: value for name, value in right[2].items() if name not in node.left.schema.names}
+    return seen | {"l._start": left[0], "r._start": right[0]}
 
 
 def _matches(node: Join, left: list[Row], right: list[Row]) -> list[tuple[int, int, Span]]:
@@ -50,16 +50,18 @@ def _matches(node: Join, left: list[Row], right: list[Row]) -> list[tuple[int, i
     )
     schema = node.pair_schema()
     found = []
-    for i, one in enumerate(left):
-        for j, two in enumerate(right):
-            both = max(one[0], two[0]), min(one[1], two[1])
+    for i, left_row in enumerate(left):
+        for j, right_row in enumerate(right):
+            both = max(left_row[0], right_row[0]), min(left_row[1], right_row[1])
             if both[0] >= both[1] or left_keys[i] is None or left_keys[i] != right_keys[j]:
                 continue
-            if any(identity(one[2][name]) != identity(two[2][name]) for name in node.same):
+            if any(
+                identity(left_row[2][name]) != identity(right_row[2][name]) for name in node.same
+            ):
                 continue
             if (
                 node.predicate is None
-                or evaluate(node.predicate, _pair(node, one, two), schema) is True
+                or evaluate(node.predicate, _pair(node, left_row, right_row), schema) is True
             ):
                 found.append((i, j, both))
     return found
@@ -139,16 +141,16 @@ def clip_by(node: ClipBy, scene: Scene) -> list[Row]:
     result: list[Row] = []
     for (start, end, payload), key in zip(left, left_keys, strict=True):
         alike = [
-            two
-            for two, other in zip(right, right_keys, strict=True)
+            right_row
+            for right_row, other in zip(right, right_keys, strict=True)
             if key is not None and key == other
         ]
         alike = [
-            two
-            for two in alike
-            if all(identity(payload[name]) == identity(two[2][name]) for name in node.same)
+            right_row
+            for right_row in alike
+            if all(identity(payload[name]) == identity(right_row[2][name]) for name in node.same)
         ]
-        cuts = [two[0] for two in alike if two[0] > start]
+        cuts = [right_row[0] for right_row in alike if right_row[0] > start]
         result.append((start, min([end, *cuts]), payload))
     return result
 
@@ -164,15 +166,15 @@ def chronicle(node: Chronicle, scene: Scene) -> list[Row]:
     schema = node.pair_schema()
     taken: set[int] = set()
     result: list[Row] = []
-    for j, two in enumerate(right):
-        for i, one in enumerate(left):
-            alive = one[0] <= two[0] < one[1]
+    for j, right_row in enumerate(right):
+        for i, left_row in enumerate(left):
+            alive = left_row[0] <= right_row[0] < left_row[1]
             alike = left_keys[i] is not None and left_keys[i] == right_keys[j]
-            grouped = all(identity(one[2][n]) == identity(two[2][n]) for n in node.same)
+            grouped = all(identity(left_row[2][n]) == identity(right_row[2][n]) for n in node.same)
             if i not in taken and alive and alike and grouped:
                 taken.add(i)
-                pair = columns_of(node.result, _pair(node, one, two), schema)
-                result.append((two[0], two[0] + 1, pair))
+                pair = columns_of(node.result, _pair(node, left_row, right_row), schema)
+                result.append((right_row[0], right_row[0] + 1, pair))
                 break
     return result
 

@@ -84,8 +84,8 @@ def answers(
         rows = [row for row in rows if None not in row[2].values()]
     if rows:
         shown = [_clipped(row, window, node) for row in rows]
-        asked = ask(module, dict(node.params), shown, window, node.input_schema())
-        found = list(_events(asked, module.kind, outputs, window))
+        answer = ask(module, dict(node.params), shown, window, node.input_schema())
+        found = list(_events(answer, module.kind, outputs, window))
     else:
         empty = Event(window.start, window.end, {outputs[0]: None})
         found = [empty] if module.kind == "aggregate" else []

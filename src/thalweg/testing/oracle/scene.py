@@ -1,5 +1,4 @@
-"""The frame of the oracle: which function says what a node means, and what a node sees while it is
-being computed.
+"""The frame of the oracle: which function defines a node, and what it sees while it is computed.
 
 A `Scene` holds the tables of the sources and, inside a group-and-apply, the rows of the current
 group. Rows whose lifetime is or becomes empty vanish after every node, in one place: here.
@@ -38,10 +37,10 @@ class Scene:
     def rows(self, node: Node) -> list[Row]:
         """The table of a node; a node used twice is computed once."""
         if node not in self._done:
-            known = [_MEANINGS[kind] for kind in type(node).__mro__ if kind in _MEANINGS]
-            if not known:
+            definitions = [_MEANINGS[kind] for kind in type(node).__mro__ if kind in _MEANINGS]
+            if not definitions:
                 raise NotImplementedError(f"the oracle has no definition for {type(node).__name__}")
-            self._done[node] = [row for row in known[0](node, self) if row[1] > row[0]]
+            self._done[node] = [row for row in definitions[0](node, self) if row[1] > row[0]]
         return self._done[node]
 
     def inside(self, group: GroupInput, rows: list[Row]) -> Scene:

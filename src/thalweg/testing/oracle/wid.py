@@ -62,7 +62,11 @@ def wid_aggregate(node: WidAggregate, scene: Scene) -> list[Row]:
 
 
 def extents(
-    kind: WindowKind, part: list[Row], rows: list[Row], node: WidAggregate | WidApply, given: int
+    kind: WindowKind,
+    part: list[Row],
+    rows: list[Row],
+    node: WidAggregate | WidApply,
+    number_count: int,
 ) -> Iterator[Extent]:
     """The windows of one partition that are not empty. `rows` are those of all partitions."""
     if isinstance(kind, SlidingTime):
@@ -72,7 +76,7 @@ def extents(
     elif isinstance(kind, SlideByTuple):
         yield from _slide_by_tuple(kind, part, node)
     elif isinstance(kind, SlidingRows):
-        yield from _sliding_rows(kind, part, node, given)
+        yield from _sliding_rows(kind, part, node, number_count)
     elif isinstance(kind, LandmarkTime):
         yield from _landmark(kind, part)
     else:
@@ -138,12 +142,12 @@ def numbers_given(node: WidAggregate | WidApply, scene: Scene) -> int:
 
 
 def _sliding_rows(
-    kind: SlidingRows, part: list[Row], node: WidAggregate | WidApply, given: int
+    kind: SlidingRows, part: list[Row], node: WidAggregate | WidApply, number_count: int
 ) -> Iterator[Extent]:
-    """A window is complete when all its numbers were given; its answer stands where the last of
-    the rows that it has was there. Everything so far answers where a slide brought something."""
+    """A window is complete when all its numbers were given; the time of its answer is that of its
+    last row. Without a range, a window answers only if its last slide has rows."""
     numbered = _position(kind, part, node)
-    for window in range(max(numbered[-1][0], given) // kind.slide):
+    for window in range(max(numbered[-1][0], number_count) // kind.slide):
         end = (window + 1) * kind.slide
         since = 1 if kind.range is None else end - kind.range + 1
         inside = [entry for entry in numbered if since <= entry[0] <= end]

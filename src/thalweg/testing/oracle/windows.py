@@ -149,9 +149,9 @@ def top_k(node: TopK, scene: Scene) -> list[Row]:
     return result
 
 
-def _better(one: Any, two: Any, *, descending: bool) -> bool:
+def _better(left: Any, right: Any, *, descending: bool) -> bool:
     """Whether a value comes strictly before another; null comes after every value, in either
     direction."""
-    if one is None or two is None:
-        return one is not None and two is None
-    return order(one) > order(two) if descending else order(one) < order(two)
+    if left is None or right is None:
+        return left is not None and right is None
+    return order(left) > order(right) if descending else order(left) < order(right)
