@@ -309,68 +309,6 @@ CASES = [
         """,
     ),
     RuleCase(
-        "outer_joins",
-        "left",
-        A.left_join(B, on="k", select={"v": "l.v", "x": "r.x"}),
-        """
-        join-1  left on k: v = l.v, x = r.x
-          source-1  a
-          source-2  b
-        """,
-        """
-        union-1
-          join-1  inner on k: v = l.v, x = r.x
-            source-1  a
-            source-2  b
-          select-1  v, x = CAST(NULL AS bigint)
-            join-2  anti on k
-              source-1  (above)
-              source-2  (above)
-        """,
-    ),
-    RuleCase(
-        "outer_joins",
-        "full_with_a_predicate",
-        A.join(
-            B,
-            on="k",
-            how="full",
-            where="l.v < r.x",
-            select={"n": "l.v"},
-            right_only={"n": "x * 100"},
-        ),
-        """
-        join-1  full on k where l.v < r.x: n = l.v
-          source-1  a
-          source-2  b
-        """,
-        """
-        union-2
-          union-1
-            join-1  inner on k where l.v < r.x: n = l.v
-              source-1  a
-              source-2  b
-            select-1  n = v
-              join-2  anti on k where l.v < r.x
-                source-1  (above)
-                source-2  (above)
-          select-2  n = x * 100
-            join-3  anti on k where r.v < l.x
-              source-2  (above)
-              source-1  (above)
-        """,
-    ),
-    RuleCase(
-        "outer_joins",
-        "others_stay",
-        A.semi_join(B, on="k"),
-        """
-        join-1  semi on k
-          source-1  a
-          source-2  b
-        """,
-    ),
-    RuleCase(
         "where_below_join",
         "left_side",
         A.join(B, on="k").where("v > 1 and k = 2"),
@@ -385,6 +323,79 @@ CASES = [
           where-1  v > 1 AND k = 2
             source-1  a
           source-2  b
+        """,
+    ),
+    RuleCase(
+        "where_below_join",
+        "side_that_a_left_join_preserves",
+        A.left_join(B, on="k", select={"v": "l.v", "x": "r.x"}).where("v > 1"),
+        """
+        where-1  v > 1
+          join-1  left on k: v = l.v, x = r.x
+            source-1  a
+            source-2  b
+        """,
+        """
+        join-1  left on k: v = l.v, x = r.x
+          where-1  v > 1
+            source-1  a
+          source-2  b
+        """,
+    ),
+    RuleCase(
+        "where_below_join",
+        "side_that_a_right_join_preserves",
+        A.right_join(B, on="k", select={"v": "l.v", "x": "r.x"}).where("x > 1"),
+        """
+        where-1  x > 1
+          join-1  right on k: v = l.v, x = r.x
+            source-1  a
+            source-2  b
+        """,
+        """
+        join-1  right on k: v = l.v, x = r.x
+          source-1  a
+          where-1  x > 1
+            source-2  b
+        """,
+    ),
+    RuleCase(
+        "where_below_join",
+        "missing_side_stays",
+        A.left_join(B, on="k", select={"v": "l.v", "x": "r.x"}).where("x > 1"),
+        """
+        where-1  x > 1
+          join-1  left on k: v = l.v, x = r.x
+            source-1  a
+            source-2  b
+        """,
+    ),
+    RuleCase(
+        "where_below_join",
+        "column_that_a_row_alone_has_otherwise_stays",
+        A.join(
+            B,
+            on="k",
+            how="left",
+            select={"v": "l.v", "x": "r.x"},
+            left_only={"v": "v + 1", "x": "0"},
+        ).where("v > 1"),
+        """
+        where-1  v > 1
+          join-1  left on k: v = l.v, x = r.x
+            source-1  a
+            source-2  b
+        """,
+    ),
+    RuleCase(
+        "where_below_join",
+        "full_join_stays",
+        A.full_join(B, on="k", select={"v": "l.v", "x": "r.x"}).where("v > 1"),
+        """
+        where-1  v > 1
+          join-1  full on k: v = l.v, x = r.x
+            source-1  a
+            source-2  b
         """,
     ),
     RuleCase(
@@ -636,19 +647,12 @@ SEVERAL = [
             source-2  b
         """,
         """
-        union-1
-          join-1  inner on k: v = l.v, x = r.x
-            select-1  k, v
-              where-1  v > 1
-                source-1  a
-            select-2  k, x
-              source-2  b
-          select-4  v, x = CAST(NULL AS bigint)
-            join-2  anti on k
-              where-2  v > 1
-                source-1  (above)
-              select-3  k
-                source-2  (above)
+        join-1  left on k: v = l.v, x = r.x
+          select-1  k, v
+            where-1  v > 1
+              source-1  a
+          select-2  k, x
+            source-2  b
         """,
     ),
     RuleCase(

@@ -102,7 +102,7 @@ def kernel_for(node: Node, consistency: Consistency) -> Operator:
 
 
 def _kernel_for(node: Node, consistency: Consistency) -> Operator:
-    """A new kernel for a node of a rewritten plan (no groups, no outer joins)."""
+    """A new kernel for a node of a rewritten plan (no groups)."""
     if isinstance(node, WindowAggregate):
         return _aggregate(node, consistency)
     if isinstance(node, nodes.WidAggregate):
@@ -123,7 +123,7 @@ def _kernel_for(node: Node, consistency: Consistency) -> Operator:
         return _top_k(node, consistency)
     if isinstance(node, Join) and node.how == "inner":
         return JoinKernel(node)
-    if isinstance(node, Join) and (node.whole or node.how in ("semi", "anti")):
+    if isinstance(node, Join):
         return MatchJoinKernel(node) if node.whole else CoverageKernel(node)
     if isinstance(node, nodes.Merge):
         return _merge(node, consistency)

@@ -1,43 +1,36 @@
-"""Left semi and left anti join: the part of each left row's lifetime that matching right rows
-cover, or do not cover.
+"""Joins by pieces of lifetimes: left, right and full outer, semi and anti.
 
     semi: each left row restricted to the union of the lifetimes of its matches, as maximal pieces
     anti: each left row minus that union, as maximal pieces
+    left: the pairs of the inner join, and the anti pieces of left rows as left_only(p1)
+    right and full likewise
 
-A match has equal keys (null keys match nothing) and a true predicate. Duplicates on the right cover
-once; duplicates on the left give duplicates.
+A match has equal keys (null keys match nothing) and a true predicate. Duplicates cover once; a row
+that is there twice has its pieces twice. A change is looked up once on the other side: what it
+finds are its pairs, the cover of its own pieces, and the rows whose pieces it changes.
 
 State: rows of both sides that end at or after the CTI, the smaller of the two, in arrangements by
-key. A left row has two marks: `since`, up to which right rows that covered it were dropped, and
-`begin`, where the piece that is open at that instant began. Both are its start until such a right
-row is dropped, so a CTI touches only left rows that lose one. The CTI is the smaller of the two.
+key. A row of a preserved side has two marks: `since`, up to which rows that covered it were
+dropped, and `begin`, where the piece that is open at that instant began. Both are its start until
+such a row is dropped, so a CTI touches only rows that lose one. The promise is the smaller CTI.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 import numpy as np
 
 from thalweg.model.batch import Batch
-from thalweg.model.delta import ABSENT, Delta, Revision, Weights
-from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Bools, Codes, Rows, equal_pairs, take_rows
-from thalweg.model.sorting import sort_pairs
-from thalweg.model.time import INFINITY, Times
-from thalweg.operators.base import (
-    Operator,
-    Slices,
-    StateSize,
-    progress_of_slice,
-    slice_of_progress,
-)
-from thalweg.operators.frames import evaluate_mask
+from thalweg.model.delta import Delta, Revision
+from thalweg.model.progress import Progress
+from thalweg.model.rows import Codes, Rows, equal_pairs, take_rows
+from thalweg.model.time import INFINITY, Times, least
+from thalweg.operators.base import progress_of_slice, rename_scopes
 from thalweg.operators.group_promises import forget_ended
-from thalweg.operators.joining.join import FoundSide, Side, TakenSide, pair_frame, scoped_by_key
-from thalweg.operators.joining.keyed_state import KeyedState
-from thalweg.operators.joining.matching import keyed_sides
+from thalweg.operators.joining.join import scoped_by_key
+from thalweg.operators.joining.outer import OuterKernel
+from thalweg.operators.joining.pieces import Cover, RowSpans, pieces_of, revised_pieces
 from thalweg.plan.nodes import Join
 from thalweg.state import Hits
 from thalweg.state.runs import Columns
@@ -45,41 +38,7 @@ from thalweg.state.runs import Columns
 __all__ = ["CoverageKernel"]
 
 
-class _Cover(NamedTuple):
-    """Pairs of a left row and the lifetime of a match; the weights of a lifetime add up."""
-
-    owner: Codes
-    start: Times
-    end: Times
-    weight: Weights
-
-
-class _Pieces(NamedTuple):
-    """Pieces of left rows: which row, and the lifetime of the piece."""
-
-    row: Codes
-    start: Times
-    end: Times
-
-
-class _Stretches(NamedTuple):
-    """Rows cut where their cover changes, in order."""
-
-    row: Codes
-    start: Times
-    end: Times
-    first: Bools
-    """By version of the cover and stretch: whether a piece begins there ..."""
-    last: Bools
-    """... and whether a piece ends there."""
-
-
-def _begins(time: Times, since: Times, begin: Times) -> Times:
-    """Where pieces that are there from a time on began."""
-    return np.where(time == since, begin, time)
-
-
-class CoverageKernel(Operator):
+class CoverageKernel(OuterKernel):
     """
     >>> import thalweg as tw
     >>> a, b = tw.source("a", {"k": "int64"}), tw.source("b", {"k": "int64"})
@@ -88,86 +47,89 @@ class CoverageKernel(Operator):
     ([(0, 3, {'k': 1}), (5, 9, {'k': 1})], [(3, 5, {'k': 1})])
     """
 
-    ports = 2
+    marks_alone = 2
 
     def __init__(self, node: Join) -> None:
-        self.schema = node.schema
-        self._node = node
+        super().__init__(node)
         self._covered = node.how == "semi"
-        self._sides = keyed_sides(
-            (node.left.schema, node.right.schema), node.left_keys, node.right_keys, node.same
-        )
-        self._state = KeyedState(
-            self._sides, node.same, marks=(2, 0), what=f"{self._node.how}_join"
-        )
-        self._left, self._right = self._state.held
-        self._progress: list[Progress] = [NO_PROGRESS, NO_PROGRESS]
 
     def process(self, port: int, batch: Batch) -> Batch:
-        answer: Delta | Revision | None = None
-        if len(batch):
-            delta = Delta.of_batch(batch)
-            if port == 0:
-                answer = self._change_left(delta)
-            else:
-                answer = self._change_right(self._sides[1].project(delta, only_matchable=True))
+        answers = self._change(port, Delta.of_batch(batch)) if len(batch) else []
         forget_ended(self._progress, batch.progress)
         before = self._both()
         self._progress[port] = self._progress[port].merge(batch.progress)
         both = self._both()
         self._forget(before, both)
-        promise = both if scoped_by_key(self._node, both) else both.without_scopes()
-        return Batch.empty(self.schema, promise) if answer is None else answer.to_batch(promise)
+        promise = rename_scopes(both, self._scope_names)
+        return Batch.concat(answers, self.schema).with_progress(promise)
 
     def _both(self) -> Progress:
-        """What both sides promise."""
-        return self._progress[0].meet(self._progress[1]).without_boxes()
+        """What both sides promise, of groups only where keys name them."""
+        both = self._progress[0].meet(self._progress[1]).without_boxes()
+        return both if scoped_by_key(self._node, both) else both.without_scopes()
 
     # ----------------------------------------------------------------------------------------------
     # change
 
-    def _change_left(self, delta: Delta) -> Delta:
-        keyed = self._sides[0].project(delta, only_matchable=True)
+    def _change(self, port: int, delta: Delta) -> list[Batch]:
+        keyed = self._sides[port].project(delta, only_matchable=True)
         group = self._state.groups(keyed.payload)
-        since, begin = self._marks(keyed, group)
-        cover = self._cover(group, since, keyed.end, lambda: (keyed.payload, keyed.start))
-        row, start, end = self._pieces(since, keyed.end, begin, cover)
-        payload = self._sides[0].payload(take_rows(keyed.payload, row))
-        pieces = Delta(payload, start, end, keyed.weight[row])
-        self._left.apply(keyed, group, (since, begin))
-        if len(keyed) == len(delta) or self._covered:
-            return pieces
-        # A null key matches nothing.
-        return Delta.concat([self._sides[0].unmatchable(delta), pieces], self.schema)
+        found = self._held[1 - port].find(group, keyed.start, keyed.end)
+        found = self._matching(port, keyed, found)
+        changes: list[Delta] = []
+        revision: Revision | None = None
+        marks: tuple[Times, ...] = ()
+        if len(found):
+            if self._gives_pairs:
+                changes.append(self._joined(port, keyed, found))
+            if self._preserved[1 - port]:
+                revision = self._revised(port, keyed, found)
+        if self._preserved[port]:
+            marks = self._marks(port, keyed, group)
+            changes.append(self._own_pieces(port, keyed, marks, found))
+            if len(keyed) < len(delta) and not self._covered:
+                alone = self._sides[port].unmatchable(delta)
+                payload = self._alone_payload(port, alone.payload, alone.start)
+                changes.append(Delta(payload, alone.start, alone.end, alone.weight))
+        self._held[port].apply(keyed, group, marks)
+        answers = [Delta.concat(changes, self.schema).to_batch()] if changes else []
+        return answers if revision is None else [*answers, revision.to_batch()]
 
-    def _change_right(self, delta: Delta) -> Revision | None:
-        group = self._state.groups(delta.payload)
-        # Before the CTI nothing changes: left rows that ended there are left alone.
-        since = np.maximum(delta.start, min(p.cti for p in self._progress) - 1)
-        found = self._left.find(group, since, delta.end)
-        if not len(found):
-            self._right.apply(delta, group)
-            return None
+    def _own_pieces(self, port: int, keyed: Delta, marks: tuple[Times, ...], found: Hits) -> Delta:
+        """The pieces of rows that come or go."""
+        since, begin = marks
+        cover = _cover_of(found)
+        row, start, end = pieces_of(RowSpans(since, keyed.end, begin), cover, covered=self._covered)
+        payload = self._alone_payload(port, take_rows(keyed.payload, row), keyed.start[row])
+        return Delta(payload, start, end, keyed.weight[row])
+
+    def _revised(self, port: int, keyed: Delta, found: Hits) -> Revision | None:
+        """The pieces of rows of the other side that changes of this one alter."""
+        # Before the CTI nothing changes: rows that ended there are left alone.
+        settled = min(progress.cti for progress in self._progress)
+        if least(keyed.start) < settled:
+            found = found.filter(found.end >= settled)
+            if not len(found):
+                return None
         rows, which = found.distinct()
-        at, since, end = found.owner, rows.mark(0), rows.end
-        before = self._cover(rows.group, since, end, lambda: (rows.payload(), rows.start))
-        change = self._true_pairs(
-            _Cover(which, delta.start[at], delta.end[at], delta.weight[at]),
-            lambda: (FoundSide(found), TakenSide(delta.payload, delta.start, at)),
-        )
-        self._right.apply(delta, group)
-        return self._revised(rows, since, end, before, change)
+        at, spans = found.owner, RowSpans(rows.mark(0), rows.end, rows.mark(1))
+        before = self._cover(1 - port, rows, spans.since, spans.until)
+        change = Cover(which, keyed.start[at], keyed.end[at], keyed.weight[at])
+        pieces, after = revised_pieces(spans, before, change, covered=self._covered)
+        row = pieces.row
+        payload = self._alone_payload(1 - port, rows.payload_of(row), rows.start[row])
+        return Revision(payload, pieces.start, pieces.end, after, rows.weight[row])
 
-    def _marks(self, delta: Delta, group: Codes) -> tuple[Times, Times]:
-        """New left rows begin at their start; a change of a row that is held goes on from where
-        that row stands."""
+    def _marks(self, port: int, delta: Delta, group: Codes) -> tuple[Times, Times]:
+        """New rows begin at their start; a change of a row that is held goes on from where that row
+        stands."""
         promised = self._state.promised_to(0, self._both(), delta.payload)
         old = (delta.start < promised).nonzero()[0]
         if not len(old):
             return delta.start, delta.start
         since, begin = delta.start.copy(), delta.start.copy()
         start = delta.start[old]
-        found = self._left.find(group[old], np.maximum(start, promised[old] - 1), start + 1)
+        found = self._held[port].find(group[old], np.maximum(start, promised[old] - 1), start + 1)
         found = found.filter(found.start == start[found.owner])
         asked = take_rows(delta.payload, old[found.owner])
         if len(found) and asked.num_columns:
@@ -175,83 +137,12 @@ class CoverageKernel(Operator):
         since[old[found.owner]], begin[old[found.owner]] = found.mark(0), found.mark(1)
         return since, begin
 
-    def _cover(
-        self, group: Codes, since: Times, until: Times, rows: Callable[[], tuple[Rows, Times]]
-    ) -> _Cover:
-        """The lifetimes of the matches that are held, of each left row between two times. `rows`
-        has the left rows and their starts, which only a predicate looks at."""
-        found = self._right.find(group, since, until)
-        return self._true_pairs(
-            _Cover(found.owner, found.start, found.end, found.weight),
-            lambda: (TakenSide(*rows(), found.owner), FoundSide(found)),
-        )
-
-    def _true_pairs(self, cover: _Cover, sides: Callable[[], tuple[Side, Side]]) -> _Cover:
-        """The pairs for which the predicate is true."""
-        predicate = self._node.predicate
-        if predicate is None or not len(cover.owner):
-            return cover
-        frame = pair_frame(*sides(), predicate.columns(), len(cover.owner))
-        keep = evaluate_mask(predicate, frame)
-        if keep.all():
-            return cover
-        return _Cover(*(column[keep] for column in cover))
-
-    # ----------------------------------------------------------------------------------------------
-    # pieces
-
-    def _pieces(self, since: Times, until: Times, begin: Times, cover: _Cover) -> _Pieces:
-        """Maximal pieces of each left row, from `since` to `until`, that are covered (semi) or not
-        (anti). The piece that is open at `since` began at `begin`."""
-        cuts = self._cut(since, until, [cover])
-        first, last = cuts.first[0].nonzero()[0], cuts.last[0].nonzero()[0]
-        row = cuts.row[first]
-        return _Pieces(row, _begins(cuts.start[first], since[row], begin[row]), cuts.end[last])
-
-    def _revised(
-        self, rows: Hits, since: Times, until: Times, before: _Cover, change: _Cover
-    ) -> Revision:
-        """The pieces that a change of the cover alters: all rows are cut once, and each stretch
-        belongs to a piece before the change, to one after it, or to both."""
-        cuts = self._cut(since, until, [before, change])
-        ends = np.full(cuts.first.shape, ABSENT)
-        ends[cuts.first] = cuts.end[cuts.last.nonzero()[1]]
-        at = (ends[0] != ends[1]).nonzero()[0]
-        row = cuts.row[at]
-        start = _begins(cuts.start[at], since[row], rows.mark(1)[row])
-        payload = self._sides[0].payload(rows.payload_of(row))
-        return Revision(payload, start, ends[0, at], ends[1, at], rows.weight[row])
-
-    def _cut(self, since: Times, until: Times, covers: list[_Cover]) -> _Stretches:
-        """Cut each row where its cover changes. There is a version of each row for each cover: it
-        is covered by that and all covers before it."""
-        size = len(since)
-        every, until = np.arange(size), np.maximum(since, until)
-        owners, times = [every, every], [since, until]
-        for cover in covers:
-            owners += (cover.owner, cover.owner)
-            times += (cover.start, cover.end)
-        owner, time = np.concatenate(owners), np.concatenate(times)
-        time = np.minimum(np.maximum(time, since[owner]), until[owner])
-        change = np.zeros((len(covers), len(owner)), np.int64)
-        at = 2 * size
-        for version, cover in enumerate(covers):
-            middle, end = at + len(cover.owner), at + 2 * len(cover.owner)
-            change[version:, at:middle] = cover.weight
-            change[version:, middle:end] = -cover.weight
-            at = end
-        order = sort_pairs(owner, time)
-        owner, time = owner[order], time[order]
-        depth = change[:, order].cumsum(axis=1)
-        # The last change at a time is followed by a stretch up to the next time of the same row.
-        at = ((owner[1:] == owner[:-1]) & (time[1:] > time[:-1])).nonzero()[0]
-        row, depth = owner[at], depth[:, at]
-        wanted: Bools = depth > 0 if self._covered else depth == 0
-        goes_on = wanted[:, 1:] & wanted[:, :-1] & (row[1:] == row[:-1])
-        first, last = wanted.copy(), wanted.copy()
-        first[:, 1:] &= ~goes_on
-        last[:, :-1] &= ~goes_on
-        return _Stretches(row, time[at], time[at + 1], first, last)
+    def _cover(self, port: int, rows: Hits, since: Times, until: Times) -> Cover:
+        """The lifetimes of the matches that are held, of each row of one side between two times."""
+        found = self._held[1 - port].find(rows.group, since, until)
+        if self._node.predicate is not None and len(found):
+            found = self._matching(port, rows.delta(), found)
+        return _cover_of(found)
 
     # ----------------------------------------------------------------------------------------------
     # promises
@@ -261,38 +152,42 @@ class CoverageKernel(Operator):
             self._state.clear()
             return
         if both.cti > before.cti:
-            self._left.purge(both.cti - 1)
-            self._settle(self._right.drop(both.cti - 1), both)
+            until = both.cti - 1
+            self._drop(both, lambda port: self._held[port].drop(until))
         promised = self._state.groups_promised(0, before, both) if both.speaks_of_groups else None
-        if promised is not None and scoped_by_key(self._node, both):
+        if promised is not None:
             group, time = promised
-            until = np.where(time == INFINITY, INFINITY, time - 1)
-            self._left.drop_groups(group, until)
-            self._settle(self._right.drop_groups(group, until), both)
+            past = np.where(time == INFINITY, INFINITY, time - 1)
+            self._drop(both, lambda port: self._held[port].drop_groups(group, past))
         self._state.tidy()
 
-    def _settle(self, dropped: list[Columns], both: Progress) -> None:
-        """Note in the left rows that right rows covered what remains of them: where they are
-        settled, and where the piece that is open then began."""
-        if not dropped:
-            return
-        gone = Columns.concat(dropped)
+    def _drop(self, both: Progress, drop: Callable[[int], list[Columns]]) -> None:
+        """Drop rows of both sides, and note in what remains of a preserved side what they
+        covered."""
+        for port, dropped in enumerate((drop(0), drop(1))):
+            if dropped and self._preserved[1 - port]:
+                self._settle(1 - port, Columns.concat(dropped), both)
+
+    def _settle(self, port: int, gone: Columns, both: Progress) -> None:
+        """Note in the rows of one side that rows of the other covered what remains of them: where
+        they are settled, and where the piece that is open then began."""
         promised = self._state.promised_to(0, both, gone.payload)
-        found = self._left.find(gone.group, promised - 1, gone.end)
+        found = self._held[port].find(gone.group, promised - 1, gone.end)
         found = found.filter(found.mark(0) < gone.end[found.owner])
+        if self._node.predicate is not None and len(found):
+            covering = Delta(gone.payload, gone.start, gone.end, gone.weight)
+            found = self._matching(1 - port, covering, found)
         if not len(found):
             return
         rows, which = found.distinct()
         at, since = found.owner, rows.mark(0)
         settled = np.empty(len(rows), np.int64)
         settled[which] = promised[at]
-        covered = self._true_pairs(
-            _Cover(which, gone.start[at], gone.end[at], gone.weight[at]),
-            lambda: (FoundSide(found), TakenSide(gone.payload, gone.start, at)),
-        )
-        held = self._cover(rows.group, since, settled, lambda: (rows.payload(), rows.start))
-        cover = _Cover(*map(np.concatenate, zip(held, covered, strict=True)))
-        pieces = self._pieces(since, settled, rows.mark(1), cover)
+        covered = Cover(which, gone.start[at], gone.end[at], gone.weight[at])
+        held = self._cover(port, rows, since, settled)
+        cover = Cover(*map(np.concatenate, zip(held, covered, strict=True)))
+        spans = RowSpans(since, settled, rows.mark(1))
+        pieces = pieces_of(spans, cover, covered=self._covered)
         since = np.maximum(settled - 1, since)
         begin = since.copy()
         open_ = pieces.end == settled[pieces.row]
@@ -303,12 +198,10 @@ class CoverageKernel(Operator):
     # ----------------------------------------------------------------------------------------------
     # state
 
-    def snapshot(self) -> Slices:
-        return {**self._state.snapshot(), "progress": slice_of_progress(self._progress)}
-
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._state.restore(slices)
         self._progress = progress_of_slice(slices["progress"])
 
-    def state_size(self) -> StateSize:
-        return self._state.size()
+
+def _cover_of(found: Hits) -> Cover:
+    return Cover(found.owner, found.start, found.end, found.weight)

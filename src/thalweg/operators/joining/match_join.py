@@ -21,7 +21,6 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from thalweg.expr import Column
 from thalweg.model.batch import Batch
 from thalweg.model.boxes import Boxes, join_boxes
 from thalweg.model.delta import Delta
@@ -30,22 +29,15 @@ from thalweg.model.range_promises import Ranges, merge_ranges
 from thalweg.model.rows import Bools, Codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import rename_scopes
-from thalweg.operators.frames import evaluate_columns, frame_of
-from thalweg.operators.joining.join import JoinKernel, scoped_by_key
-from thalweg.plan.nodes import Join, Named
+from thalweg.operators.frames import plain_renames
+from thalweg.operators.joining.join import scoped_by_key
+from thalweg.operators.joining.outer import OuterKernel
+from thalweg.plan.nodes import Join
 
 __all__ = ["MatchJoinKernel"]
 
-_PRESERVED = {
-    "left": (True, False),
-    "right": (False, True),
-    "full": (True, True),
-    "semi": (True, False),
-    "anti": (True, False),
-}
 
-
-class MatchJoinKernel(JoinKernel):
+class MatchJoinKernel(OuterKernel):
     """
     >>> import thalweg as tw
     >>> a, b = tw.source("a", {"k": "int64"}), tw.source("b", {"k": "int64"})
@@ -55,14 +47,11 @@ class MatchJoinKernel(JoinKernel):
     ([(9, 10, {'k': 1})], [(3, 4, {'k': 1})])
     """
 
+    marks_alone = 1
+    """The number of matches."""
+
     def __init__(self, node: Join) -> None:
         super().__init__(node)
-        self._preserved = _PRESERVED[node.how]
-        self._gives_pairs = node.how in ("left", "right", "full")
-        self._alone_columns: tuple[Named, Named] = (node.left_only, node.right_only)
-        # Each row that may be alone is held with the number of its matches as a mark.
-        self._state = self._empty_state((int(self._preserved[0]), int(self._preserved[1])))
-        self._held = self._state.held
         self._renames = (self._carried(0), self._carried(1))
 
     def process(self, port: int, batch: Batch) -> Batch:
@@ -116,15 +105,12 @@ class MatchJoinKernel(JoinKernel):
 
     def _alone_rows(self, port: int, rows: Delta, weight: Times) -> Delta:
         """Rows of one side by themselves, as often as the weights say."""
-        rows = Delta(self._sides[port].payload(rows.payload), rows.start, rows.end, weight).filter(
-            weight != 0
-        )
-        if not self._gives_pairs or not len(rows):
-            return rows if len(rows) else Delta.empty(self.schema)
-        payload = evaluate_columns(
-            self._alone_columns[port], frame_of(rows.payload, rows.start), self.schema
-        )
-        return Delta(payload, rows.start, rows.end, rows.weight)
+        which = weight.nonzero()[0]
+        if not len(which):
+            return Delta.empty(self.schema)
+        rows = rows.take(which)
+        payload = self._alone_payload(port, rows.payload, rows.start)
+        return Delta(payload, rows.start, rows.end, weight[which])
 
     # ----------------------------------------------------------------------------------------------------
     # promises
@@ -140,8 +126,7 @@ class MatchJoinKernel(JoinKernel):
             return common
         ranges = self._decided_ranges(both, cti) if both.ranges else {}
         groups = replace(both, cti=cti, scoped=self._decided(both), boxes={}, ranges=ranges)
-        names = self._renames[0] if self._preserved[0] else self._renames[1]
-        return replace(rename_scopes(groups, names), boxes=common.boxes)
+        return replace(rename_scopes(groups, self._scope_names), boxes=common.boxes)
 
     def _decided(self, both: Progress) -> dict[Scope, int]:
         """Of each group that both sides promise, how far its rows are decided."""
@@ -195,10 +180,8 @@ class MatchJoinKernel(JoinKernel):
         """The columns of one side that the answer has, in pairs and in rows that are alone."""
         if not self._gives_pairs:
             return {name: name for name in self.schema.names} if port == 0 else {}
-        alone = {
-            name: expr.name for name, expr in self._alone_columns[port] if isinstance(expr, Column)
-        }
-        return {old: new for old, new in self._renames[port].items() if alone.get(new) == old}
+        alone = plain_renames(self._alone_columns[port])
+        return {old: new for old, new in self._renames[port].items() if alone.get(old) == new}
 
 
 def _summed(which: Codes, weight: Times, size: int) -> Times:

@@ -286,9 +286,6 @@ class Join(KeyedPair):
 
     @property
     def columns_read(self) -> tuple[frozenset[str] | None, ...]:
-        """Pieces of outer joins are left to their parts, into which a rule divides them."""
-        if self.how not in ("inner", "semi", "anti") and not self.whole:
-            return None, None
         pair = columns_of(self.predicate, *(expr for _, expr in self.result))
         right = frozenset(self.same).union(
             columns_of(*self.right_keys, *(expr for _, expr in self.right_only)),

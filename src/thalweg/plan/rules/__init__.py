@@ -6,7 +6,7 @@ None. A rule that moves work below its input says `sole_reader`: it is only aske
 reads that input, so that shared work stays shared.
 
 `optimize` goes through the plan from the sources up, again and again until nothing applies. Every
-rule either takes an operator out of the plan for good (groups, outer joins), moves a filter towards
+rule either takes an operator out of the plan for good (groups), moves a filter towards
 the sources, removes a node or narrows a row, so that this ends. Two filters are never made one: the
 second must not be evaluated on a row that the first rejects.
 """
@@ -24,7 +24,6 @@ from thalweg.plan.rules import (
     merge_selects,
     merge_set_durations,
     merge_shifts,
-    outer_joins,
     prune_columns,
     share_panes,
     ungroup,
@@ -51,7 +50,6 @@ RULES: tuple[Rule, ...] = (
     ungroup,
     balance_unions,
     share_panes,
-    outer_joins,
     where_below_union,
     where_below_select,
     where_below_groups,
@@ -82,7 +80,7 @@ class Applied:
 def lower(root: Node) -> Node:
     """The plan in operators that have kernels, and nothing else changed: what queries that run
     together are compared by."""
-    return optimize(root, (ungroup, outer_joins))[0]
+    return optimize(root, (ungroup,))[0]
 
 
 def optimize(root: Node, rules: tuple[Rule, ...] = RULES) -> tuple[Node, list[Applied]]:

@@ -2,14 +2,16 @@
 
     where(p(a), join(A, B, select a = l.x)) = join(where(p(x), A), B, select a = l.x)
 
-for either side of an inner join, and for the left side of a semi or anti join: there, a left row is
-kept or rejected together with all pieces made of it. A filter that reads `_start` stays, because
+for either side of an inner join, for the left side of a semi or anti join, and for the side that a
+left or right join preserves, where its rows have the column alone, too: there, a row is kept or
+rejected together with all pairs and pieces made of it. A filter that reads `_start` stays, because
 the result starts when both sides have started; so does one that can fail, because below it would
 meet rows that never find a partner.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from thalweg.plan.expressions import START, cannot_fail, passed_on
@@ -37,11 +39,18 @@ def _left_names(join: Join) -> dict[str, str]:
     """Result columns that are plainly columns of the left side."""
     if join.how in ("semi", "anti"):
         return {name: name for name in join.left.schema.names}
-    return _side(join, "l.", join.left, join.right) if join.how == "inner" else {}
+    names = _side(join, "l.", join.left, join.right)
+    return _kept(names, {"inner": names, "left": passed_on(join.left_only)}.get(join.how, {}))
 
 
 def _right_names(join: Join) -> dict[str, str]:
-    return _side(join, "r.", join.right, join.left) if join.how == "inner" else {}
+    names = _side(join, "r.", join.right, join.left)
+    return _kept(names, {"inner": names, "right": passed_on(join.right_only)}.get(join.how, {}))
+
+
+def _kept(pairs: dict[str, str], alone: Mapping[str, str]) -> dict[str, str]:
+    """The columns that pairs and rows without a partner have from the same column."""
+    return {name: column for name, column in pairs.items() if alone.get(name) == column}
 
 
 def _side(join: Join, prefix: str, side: Node, other: Node) -> dict[str, str]:
