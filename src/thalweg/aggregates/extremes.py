@@ -165,8 +165,8 @@ class ArgMin(_Extreme):
         return [pa.field("by", by), pa.field("value", of)]
 
     def of_rows(self, values: Values) -> Columns:
-        has = values.present(values.by)
-        return [_only(values.by, has), _only(values.of, has)]
+        present = values.present(values.by)
+        return [_only(values.by, present), _only(values.of, present)]
 
     def _absent(self, parts: Columns) -> Bools:
         absent: Bools = parts[0].is_null().to_numpy(zero_copy_only=False)

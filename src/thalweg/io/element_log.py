@@ -57,7 +57,7 @@ def _digest(table: pa.Table, progress: str) -> str:
 
 
 def written_whole(path: Path, data: bytes) -> None:
-    """Write a file under another name, then rename it: it is there whole or not at all."""
+    """Write a file under another name, then rename it, so that it exists whole or not at all."""
     draft = path.with_name(f"_{path.name}.{os.getpid()}")
     with draft.open("wb") as file:
         file.write(data)
@@ -67,7 +67,7 @@ def written_whole(path: Path, data: bytes) -> None:
 
 
 class ElementLog:
-    """The writer of a log. It goes on after the last batch that is there."""
+    """The writer of a log. It continues after the last batch in the folder."""
 
     def __init__(self, folder: Path, run: str, clock: Clock = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ class ElementLog:
         self.write(self.next, batch)
 
     def write(self, number: int, batch: Batch) -> None:
-        """A batch by its number; one that is there must be the same."""
+        """Write a batch under its number; one that exists already must be the same."""
         progress = _canonical_text(batch.progress)
         table = batch.to_table()
         digest = _digest(table, progress)
@@ -111,7 +111,7 @@ class ElementLog:
 
 @dataclass(frozen=True, slots=True)
 class LogForm:
-    """What a log says of its rows."""
+    """The columns and the clock of the rows of a log."""
 
     schema: pa.Schema
     clock: Clock
@@ -137,7 +137,7 @@ class ElementLogReader:
         self.folder, self.position, self.run = folder, position, run
 
     def available(self) -> int:
-        """Batches from the position on that are there now, without a gap."""
+        """The batches from the position on that have been written, up to the first gap."""
         numbers = sorted(
             number
             for number in (int(path.stem) for path in self.folder.glob(f"[0-9]*{_SUFFIX}"))

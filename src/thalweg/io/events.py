@@ -129,9 +129,9 @@ def _from_frame(frame: Frame, schema: pa.Schema, times: TimeColumns | None, wher
         table = events(table, times.start, times.end, duration=times.duration)
         names = table.schema.names
     elif "_start" not in names:
-        wanted = "_start (and _end)" if times is None else repr(times.start)
+        time_column = "_start (and _end)" if times is None else repr(times.start)
         raise SchemaChangeError(
-            f"{where}: a frame needs the time column {wanted} (see thalweg.events, or name it: "
+            f"{where}: a frame needs the time column {time_column} (see thalweg.events, or name it: "
             f"source(..., time=...)); it has {list_names(names)}."
         )
     payload = conform(

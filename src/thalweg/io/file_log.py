@@ -60,7 +60,7 @@ class FileLog:
         self._digest = ""
         self._lines = 0
         self._end = 0
-        self._told: dict[str, str] | None = None
+        self._written_passed: dict[str, str] | None = None
         self._seen: dict[str, tuple[int, int, int]] = {}
         self._changed: list[tuple[int, Found]] = []
         """Files that are not as the log has them, with their numbers."""
@@ -90,7 +90,7 @@ class FileLog:
                     "it was replaced after it was read; what it holds now is not read. Write what "
                     "is new under another name"
                 )
-        self._tell()
+        self._write_passed()
 
     def look_at_all(self) -> int:
         """Look until no file is still being written, or patience is at an end."""
@@ -255,12 +255,12 @@ class FileLog:
             self._end += len(line) + 1
         self._lines = len(lines)
 
-    def _tell(self) -> None:
-        """Leave what is passed over beside the log, for whoever asks how the query is doing."""
+    def _write_passed(self) -> None:
+        """Write the list of files that are passed over beside the log, for the query's status."""
         passed = {**self.place.passed, **self.passed}
-        if passed == self._told or (self._told is None and not passed):
+        if passed == self._written_passed or (self._written_passed is None and not passed):
             return
-        self._told = passed
+        self._written_passed = passed
         file = self.log.with_suffix(".passed")
         named = {self.place.shown(name): reason for name, reason in sorted(passed.items())[:_SHOWN]}
         self.log.parent.mkdir(parents=True, exist_ok=True)

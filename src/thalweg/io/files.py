@@ -73,7 +73,7 @@ def read_file(
 
 
 def file_schema(place: FilePlace, name: str, form: FileForm) -> pa.Schema:
-    """The columns of a file, as it says them itself."""
+    """The columns of a file, from its own metadata or its first rows."""
     shown = place.shown(name)
     try:
         with place.files.open_input_file(place.path_of(name)) as source:
@@ -90,7 +90,7 @@ def file_schema(place: FilePlace, name: str, form: FileForm) -> pa.Schema:
 
 
 def unreadable(shown: str, format_: str, reason: BaseException) -> InputError:
-    """What is said of a file that cannot be read."""
+    """The error for a file that cannot be read."""
     message = str(reason).strip().split("\n")[0].rstrip(".") or type(reason).__name__
     return InputError(
         f"the file {shown} cannot be read as {format_}: {message}. "
@@ -136,19 +136,19 @@ class _Job:
     size: int | None
     letters: DeadLetters | None
 
-    def wanted(self, names: list[str]) -> list[str] | None:
-        """The columns to read of a file that has these; None: all."""
+    def columns_to_read(self, names: list[str]) -> list[str] | None:
+        """The columns to read of a file with the columns `names`; None: all."""
         if self.columns is None:
             return None
-        wanted = [name for name in self.columns if name not in self.form.partitions.names]
-        for name in wanted:
+        columns = [name for name in self.columns if name not in self.form.partitions.names]
+        for name in columns:
             found = names.count(name)
             if found != 1:
                 problem = f"the column {name!r} {found} times" if found else f"no column {name!r}"
                 raise SchemaChangeError(
                     f"the file {self.shown} has {problem}; it has {list_names(names)}."
                 )
-        return wanted
+        return columns
 
 
 def _parquet(job: _Job) -> Iterator[pa.Table]:
@@ -158,33 +158,33 @@ def _parquet(job: _Job) -> Iterator[pa.Table]:
     ):
         schema = file.schema_arrow
         _require_flat(schema)
-        wanted = job.wanted(schema.names)
+        columns = job.columns_to_read(schema.names)
         held: list[pa.RecordBatch] = []
-        for batch in file.iter_batches(_CHUNK_ROWS, columns=wanted, use_threads=False):
+        for batch in file.iter_batches(_CHUNK_ROWS, columns=columns, use_threads=False):
             batch.validate(full=True)
             held.append(batch)
             if sum(map(len, held)) >= _CHUNK_ROWS:
-                yield _select(pa.Table.from_batches(held), wanted)
+                yield _select(pa.Table.from_batches(held), columns)
                 held = []
         if held:
-            yield _select(pa.Table.from_batches(held), wanted)
+            yield _select(pa.Table.from_batches(held), columns)
         elif not file.metadata.num_rows:
-            yield _select(schema.empty_table(), wanted)
+            yield _select(schema.empty_table(), columns)
 
 
 def _arrow(job: _Job) -> Iterator[pa.Table]:
     with job.files.open_input_file(job.path) as source:
         reader = pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(use_threads=False))
         _require_flat(reader.schema)
-        wanted = job.wanted(reader.schema.names)
+        columns = job.columns_to_read(reader.schema.names)
         for number in range(reader.num_record_batches):
             batch = reader.get_batch(number)
             batch.validate(full=True)
-            table = _select(pa.Table.from_batches([batch], reader.schema), wanted)
+            table = _select(pa.Table.from_batches([batch], reader.schema), columns)
             for begin in range(0, max(len(table), 1), _CHUNK_ROWS):
                 yield table.slice(begin, _CHUNK_ROWS)
         if not reader.num_record_batches:
-            yield _select(reader.schema.empty_table(), wanted)
+            yield _select(reader.schema.empty_table(), columns)
 
 
 def _text(job: _Job) -> Iterator[pa.Table]:
@@ -203,13 +203,13 @@ def _text(job: _Job) -> Iterator[pa.Table]:
         if job.letters is None or schema is None:
             raise
         table = readable_records(data, form.format, schema, job.letters, job.shown, form.nulls)
-    table = _select(table, job.wanted(table.schema.names))
+    table = _select(table, job.columns_to_read(table.schema.names))
     for begin in range(0, max(len(table), 1), _CHUNK_ROWS):
         yield table.slice(begin, _CHUNK_ROWS)
 
 
-def _select(table: pa.Table, wanted: list[str] | None) -> pa.Table:
-    return table if wanted is None else table.select(wanted)
+def _select(table: pa.Table, columns: list[str] | None) -> pa.Table:
+    return table if columns is None else table.select(columns)
 
 
 _FORMATS = {"parquet": _parquet, "arrow": _arrow, "elements": _arrow, "csv": _text, "json": _text}

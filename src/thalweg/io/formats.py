@@ -35,7 +35,7 @@ _COMPRESSED = (".gz", ".zst", ".zstd", ".bz2", ".lz4")
 
 
 def suffix_format(name: str) -> str | None:
-    """The format that the suffix of a file's name tells, if it is one that is known.
+    """The format for the suffix of a file name; None for an unknown suffix.
 
     >>> suffix_format("a/day.csv.gz"), suffix_format("a/b")
     ('csv', None)
@@ -47,8 +47,8 @@ def suffix_format(name: str) -> str | None:
 
 
 def format_of(names: Iterable[str], where: str) -> str | None:
-    """The one format of files, by their suffixes; None if no suffix tells it."""
-    found = {known: name for name in names if (known := suffix_format(name)) is not None}
+    """The one format of files, by their suffixes; None if no suffix is known."""
+    found = {format_: name for name in names if (format_ := suffix_format(name)) is not None}
     if len(found) > 1:
         (first_format, first), (second_format, second), *_ = sorted(found.items())
         raise InputError(

@@ -36,13 +36,13 @@ def events(
     if start not in table.schema.names:
         raise UnknownColumnError(start, table.schema.names, "events")
     stamped = _with_stamps(table, (start, end))
-    made = tick_events(stamped, start, end, duration=duration, keep_times=keep_times)
+    rows = tick_events(stamped, start, end, duration=duration, keep_times=keep_times)
     clock = clock_type(table.schema.field(start).type)
     if clock is None:
-        return made
+        return rows
     for at, name in enumerate(("_start", "_end")):
-        made = made.set_column(at, name, time_column(made.column(name).to_numpy(), clock))
-    return made
+        rows = rows.set_column(at, name, time_column(rows.column(name).to_numpy(), clock))
+    return rows
 
 
 def _with_stamps(table: pa.Table, names: tuple[str | None, ...]) -> pa.Table:

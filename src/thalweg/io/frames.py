@@ -116,50 +116,50 @@ def conform(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
 
 
 def _cast(column: pa.ChunkedArray, field: pa.Field, where: str) -> pa.ChunkedArray:
-    given, wanted = column.type, field.type
-    if given == wanted:
+    actual, declared = column.type, field.type
+    if actual == declared:
         return column
-    if types.is_dictionary(given):
-        column = column.cast(given.value_type)
-        given = given.value_type
-    if not _harmless(given, wanted):
+    if types.is_dictionary(actual):
+        column = column.cast(actual.value_type)
+        actual = actual.value_type
+    if not _harmless(actual, declared):
         raise SchemaChangeError(
-            f"{where}: the column {field.name!r} is {given}; the source declared {wanted}. Cast it first."
+            f"{where}: the column {field.name!r} is {actual}; the source declared {declared}. Cast it first."
         )
     try:
-        return column.cast(wanted)
+        return column.cast(declared)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as reason:
         raise SchemaChangeError(
-            f"{where}: the column {field.name!r} is {given} and does not fit {wanted}: {str(reason).splitlines()[0]}."
+            f"{where}: the column {field.name!r} is {actual} and does not fit {declared}: {str(reason).splitlines()[0]}."
         ) from reason
 
 
-def _harmless(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a cast that fits says the same."""
-    if given == wanted or types.is_null(given):
+def _harmless(actual: pa.DataType, declared: pa.DataType) -> bool:
+    """Whether a cast between the types keeps the meaning of every value that fits."""
+    if actual == declared or types.is_null(actual):
         return True
-    if types.is_integer(given):
+    if types.is_integer(actual):
         return bool(
-            types.is_integer(wanted) or types.is_floating(wanted) or types.is_decimal(wanted)
+            types.is_integer(declared) or types.is_floating(declared) or types.is_decimal(declared)
         )
-    if types.is_floating(given):
-        return bool(types.is_floating(wanted))
-    if types.is_decimal(given):
-        return bool(types.is_decimal(wanted))
-    if types.is_dictionary(wanted):
-        return _harmless(given, wanted.value_type)
-    if types.is_timestamp(given) and types.is_timestamp(wanted):
-        return (given.tz is None) == (wanted.tz is None)
-    if types.is_struct(given) and types.is_struct(wanted):
-        return given.num_fields == wanted.num_fields and all(
+    if types.is_floating(actual):
+        return bool(types.is_floating(declared))
+    if types.is_decimal(actual):
+        return bool(types.is_decimal(declared))
+    if types.is_dictionary(declared):
+        return _harmless(actual, declared.value_type)
+    if types.is_timestamp(actual) and types.is_timestamp(declared):
+        return (actual.tz is None) == (declared.tz is None)
+    if types.is_struct(actual) and types.is_struct(declared):
+        return actual.num_fields == declared.num_fields and all(
             left.name == right.name and _harmless(left.type, right.type)
-            for left, right in zip(given, wanted, strict=True)
+            for left, right in zip(actual, declared, strict=True)
         )
     for alike in (_is_text, _is_bytes, types.is_date, types.is_duration, types.is_time):
-        if alike(given) and alike(wanted):
+        if alike(actual) and alike(declared):
             return True
-    if _is_list(given) and _is_list(wanted):
-        return _harmless(given.value_type, wanted.value_type)
+    if _is_list(actual) and _is_list(declared):
+        return _harmless(actual.value_type, declared.value_type)
     return False
 
 

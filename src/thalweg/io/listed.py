@@ -47,7 +47,7 @@ class Listing:
 NO_FILES = Listing([], np.empty(0, np.int64), np.empty(0, np.int64))
 
 
-def equal_runs(names: list[str], known: list[str]) -> Iterator[tuple[int, int, int]]:
+def equal_runs(names: list[str], others: list[str]) -> Iterator[tuple[int, int, int]]:
     """Where two lists that are nearly the same agree: runs of equal names, each with its place in
     both and its length. A name that is in no run is new, or stands elsewhere in the other list.
 
@@ -55,27 +55,27 @@ def equal_runs(names: list[str], known: list[str]) -> Iterator[tuple[int, int, i
     [(0, 0, 1), (2, 1, 1), (3, 3, 1)]
     """
     here, there = 0, 0
-    while here < len(names) and there < len(known):
-        run = _equal_run(names, here, known, there)
+    while here < len(names) and there < len(others):
+        run = _equal_run(names, here, others, there)
         if run:
             yield here, there, run
         here, there = here + run, there + run
-        gap = _gap(names, here, known, there)
+        gap = _gap(names, here, others, there)
         if gap is None:
-            rest = {name: at for at, name in enumerate(known[there:], there)}
+            rest = {name: at for at, name in enumerate(others[there:], there)}
             found = ((at, rest.get(names[at])) for at in range(here, len(names)))
             yield from ((at, other, 1) for at, other in found if other is not None)
             return
         here, there = here + gap[0], there + gap[1]
 
 
-def _equal_run(names: list[str], here: int, known: list[str], there: int) -> int:
-    """How many names from here on are the same."""
-    run, most = 0, min(len(names) - here, len(known) - there)
+def _equal_run(names: list[str], here: int, others: list[str], there: int) -> int:
+    """How many names from `here` and from `there` on are equal."""
+    run, most = 0, min(len(names) - here, len(others) - there)
     step = _RUN
     while run < most and step:
         until = min(run + step, most)
-        if names[here + run : here + until] == known[there + run : there + until]:
+        if names[here + run : here + until] == others[there + run : there + until]:
             run = until
         elif step == 1:
             break
@@ -84,13 +84,13 @@ def _equal_run(names: list[str], here: int, known: list[str], there: int) -> int
     return run
 
 
-def _gap(names: list[str], here: int, known: list[str], there: int) -> tuple[int, int] | None:
+def _gap(names: list[str], here: int, others: list[str], there: int) -> tuple[int, int] | None:
     """How many names to pass over in each list until both go on alike; None: not near."""
     for ahead in range(1, _NEAR):
-        if names[here : here + 1] == known[there + ahead : there + ahead + 1]:
+        if names[here : here + 1] == others[there + ahead : there + ahead + 1]:
             return 0, ahead
-        if names[here + ahead : here + ahead + 1] == known[there : there + 1]:
+        if names[here + ahead : here + ahead + 1] == others[there : there + 1]:
             return ahead, 0
-        if names[here + ahead : here + ahead + 1] == known[there + ahead : there + ahead + 1]:
+        if names[here + ahead : here + ahead + 1] == others[there + ahead : there + ahead + 1]:
             return ahead, ahead
     return None

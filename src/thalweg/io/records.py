@@ -32,14 +32,14 @@ def rows_with_times(
     start: str,
     end: str | None,
     duration: int,
-    letters: DeadLetters,
+    dead_letters: DeadLetters,
     where: str,
 ) -> pa.Table:
     """The rows whose times are times; the others become dead letters."""
     kept, bad = without_bad_times(table, start, end, duration=duration)
     if bad:
         texts = table.take(list(bad)).to_pylist()
-        letters.note(
+        dead_letters.note(
             where,
             [
                 (at, str(text), reason)
@@ -77,7 +77,7 @@ class _Form:
     bad: str
     nulls: tuple[str, ...]
 
-    def tables(self, where: str, data: bytes, letters: DeadLetters) -> Iterator[pa.Table]:
+    def tables(self, where: str, data: bytes, dead_letters: DeadLetters) -> Iterator[pa.Table]:
         try:
             data = plain_text(data)
             table = (
@@ -90,7 +90,9 @@ class _Form:
                 raise InputError(
                     f"{where} cannot be read as {self.format}: {reason}. bad='skip' passes over such records."
                 ) from reason
-            table = readable_records(data, self.format, self.columns, letters, where, self.nulls)
+            table = readable_records(
+                data, self.format, self.columns, dead_letters, where, self.nulls
+            )
         missing = [name for name in self.columns.names if table.schema.names.count(name) != 1]
         if missing:
             times = table.schema.names.count(missing[0])
@@ -102,7 +104,7 @@ class _Form:
             raise InputError(f"{where} {value}.")
         table = table.select(self.columns.names)
         if self.bad == "skip":
-            table = rows_with_times(table, self.time, self.end, self.duration, letters, where)
+            table = rows_with_times(table, self.time, self.end, self.duration, dead_letters, where)
         yield events(table, self.time, self.end, duration=self.duration)
 
 

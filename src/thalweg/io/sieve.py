@@ -58,7 +58,7 @@ def readable_records(
     data: bytes,
     format_: str,
     schema: pa.Schema,
-    letters: DeadLetters,
+    dead_letters: DeadLetters,
     where: str,
     nulls: Sequence[str] = NULLS,
 ) -> pa.Table:
@@ -91,7 +91,7 @@ def readable_records(
 
     good, bad = halves(len(rest), attempt)
     reasons |= {rest[at]: reason for at, reason in bad}
-    letters.note(
+    dead_letters.note(
         where,
         [
             (found[at][0], found[at][1].decode("utf-8", "backslashreplace"), reason)

@@ -29,12 +29,12 @@ class Unwanted:
     path: str
     reach: int
 
-    def before(self, known: int = MIN_TIME) -> int:
-        """Rows that end before this are not wanted; never less than what is `known` already."""
+    def before(self, lower_bound: int = MIN_TIME) -> int:
+        """The time before which rows may end without being of use, at least `lower_bound`."""
         try:
             cti = int(json.loads(Path(self.path).read_bytes())["cti"])
         except (OSError, ValueError, KeyError, TypeError):
-            return known
+            return lower_bound
         if cti <= MIN_TIME or cti >= INFINITY:
-            return known
-        return max(known, cti - self.reach)
+            return lower_bound
+        return max(lower_bound, cti - self.reach)

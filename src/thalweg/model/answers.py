@@ -85,12 +85,12 @@ class _Answers(Sequence[_Item]):
         require_package("polars", "polars", "to_polars")
         import polars as pl
 
-        made = pl.from_arrow(self.to_arrow())
-        assert isinstance(made, pl.DataFrame)
-        return made
+        frame = pl.from_arrow(self.to_arrow())
+        assert isinstance(frame, pl.DataFrame)
+        return frame
 
     def batches(self, rows: int = 65_536) -> Iterator[pa.RecordBatch]:
-        """As record batches of at most so many rows."""
+        """As record batches of at most `rows` rows."""
         yield from self.to_arrow().to_batches(max_chunksize=rows)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:

@@ -114,8 +114,8 @@ class Batch:
         *,
         where: str = "a table of elements",
     ) -> Batch:
-        """Back from the exchange form. Kinds and times must be there and be whole; what they say is
-        for the ingress to judge."""
+        """The inverse of `to_table`. The columns of kinds and times must exist and hold whole
+        numbers; the ingress checks their values."""
         rows = one_batch(table, where)
         if tuple(rows.schema.names[:4]) != CONTROL_COLUMNS:
             raise SchemaChangeError(
@@ -371,7 +371,7 @@ def _column(values: list[Any], field: pa.Field, first: int, place: Place) -> pa.
 def elements_of(batches: Iterable[Batch]) -> Iterator[Element]:
     """Batches as elements, for tests and for reading; a promise that was already made is not
     repeated."""
-    known = NO_PROGRESS
+    progress = NO_PROGRESS
     for batch in batches:
         rows: list[dict[str, Any]] = python_rows(batch.payload)
         for index, payload in enumerate(rows):
@@ -382,8 +382,8 @@ def elements_of(batches: Iterable[Batch]) -> Iterator[Element]:
                 yield Insert(payload, start, end)
         now = batch.progress
         for scope, time in now.scoped.items():
-            if time > known.of(scope):
+            if time > progress.of(scope):
                 yield Cti(time, dict(zip(now.scope_columns, scope, strict=True)))
-        if now.cti > known.cti:
+        if now.cti > progress.cti:
             yield Cti(min(now.cti, INFINITY))
-        known = known.merge(now)
+        progress = progress.merge(now)

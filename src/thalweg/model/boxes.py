@@ -47,7 +47,7 @@ def box(bounds: Mapping[str, int]) -> dict[tuple[str, ...], tuple[int, ...]]:
 
 
 def merge_boxes(earlier: Boxes, later: Boxes) -> Boxes:
-    """All of both; of two over the same columns, the later one unless it is smaller.
+    """The boxes of both; of two boxes over the same columns the later one, unless it is smaller.
 
     >>> merge_boxes({("a",): (3,)}, {("a",): (5,), ("a", "b"): (5, 1)})
     {('a',): (5,), ('a', 'b'): (5, 1)}
@@ -57,31 +57,35 @@ def merge_boxes(earlier: Boxes, later: Boxes) -> Boxes:
     news = {
         columns: bounds
         for columns, bounds in later.items()
-        if (known := earlier.get(columns)) is None or any(map(gt, bounds, known))
+        if (earlier_bounds := earlier.get(columns)) is None or any(map(gt, bounds, earlier_bounds))
     }
     return {**earlier, **news} if news else earlier  # most often nothing is new
 
 
-def meet_boxes(one: Boxes, two: Boxes) -> Boxes:
-    """What holds of the rows of two streams together."""
+def meet_boxes(left: Boxes, right: Boxes) -> Boxes:
+    """The promises that hold for the union of two streams: the smaller bounds, over columns that
+    both have."""
     return {
-        columns: tuple(map(min, one[columns], two[columns])) for columns in one.keys() & two.keys()
+        columns: tuple(map(min, left[columns], right[columns]))
+        for columns in left.keys() & right.keys()
     }
 
 
-def join_boxes(one: Boxes, two: Boxes) -> Boxes:
-    """What holds of pairs, where a pair changes only when one of its rows does: every box of one
-    side with one of the other."""
-    pairs = product(one.items(), two.items())
+def join_boxes(left_boxes: Boxes, right_boxes: Boxes) -> Boxes:
+    """The promises that hold for the pairs of a join: every box of one side combined with every box
+    of the other, since a pair changes only when one of its rows does."""
+    pairs = product(left_boxes.items(), right_boxes.items())
     found: Boxes = {}
-    for (left, low), (right, high) in pairs:
-        if not set(left) & set(right):
-            found = merge_boxes(found, box(dict(zip((*left, *right), (*low, *high), strict=True))))
+    for (left_columns, low), (right_columns, high) in pairs:
+        if not set(left_columns) & set(right_columns):
+            found = merge_boxes(
+                found, box(dict(zip((*left_columns, *right_columns), (*low, *high), strict=True)))
+            )
     return found
 
 
 def rename_boxes(boxes: Boxes, names: Mapping[str, str]) -> Boxes:
-    """Boxes over columns that got new names; those over columns that are gone are dropped."""
+    """The boxes with their columns renamed; boxes over removed columns are dropped."""
     kept: Boxes = {}
     for columns, bounds in boxes.items():
         if all(column in names for column in columns):
@@ -102,10 +106,10 @@ def inside(boxes: Boxes, rows: Rows) -> Bools:
                 values = rows.column(column)
                 if pa.types.is_timestamp(values.type):  # bounds are in ticks
                     values = values.cast(pa.timestamp("us")).cast(pa.int64())
-                known = (
+                present = (
                     values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else True
                 )
-                within &= known & (values.fill_null(0).to_numpy(zero_copy_only=False) < bound)
+                within &= present & (values.fill_null(0).to_numpy(zero_copy_only=False) < bound)
             settled |= within
     return settled
 

@@ -87,8 +87,10 @@ def cht(elements: Iterable[Element], schema: pa.Schema | None = None) -> list[Ro
     [(1, 5, 'P1'), (4, 9, 'P2')]
     """
     sequence = list(elements)
-    known = schema if schema is not None else _infer(sequence)
-    return rows_of_table(table_of_batches(list(batches_of(sequence, known)), known))
+    payload_schema = schema if schema is not None else _infer(sequence)
+    return rows_of_table(
+        table_of_batches(list(batches_of(sequence, payload_schema)), payload_schema)
+    )
 
 
 def _infer(elements: Sequence[Element]) -> pa.Schema:
@@ -107,6 +109,6 @@ def equivalent(
     >>> equivalent([insert({"p": "A"}, 6, 12)], [insert({"p": "A"}, 6, 7), adjust({"p": "A"}, 6, 7, 12)])
     True
     """
-    one, two = list(left), list(right)
-    known = schema if schema is not None else _infer([*one, *two])
-    return cht(one, known) == cht(two, known)
+    left_elements, right_elements = list(left), list(right)
+    payload_schema = schema if schema is not None else _infer([*left_elements, *right_elements])
+    return cht(left_elements, payload_schema) == cht(right_elements, payload_schema)

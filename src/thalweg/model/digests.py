@@ -232,11 +232,11 @@ _WEIGHTS: list[tuple[Words, Words]] = []
 
 
 def _weights(count: int) -> tuple[Words, Words]:
-    """Odd numbers that look like chance, two for each place in a value."""
+    """Pseudo-random odd numbers, two for each position in a value."""
     if not _WEIGHTS or len(_WEIGHTS[0][0]) < count:
         places = np.arange(max(256, 2 * count), dtype=np.uint64)
-        made = tuple(mix(places * _ODD[0] + seed) | np.uint64(1) for seed in _SEEDS)
-        _WEIGHTS[:] = [(made[0], made[1])]
+        weights = tuple(mix(places * _ODD[0] + seed) | np.uint64(1) for seed in _SEEDS)
+        _WEIGHTS[:] = [(weights[0], weights[1])]
     return _WEIGHTS[0]
 
 

@@ -83,25 +83,25 @@ class Progress:
         if not self.group_boxes and not later.group_boxes:
             return merged
         columns = later.scope_columns or self.scope_columns
-        known = self.group_boxes if columns == self.scope_columns else {}
-        both = dict(known)
+        own_boxes = self.group_boxes if columns == self.scope_columns else {}
+        both = dict(own_boxes)
         for scope, boxes in later.group_boxes.items():
-            both[scope] = merge_boxes(known.get(scope, {}), boxes)
+            both[scope] = merge_boxes(own_boxes.get(scope, {}), boxes)
         if merged is self and both == self.group_boxes:
             return self
         return replace(merged, scope_columns=columns, group_boxes=both)
 
     def _with_ranges(self, merged: Progress, later: Progress) -> Progress:
         columns = later.scope_columns or self.scope_columns
-        known = self.ranges if self.scope_columns in (columns, ()) else {}
-        both = merge_ranges(known, later.ranges, merged.cti)
+        own_ranges = self.ranges if self.scope_columns in (columns, ()) else {}
+        both = merge_ranges(own_ranges, later.ranges, merged.cti)
         if both is self.ranges and merged is self:
             return self
         columns = columns if both else merged.scope_columns
         return replace(merged, scope_columns=columns, ranges=both)
 
     def _merged(self, later: Progress) -> Progress:
-        """Without what is said of columns for one group, or of ranges of groups."""
+        """`merge` without the boxes of single groups and without ranges of groups."""
         if later is self or later is NO_PROGRESS:
             return self
         if not (self.scoped or later.scoped or self.boxes or later.boxes):
@@ -113,11 +113,11 @@ class Progress:
         columns = later.scope_columns or self.scope_columns
         if self.scope_columns and later.scope_columns and self.scope_columns != later.scope_columns:
             return Progress(cti, later.scope_columns, _above(later.scoped, cti), boxes)
-        known = self.scoped
-        news = {s: t for s, t in later.scoped.items() if t > known.get(s, MIN_TIME)}
+        own_times = self.scoped
+        news = {s: t for s, t in later.scoped.items() if t > own_times.get(s, MIN_TIME)}
         if cti == self.cti and boxes is self.boxes and not any(t > cti for t in news.values()):
             return self  # nothing is new, as after most batches
-        both = {**known, **news}
+        both = {**own_times, **news}
         return Progress(cti, columns, _above(both, cti), boxes)
 
     def advance(self, later: Progress) -> Progress:
@@ -220,8 +220,8 @@ def progress_text(progress: Progress) -> str:
     if progress.group_boxes or progress.ranges:
         boxes.append(
             [
-                [[pack_values([value]) for value in scope], _listed(one)]
-                for scope, one in progress.group_boxes.items()
+                [[pack_values([value]) for value in scope], _listed(group_boxes)]
+                for scope, group_boxes in progress.group_boxes.items()
             ]
         )
     if progress.ranges:
@@ -260,8 +260,8 @@ def progress_of_text(text: str) -> Progress:
     }
     ranges = unpack_ranges(more[2]) if len(more) > 2 else {}
     if not scoped:
-        known = tuple(columns) if of_groups or ranges else ()
-        return Progress(cti, known, {}, boxes, of_groups, ranges)
+        scope_columns = tuple(columns) if of_groups or ranges else ()
+        return Progress(cti, scope_columns, {}, boxes, of_groups, ranges)
     if isinstance(scoped, dict):
         scopes = zip(*map(unpack_values, scoped["values"]), strict=True)
         times = dict(zip(scopes, scoped["times"], strict=True))

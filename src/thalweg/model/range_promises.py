@@ -86,8 +86,10 @@ class RangePromises:
         """The step of each value of a column; -1 for null and NaN."""
         if pa.types.is_decimal(values.type):  # which Arrow does not search
             coded = values.dictionary_encode()
-            known = [bisect_right(self.cuts, value) for value in coded.dictionary.to_pylist()]
-            at = pa.array(known, pa.int64()).take(coded.indices)
+            dictionary_steps = [
+                bisect_right(self.cuts, value) for value in coded.dictionary.to_pylist()
+            ]
+            at = pa.array(dictionary_steps, pa.int64()).take(coded.indices)
         elif self.cuts:
             at = pc.search_sorted(pa.array(self.cuts, values.type), values, side="right")
         else:
@@ -109,7 +111,7 @@ class RangePromises:
         return RangePromises(self.cuts, tuple(map(move, self.times)))._normal()
 
     def above(self, cti: int) -> RangePromises:
-        """Without what a common promise says too."""
+        """The promises that are later than a common promise."""
         if all(time > cti or time == MIN_TIME for time in self.times):
             return self
         return self.map(lambda time: time if time > cti else MIN_TIME)
@@ -143,33 +145,35 @@ Ranges: TypeAlias = Mapping[str, RangePromises]
 """Range promises by the column that they speak of."""
 
 
-def merge_ranges(one: Ranges, two: Ranges, cti: int) -> Ranges:
-    """Both promises together, as far as they go beyond the common one."""
-    if not two and all(ranges.above(cti) is ranges for ranges in one.values()):
-        return one
+def merge_ranges(left: Ranges, right: Ranges, cti: int) -> Ranges:
+    """The later of both promises, range by range; those that the common promise `cti` covers are
+    left out."""
+    if not right and all(ranges.above(cti) is ranges for ranges in left.values()):
+        return left
     empty = RangePromises()
     both = {
-        name: one.get(name, empty).merge(two.get(name, empty)).above(cti)
-        for name in (*one, *(name for name in two if name not in one))
+        name: left.get(name, empty).merge(right.get(name, empty)).above(cti)
+        for name in (*left, *(name for name in right if name not in left))
     }
     both = {name: ranges for name, ranges in both.items() if ranges}
-    return one if both == one else both
+    return left if both == left else both
 
 
-def meet_ranges(one: Ranges, two: Ranges, ctis: tuple[int, int]) -> Ranges:
-    """What both promise, where these are their common promises."""
+def meet_ranges(left_promises: Ranges, right_promises: Ranges, ctis: tuple[int, int]) -> Ranges:
+    """The promises that hold on both sides; `ctis` are the common promises of the sides."""
     cti = min(ctis)
     empty = RangePromises()
-    names = (*one, *(name for name in two if name not in one))
+    names = (*left_promises, *(name for name in right_promises if name not in left_promises))
     sides = [
         (
-            one.get(name, empty).merge(RangePromises(times=(ctis[0],))),
-            two.get(name, empty).merge(RangePromises(times=(ctis[1],))),
+            left_promises.get(name, empty).merge(RangePromises(times=(ctis[0],))),
+            right_promises.get(name, empty).merge(RangePromises(times=(ctis[1],))),
         )
         for name in names
     ]
     met = {
-        name: left.meet(right).above(cti) for name, (left, right) in zip(names, sides, strict=True)
+        name: left_ranges.meet(right_ranges).above(cti)
+        for name, (left_ranges, right_ranges) in zip(names, sides, strict=True)
     }
     return {name: ranges for name, ranges in met.items() if ranges}
 

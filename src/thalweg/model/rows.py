@@ -47,20 +47,19 @@ _FEW = 1_024
 
 
 def empty_rows(schema: pa.Schema) -> Rows:
-    """No rows of a schema. Batches without rows are common, so that they are made once for each
-    schema object."""
-    known = _EMPTY.get(id(schema))
-    if known is None or known[0] is not schema:
+    """An empty batch of a schema, cached by schema object, since batches without rows are common."""
+    entry = _EMPTY.get(id(schema))
+    if entry is None or entry[0] is not schema:
         if len(_EMPTY) >= _EMPTY_KEPT:
             _EMPTY.clear()
-        known = (
+        entry = (
             schema,
             pa.RecordBatch.from_arrays(
                 [pa.array([], field.type) for field in schema], schema=schema
             ),
         )
-        _EMPTY[id(schema)] = known
-    return known[1]
+        _EMPTY[id(schema)] = entry
+    return entry[1]
 
 
 _EMPTY_KEPT = 1_000
@@ -219,14 +218,17 @@ def equal_pairs(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> Bools:
     size = len(left[0])
     equal = np.ones(size, np.bool_)
     others: list[tuple[pa.Array, pa.Array]] = []
-    for one, two in zip(left, right, strict=True):
-        if pa.types.is_signed_integer(one.type) and not (one.null_count or two.null_count):
-            equal &= one.to_numpy() == two.to_numpy()
+    for left_column, right_column in zip(left, right, strict=True):
+        if pa.types.is_signed_integer(left_column.type) and not (
+            left_column.null_count or right_column.null_count
+        ):
+            equal &= left_column.to_numpy() == right_column.to_numpy()
         else:
-            others.append((one, two))
+            others.append((left_column, right_column))
     if others and equal.any():
-        ones, twos = [one for one, _ in others], [two for _, two in others]
-        codes = encode_together(ones, twos, (size, size))
+        left_columns = [left_column for left_column, _ in others]
+        right_columns = [right_column for _, right_column in others]
+        codes = encode_together(left_columns, right_columns, (size, size))
         equal &= codes[0] == codes[1]
     return equal
 

@@ -73,12 +73,14 @@ def _matches(scope: Payload, payload: Payload) -> bool:
 
 def first_violation_in_batches(batches: Iterable[Batch]) -> str | None:
     """The same check on batches, without turning them into elements."""
-    known = NO_PROGRESS
+    progress = NO_PROGRESS
     for number, batch in enumerate(batches):
-        promise = np.full(len(batch), known.cti)
-        if known.speaks_of_groups and len(batch):
-            columns = [scope_values(batch.payload.column(name)) for name in known.scope_columns]
-            promise = np.array([known.of(scope) for scope in zip(*columns, strict=True)], np.int64)
+        promise = np.full(len(batch), progress.cti)
+        if progress.speaks_of_groups and len(batch):
+            columns = [scope_values(batch.payload.column(name)) for name in progress.scope_columns]
+            promise = np.array(
+                [progress.of(scope) for scope in zip(*columns, strict=True)], np.int64
+            )
         broken = np.flatnonzero(batch.sync < promise)
         if len(broken):
             at = int(broken[0])
@@ -88,13 +90,15 @@ def first_violation_in_batches(batches: Iterable[Batch]) -> str | None:
                 f"batch {number}, element {at}: {row} [{batch.start[at]}, {batch.end[at]}) new end {new_end} "
                 f"changes time before the CTI {promise[at]} that came earlier"
             )
-        settled = np.flatnonzero(inside(known.boxes, batch.payload)) if known.boxes else broken
+        settled = (
+            np.flatnonzero(inside(progress.boxes, batch.payload)) if progress.boxes else broken
+        )
         if len(settled):
             row = python_rows(batch.payload.slice(int(settled[0]), 1))[0]
-            return f"batch {number}, element {settled[0]}: {row} changes inside one of the boxes {dict(known.boxes)} promised earlier"
-        if batch.progress.cti != MIN_TIME and batch.progress.cti < known.cti:
-            return f"batch {number}: progress goes back from {known.cti} to {batch.progress.cti}"
-        known = known.merge(batch.progress)
+            return f"batch {number}, element {settled[0]}: {row} changes inside one of the boxes {dict(progress.boxes)} promised earlier"
+        if batch.progress.cti != MIN_TIME and batch.progress.cti < progress.cti:
+            return f"batch {number}: progress goes back from {progress.cti} to {batch.progress.cti}"
+        progress = progress.merge(batch.progress)
     return None
 
 

@@ -57,13 +57,15 @@ class EndedGroups:
         return EndedGroups(columns, tuple(runs))
 
     def find(self, values: Sequence[pa.Array], length: int) -> Bools:
-        """Which of some groups have ended."""
+        """Which groups have ended; `values` are the columns of the groups' keys."""
         found = np.zeros(length, np.bool_)
-        asked = digest_rows(values, length)
+        group_digests = digest_rows(values, length)
         for run in self.runs:
             digests = _digests(run)
-            at = np.minimum(np.searchsorted(digests.low, asked.low), len(digests) - 1)
-            found |= (digests.low[at] == asked.low) & (digests.high[at] == asked.high)
+            at = np.minimum(np.searchsorted(digests.low, group_digests.low), len(digests) - 1)
+            found |= (digests.low[at] == group_digests.low) & (
+                digests.high[at] == group_digests.high
+            )
         return found
 
     def snapshot(self) -> dict[str, Rows]:

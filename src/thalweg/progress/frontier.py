@@ -127,7 +127,7 @@ class Frontier:
             self.promised = {**self.promised, **{a: t for a, t in more.items() if t > self.cti}}
 
     def withdraw(self, partition: Codes) -> None:
-        """Forget the promises for partitions of which nothing is held."""
+        """Remove the promises of partitions without rows in state."""
         if len(partition):
             removed = set(partition.tolist())
             self.promised = {at: time for at, time in self.promised.items() if at not in removed}

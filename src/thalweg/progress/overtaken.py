@@ -50,16 +50,15 @@ class RowsTracker:
             return sync, self
         held = int(self.counts.sum())
         newest = np.maximum.accumulate(np.concatenate([[self._last], sync]))[1:]
-        wanted = (
-            np.arange(len(sync)) + held - (self.rows + 1)
-        )  # which row, counted from the oldest that is held, the promise comes from
+        # The row whose time is the promise, numbered from the oldest row that is held.
+        row_numbers = np.arange(len(sync)) + held - (self.rows + 1)
         promise = np.full(len(sync), MIN_TIME)
-        old = (wanted >= 0) & (wanted < held)
+        old = (row_numbers >= 0) & (row_numbers < held)
         promise[old] = self.values[
-            np.searchsorted(np.cumsum(self.counts), wanted[old], side="right")
+            np.searchsorted(np.cumsum(self.counts), row_numbers[old], side="right")
         ]
-        new = wanted >= held
-        promise[new] = newest[wanted[new] - held]
+        new = row_numbers >= held
+        promise[new] = newest[row_numbers[new] - held]
         return promise, self._with(*_runs(newest))
 
     def absorb(self, steps: Sequence[Sequence[int]]) -> RowsTracker:

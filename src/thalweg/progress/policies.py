@@ -210,19 +210,21 @@ def _at_least(least: int, value: object, what: str) -> int:
 
 
 def policies_of(progress: Policy | Sequence[Policy] | None, where: str) -> tuple[Policy, ...]:
-    """Policies as given to a source: one, several or none; at most one of a kind."""
+    """The policies of a source as a tuple: none, one or several, at most one of a kind."""
     if progress is None:
         return ()
-    given: tuple[object, ...] = tuple(progress) if isinstance(progress, Sequence) else (progress,)
-    known: list[Policy] = []
-    for policy in given:
+    candidates: tuple[object, ...] = (
+        tuple(progress) if isinstance(progress, Sequence) else (progress,)
+    )
+    policies: list[Policy] = []
+    for policy in candidates:
         if not isinstance(policy, (LateBy, LateByRows, Estimated, Timer, OnDemand)):
             raise PlanError(
                 f"{where}: progress= takes ordered(), late_by(), late_by_rows(), estimated(), timer(), on_demand(); got {policy!r}."
             )
-        if any(type(other) is type(policy) for other in known):
+        if any(type(other) is type(policy) for other in policies):
             raise PlanError(
                 f"{where}: progress= has {type(policy).__name__} twice; give one of a kind."
             )
-        known.append(policy)
-    return tuple(known)
+        policies.append(policy)
+    return tuple(policies)

@@ -79,9 +79,9 @@ def running_reference(
     present: Bools = np.ones(len(sync), np.bool_)
     after: list[tuple[int, int]] = []
     running = sync
-    for known, owner in levels:
+    for level, owner in levels:
         running = np.maximum.accumulate(
-            np.concatenate([[known], np.where(present, value, MIN_TIME)])
+            np.concatenate([[level], np.where(present, value, MIN_TIME)])
         )
         before, running = running[:-1], running[1:]
         record = present & (value >= before)
@@ -91,7 +91,7 @@ def running_reference(
         displaced = record & (key != previous) & (before > MIN_TIME)
         passed = present & ~record & (key != previous)
         after.append(
-            (int(running[-1]) if len(running) else known, int(owners[-1]) if len(owners) else owner)
+            (int(running[-1]) if len(running) else level, int(owners[-1]) if len(owners) else owner)
         )
         value, key = np.where(displaced, before, value), np.where(displaced, previous, key)
         present = (displaced & (previous != code)) | passed
@@ -121,12 +121,12 @@ class QuarantineGate:
 
     @property
     def reference(self) -> int:
-        known = (
+        quorum_time = (
             self.levels[self.policy.quorum - 1][0]
             if len(self.levels) == self.policy.quorum
             else MIN_TIME
         )
-        return max(known, self.vouched)
+        return max(quorum_time, self.vouched)
 
     def gate(self, batch: Batch, promise: int, now: int | None) -> Gated:
         """Let rows through, in turn. `promise` is the promise that follows the batch."""

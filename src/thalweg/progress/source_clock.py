@@ -51,7 +51,7 @@ class SourceClock:
 
     @property
     def timer_fires(self) -> bool:
-        """Whether the timer goes off now."""
+        """Whether the timer fires now."""
         timer = self.policy.timer
         if timer is None or self.now is None or self.rows_at is None:
             return False
@@ -60,26 +60,26 @@ class SourceClock:
 
     @property
     def timer_promise(self) -> int:
-        """What the source promises when its timer goes off."""
+        """The promise that the source makes when its timer fires."""
         timer = self.policy.timer
         return MIN_TIME if timer is None or self.now is None else self.now - timer.behind
 
     @property
     def promise_on_demand(self) -> int:
-        """What the source promises when it is asked."""
-        asked = self.policy.on_demand
-        return MIN_TIME if asked is None or self.now is None else self.now - asked.behind
+        """The promise that the source makes on demand: the clock minus `behind`."""
+        on_demand = self.policy.on_demand
+        return MIN_TIME if on_demand is None or self.now is None else self.now - on_demand.behind
 
     def needed(self, time: int, clock: Clock = None) -> list[str]:
-        """What the clock must show for a promise of a time, one way for each policy."""
+        """The clock time that a promise of `time` needs, as one sentence for each policy."""
         ways = []
-        timer, asked = self.policy.timer, self.policy.on_demand
+        timer, on_demand = self.policy.timer, self.policy.on_demand
         if timer is not None:
             silence = shown_duration(timer.lull, clock)
             at = shown_time(time + timer.behind, clock)
             ways.append(f"the clock at {at}, after a silence of {silence}")
-        if asked is not None:
-            ways.append(f"the clock at {shown_time(time + asked.behind, clock)}")
+        if on_demand is not None:
+            ways.append(f"the clock at {shown_time(time + on_demand.behind, clock)}")
         return ways
 
     def to_json(self) -> list[int | None]:

@@ -173,12 +173,12 @@ class SourceProgress:
     # summaries of rows
 
     def see_newest(self, key: Any, time: int) -> SourceProgress:
-        """After rows of which only the newest time is known."""
+        """Update from rows of which only the newest time is known."""
         newest = {**self.newest, key: max(time, self.newest.get(key, MIN_TIME))}
         return SourceProgress(self.policy, newest, self.trackers)
 
     def absorb(self, key: Any, sighting: Sighting) -> SourceProgress:
-        """After the rows of a chunk, known by their summary."""
+        """Update from the summary of a chunk of rows."""
         trackers = self.trackers.get(key) or trackers_for(self.policy.observed)
         return SourceProgress(
             self.policy, self.newest, {**self.trackers, key: absorbed(trackers, sighting)}
@@ -194,10 +194,10 @@ class SourceProgress:
 
     def of(self, key: Any) -> int:
         """What all policies together promise on one timeline."""
-        made = [tracker.promise for tracker in self.trackers.get(key, ())]
+        promises = [tracker.promise for tracker in self.trackers.get(key, ())]
         if self.policy.disorder is not None and key in self.newest:
-            made.append(max(self.newest[key] - self.policy.disorder, MIN_TIME))
-        return max(made, default=MIN_TIME)
+            promises.append(max(self.newest[key] - self.policy.disorder, MIN_TIME))
+        return max(promises, default=MIN_TIME)
 
     @property
     def observed(self) -> int:
@@ -206,28 +206,32 @@ class SourceProgress:
         return self.of(None) if self.policy.partition is None else MIN_TIME
 
     def now(
-        self, given: Progress, parts: Groups | None, known: Progress, grid: Grid | None
+        self, batch_progress: Progress, parts: Groups | None, earlier: Progress, grid: Grid | None
     ) -> Progress:
-        """The promise after a batch: what came with it, and what the policies make of what was
-        seen."""
+        """The promise after a batch: the progress that came with it, merged with the promises of the
+        policies from the times observed."""
         policy = self.policy
         if not policy.observes or not self.newest:
-            return given
+            return batch_progress
         if policy.partition is None:
             seen = self.of(None)
-            if given.cti != MIN_TIME:  # a CTI in the data asks for all the promise there is
-                return given.merge(Progress(max(given.cti, seen)))
-            return given.merge(Progress(roll_down(seen, grid)))
+            if (
+                batch_progress.cti != MIN_TIME
+            ):  # a CTI in the data asks for all the promise there is
+                return batch_progress.merge(Progress(max(batch_progress.cti, seen)))
+            return batch_progress.merge(Progress(roll_down(seen, grid)))
         scoped = {}
         for group in [] if parts is None else parts[0]:
             time = roll_down(self.of(group[0]), grid)
-            if time > known.of(group):
+            if time > earlier.of(group):
                 scoped[group] = time
-        made = Progress(MIN_TIME, (policy.partition,), scoped) if scoped else NO_PROGRESS
+        observed = Progress(MIN_TIME, (policy.partition,), scoped) if scoped else NO_PROGRESS
         if policy.low_watermark is not None:
             period, lag = policy.low_watermark
-            made = made.merge(Progress(roll_down(max(self.newest.values()) - lag, (period, 0))))
-        return given.merge(made)
+            observed = observed.merge(
+                Progress(roll_down(max(self.newest.values()) - lag, (period, 0)))
+            )
+        return batch_progress.merge(observed)
 
     def broken_estimates(self) -> dict[Any, str]:
         """What is wrong with the estimates that reality has broken, by timeline."""

@@ -127,7 +127,7 @@ class Caller:
         if "compute" in self.module.methods:
             found: Callable[..., Any] = own.compute
             return found
-        return lambda given, *window: own.result(own.add(own.empty(), given), *window)
+        return lambda rows, *window: own.result(own.add(own.empty(), rows), *window)
 
     def _checked(
         self,
@@ -137,9 +137,9 @@ class Caller:
         stop: int,
         window: Window,
     ) -> Any:
-        given = cut(begin, stop)
-        result = call(given, window) if self._timed else call(given)
-        if self.module.takes == "pandas" and changed("pandas", given, cut(begin, stop)):
+        rows = cut(begin, stop)
+        result = call(rows, window) if self._timed else call(rows)
+        if self.module.takes == "pandas" and changed("pandas", rows, cut(begin, stop)):
             raise WrongResult("it changed its input; work on a copy")
         return result
 
@@ -178,7 +178,7 @@ class Caller:
 
     @staticmethod
     def reason(raised: Exception) -> str:
-        """What went wrong, as a failure says it."""
+        """The text for an exception that a module raised."""
         text = f"it raised {type(raised).__name__}: {raised}"
         mutation = isinstance(raised, (TypeError, ValueError, AttributeError)) and any(
             sign in str(raised) for sign in _READ_ONLY
@@ -269,7 +269,7 @@ class Caller:
     def build(self, cells: Cells) -> tuple[list[Any], Failures]:
         """The state of each cell, from its rows."""
         own = self._self
-        return self._states(cells, lambda _at, given: own.add(own.empty(), given))
+        return self._states(cells, lambda _at, rows: own.add(own.empty(), rows))
 
     def update(
         self, states: list[Any], cells: Cells, *, adding: bool
@@ -277,7 +277,7 @@ class Caller:
         """The states after some rows were added to their cells, or removed."""
         own = self._self
         step = own.add if adding else own.remove
-        return self._states(cells, lambda at, given: step(states[at], given))
+        return self._states(cells, lambda at, rows: step(states[at], rows))
 
     def _states(self, cells: Cells, step: Callable[[int, Any], Any]) -> tuple[list[Any], Failures]:
         if self._skips:
@@ -334,9 +334,9 @@ class Caller:
         return self._self
 
 
-def values_of(given: Any, kind: pa.DataType) -> pa.Array:
+def values_of(values: Any, kind: pa.DataType) -> pa.Array:
     """Values as one array of a type; raises what Arrow raises."""
-    array = given.combine_chunks() if isinstance(given, pa.ChunkedArray) else given
+    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if not isinstance(array, pa.Array):
         array = pa.array(array, from_pandas=False)
     return array if array.type == kind else array.cast(kind)

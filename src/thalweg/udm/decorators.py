@@ -72,8 +72,8 @@ class _Maker:
 
     @property
     def __signature__(self) -> inspect.Signature:
-        known = inspect.signature(self.function)
-        return known.replace(parameters=list(known.parameters.values())[self.given :])
+        signature = inspect.signature(self.function)
+        return signature.replace(parameters=list(signature.parameters.values())[self.given :])
 
 
 def _decorator(
@@ -98,11 +98,11 @@ def _decorator(
             if is_class
             else frozenset({"compute"})
         )
-        given = 2 if options.get("time_sensitive") else 1
+        received_arguments = 2 if options.get("time_sensitive") else 1
         module = Module(
             name,
             kind,
-            thing if is_class else _Maker(thing, given),
+            thing if is_class else _Maker(thing, received_arguments),
             output,
             None if inputs is None else tuple(inputs.items()),
             takes=takes or ("values" if inputs is not None and len(inputs) == 1 else "rows"),

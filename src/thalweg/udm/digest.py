@@ -18,13 +18,13 @@ from typing import Any
 __all__ = ["code_digest"]
 
 
-def code_digest(made: Callable[..., Any]) -> str:
+def code_digest(function: Callable[..., Any]) -> str:
     """
     >>> code_digest(lambda: 1) == code_digest(lambda: 1)
     True
     """
     texts: dict[str, str] = {}
-    _collect(made, getattr(made, "__module__", ""), texts)
+    _collect(function, getattr(function, "__module__", ""), texts)
     whole = "\n".join(f"{name}\n{text}" for name, text in sorted(texts.items()))
     return hashlib.sha256(whole.encode()).hexdigest()[:16]
 

@@ -72,14 +72,14 @@ class Module:
 
     def __post_init__(self) -> None:
         where = f"module {self.name!r}"
-        for value, known, what in (
+        for value, choices, what in (
             (self.takes, TAKES, "takes"),
             (self.clip, CLIPS, "clip"),
             (self.stamp, STAMPS, "stamp"),
         ):
-            if value not in known:
+            if value not in choices:
                 raise PlanError(
-                    f"{where}: {what} must be one of {', '.join(known)}{did_you_mean(str(value), known)} Got {value!r}."
+                    f"{where}: {what} must be one of {', '.join(choices)}{did_you_mean(str(value), choices)} Got {value!r}."
                 )
         if self.nulls not in ("keep", "skip"):
             raise PlanError(f"{where}: nulls must be 'keep' or 'skip'; got {self.nulls!r}.")
@@ -89,8 +89,8 @@ class Module:
     def _check_methods(self, where: str) -> None:
         if self.kind == "function":
             return
-        has = self.methods
-        one_of = {"compute", "compute_groups", "add", "partials"} & has
+        methods = self.methods
+        one_of = {"compute", "compute_groups", "add", "partials"} & methods
         if not one_of:
             raise PlanError(
                 f"{where} has nothing to compute with: write compute(payloads), or empty(), add(state, delta) and result(state)."
@@ -103,12 +103,12 @@ class Module:
             ("load", {"save"}),
             ("partials", {"merge_groups", "results"}),
         ):
-            missing = needed - has if trigger in has else set()
+            missing = needed - methods if trigger in methods else set()
             if missing:
                 raise PlanError(
                     f"{where} has {trigger}() but no {min(missing)}(); the two go together."
                 )
-        if "partials" in has and self.kind != "aggregate":
+        if "partials" in methods and self.kind != "aggregate":
             raise PlanError(
                 f"{where}: partials() are for aggregates; an operator has compute_groups()."
             )
@@ -169,7 +169,7 @@ class Module:
     # types
 
     def input_types(self) -> dict[str, pa.DataType | None] | None:
-        """The types it wants, None for any."""
+        """The declared types of the inputs by name; a type of None takes any."""
         if self.inputs is None:
             return None
         return {

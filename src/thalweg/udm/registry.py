@@ -73,14 +73,14 @@ class Registry:
             raise PlanError(
                 f"{name!r} is a function of single events; use it in where, select or a join predicate."
             )
-        known = sorted(
-            known
-            for known, versions in self._entries.items()
+        module_names = sorted(
+            full_name
+            for full_name, versions in self._entries.items()
             if isinstance(next(iter(versions.values())), Module)
         )
-        short = {entry.rpartition(".")[2]: entry for entry in known}
+        short = {entry.rpartition(".")[2]: entry for entry in module_names}
         raise PlanError(
-            f"no module {name!r}{did_you_mean(name, [*known, *short])} There are: {', '.join(known) or 'none'}."
+            f"no module {name!r}{did_you_mean(name, [*module_names, *short])} There are: {', '.join(module_names) or 'none'}."
         )
 
     def find_function(self, name: str) -> UserFunction | None:
@@ -108,8 +108,10 @@ class Registry:
     def _full_name(self, name: str) -> str | None:
         if name in self._entries:
             return name
-        found = [known for known in self._entries if known.endswith(f".{name}")]
-        own = [known for known in found if not known.startswith(f"{_SHIPPED}.")] or found
+        found = [full_name for full_name in self._entries if full_name.endswith(f".{name}")]
+        own = [
+            full_name for full_name in found if not full_name.startswith(f"{_SHIPPED}.")
+        ] or found
         if len(own) > 1:
             raise PlanError(
                 f"several modules are called {name!r}: {', '.join(sorted(own))}; say which, with its namespace."

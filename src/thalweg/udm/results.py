@@ -134,7 +134,7 @@ class Collector:
         )
 
     def forget(self, cell: int) -> None:
-        """Take back what a cell has given so far: it failed half-way."""
+        """Remove the results of a cell that failed half-way."""
         while self.cells and self.cells[-1] == cell:
             self.cells.pop()
             self.stamps.pop(len(self.cells), None)

@@ -91,35 +91,36 @@ def _arrays(rows: Rows) -> Slice:
     return lambda begin, stop: {name: values[begin:stop] for name, values in columns.items()}
 
 
-def changed(takes: str, given: Any, again: Any) -> bool:
-    """Whether a module has changed what it was given; `again` is the same slice, cut once more."""
+def changed(takes: str, rows: Any, again: Any) -> bool:
+    """Whether a module has changed its input `rows`; `again` is the same slice, cut once more."""
     if takes != "pandas":
         return False
-    same = list(given.columns) == list(again.columns) and len(given) == len(again)
+    same = list(rows.columns) == list(again.columns) and len(rows) == len(again)
     return not (
-        same
-        and all(_same(given[name].to_numpy(), again[name].to_numpy()) for name in again.columns)
+        same and all(_same(rows[name].to_numpy(), again[name].to_numpy()) for name in again.columns)
     )
 
 
-def _same(one: np.ndarray[Any, Any], two: np.ndarray[Any, Any]) -> bool:
-    if one.dtype != two.dtype:
+def _same(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any]) -> bool:
+    if first.dtype != second.dtype:
         return False
-    if one.dtype.kind == "O":
-        pairs = zip(one.tolist(), two.tolist(), strict=False)
-        return len(one) == len(two) and all(_alike(left, right) for left, right in pairs)
-    return bool(np.array_equal(one, two, equal_nan=one.dtype.kind == "f"))
+    if first.dtype.kind == "O":
+        pairs = zip(first.tolist(), second.tolist(), strict=False)
+        return len(first) == len(second) and all(_alike(left, right) for left, right in pairs)
+    return bool(np.array_equal(first, second, equal_nan=first.dtype.kind == "f"))
 
 
-def _alike(one: Any, two: Any) -> bool:
+def _alike(first: Any, second: Any) -> bool:
     """Whether two values of a cell are the same; lists come as arrays, structs as dictionaries."""
-    if isinstance(one, np.ndarray) or isinstance(two, np.ndarray):
+    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
         return (
-            isinstance(one, np.ndarray)
-            and isinstance(two, np.ndarray)
-            and one.shape == two.shape
-            and _same(one, two)
+            isinstance(first, np.ndarray)
+            and isinstance(second, np.ndarray)
+            and first.shape == second.shape
+            and _same(first, second)
         )
-    if isinstance(one, dict) and isinstance(two, dict):
-        return one.keys() == two.keys() and all(_alike(one[name], two[name]) for name in one)
-    return bool(one == two) or (one != one and two != two)  # NaN is the same as NaN
+    if isinstance(first, dict) and isinstance(second, dict):
+        return first.keys() == second.keys() and all(
+            _alike(first[name], second[name]) for name in first
+        )
+    return bool(first == second) or (first != first and second != second)  # NaN is the same as NaN

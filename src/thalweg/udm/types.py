@@ -37,8 +37,8 @@ def arrow_type(kind: TypeLike, where: str) -> pa.DataType:
     try:
         return pa.type_for_alias(_OTHER_NAMES.get(kind, kind))
     except (ValueError, TypeError, AttributeError):
-        known = [*_NAMES, *_OTHER_NAMES]
-        hint = did_you_mean(str(kind), known)
+        names = [*_NAMES, *_OTHER_NAMES]
+        hint = did_you_mean(str(kind), names)
         raise TypeMismatchError(
             f"{where}: unknown type {kind!r}{hint} Types: {', '.join(_NAMES)}, or a pyarrow type."
         ) from None
@@ -55,21 +55,23 @@ def schema_of(columns: pa.Schema | Mapping[str, TypeLike], where: str) -> pa.Sch
     return pa.schema([(name, arrow_type(kind, where)) for name, kind in columns.items()])
 
 
-def fits(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether values of one type may stand where another is wanted: the same type, or a wider
+def fits(actual: pa.DataType, declared: pa.DataType) -> bool:
+    """Whether values of the actual type may be passed as the declared one: the same type, or a wider
     number.
 
     >>> fits(pa.int64(), pa.float64()), fits(pa.float64(), pa.int64())
     (True, False)
     """
-    if given == wanted or pa.types.is_null(given):
+    if actual == declared or pa.types.is_null(actual):
         return True
-    if pa.types.is_floating(wanted):
+    if pa.types.is_floating(declared):
         return bool(
-            pa.types.is_integer(given) or pa.types.is_boolean(given) or pa.types.is_floating(given)
+            pa.types.is_integer(actual)
+            or pa.types.is_boolean(actual)
+            or pa.types.is_floating(actual)
         )
     return bool(
-        pa.types.is_integer(wanted)
-        and pa.types.is_integer(given)
-        and given.bit_width <= wanted.bit_width
+        pa.types.is_integer(declared)
+        and pa.types.is_integer(actual)
+        and actual.bit_width <= declared.bit_width
     )

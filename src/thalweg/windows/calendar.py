@@ -94,7 +94,7 @@ class CalendarWindow(WindowKind):
 
 
 def calendar(unit: str, zone: str) -> CalendarWindow:
-    """Calendar windows; refused where nobody knows the unit or the zone.
+    """Calendar windows; an unknown unit or zone is refused.
 
     >>> calendar("months", "Europe/Berlin")
     CalendarWindow(unit='month', zone='Europe/Berlin')

@@ -133,7 +133,7 @@ def row_count(size: Size, what: str) -> int:
 
 
 def check_slide(range_: int, slide: int, what: str) -> None:
-    """A slide beyond the range skips tuples: allowed, but seldom meant."""
+    """Warn of a slide beyond the range: it skips tuples, which is allowed but seldom intended."""
     if slide > range_:
         _warn(
             f"{what}: the hop {slide} is larger than the size {range_}, so that tuples between two windows are in none. "
