@@ -14,7 +14,7 @@ place is among them. The CTI passes as it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -113,13 +113,21 @@ class DetectKernel(Operator):
         held = found.delta()
         whole = Delta.concat([held, delta], self._held.schema)
         codes = np.concatenate([found.owner, code])
-        before = np.concatenate([held.weight, np.zeros(len(delta), np.int64)])
+        weights = [whole.weight]
         # The keys as they become, and behind them the same keys as they were: found in one pass.
-        line = self._line(whole, codes, (whole.weight, before), len(keys))
+        # Matches that were over before the first change stay, so that where all events are earlier
+        # only the keys as they become are of interest.
+        if not self._node.overlap or (held.start >= self._changed_from(first)[found.owner]).any():
+            weights.append(np.concatenate([held.weight, np.zeros(len(delta), np.int64)]))
+        line = self._line(whole, codes, weights, len(keys))
         twice = (np.concatenate([part, part]) for part in (keys, first, last))
         return self._matches(line, *twice)
 
-    def _line(self, rows: Delta, code: Codes, weights: tuple[Weights, ...], keys: int = 0) -> _Line:
+    def _changed_from(self, first: Times) -> Times:
+        """The first change of each key, given the first instance that it may change."""
+        return first + (self._node.within - 1)
+
+    def _line(self, rows: Delta, code: Codes, weights: Sequence[Weights], keys: int = 0) -> _Line:
         """Rows as events, ordered by key, start and all columns; equal ones as often as they occur.
         Of several weights each gives a line; the codes of the next one go on after `keys` more."""
         order = sort_pairs(code, rows.start)
@@ -144,7 +152,7 @@ class DetectKernel(Operator):
         if self._node.overlap:
             inside = (line.time >= first[line.key]) & (line.time <= last[line.key])
             found = self._matcher.find(self._events(line), inside.nonzero()[0])
-            keep = np.ones(len(found.first), np.bool_)
+            keep = line.time[found.last] >= self._changed_from(first)[line.key[found.first]]
         else:
             begin = self._begin(line, keys, self._progress.cti)
             open_ = np.arange(len(line.time)) >= begin[line.key]
@@ -295,8 +303,8 @@ class _Line:
 
 
 def _each_once(
-    rows: Delta, code: Codes, weights: tuple[Weights, ...]
-) -> tuple[Delta, Codes, tuple[Weights, ...]]:
+    rows: Delta, code: Codes, weights: Sequence[Weights]
+) -> tuple[Delta, Codes, Sequence[Weights]]:
     """Equal rows, whatever their ends, as one with the sums of their weights."""
     alike, size = encode([*rows.payload.columns, rows.start], len(rows))
     totals = tuple(np.zeros(size, np.int64) for _ in weights)
