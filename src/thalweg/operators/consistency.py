@@ -80,14 +80,9 @@ class Gate:
         if not len(delta) and not leaves.any():
             return delta
         if not len(delta) or least(delta.weight) > 0:
-            which = (~leaves).nonzero()[0]
-            self._waiting.keep(rows, which, rows.weight[which])
-            return rows.filter(leaves)
+            return self._waiting.divide(rows, np.arange(len(rows)), rows.weight, leaves)
         which, weight = rows.consolidation()
-        leaves = leaves[which]
-        waits = ~leaves & (weight > 0)
-        self._waiting.keep(rows, which[waits], weight[waits])
-        return rows.reweighted(which[leaves], weight[leaves])
+        return self._waiting.divide(rows, which, weight, leaves[which])
 
     def _pass_many(self, delta: Delta, watermark: int, progress: Progress) -> Delta:
         """What leaves, where rows that wait are found in a row set."""

@@ -30,7 +30,8 @@ class WaitingRows:
     >>> waiting = WaitingRows(pa.schema([("v", pa.int64())]), by_start=False)
     >>> rows = pa.RecordBatch.from_pydict({"v": [1, 2]})
     >>> delta = Delta(rows, np.array([0, 3]), np.array([9, 5]), np.ones(2, np.int64))
-    >>> waiting.keep(delta, np.arange(2), delta.weight)
+    >>> len(waiting.divide(delta, np.arange(2), delta.weight, leaves=np.zeros(2, np.bool_)))
+    0
     >>> waiting.rows().end, waiting.first(), waiting.latest_end(before=3)
     (array([5, 9]), 0, 9)
     >>> waiting.change(delta.take(np.array([0])).negate())
@@ -61,18 +62,21 @@ class WaitingRows:
             if len(rows) > _FEW:
                 return None
             self._many.clear()
-            self.keep(rows, np.arange(len(rows)), rows.weight)
+            none = np.zeros(len(rows), np.bool_)
+            self.divide(rows, np.arange(len(rows)), rows.weight, none)
         return self._few
 
-    def keep(self, rows: Delta, which: Codes, weight: Weights) -> None:
-        """Some rows, with these weights, wait now instead of the few that did."""
-        if len(which) > _FEW:
-            self._few = self._none
-            _change(self._many, rows.reweighted(which, weight), by_start=self._by_start)
-            return
-        until = (rows.start if self._by_start else rows.end)[which]
-        order = until.argsort(kind="stable")
-        self._few = rows.reweighted(which[order], weight[order])
+    def divide(self, rows: Delta, which: Codes, weight: Weights, leaves: Bools) -> Delta:
+        """Of some rows, with these weights, those that leave. The others wait, instead of the few
+        that did, if their weight is positive."""
+        leaving, waiting = leaves.nonzero()[0], (~leaves & (weight > 0)).nonzero()[0]
+        until = (rows.start if self._by_start else rows.end)[which[waiting]]
+        at = np.concatenate([leaving, waiting[until.argsort(kind="stable")]])
+        rows, cut = rows.reweighted(which[at], weight[at]), len(leaving)
+        self._few = rows.slice(cut, len(rows))
+        if len(self._few) > _FEW:
+            self._move()
+        return rows.slice(0, cut)
 
     def change(self, rows: Delta) -> None:
         """Add rows and take rows away. One that is not there is not taken: a gate that a running

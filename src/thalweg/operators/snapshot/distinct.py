@@ -6,7 +6,6 @@ row is its payload.
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 
 from thalweg.model.batch import Batch
@@ -35,7 +34,5 @@ class DistinctKernel(SnapshotKernel):
         return Delta.of_batch(batch)
 
     def answer(self, rows: Delta, snapshots: Snapshots, alive: Codes) -> tuple[Rows, Codes]:
-        representative = np.zeros(int(snapshots.group[-1]) + 1, np.int64)
-        representative[snapshots.group[snapshots.first]] = np.arange(len(rows))
-        taken = take_rows(rows.payload, representative[snapshots.group[alive]])
+        taken = take_rows(rows.payload, snapshots.representatives(alive))
         return pa.RecordBatch.from_arrays(taken.columns, schema=self.schema), alive

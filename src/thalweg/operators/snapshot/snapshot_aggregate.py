@@ -46,11 +46,9 @@ class SnapshotAggregateKernel(SnapshotKernel):
         )
 
     def answer(self, rows: Delta, snapshots: Snapshots, alive: Codes) -> tuple[Rows, Codes]:
-        cells = len(snapshots.start)
-        representative = np.zeros(int(snapshots.group[-1]) + 1, np.int64)
-        representative[snapshots.group[snapshots.first]] = np.arange(len(rows))
-        which = representative[snapshots.group[alive]]
+        which = snapshots.representatives(alive)
         columns = [take_column(rows.payload.column(name), which) for name in self._keys]
+        counts = snapshots.alive[alive]
         members: tuple[Codes, Codes] | None = None
         first = len(self._keys)
         for index, call in enumerate(self._arguments.calls):
@@ -58,23 +56,23 @@ class SnapshotAggregateKernel(SnapshotKernel):
             values = self._arguments.values(index, rows.payload, rows.start)
             if self._adds_up[index]:
                 parts = call.aggregate.of_rows(values)
-                sums = [whole_column(_run(part.to_numpy(), snapshots)[alive]) for part in parts]
+                sums = [_sums(part.to_numpy(), snapshots, alive, counts) for part in parts]
                 columns.append(call.aggregate.result(sums, kind))
                 continue
             members = members or snapshots.members()
-            found = call.aggregate.of_members(values, *members, cells, kind)
+            found = call.aggregate.of_members(values, *members, len(snapshots.start), kind)
             columns.append(take_column(found, alive))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema), alive
 
 
-def _run(values: Codes, snapshots: Snapshots) -> Codes:
-    """Per window the sum over the rows alive in it: what starts minus what has ended (wrap-around
-    cancels out)."""
+def _sums(values: Codes, snapshots: Snapshots, alive: Codes, counts: Codes) -> pa.Array:
+    """Of each window `alive` the sum over the `counts` rows alive in it: what starts minus what has
+    ended (wrap-around cancels out)."""
     first, last = values[0], values[-1]
     if first == last and (values == first).all():
         # Often: counts of values that are never null, upper halves of small numbers.
-        return snapshots.alive * int(first)
+        return whole_column(counts if first == 1 else counts * int(first))
     change = np.zeros(len(snapshots.start) + 1, np.int64)
     np.add.at(change, snapshots.first, values)
     np.subtract.at(change, snapshots.first + snapshots.length, values)
-    return change[:-1].cumsum()
+    return whole_column(change.cumsum()[alive])

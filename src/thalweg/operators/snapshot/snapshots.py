@@ -6,10 +6,11 @@ with at least one row alive on [a, b), the rows alive there are one window. Equa
 merged; where nothing is alive there is no row. Null keys are a group of their own; duplicates count
 as often as they are there.
 
-State. Rows that end at or after the CTI, in an arrangement by group. Each has a mark: its start or, if
-later, the last endpoint of rows of its group that were dropped. That is enough, because a legal
-change touches nothing before the CTI, and the window across it starts at that boundary. A promise
-for groups that the keys name drops the rows of these groups alike.
+State. Rows that end at or after the CTI, in an arrangement by group; and by group the last end of
+rows that were dropped. That is enough, because a legal change touches nothing before the CTI, and
+the window across it starts at that boundary. A promise for groups that the keys name drops the rows
+of these groups alike. In a snapshot a row has a mark: its start or, if later, the boundary of its
+group.
 
 A batch re-evaluates only the groups it touches, and of those only the time from the earliest change
 on.
@@ -28,7 +29,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.boxes import rename_boxes
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Codes, Rows, concat_rows, distinct_codes, take_rows
+from thalweg.model.rows import Codes, Rows, distinct_codes
 from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import (
@@ -40,7 +41,8 @@ from thalweg.operators.base import (
 )
 from thalweg.operators.consistency import Consistency, Gate
 from thalweg.operators.group_promises import newly_promised_groups, promises_of_rows
-from thalweg.operators.groups import ranges, refuse_negative
+from thalweg.operators.groups import ranges
+from thalweg.operators.window.assigner import grown, moved_to
 from thalweg.state import Arrangement, KeyIndex
 from thalweg.state.runs import Columns
 
@@ -49,7 +51,8 @@ __all__ = ["SnapshotKernel", "Snapshots", "snapshots_of"]
 
 @dataclass(frozen=True, slots=True)
 class Snapshots:
-    """The windows of some rows: window i of a group is [start[i], end[i])."""
+    """The windows of some rows: window i of a group is [start[i], end[i]). The last one of each
+    group, in which nothing is alive, has no end that means something."""
 
     start: Times
     end: Times
@@ -64,23 +67,30 @@ class Snapshots:
         """Every pair (row, window) of a row and a window it is alive in."""
         return ranges(self.first, self.length)
 
+    def representatives(self, windows: Codes) -> Codes:
+        """For each of some windows one row of its group."""
+        row = np.empty(int(self.group[-1]) + 1, np.int64)
+        row[self.group[self.first]] = np.arange(len(self.first))
+        return row[self.group[windows]]
+
 
 def snapshots_of(group: Codes, since: Times, end: Times) -> Snapshots:
     """Cut the time of each group at every endpoint of its rows."""
     size = len(group)
     times, groups = np.concatenate([since, end]), np.concatenate([group, group])
     order = sort_pairs(groups, times)
-    sorted_times, sorted_groups = times[order], groups[order]
+    times, groups = times[order], groups[order]
     new = np.ones(2 * size, np.bool_)
-    new[1:] = (sorted_times[1:] != sorted_times[:-1]) | (sorted_groups[1:] != sorted_groups[:-1])
+    new[1:] = (times[1:] != times[:-1]) | (groups[1:] != groups[:-1])
     index = np.empty(2 * size, np.int64)
     index[order] = new.cumsum() - 1
     first, last = index[:size], index[size:]
-    starts, owners = sorted_times[new], sorted_groups[new]
+    begins = new.nonzero()[0]
+    starts = times[begins]
     ends = np.full(len(starts), INFINITY)
-    ends[:-1] = np.where(owners[1:] == owners[:-1], starts[1:], INFINITY)
+    ends[:-1] = starts[1:]
     change = np.bincount(first, minlength=len(starts)) - np.bincount(last, minlength=len(starts))
-    return Snapshots(starts, ends, owners, change.cumsum().astype(np.int64), first, last - first)
+    return Snapshots(starts, ends, groups[begins], change.cumsum(), first, last - first)
 
 
 class SnapshotKernel(Operator):
@@ -96,6 +106,8 @@ class SnapshotKernel(Operator):
         self._index = KeyIndex(self._fields)
         what = type(self).__name__.removesuffix("Kernel")
         self._held = Arrangement(held, self._groups, marks=1, what=what)
+        self._boundary = self._marked = _NONE
+        """By group: the last end of rows that were dropped, and what is marked of that."""
         self._progress = NO_PROGRESS
         self._watermark = MIN_TIME
 
@@ -139,60 +151,42 @@ class SnapshotKernel(Operator):
     def _apply(self, delta: Delta) -> Delta:
         number = self._groups(delta.payload)
         touched, group = distinct_codes(number)
+        size = len(touched)
+        self._boundary = grown(self._boundary, touched, MIN_TIME)
+        base = self._boundary[touched]
         # A row that started before the CTI can only have changed its end; any other may be new or
         # gone as a whole.
-        earliest = np.full(len(touched), INFINITY)
+        earliest = np.full(size, INFINITY)
         promised = promises_of_rows(self._progress, delta.payload, self._progress.scope_columns)
         changed = np.where(delta.start >= promised, delta.start, delta.end)
         np.minimum.at(earliest, group, changed)
-        found = self._held.find(touched, earliest - 1, np.full(len(touched), INFINITY))
-        held, owner, mark = found.delta(), found.owner, found.mark(0)
-        base = np.full(len(touched), MIN_TIME)
-        cut = mark > held.start
-        np.maximum.at(base, owner[cut], mark[cut])
+        found = self._held.find(touched, earliest - 1, np.full(size, INFINITY))
+        held, owner = found.delta(), found.owner
+        # Of each group the last endpoint before the change: all rows here end after it.
         boundary = np.maximum(base, self._held.last_end_before(touched, earliest))
-        settled = mark < earliest[owner]
-        np.maximum.at(boundary, owner[settled], mark[settled])
-        since = np.maximum(delta.start, base[group])
-        rows = Delta.concat([held, delta], self._held.schema)
-        both = _Sides(held, rows, np.concatenate([owner, group]), np.concatenate([mark, since]))
-        kept, weight = None, rows.weight
-        if least(delta.weight) < 0:
-            kept, weight = rows.consolidation()
-            if len(kept) and least(weight) < 0:
-                net = rows.take(kept)
-                after = Delta(net.payload, net.start, net.end, weight)
-                refuse_negative(after, type(self).__name__.removesuffix("Kernel"))
-        self._held.apply(delta, number, (since,))
-        return self._difference(both, kept, weight, boundary)
-
-    def _difference(
-        self, both: _Sides, kept: Codes | None, weight: Codes, boundary: Times
-    ) -> Delta:
-        """What leaves and what comes. Both sides are evaluated at once, the groups of the rows after
-        the change numbered behind those before it. After the change there are those `kept`; None:
-        all."""
-        count = len(both.held)
-
-        def sides(values: Codes) -> Codes:
-            return np.concatenate([values[:count], values if kept is None else values[kept]])
-
-        group, start, end = sides(both.group), sides(both.rows.start), sides(both.rows.end)
-        since = np.maximum(sides(both.since), boundary[group])
-        group[count:] += len(boundary)
-        weight = np.concatenate([both.held.weight, weight])
-        alive = since < end
-        if kept is None and alive.all() and (not len(weight) or greatest(weight) == 1):
-            payload = concat_rows([both.held.payload, both.rows.payload], self._held.schema)
+        settled = (held.start < earliest[owner]).nonzero()[0]
+        np.maximum.at(boundary, owner[settled], held.start[settled])
+        self._held.apply(delta, number, (np.maximum(delta.start, base[group]),))
+        if least(delta.weight) > 0:
+            after, groups = [held, delta], [owner + size, group + size]
         else:
-            which = alive.nonzero()[0]
-            which = which.repeat(weight[which])
-            group, since, start, end = group[which], since[which], start[which], end[which]
-            payload = take_rows(both.rows.payload, sides(np.arange(len(both.rows)))[which])
-        if not len(group):
+            rows = Delta.concat([held, delta], self._held.schema)
+            kept, weight = rows.consolidation()
+            after = [rows.reweighted(kept, weight)]
+            groups = [np.concatenate([owner, group])[kept] + size]
+        both = Delta.concat([held, *after], self._held.schema)
+        return self._difference(both, np.concatenate([owner, *groups]), boundary)
+
+    def _difference(self, rows: Delta, group: Codes, boundary: Times) -> Delta:
+        """What leaves and what comes. Both sides are evaluated at once, the groups of the rows after
+        the change numbered behind those before it."""
+        if not len(rows):
             return Delta.empty(self.schema)
-        rows = Delta(payload, start, end, np.ones(len(group), np.int64))
-        snapshots = snapshots_of(group, since, end)
+        if greatest(rows.weight) > 1:
+            unit = np.repeat(np.arange(len(rows)), rows.weight)
+            rows, group = rows.take(unit), group[unit]
+        since = np.maximum(rows.start, np.concatenate([boundary, boundary])[group])
+        snapshots = snapshots_of(group, since, rows.end)
         payload, window = self.answer(rows, snapshots, (snapshots.alive > 0).nonzero()[0])
         weight = np.where(snapshots.group[window] < len(boundary), -1, 1)
         return Delta(payload, snapshots.start[window], snapshots.end[window], weight)
@@ -215,27 +209,33 @@ class SnapshotKernel(Operator):
             until = np.where(time == INFINITY, INFINITY, time - 1)
             dropped += self._held.drop_groups(group, until)
         if self._held.is_empty():
-            self._index.clear()
+            self._clear_groups()
             return
-        if dropped:
-            self._mark_boundaries(Columns.concat(dropped))
+        for rows in dropped:
+            np.maximum.at(self._boundary, rows.group, rows.end)
         if self._index.is_untidy:
-            self._held.renumber(self._index.keep(self._held.groups()))
+            moved = self._index.keep(self._held.groups())
+            self._held.renumber(moved)
+            self._boundary, self._marked = (
+                moved_to(times, moved, MIN_TIME) for times in (self._boundary, self._marked)
+            )
 
-    def _mark_boundaries(self, dropped: Columns) -> None:
-        """Note the last end of dropped rows in the rows of their group across it."""
-        touched, group = distinct_codes(dropped.group)
-        boundary = np.full(len(touched), MIN_TIME)
-        np.maximum.at(boundary, group, dropped.end)
-        settled = np.full(len(touched), self._progress.cti - 1)
-        if self._progress.speaks_of_groups:
-            columns = self._progress.scope_columns
-            settled[group] = promises_of_rows(self._progress, dropped.payload, columns) - 1
-        across = self._held.find(touched, settled, boundary)
-        if len(across):
-            across.set_mark(0, np.maximum(across.mark(0), boundary[across.owner]))
+    def _clear_groups(self) -> None:
+        self._index.clear()
+        self._boundary = self._marked = _NONE
+
+    def _mark_boundaries(self) -> None:
+        """Note the boundaries that have moved in the rows across them."""
+        boundary = self._boundary
+        self._marked = grown(self._marked, np.array([len(boundary) - 1]), MIN_TIME)
+        moved = np.flatnonzero(boundary > self._marked[: len(boundary)])
+        if len(moved):
+            across = self._held.find(moved, boundary[moved], boundary[moved])
+            across.set_mark(0, boundary[across.group])
+            self._marked = boundary.copy()
 
     def snapshot(self) -> Slices:
+        self._mark_boundaries()
         state = pa.RecordBatch.from_arrays([pa.array([self._watermark])], names=["watermark"])
         return {
             **self._held.snapshot("rows"),
@@ -245,8 +245,14 @@ class SnapshotKernel(Operator):
         }
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        self._index.clear()
+        self._clear_groups()
         self._held.restore("rows", slices)
+        rows = self._held.all()
+        group, mark = rows.group, rows.mark(0)
+        across = (mark > rows.start).nonzero()[0]
+        self._boundary = np.full(len(self._index), MIN_TIME)
+        np.maximum.at(self._boundary, group[across], mark[across])
+        self._marked = self._boundary.copy()
         self._progress = progress_of_slice(slices["progress"])[0]
         self._watermark = int(slices["marks"].column(0)[0].as_py())
         self._gate.restore(dict(slices))
@@ -255,17 +261,9 @@ class SnapshotKernel(Operator):
         return self._held.size() + self._gate.state_size()
 
 
-@dataclass(frozen=True, slots=True)
-class _Sides:
-    """The rows before a change, and behind them in `rows` those of the change; each with its group
-    and the time from which on it counts."""
-
-    held: Delta
-    rows: Delta
-    group: Codes
-    since: Times
-
-
 def make_gate(schema: pa.Schema, consistency: Consistency) -> Gate:
     """Snapshots end where the next change is, so their ends may move until they are passed."""
     return Gate(schema, consistency, settled="past end")
+
+
+_NONE = np.empty(0, np.int64)
