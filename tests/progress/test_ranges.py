@@ -17,6 +17,7 @@ import pytest
 
 import thalweg as tw
 from tests.state.test_finished_groups import QUERIES
+from thalweg.model.area_promises import NO_AREAS, AreaPromises, Shape
 from thalweg.model.progress import Progress, progress_of_text, progress_text
 from thalweg.model.punctuation import Punctuation, Range, before, punctuation, within
 from thalweg.model.range_promises import RangePromises
@@ -321,7 +322,8 @@ def test_what_is_kept_follows_the_ranges_that_are_ahead() -> None:
     for step in range(300):
         low = step % 7
         engine.punctuate("s", punctuation(ts=before(10 + step), port=within(low, low + 3)))
-    kept = engine.status().progress.ranges["port"]
+    [kept] = engine.status().progress.areas.entries[Shape((), ("port",))].values()
+    assert isinstance(kept, RangePromises)
     assert len(kept.cuts) <= 10
     text = str(engine.snapshot())
     for step in range(300):
@@ -388,7 +390,8 @@ def test_range_promises_are_what_they_are_at_every_value(seed: int) -> None:
         assert ranges.least == min(t for v, t in model.items() if v is not None)
         assert ranges.least_within(1, 4) == min(model[v] for v in (1, 2, 3))
         assert all(a != b for a, b in zip(ranges.times, ranges.times[1:], strict=False))
-    told = Progress(3, ("port",), {(2,): 9}, ranges={"port": one.above(3)})
+    areas = AreaPromises({Shape((), ("port",)): {(): one}}).merge(NO_AREAS, 3)
+    told = Progress(3, ("port",), {(2,): 9}, areas=areas)
     assert progress_of_text(progress_text(told)) == told
 
 
@@ -406,5 +409,5 @@ def test_ranges_of_any_type_that_has_an_order() -> None:
         ranges = RangePromises.over(low, None, 7)
         column = pa.array([low, None], kind)
         assert ranges.of_values(column).tolist() == [7, MIN_TIME]
-        told = Progress(3, ("k",), ranges={"k": ranges})
+        told = Progress(3, ("k",), areas=AreaPromises.over({}, {"k": (low, None)}, 7))
         assert progress_of_text(progress_text(told)) == told

@@ -5,8 +5,8 @@ later promise that holds for that group alone; a group without an entry has only
 group that has ended, promised for ever, is told once: who goes on by `advance` forgets it with the
 next news, so that what is kept follows the groups that are open.
 `boxes` are promises over columns (see `boxes`), `group_boxes` those that hold for one group alone. Who
-does not know of the latter drops them. `ranges` are promises for all groups whose value of one of the
-`scope_columns` lies in a range, seen or not (see `range_promises`). Progress never goes back.
+does not know of the latter drops them. `areas` are promises for all groups that lie in
+ranges of the `scope_columns`, or have values of some of them, seen or not (see `area_promises`). Progress never goes back.
 
 `progress_text` writes it down for snapshots. Values that JSON has no word for (dates, timestamps,
 bytes, decimals) are written as an Arrow column inside the text.
@@ -23,21 +23,22 @@ from typing import Any
 
 import pyarrow as pa
 
+from thalweg.model.area_promises import NO_AREAS, AreaPromises, Shape
 from thalweg.model.boxes import Boxes, meet_boxes, merge_boxes
 from thalweg.model.python_rows import python_values
-from thalweg.model.range_promises import RangePromises, Ranges, meet_ranges, merge_ranges
+from thalweg.model.range_promises import Promised, RangePromises
 from thalweg.model.time import INFINITY, MIN_TIME
 
 __all__ = [
     "NO_PROGRESS",
     "Progress",
     "Scope",
-    "pack_ranges",
+    "pack_areas",
     "pack_values",
     "progress_of_text",
     "progress_text",
     "scope_values",
-    "unpack_ranges",
+    "unpack_areas",
     "unpack_values",
 ]
 
@@ -56,7 +57,7 @@ class Progress:
     scoped: Mapping[Scope, int] = field(default_factory=dict)
     boxes: Boxes = field(default_factory=dict)
     group_boxes: Mapping[Scope, Boxes] = field(default_factory=dict)
-    ranges: Ranges = field(default_factory=dict)
+    areas: AreaPromises = NO_AREAS
 
     @property
     def ended(self) -> bool:
@@ -66,20 +67,21 @@ class Progress:
     def of(self, scope: Scope) -> int:
         """The promise that holds for one group."""
         promised = max(self.cti, self.scoped.get(scope, MIN_TIME))
-        for name, ranges in self.ranges.items():
-            promised = max(promised, ranges.of(scope[self.scope_columns.index(name)]))
+        if self.areas:
+            group = dict(zip(self.scope_columns, scope, strict=True))
+            promised = max(promised, self.areas.of(group))
         return promised
 
     @property
     def speaks_of_groups(self) -> bool:
         """Whether some groups have promises of their own."""
-        return bool(self.scoped or self.ranges)
+        return bool(self.scoped or self.areas)
 
     def merge(self, later: Progress) -> Progress:
         """Both promises together: the later of the two, group by group."""
         merged = self._merged(later)
-        if self.ranges or later.ranges:
-            merged = self._with_ranges(merged, later)
+        if self.areas or later.areas:
+            merged = self._with_areas(merged, later)
         if not self.group_boxes and not later.group_boxes:
             return merged
         columns = later.scope_columns or self.scope_columns
@@ -91,17 +93,17 @@ class Progress:
             return self
         return replace(merged, scope_columns=columns, group_boxes=both)
 
-    def _with_ranges(self, merged: Progress, later: Progress) -> Progress:
+    def _with_areas(self, merged: Progress, later: Progress) -> Progress:
         columns = later.scope_columns or self.scope_columns
-        own_ranges = self.ranges if self.scope_columns in (columns, ()) else {}
-        both = merge_ranges(own_ranges, later.ranges, merged.cti)
-        if both is self.ranges and merged is self:
+        own_areas = self.areas if self.scope_columns in (columns, ()) else NO_AREAS
+        both = own_areas.merge(later.areas, merged.cti)
+        if both is self.areas and merged is self:
             return self
         columns = columns if both else merged.scope_columns
-        return replace(merged, scope_columns=columns, ranges=both)
+        return replace(merged, scope_columns=columns, areas=both)
 
     def _merged(self, later: Progress) -> Progress:
-        """`merge` without the boxes of single groups and without ranges of groups."""
+        """`merge` without the boxes of single groups and without areas of groups."""
         if later is self or later is NO_PROGRESS:
             return self
         if not (self.scoped or later.scoped or self.boxes or later.boxes):
@@ -138,13 +140,13 @@ class Progress:
         if len(kept) == len(self.scoped):
             return self
         open_ = {s: b for s, b in self.group_boxes.items() if self.of(s) != INFINITY}
-        columns = self.scope_columns if kept or open_ or self.ranges else ()
-        return Progress(self.cti, columns, kept, self.boxes, open_, self.ranges)
+        columns = self.scope_columns if kept or open_ or self.areas else ()
+        return Progress(self.cti, columns, kept, self.boxes, open_, self.areas)
 
     def meet(self, other: Progress) -> Progress:
         """What both promise: the earlier of the two, group by group."""
-        if self.ranges or other.ranges:
-            return self._meet_ranges(other)
+        if self.areas or other.areas:
+            return self._meet_areas(other)
         if not (self.scoped or other.scoped or self.boxes or other.boxes):
             earlier = self if self.cti <= other.cti else other
             plain = not (earlier.scope_columns or earlier.group_boxes)
@@ -167,27 +169,27 @@ class Progress:
             cti, columns, _above({s: min(self.of(s), other.of(s)) for s in scopes}, cti), boxes
         )
 
-    def _meet_ranges(self, other: Progress) -> Progress:
+    def _meet_areas(self, other: Progress) -> Progress:
         columns = self.scope_columns or other.scope_columns
         if other.scope_columns not in (columns, ()):
-            return replace(self, ranges={}).meet(replace(other, ranges={}))
-        ranges = meet_ranges(self.ranges, other.ranges, (self.cti, other.cti))
-        # What one side says of a range, the other may say of one group of it.
+            return replace(self, areas=NO_AREAS).meet(replace(other, areas=NO_AREAS))
+        areas = self.areas.meet(other.areas, (self.cti, other.cti), columns)
+        # What one side says of an area, the other may say of one group of it.
         scopes = set(self.scoped) | set(other.scoped)
         scoped = {scope: min(self.of(scope), other.of(scope)) for scope in scopes}
-        boxes = replace(self, ranges={}).meet(replace(other, ranges={})).boxes
+        boxes = replace(self, areas=NO_AREAS).meet(replace(other, areas=NO_AREAS)).boxes
         cti = min(self.cti, other.cti)
-        return Progress(cti, columns, _above(scoped, cti), boxes, ranges=ranges)
+        return Progress(cti, columns, _above(scoped, cti), boxes, areas=areas)
 
     def without_groups(self) -> Progress:
         """The promises that hold for all groups."""
-        if self.scoped or self.group_boxes or self.ranges:
+        if self.scoped or self.group_boxes or self.areas:
             return Progress(self.cti, boxes=self.boxes)
         return self
 
     def without_scopes(self) -> Progress:
         """The common promise alone."""
-        if self.scoped or self.boxes or self.group_boxes or self.ranges:
+        if self.scoped or self.boxes or self.group_boxes or self.areas:
             return Progress(self.cti)
         return self
 
@@ -215,17 +217,17 @@ def progress_text(progress: Progress) -> str:
     """
     columns, scoped = list(progress.scope_columns), progress.scoped
     boxes: list[Any] = []
-    if progress.boxes or progress.group_boxes or progress.ranges:
+    if progress.boxes or progress.group_boxes or progress.areas:
         boxes = [_listed(progress.boxes)]
-    if progress.group_boxes or progress.ranges:
+    if progress.group_boxes or progress.areas:
         boxes.append(
             [
                 [[pack_values([value]) for value in scope], _listed(group_boxes)]
                 for scope, group_boxes in progress.group_boxes.items()
             ]
         )
-    if progress.ranges:
-        boxes.append(pack_ranges(progress.ranges))
+    if progress.areas:
+        boxes.append(pack_areas(progress.areas))
     try:
         return json.dumps(
             [progress.cti, columns, [[list(scope), time] for scope, time in scoped.items()], *boxes]
@@ -258,29 +260,56 @@ def progress_of_text(text: str) -> Progress:
         tuple(unpack_values(value)[0] for value in scope): _unlisted(listed)
         for scope, listed in (more[1] if len(more) > 1 else [])
     }
-    ranges = unpack_ranges(more[2]) if len(more) > 2 else {}
+    areas = unpack_areas(more[2]) if len(more) > 2 else NO_AREAS
     if not scoped:
-        scope_columns = tuple(columns) if of_groups or ranges else ()
-        return Progress(cti, scope_columns, {}, boxes, of_groups, ranges)
+        scope_columns = tuple(columns) if of_groups or areas else ()
+        return Progress(cti, scope_columns, {}, boxes, of_groups, areas)
     if isinstance(scoped, dict):
         scopes = zip(*map(unpack_values, scoped["values"]), strict=True)
         times = dict(zip(scopes, scoped["times"], strict=True))
     else:
         times = {tuple(unpack_values(scope)): time for scope, time in scoped}
-    return Progress(cti, tuple(columns), times, boxes, of_groups, ranges)
+    return Progress(cti, tuple(columns), times, boxes, of_groups, areas)
 
 
-def pack_ranges(ranges: Ranges) -> Any:
-    """Range promises as something that JSON can write."""
-    return {name: [pack_values(each.cuts), each.times] for name, each in ranges.items()}
+def pack_areas(areas: AreaPromises) -> Any:
+    """Area promises as something that JSON can write."""
+    return [
+        [
+            *shape,
+            [
+                [[pack_values([value]) for value in values], _packed(each)]
+                for values, each in entries.items()
+            ],
+        ]
+        for shape, entries in areas.entries.items()
+    ]
 
 
-def unpack_ranges(packed: Any) -> Ranges:
-    """The inverse of `pack_ranges`."""
-    return {
-        name: RangePromises(tuple(unpack_values(cuts)), tuple(times))
-        for name, (cuts, times) in packed.items()
-    }
+def _packed(promised: Promised) -> Any:
+    if isinstance(promised, int):
+        return promised
+    return [pack_values(promised.cuts), [_packed(time) for time in promised.times]]
+
+
+def unpack_areas(packed: Any) -> AreaPromises:
+    """The inverse of `pack_areas`."""
+    return AreaPromises(
+        {
+            Shape(tuple(values), tuple(ranges)): {
+                tuple(unpack_values(value)[0] for value in scope): _unpacked(each)
+                for scope, each in entries
+            }
+            for values, ranges, entries in packed
+        }
+    )
+
+
+def _unpacked(packed: Any) -> Promised:
+    if isinstance(packed, int):
+        return packed
+    cuts, times = packed
+    return RangePromises(tuple(unpack_values(cuts)), tuple(map(_unpacked, times)))
 
 
 def scope_values(values: pa.Array) -> list[Any]:

@@ -9,8 +9,8 @@ become CTIs:
 
 A pattern of upper bounds on columns alone is a promise over those columns (a box, see `boxes`): it
 closes windows over them; with values of the columns that name groups, it closes those of one group.
-A range of time and one of a column promise the time to all groups whose value lies in the range (see
-`range_promises`); ranges that cover the column promise it to all rows.
+A range of time and values or ranges of columns promise the time to all groups that they describe (see
+`area_promises`); those that cover all values of their columns promise it to all rows.
 Any other pattern is kept at the input, where a tuple that matches it is late and goes by the source's
 policy; so are tuples inside a box. When the promises of an insert-only source reach the beginning of
 its ranges, it becomes one of these forms, and closes what they close

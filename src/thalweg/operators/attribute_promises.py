@@ -16,9 +16,9 @@ import pyarrow as pa
 from thalweg.errors import ThalwegError
 from thalweg.expr import Expr, Frame, is_monotone_in
 from thalweg.expr.one_row import Cell, NeedsKernel, row_function
+from thalweg.model.area_promises import NO_AREAS
 from thalweg.model.boxes import box, lowest_corners, merge_boxes
 from thalweg.model.progress import Progress
-from thalweg.model.range_promises import map_ranges, merge_ranges
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.plan.nodes import Node
 from thalweg.plan.progressing import progresses
@@ -99,7 +99,7 @@ class LeastValue:
         """The progress of rows that now start at the expression; which of them still change stays
         as it was."""
         cti = self.under(before)
-        if not before.scoped and not before.group_boxes and not before.ranges:
+        if not before.scoped and not before.group_boxes and not before.areas:
             return Progress(cti, before.scope_columns, boxes=before.boxes)
         scoped = {scope: self.at(time) for scope, time in before.scoped.items()}
         for scope, boxes in before.group_boxes.items():
@@ -110,7 +110,7 @@ class LeastValue:
             before.scope_columns,
             {scope: time for scope, time in scoped.items() if time > cti},
             before.boxes,
-            ranges=merge_ranges(map_ranges(before.ranges, self._moved), {}, cti),
+            areas=before.areas.map(self._moved).merge(NO_AREAS, cti),
         )
 
     def _moved(self, time: int) -> int:

@@ -20,7 +20,6 @@ from thalweg.model.batch import Batch
 from thalweg.model.boxes import rename_boxes
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress, progress_of_text, progress_text
-from thalweg.model.range_promises import map_ranges
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME
 from thalweg.state.slices import Slices, StateSize
@@ -157,7 +156,7 @@ def map_progress(progress: Progress, move: Callable[[int], int]) -> Progress:
         {s: moved(t) for s, t in progress.scoped.items()},
         progress.boxes,
         progress.group_boxes,
-        map_ranges(progress.ranges, moved) if progress.ranges else {},
+        progress.areas.map(moved) if progress.areas else progress.areas,
     )
 
 
@@ -194,7 +193,7 @@ def rename_scopes(progress: Progress, names: Mapping[str, str]) -> Progress:
         progress.scoped,
         boxes,
         {scope: rename_boxes(one, names) for scope, one in progress.group_boxes.items()},
-        {names[column]: ranges for column, ranges in progress.ranges.items()},
+        progress.areas.rename(names) if progress.areas else progress.areas,
     )
 
 

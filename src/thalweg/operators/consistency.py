@@ -167,10 +167,9 @@ class Gate:
             progress.scope_columns,
             {s: t for s, t in scoped.items() if t > cti},
             progress.boxes,
-            ranges={
-                name: ranges.lowered(held.payload.column(name), held.start)
-                for name, ranges in progress.ranges.items()
-            },
+            areas=progress.areas.lower(
+                {name: held.payload.column(name) for name in progress.scope_columns}, held.start
+            ),
         )
 
     def pass_on(self, promise: Progress) -> None:

@@ -1,4 +1,4 @@
-"""Promises for groups: what a CTI of one group, or a promise for a range of groups, says about rows,
+"""Promises for groups: what a CTI of one group, or a promise for an area of groups, says about rows,
 and about the groups of an index.
 
 A group that has its own promise is freed by it: what an operator forgets at a common CTI, it
@@ -20,7 +20,7 @@ from thalweg.state import KeyIndex
 
 __all__ = [
     "forget_ended",
-    "groups_in_ranges",
+    "groups_in_areas",
     "newly_promised",
     "newly_promised_groups",
     "promised_groups",
@@ -86,25 +86,22 @@ def newly_promised_groups(
     """The groups of an index, keyed by `fields`, whose promise has moved by itself: group and time.
     Promises name them by `columns`."""
     promised = newly_promised(before, now)
-    if now.ranges is before.ranges or not now.ranges:
+    if now.areas is before.areas or not now.areas:
         return promised_groups(index, fields, columns, promised) if promised else None
     names = [field.name for field in fields]
     keys = index.columns(np.arange(len(index)))
     named = dict(zip(now.scope_columns, (keys[names.index(name)] for name in columns), strict=True))
-    times = groups_in_ranges(now, named, len(index))
-    times[times <= groups_in_ranges(before, named, len(index))] = MIN_TIME
+    times = groups_in_areas(now, named, len(index))
+    times[times <= groups_in_areas(before, named, len(index))] = MIN_TIME
     if promised:
         np.maximum.at(times, *promised_groups(index, fields, columns, promised))
     group = np.flatnonzero(times > now.cti)
     return group, times[group]
 
 
-def groups_in_ranges(progress: Progress, keys: Mapping[str, pa.Array], size: int) -> Times:
-    """What range promises say of groups, given by a column of values for each key."""
-    times = np.full(size, MIN_TIME)
-    for name, ranges in progress.ranges.items():
-        np.maximum(times, ranges.of_values(keys[name]), out=times)
-    return times
+def groups_in_areas(progress: Progress, keys: Mapping[str, pa.Array], size: int) -> Times:
+    """What area promises say of groups, given by a column of values for each key."""
+    return progress.areas.of_columns(keys, size)
 
 
 def promises_of_rows(progress: Progress, rows: Rows, columns: Sequence[str]) -> Times:
@@ -117,9 +114,9 @@ def promises_of_rows(progress: Progress, rows: Rows, columns: Sequence[str]) -> 
         group, scopes = scopes_of_rows(rows, columns)
         own = [progress.scoped.get(scope, MIN_TIME) for scope in scopes]
         np.maximum(promised, np.array(own, np.int64)[group], out=promised)
-    if progress.ranges:
+    if progress.areas:
         named = zip(progress.scope_columns, map(rows.column, columns), strict=True)
-        within = groups_in_ranges(progress, dict(named), rows.num_rows)
+        within = groups_in_areas(progress, dict(named), rows.num_rows)
         np.maximum(promised, within, out=promised)
     return promised
 

@@ -337,10 +337,11 @@ class Engine:
         """No row of a source that matches a pattern will come any more; what came out.
 
         A linear or group-wise linear pattern is a CTI, upper bounds on columns are a promise over
-        those columns. Any other is kept at the input: a row that matches it is late; it becomes such
-        a promise when the source has promised all that lies before its ranges.
+        those columns, a time with values or ranges of the columns that name groups closes those
+        groups. Any other is kept at the input: a row that matches it is late; it becomes such a
+        promise when the source has promised all that lies before its ranges.
         """
-        promise = pattern.to_cti()
+        promise = self._ingress(source).cti_of(pattern)
         if promise is not None:
             return self.push(source, promise)
         self._refuse_if_broken()

@@ -23,6 +23,7 @@ from thalweg.model.punctuation import Punctuation
 from thalweg.model.time import INFINITY
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.merging.named_inputs import MergeStep
+from thalweg.operators.source.punctuations import cti_of
 from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.shards.asks import asks_of, lags
@@ -128,7 +129,7 @@ class DividedEngine:
     def punctuate(self, source_name: str, pattern: Punctuation) -> list[Batch]:
         """No row of a source that matches a pattern will come any more; what came out."""
         source = self._sources[source_name]
-        promise = pattern.to_cti()
+        promise = cti_of(pattern, source.declared, source.ingress)
         if promise is not None:
             return self.push(source_name, promise)
         require_patterns(source)

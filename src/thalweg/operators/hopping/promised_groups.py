@@ -24,7 +24,6 @@ from thalweg.model.batch import Batch, column_of
 from thalweg.model.boxes import rename_boxes
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress, Scope, scope_values
-from thalweg.model.range_promises import map_ranges
 from thalweg.model.rows import Codes, Rows, encode_together
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import (
@@ -36,7 +35,7 @@ from thalweg.operators.base import (
     slice_of_progress,
 )
 from thalweg.operators.consistency import Consistency, Gate
-from thalweg.operators.group_promises import groups_in_ranges
+from thalweg.operators.group_promises import groups_in_areas
 from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER, GridOperator
 from thalweg.operators.modules.dead_letters import DeadLetters, WritesLetters
 
@@ -86,7 +85,7 @@ class PromisedGroupsKernel(Operator, WritesLetters):
         if len(batch) and not self._endless:
             self._endless = int(batch.end.max()) == INFINITY
         given = batch.progress
-        if not (self._apart or given.scoped or given.boxes or given.ranges):
+        if not (self._apart or given.scoped or given.boxes or given.areas):
             return self.inner.process(port, batch)
         promised = self._of_keys(given)
         if not self._apart:
@@ -108,7 +107,7 @@ class PromisedGroupsKernel(Operator, WritesLetters):
         leaving, promise = self._gate.release(
             Delta.of_batch(answer), self._watermark, progress, map_progress(progress, self._promise)
         )
-        if news or (progress.ranges and self._progress.ranges is not before.ranges):
+        if news or (progress.areas and self._progress.areas is not before.areas):
             self._close({scope: progress.of(scope) for scope in news}, progress)
         if len(self._progress.scoped) > 2 * self._kept + _FEW:
             self._forget()
@@ -140,7 +139,7 @@ class PromisedGroupsKernel(Operator, WritesLetters):
     def _close(self, promises: Mapping[Scope, int], progress: Progress) -> None:
         """Forget what windows need that are closed for their group."""
         keys = dict(zip(self._keys, self.inner.groups(), strict=True))
-        times = groups_in_ranges(progress, keys, len(keys[self._keys[0]]))
+        times = groups_in_areas(progress, keys, len(keys[self._keys[0]]))
         if promises:
             which = self._matches(list(promises))
             named = np.array(list(promises.values()), np.int64)[which]
@@ -196,7 +195,7 @@ class PromisedGroupsKernel(Operator, WritesLetters):
         return replace(
             progress,
             scoped={scope: min(time, horizon) for scope, time in progress.scoped.items()},
-            ranges=map_ranges(progress.ranges, lambda time: min(time, horizon)),
+            areas=progress.areas.map(lambda time: min(time, horizon)),
         )
 
     def _look_ahead(self, progress: Progress, batch: Batch) -> None:
@@ -206,8 +205,8 @@ class PromisedGroupsKernel(Operator, WritesLetters):
             latest = (
                 self._horizon(batch) + self._release.grid.size
             )  # beyond that no window has rows
-            own = [ranges.most for ranges in progress.ranges.values()]
-            ahead = INFINITY if progress.boxes else max([*own, *progress.scoped.values()])
+            own = [progress.areas.most, *progress.scoped.values()]
+            ahead = INFINITY if progress.boxes else max(own)
             self._release.watermark = max(self._release.watermark, min(ahead, latest))
 
     def _promise(self, time: int) -> int:

@@ -23,17 +23,17 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from thalweg.model.area_promises import NO_AREAS, AreaPromises
 from thalweg.model.batch import Batch, column_of
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.progress import Progress, Scope
-from thalweg.model.range_promises import Ranges, map_ranges, merge_ranges
 from thalweg.model.rows import Codes, Rows, encode, encode_together
 from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, Slices, StateSize
-from thalweg.operators.group_promises import groups_in_ranges
+from thalweg.operators.group_promises import groups_in_areas
 from thalweg.operators.hopping.cells import Numbers, sum_by
 from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER, Grid
 from thalweg.operators.hopping.partials import Partials
@@ -81,7 +81,7 @@ class TablePanesKernel(Operator):
         self._pages = Pages()
         self._cti, self._newest, self._position, self._credit = MIN_TIME, NEVER, 0, 0
         self._seen: Mapping[Scope, int] = {}
-        self._seen_ranges: Ranges = {}
+        self._seen_areas = NO_AREAS
         self._swept = NEVER
         """For a promise in this pane, nothing in the table is overdue."""
 
@@ -96,21 +96,21 @@ class TablePanesKernel(Operator):
                 sent += self._chunk(delta if len(delta) <= _CHUNK else _part(delta, begin))
         self._cti = max(self._cti, batch.progress.cti)
         sent.append(self._send_overdue())
-        promised, ranged = self._promised(batch.progress)
+        promised, areas = self._promised(batch.progress)
         if promised:
             sent.append(self._send_promised(batch.progress.scope_columns, promised))
-        if ranged:
-            sent.append(self._send_ranges(batch.progress))
+        if areas:
+            sent.append(self._send_areas(batch.progress))
         if self._book.is_untidy:
             self._tidy()
         promise = self._promise()
         scoped = {scope: self._floor(time) for scope, time in promised.items()}
         scoped = {scope: time for scope, time in scoped.items() if time > promise}
-        if not scoped and not ranged:
+        if not scoped and not areas:
             return self._batch(sent, Progress(promise))
-        ranges = merge_ranges(map_ranges(ranged, self._floor), {}, promise)
+        areas = areas.map(self._floor).merge(NO_AREAS, promise)
         columns = batch.progress.scope_columns
-        return self._batch(sent, Progress(promise, columns, scoped, ranges=ranges))
+        return self._batch(sent, Progress(promise, columns, scoped, areas=areas))
 
     def _chunk(self, delta: Delta) -> list[Sent]:
         rows = self._arguments.project(delta.payload, delta.start)
@@ -243,26 +243,26 @@ class TablePanesKernel(Operator):
         self._swept = pane
         return self._send(np.flatnonzero(self._first < pane - self._table.late))
 
-    def _promised(self, progress: Progress) -> tuple[Mapping[Scope, int], Ranges]:
+    def _promised(self, progress: Progress) -> tuple[Mapping[Scope, int], AreaPromises]:
         """Promises for groups that are new, where they are about the keys: for one group, and for
-        ranges."""
-        named, ranges = progress.scoped, progress.ranges
+        areas."""
+        named, areas = progress.scoped, progress.areas
         about_keys = set(progress.scope_columns) <= set(self._keys)
-        if not about_keys or not (named or ranges):
-            return {}, {}
-        ranged = {} if ranges == self._seen_ranges else ranges
-        self._seen_ranges = ranges
+        if not about_keys or not (named or areas):
+            return {}, NO_AREAS
+        news = NO_AREAS if areas == self._seen_areas else areas
+        self._seen_areas = areas
         if named is self._seen:
-            return {}, ranged
+            return {}, news
         seen, self._seen = self._seen, named
-        return {scope: t for scope, t in named.items() if seen.get(scope) != t}, ranged
+        return {scope: t for scope, t in named.items() if seen.get(scope) != t}, news
 
-    def _send_ranges(self, progress: Progress) -> Sent:
-        """Sums of windows that are over for their group by what is promised to a range of
+    def _send_areas(self, progress: Progress) -> Sent:
+        """Sums of windows that are over for their group by what is promised to an area of
         groups."""
         at = self._taken()
         keys = dict(zip(self._keys, self._named(self._identity[:, at]), strict=True))
-        times = groups_in_ranges(progress, keys, len(at))
+        times = groups_in_areas(progress, keys, len(at))
         until = np.full(len(at), NEVER)
         until[times == INFINITY] = _FREE
         some = (times > MIN_TIME) & (times < INFINITY)
@@ -392,7 +392,7 @@ class TablePanesKernel(Operator):
             slices["marks"].column(0).to_pylist()
         )
         self._whole, self._swept, self._seen = bool(whole), NEVER, {}
-        self._seen_ranges = {}
+        self._seen_areas = NO_AREAS
         self._book.clear()
         self._first[:] = _FREE
         self._pages.touch_all()

@@ -21,11 +21,11 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from thalweg.model.area_promises import NO_AREAS, AreaPromises
 from thalweg.model.batch import Batch
 from thalweg.model.boxes import Boxes, join_boxes
 from thalweg.model.delta import Delta
 from thalweg.model.progress import Progress, Scope
-from thalweg.model.range_promises import Ranges, merge_ranges
 from thalweg.model.rows import Bools, Codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import rename_scopes
@@ -124,8 +124,8 @@ class MatchJoinKernel(OuterKernel):
         both = self._progress[0].meet(self._progress[1])
         if not both.speaks_of_groups or not scoped_by_key(self._node, both):
             return common
-        ranges = self._decided_ranges(both, cti) if both.ranges else {}
-        groups = replace(both, cti=cti, scoped=self._decided(both), boxes={}, ranges=ranges)
+        areas = self._decided_areas(both, cti) if both.areas else both.areas
+        groups = replace(both, cti=cti, scoped=self._decided(both), boxes={}, areas=areas)
         return replace(rename_scopes(groups, self._scope_names), boxes=common.boxes)
 
     def _decided(self, both: Progress) -> dict[Scope, int]:
@@ -149,17 +149,14 @@ class MatchJoinKernel(OuterKernel):
             }
         return decided
 
-    def _decided_ranges(self, both: Progress, cti: int) -> Ranges:
-        """Of each range that both sides promise, how far its rows are decided."""
-        ranges = both.ranges
+    def _decided_areas(self, both: Progress, cti: int) -> AreaPromises:
+        """Of each area that both sides promise, how far its rows are decided."""
+        areas = both.areas
         for held, kept in zip(self._held, self._preserved, strict=True):
             if kept and not held.is_empty():
                 rows = held.between(held.purged, INFINITY)
-                keys = self._state.scope_keys(both, rows)
-                ranges = {
-                    name: each.lowered(keys[name], rows.start) for name, each in ranges.items()
-                }
-        return merge_ranges(ranges, {}, cti)
+                areas = areas.lower(self._state.scope_keys(both, rows), rows.start)
+        return areas.merge(NO_AREAS, cti)
 
     def needs(self, time: int) -> tuple[int, ...]:
         """Each side as far as the rows of the other that start before that time may still find a

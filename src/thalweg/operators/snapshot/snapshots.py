@@ -138,7 +138,7 @@ class SnapshotKernel(Operator):
     def _scoped(self, progress: Progress) -> Progress:
         """What a promise says about groups: its scopes and boxes, where they are made of the
         keys."""
-        if not (progress.scoped or progress.boxes or progress.ranges):
+        if not (progress.scoped or progress.boxes or progress.areas):
             return progress
         boxes = rename_boxes(progress.boxes, {key: key for key in self._keys})
         if set(progress.scope_columns) <= set(self._keys):

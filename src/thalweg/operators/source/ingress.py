@@ -38,10 +38,12 @@ from thalweg.errors import (
     LateEventError,
     UnknownRowError,
 )
+from thalweg.model.area_promises import NO_AREAS
 from thalweg.model.batch import Batch, column_of
 from thalweg.model.boxes import inside, merge_boxes
 from thalweg.model.clocks import shown_time
 from thalweg.model.delta import Delta
+from thalweg.model.elements import Cti
 from thalweg.model.progress import (
     NO_PROGRESS,
     Progress,
@@ -65,8 +67,8 @@ from thalweg.operators.source.column_progress import ColumnProgress
 from thalweg.operators.source.element_checks import ElementChecks, is_plain_row, shown_row
 from thalweg.operators.source.late_rewrites import LateRewrites, RewrittenBatch, rewrite_late
 from thalweg.operators.source.promise_checks import PromiseChecks
-from thalweg.operators.source.promised_ranges import NO_RANGES, PromisedRanges
-from thalweg.operators.source.punctuations import NO_PUNCTUATIONS, Punctuations
+from thalweg.operators.source.promised_areas import NOTHING_PROMISED, PromisedAreas
+from thalweg.operators.source.punctuations import NO_PUNCTUATIONS, Punctuations, cti_of
 from thalweg.plan.nodes import Source
 from thalweg.progress import QuarantineGate
 from thalweg.progress.ended_groups import NO_ENDED_GROUPS, EndedGroups
@@ -93,7 +95,7 @@ _VALUES = (
     "_source_clock",
     "_promised_at",
     "_punctuations",
-    "_ranges",
+    "_areas",
     "skipped",
 )
 """The attributes that a batch replaces by other values: `admit` puts them back when it refuses one.
@@ -121,7 +123,7 @@ class IngressKernel(Operator):
         self._observed = SourceProgress(node.ingress)
         self._columns = ColumnProgress(node.ingress.columns)
         self._punctuations = NO_PUNCTUATIONS
-        self._ranges = NO_RANGES
+        self._areas = NOTHING_PROMISED
         self._gate = (
             None
             if node.ingress.quarantine is None
@@ -254,7 +256,7 @@ class IngressKernel(Operator):
             or batch.progress is not NO_PROGRESS
             or not is_plain_row(batch, self.schema)
             or self._punctuations
-            or self._ranges
+            or self._areas
             or self._progress.scoped
             or self._progress.group_boxes
             or self._ended.runs
@@ -319,6 +321,11 @@ class IngressKernel(Operator):
         progress = self._progress
         promised = progress.scoped or progress.group_boxes
         return progress.scope_columns if promised else self._ended.columns
+
+    @property
+    def _names_of_groups(self) -> tuple[str, ...]:
+        """The columns that name groups in what patterns promise, in the order of a CTI's scope."""
+        return self._group_columns or tuple(sorted(self._declared.group_keys))
 
     def _scope_columns(self, columns: Sequence[str], scopes: Sequence[Scope]) -> list[pa.Array]:
         """The values of groups, in the types that the columns have."""
@@ -388,6 +395,10 @@ class IngressKernel(Operator):
     # ----------------------------------------------------------------------------------------------
     # promises
 
+    def cti_of(self, pattern: Punctuation) -> Cti | None:
+        """The CTI that a pattern is, for this source."""
+        return cti_of(pattern, self._declared, self._policy)
+
     def punctuate(self, pattern: Punctuation) -> None:
         """From now on a row that matches a pattern is late."""
         self._promise_checks().pattern(pattern)
@@ -396,15 +407,15 @@ class IngressKernel(Operator):
     def _advance_by_patterns(self) -> None:
         """Turn patterns into promises where those of the source have come so far. Only where rows
         are not adjusted: a pattern is about new rows alone."""
-        if not self._declared.insert_only or not (self._punctuations or self._ranges):
+        if not self._declared.insert_only or not (self._punctuations or self._areas):
             return
-        while self._advance_by_pattern() or self._advance_by_range() or self._advance_by_cover():
+        while self._advance_by_pattern() or self._advance_by_area() or self._advance_by_cover():
             pass
-        self._ranges = self._ranges.above(self._progress.cti)
+        self._areas = self._areas.above(self._progress.cti)
 
     def _advance_by_pattern(self) -> bool:
         """Turn a pattern into the promise that it is by now; whether there was one."""
-        columns = self._group_columns or self._declared.group_keys
+        columns = self._names_of_groups
         found = self._punctuations.first_promise(self._progress, columns)
         if found is None:
             return False
@@ -412,38 +423,40 @@ class IngressKernel(Operator):
         self._advance(promise, 0)
         return True
 
-    def _advance_by_range(self) -> bool:
-        """Promise a time to a range of values, if a pattern does; whether one did."""
-        found = self._ranges.absorb(self._punctuations, self._progress, self.schema)
+    def _advance_by_area(self) -> bool:
+        """Promise a time to an area of groups, if a pattern does; whether one did."""
+        columns = self._names_of_groups
+        found = self._areas.absorb(self._punctuations, self._progress, self.schema, columns)
         if found is None:
             return False
-        self._ranges, self._punctuations = found
-        columns = self._group_columns or self._declared.group_keys
-        ranges = {name: each for name, each in self._ranges.ranges.items() if name in columns}
-        if ranges:
-            self._advance(Progress(scope_columns=columns, ranges=ranges), 0)
+        self._areas, self._punctuations = found
+        areas = self._areas.areas.within(columns)
+        if areas:
+            self._advance(Progress(scope_columns=columns, areas=areas), 0)
         return True
 
     def _advance_by_cover(self) -> bool:
-        """Promise to all rows what ranges promise that cover a column; whether that is news."""
-        common = self._ranges.common(self.schema, self._progress, self._promised_to_value)
+        """Promise to all rows what areas promise that cover their columns; whether that is
+        news."""
+        common = self._areas.common(self.schema, self._progress, self._promised_to_group)
         if common <= self._progress.cti:
             return False
         self._advance(Progress(common), 0)
         return True
 
-    def _promised_to_value(self, column: str, value: Scope) -> int:
-        """What is promised to one value of a column."""
+    def _promised_to_group(self, group: Mapping[str, Any]) -> int:
+        """What is promised to one group; to all rows where these columns name none."""
         columns = self._group_columns
-        if columns != (column,):
+        if not columns or set(columns) != set(group):
             return self._progress.cti
-        has_ended = bool(self._have_ended(columns, [value])[0])
-        return INFINITY if has_ended else self._progress.of(value)
+        scope = tuple(group[name] for name in columns)
+        has_ended = bool(self._have_ended(columns, [scope])[0])
+        return INFINITY if has_ended else self._progress.of(scope)
 
     def _raise_by_patterns(self, batch: Batch, promise: Times) -> Times:
         """The promise before each row, raised for the rows that a punctuation excludes."""
-        if self._ranges and len(batch):
-            promise = self._ranges.raise_promises(batch, promise)
+        if self._areas and len(batch):
+            promise = self._areas.raise_promises(batch, promise)
         if not self._punctuations or not len(batch):
             return promise
         self._punctuations = self._punctuations.after(self._progress.cti)
@@ -471,8 +484,8 @@ class IngressKernel(Operator):
         go back, columns that exist. Groups that ended before are left out."""
         if in_data is NO_PROGRESS:
             return in_data
-        if in_data.ranges:
-            in_data = replace(in_data, ranges={})
+        if in_data.areas:
+            in_data = replace(in_data, areas=NO_AREAS)
         checks = self._promise_checks()
         cti = checks.time(in_data.cti, self._progress.cti, "the CTI")
         checks.columns(in_data)
@@ -482,7 +495,9 @@ class IngressKernel(Operator):
         ended = self._have_ended(columns, scopes).tolist()
         scoped = {}
         for scope, has_ended, time in zip(scopes, ended, in_data.scoped.values(), strict=True):
-            promised = INFINITY if has_ended else self._progress.of(scope)
+            # A CTI does not go back behind those before it; an area may have promised more.
+            own = self._progress.scoped.get(scope, self._progress.cti)
+            promised = INFINITY if has_ended else max(self._progress.cti, own)
             what = f"the CTI of {dict(zip(columns, scope, strict=True))}"
             checked = checks.time(time, promised, what)
             if not has_ended:
@@ -633,8 +648,8 @@ class IngressKernel(Operator):
             slices["quarantine"] = self._gate.to_rows()
         if self._punctuations:
             slices["guards"] = _text_slice(self._punctuations.to_text(), "guards")
-        if self._ranges:
-            slices["ranges"] = _text_slice(self._ranges.to_text(), "ranges")
+        if self._areas:
+            slices["areas"] = _text_slice(self._areas.to_text(), "areas")
         slices |= self.ledger.snapshot("ledger", self.schema)
         return slices | self.quarantined.snapshot("aside", self.schema)
 
@@ -653,8 +668,8 @@ class IngressKernel(Operator):
             self._gate = self._gate.from_rows(slices["quarantine"])
         if "guards" in slices:
             self._punctuations = Punctuations.from_text(_text_of(slices["guards"]))
-        if "ranges" in slices:
-            self._ranges = PromisedRanges.from_text(_text_of(slices["ranges"]))
+        if "areas" in slices:
+            self._areas = PromisedAreas.from_text(_text_of(slices["areas"]))
         self.ledger.restore("ledger", slices)
         self.quarantined.restore("aside", slices)
 

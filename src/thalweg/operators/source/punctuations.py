@@ -1,8 +1,8 @@
 """The punctuations of a source: patterns that no new row matches from now on.
 
 A row that matches one is late. A pattern whose range begins where a promise of the source has come
-says no more than a promise that goes further, and becomes one (`first_promise`). A pattern of a range
-of time and one of a column is a promise for a range of values (see `promised_ranges`).
+says no more than a promise that goes further, and becomes one (`first_promise`). A pattern of a
+time and values or ranges of columns is a promise for an area (see `promised_areas`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from thalweg.model.batch import Batch
+from thalweg.model.elements import Cti
 from thalweg.model.progress import Progress
 from thalweg.model.punctuation import Punctuation
 from thalweg.model.time import MIN_TIME, Times
+from thalweg.plan.properties import StreamProperties
+from thalweg.progress.admission import Ingress
 
-__all__ = ["NO_PUNCTUATIONS", "Punctuations"]
+__all__ = ["NO_PUNCTUATIONS", "Punctuations", "cti_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,15 @@ class Punctuations:
 
 
 NO_PUNCTUATIONS = Punctuations()
+
+
+def cti_of(pattern: Punctuation, declared: StreamProperties, policy: Ingress) -> Cti | None:
+    """The CTI that a pattern is for a source. Values of other columns than those that name its
+    groups describe an area, where the source takes patterns."""
+    cti = pattern.to_cti()
+    if cti is None or cti.scope is None or not (declared.insert_only and policy.patterns):
+        return cti
+    return cti if set(declared.group_keys) in (set(), set(cti.scope)) else None
 
 
 def _as_promise(pattern: Punctuation, group_columns: tuple[str, ...]) -> Progress | None:

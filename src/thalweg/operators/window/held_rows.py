@@ -19,7 +19,7 @@ from thalweg.model.progress import NO_PROGRESS, Progress, Scope, scope_values
 from thalweg.model.rows import Bools, Codes, Rows, encode_together, take_rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest
 from thalweg.operators.base import Slices, StateSize
-from thalweg.operators.group_promises import groups_in_ranges
+from thalweg.operators.group_promises import groups_in_areas
 from thalweg.state import Arrangement, Hits, KeyIndex
 
 __all__ = ["Found", "GroupPromises", "HeldRows", "PartitionedState", "Partitions"]
@@ -59,40 +59,40 @@ class Partitions:
         self.fields = [schema.field(name) for name in columns]
         self.index = KeyIndex(self.fields)
         self._seen: Mapping[Scope, int] = {}
-        self._seen_ranges = NO_PROGRESS
+        self._seen_areas = NO_PROGRESS
 
     def clear(self) -> None:
         self.index.clear()
         self._seen = {}
-        self._seen_ranges = NO_PROGRESS
+        self._seen_areas = NO_PROGRESS
 
     def promised(self, progress: Progress, rows: Rows | None = None) -> GroupPromises:
-        """Promises for groups that are new, where what is held of one group needs no other. Of a
-        range of groups, a promise for each that is held or among `rows`."""
+        """Promises for groups that are new, where what is held of one group needs no other. Of an
+        area of groups, a promise for each that is held or among `rows`."""
         named, columns = progress.scoped, progress.scope_columns
-        if not (named or progress.ranges) or not set(columns) <= set(self.columns):
+        if not (named or progress.areas) or not set(columns) <= set(self.columns):
             return _NO_PROMISES
-        ranged = progress.ranges and progress.ranges != self._seen_ranges.ranges
-        if named is self._seen and not ranged:
+        described = progress.areas and progress.areas != self._seen_areas.areas
+        if named is self._seen and not described:
             return _NO_PROMISES
         seen, self._seen = self._seen, named
         scopes = [scope for scope, time in named.items() if seen.get(scope) != time]
-        if ranged:
+        if described:
             if rows is not None:
                 self.of_rows(rows)
-            scopes = list(dict.fromkeys([*scopes, *self._in_ranges(progress)]))
+            scopes = list(dict.fromkeys([*scopes, *self._in_areas(progress)]))
         if not scopes:
             return _NO_PROMISES
         times = np.array([progress.of(scope) for scope in scopes], np.int64)
         return GroupPromises(columns, scopes, times, *self.of_scopes(columns, scopes))
 
-    def _in_ranges(self, progress: Progress) -> list[Scope]:
-        """The groups to which range promises say more than they did; they are seen then."""
+    def _in_areas(self, progress: Progress) -> list[Scope]:
+        """The groups to which area promises say more than they did; they are seen then."""
         size = len(self.index)
         keys = dict(zip(self.columns, self.index.columns(np.arange(size)), strict=True))
-        before = groups_in_ranges(self._seen_ranges, keys, size)
-        now = groups_in_ranges(progress, keys, size)
-        self._seen_ranges = Progress(ranges=progress.ranges)
+        before = groups_in_areas(self._seen_areas, keys, size)
+        now = groups_in_areas(progress, keys, size)
+        self._seen_areas = Progress(areas=progress.areas)
         moved = pa.array(np.flatnonzero(now > np.maximum(before, progress.cti)))
         named = [scope_values(keys[name].take(moved)) for name in progress.scope_columns]
         return list(zip(*named, strict=True))
