@@ -164,6 +164,19 @@ def test_promises_that_are_thinned_out_do_not_hide_rows_without_an_end() -> None
             endless.join(b, "k")
 
 
+def test_groups_do_not_hide_rows_without_an_end() -> None:
+    """Such a join was built, and refused only when it was to run."""
+    a = tw.source("a", {"k": "int64", "v": "int64"}).set_duration(None)
+    b = tw.source("b", {"k": "int64", "v": "int64"})
+    groups = a.group_apply("k", lambda group: group.where("v > 1").union(group))
+    with pytest.raises(PlanError, match="set_duration gives its rows no end"):
+        groups.join(b, "k")
+    with pytest.raises(PlanError, match="set_duration gives its rows no end"):
+        a.group_apply("k", lambda group: group.join(group.rename(v="w"), "k"))
+    ending = a.group_apply("k", lambda group: group.set_duration(5).union(group.set_duration(9)))
+    tw.Engine(ending.join(b.rename(v="w"), "k"))
+
+
 def test_the_times_of_a_window_join_still_progress_behind_describe() -> None:
     a, b, c = (tw.source(name, {"k": "int64"}) for name in "abc")
     joined = a.window_join(b, "k", window=tw.band(before=1, after=1))

@@ -25,7 +25,7 @@ from thalweg.plan.nodes.base import (
 from thalweg.plan.nodes.families import GroupedOperator, by_columns, columns_of
 from thalweg.plan.nodes.rows import show_columns
 from thalweg.plan.nodes.sources import GroupInput
-from thalweg.plan.nodes.traversal import find, walk
+from thalweg.plan.nodes.traversal import find, replace, walk
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.strategies import Decision, Volume, choose
 from thalweg.windows import (
@@ -424,6 +424,7 @@ class GroupApply(Node):
             schema = pa.schema(fields_)
         else:
             schema = columns_schema(self.result, lifetime_schema(self.result_schema()))
+        _ = self.endless_by
         before = self.inner.properties
         if self.result is None:
             names = tuple(name for name, _ in self.keys)
@@ -455,7 +456,11 @@ class GroupApply(Node):
 
     @cached_property
     def endless_by(self) -> Node | None:
-        return self.inner.endless_by
+        """A group's rows have no end where those of the input have none, so that the inner query is
+        asked as it reads the input. A join in it that would keep them for ever is refused."""
+        if self.input.endless_by is None:
+            return self.inner.endless_by
+        return replace(self.inner, {self.group: self.input}).endless_by
 
     def useful_promises(self, output_grid: Grid | None) -> Grid | None:
         return None
