@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import gcd
 
 import numpy as np
 import pyarrow as pa
@@ -152,6 +153,10 @@ def play(merge: Operator, streams: Sequence[Sequence[Batch]], *, lag: int = 0) -
     seconds, out, adjusts, taken = 0.0, 0, 0, 0
     sizes: list[int] = []
     longest = max(map(len, streams))
+    # A step that shares a factor with the distance of CTIs would see the state right after one.
+    step = max(1, longest // 50)
+    while gcd(step, 10) > 1:
+        step += 1
     for turn in range(longest + lag * (len(streams) - 1)):
         for port, batches in enumerate(streams):
             at = turn - lag * port
@@ -163,7 +168,7 @@ def play(merge: Operator, streams: Sequence[Sequence[Batch]], *, lag: int = 0) -
             taken += len(batches[at])
             out += len(answer)
             adjusts += 0 if answer.is_adjust is None else int(answer.is_adjust.sum())
-        if turn % max(1, longest // 50) == 0 and turn > longest // 4:
+        if turn % step == 0 and turn > longest // 4:
             sizes.append(merge.state_size().bytes)
     sizes = sizes or [merge.state_size().bytes]
     return Run(seconds, taken, out, adjusts, max(sizes), sum(sizes) / len(sizes))

@@ -93,10 +93,13 @@ class InOrderLevel(MergeLevel):
         sent = self._select(member, batch, begin)
         if outlook.groups.promised:
             sent &= start >= outlook.settled_of(batch)
-        member.ignored += len(batch) - int(np.count_nonzero(sent))
+        count = int(np.count_nonzero(sent))
+        member.ignored += len(batch) - count
         self.highest = max(self.highest, int(start[-1]))
         self.sent_starts.note(start[sent])
         outlook.left_out += self.sent_starts.left_out(member.column, start)
+        if not count:  # most batches, of inputs that are not in front
+            return Batch.empty(self.schema)
         return batch.filter(sent).with_progress(NO_PROGRESS)
 
     def _check(self, member: MergeInput, batch: Batch) -> None:
@@ -178,8 +181,9 @@ class StrictLevel(InOrderLevel):
         return np.asarray(start <= before)
 
     def _select(self, member: MergeInput, batch: Batch, begin: int) -> Bools:
-        sent = batch.start > self.highest
-        sent[:begin] = False
+        later = int(np.searchsorted(batch.start, self.highest, side="right"))
+        sent = np.zeros(len(batch), np.bool_)
+        sent[max(begin, later) :] = True
         return sent
 
 
