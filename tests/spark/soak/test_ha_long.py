@@ -2,9 +2,10 @@
 are killed with SIGKILL while input arrives, up to two replicas at once, and a fresh one is attached.
 
 No row is lost or repeated, no output breaks a promise, and answers go on while the replicas that were
-killed start again. The longest pause between two promises of the answer is written down beside that
-of a run without kills, and beside that of one query that is restarted from its checkpoint:
-`pauses.json` in the test's folder, and on the terminal.
+killed start again. Stretches with kills and without take turns in one run, so that whatever else the
+machine does meets both. The longest pauses between two promises of the answer are written down for
+both, and for one query that is restarted from its checkpoint: `pauses.json` in the test's folder, and
+on the terminal. For each of the longest it says what was killed last before it.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from random import Random
+from statistics import median
 
 import pytest
 
@@ -34,8 +37,10 @@ pytestmark = [
 
 KILLS = int(os.environ.get("THALWEG_KILLS", "20"))
 FRONT_KILLS = max(1, KILLS // 4)
-WITHOUT_KILLS = 10 + 2 * KILLS
-"""Answers of the run without kills; about as many as come with them."""
+STRETCHES = min(5, FRONT_KILLS)
+"""How often stretches without kills and with them take turns."""
+WITHOUT_KILLS = (10 + 2 * KILLS) // STRETCHES
+"""Answers of a stretch without kills; about as many as come with them."""
 
 
 def pauses(log: Path, begin: int = 0) -> list[tuple[float, float]]:
@@ -103,61 +108,108 @@ def running(folder: Path, replicas: int) -> Iterator[Running]:
         made.child.wait()
 
 
-def test_replicas_on_spark_and_the_merge_are_killed(tmp_path: Path) -> None:
-    random = Random(12)
-    killed = merge_kills = 0
-    fresh = False
-    away: dict[str, tuple[int, int]] = {}
-    """By replica that was killed: what it had promised, and how many answers there were then."""
-    without: list[int] = []
-    """Answers that came before a replica was back."""
-    with running(tmp_path, 3) as made:
-        begin = made.answers
+class Stretches:
+    """A run in which stretches without kills and with them take turns."""
+
+    def __init__(self, made: Running) -> None:
+        self.made, self._random = made, Random(12)
+        self.kills: list[tuple[float, str]] = []
+        """When what was killed."""
+        self.killed = self.merge_kills = 0
+        self.quiet: list[tuple[float, float]] = []
+        self.shaken: list[tuple[float, float]] = []
+        self._away: dict[str, tuple[int, int]] = {}
+        """By replica that was killed: what it had promised, and how many answers there were then."""
+        self.without: list[int] = []
+        """Answers that came before a replica was back."""
+
+    def without_kills(self) -> None:
+        while len(self.made.healthy()) < len(self.made.place.supervised().replicas):
+            self.made.step()
+        begin = self.made.answers
         for _ in range(WITHOUT_KILLS):
-            made.step()
-        quiet = pauses(made.log, begin)
-        begin = made.answers
-        while killed < KILLS or merge_kills < FRONT_KILLS or not fresh or away:
-            there = made.healthy()
-            back = [name for name in away if made.promises().get(name, MIN_TIME) > away[name][0]]
-            without += [made.answers - away.pop(name)[1] for name in back]
-            candidates = [name for name in there if name not in away]
-            if merge_kills < FRONT_KILLS and merge_kills * 4 <= killed:
-                made.kill_merge()
-                merge_kills += 1
-            elif killed < KILLS and len(candidates) >= 2:
-                most = min(2, len(candidates) - 1, KILLS - killed)
-                victims = random.sample(candidates, random.randint(1, most))
-                made.kill(victims)
-                killed += len(victims)
-                made.step()  # by then the merge knows how far each was
-                away |= {name: (made.promises()[name], made.answers) for name in victims}
-            elif not fresh and killed >= KILLS // 2:
+            self.made.step()
+        self.quiet += pauses(self.made.log, begin)
+
+    def with_kills(self, kills: int, merge_kills: int) -> None:
+        """Until so many replicas and merges were killed in all, and the replicas are back."""
+        begin = self.made.answers
+        while self.killed < kills or self.merge_kills < merge_kills or self._away:
+            back = [
+                name
+                for name, (promised, _) in self._away.items()
+                if self.made.promises().get(name, MIN_TIME) > promised
+            ]
+            self.without += [self.made.answers - self._away.pop(name)[1] for name in back]
+            candidates = [name for name in self.made.healthy() if name not in self._away]
+            if self.merge_kills < merge_kills:
+                self._note("the merge")
+                self.made.kill_merge()
+                self.merge_kills += 1
+            elif self.killed < kills and len(candidates) >= 2:
+                most = min(2, len(candidates) - 1, kills - self.killed)
+                victims = self._random.sample(candidates, self._random.randint(1, most))
+                leader = (self.made.place.status() or {}).get("leader")
+                self._note(", ".join(f"{v} (led)" if v == leader else v for v in victims))
+                self.made.kill(victims)
+                self.killed += len(victims)
+                self.made.step()  # by then the merge knows how far each was
+                promised = self.made.promises()
+                self._away |= {name: (promised[name], self.made.answers) for name in victims}
+            self.made.step()
+        self.shaken += pauses(self.made.log, begin)
+
+    def _note(self, what: str) -> None:
+        self.kills.append((time.time(), what))
+
+    def worst(self, count: int = 3) -> list[str]:
+        """The longest pauses with kills, and what was killed last before the end of each."""
+        found = []
+        for length, begin in sorted(self.shaken, reverse=True)[:count]:
+            before = [(at, what) for at, what in self.kills if at <= begin + length]
+            at, what = before[-1] if before else (begin, "nothing")
+            found.append(f"{length:.2f} s, begun {begin - at:+.1f} s after the kill of {what}")
+        return found
+
+
+def test_replicas_on_spark_and_the_merge_are_killed(tmp_path: Path) -> None:
+    with running(tmp_path, 3) as made:
+        run = Stretches(made)
+        for stretch in range(1, STRETCHES + 1):
+            run.without_kills()
+            share = (KILLS * stretch // STRETCHES, FRONT_KILLS * stretch // STRETCHES)
+            run.with_kills(*share)
+            if stretch == (STRETCHES + 1) // 2:
                 made.place.ask({"start": str(tmp_path / "old.py"), "n": 1, "candidate": False})
-                fresh = True
-            made.step()
+                made.until(lambda: len(made.place.supervised().replicas) == 4)
         while len(made.healthy()) < 4:
             made.step()
         made.step()
         assert made.table() == made.expected()
         assert len(made.place.supervised().replicas) == 4
-        assert min(without) > 1
-        shaken = pauses(made.log, begin)
+        assert min(run.without) > 1
     (tmp_path / "one").mkdir()
     alone = pause_of_one(tmp_path / "one")
     figures = {
-        "kills": killed,
-        "kills of the merge": merge_kills,
-        "answers without kills": len(quiet),
-        "answers with kills": len(shaken),
-        "fewest answers before a replica was back": min(without),
-        "longest pause without kills, s": longest(quiet),
-        "longest pause with kills, s": longest(shaken),
+        "kills": run.killed,
+        "kills of the merge": run.merge_kills,
+        "answers without kills": len(run.quiet),
+        "answers with kills": len(run.shaken),
+        "fewest answers before a replica was back": min(run.without),
+        "longest pause without kills, s": longest(run.quiet),
+        "longest pause with kills, s": longest(run.shaken),
+        "middle pause without kills, s": middle(run.quiet),
+        "middle pause with kills, s": middle(run.shaken),
         "longest pause of one query with restarts, s": alone,
+        "ratio": round(longest(run.shaken) / longest(run.quiet), 2),
+        "longest with kills": run.worst(),
     }
-    figures["ratio"] = round(longest(shaken) / longest(quiet), 2)
     (tmp_path / "pauses.json").write_text(json.dumps(figures), encoding="utf-8")
     sys.stderr.write(f"\n{json.dumps(figures)}\n")
+
+
+def middle(found: list[tuple[float, float]]) -> float:
+    return round(median(length for length, _ in found), 2)
 
 
 def longest(found: list[tuple[float, float]]) -> float:
