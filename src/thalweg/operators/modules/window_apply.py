@@ -44,11 +44,11 @@ from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Slices
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.hopping.hopping_grid import Release
+from thalweg.operators.modules.count_instants import CountInstants
 from thalweg.operators.modules.module_kernel import ModuleKernel
 from thalweg.operators.modules.reframing import Reframing
 from thalweg.operators.modules.window_frames import CountFrame, GridFrame, Reach, Regions
 from thalweg.operators.modules.window_index import Answered, Entries
-from thalweg.operators.window.assigner import grown, moved_to
 from thalweg.operators.window.held_rows import GroupPromises
 from thalweg.plan.nodes import WindowApply
 from thalweg.progress.frontier import Frontier, Line
@@ -85,9 +85,9 @@ class WindowApplyKernel(ModuleKernel):
         self._endless = False
         self._passed: dict[int, int] = {}
         """What was promised for single partitions."""
-        self._begins = _NONE
-        """Count windows: of each partition the first instant that a window to come may begin with;
-        infinity where there is none."""
+        self._instants: CountInstants | None = None
+        if isinstance(self._frame, CountFrame):
+            self._instants = CountInstants(self._frame, self._events)
 
     # ----------------------------------------------------------------------------------------------
     # the loop
@@ -258,10 +258,10 @@ class WindowApplyKernel(ModuleKernel):
             return Progress(INFINITY)
         partition, moved = used_codes([groups.partition]), frontier.cti > before
         if moved:
-            self._count_settled(Line(before), None)
+            self._settle_instants(Line(before))
             closed = [*closed, Regions(*self._windows.close(frontier.cti))]
         if len(partition):
-            self._count_settled(Line(before), partition)
+            self._settle_instants(Line(before), partition)
             closed = [*closed, self._close_partitions(partition)]
         self._forget(closed)
         if moved:
@@ -281,7 +281,8 @@ class WindowApplyKernel(ModuleKernel):
         moved = self._tidy(used)
         if moved is not None:
             frontier.renumber(moved)
-            self._begins = moved_to(self._begins, moved, INFINITY)
+            if self._instants is not None:
+                self._instants.renumber(moved)
             self._passed = {int(moved[at]): time for at, time in self._passed.items()}
 
     def _close_partitions(self, partition: Codes) -> Regions:
@@ -313,9 +314,8 @@ class WindowApplyKernel(ModuleKernel):
         rows = self._events.find(regions.partition, regions.low, regions.high).distinct()
         if self._frame.by is None:
             rows = rows.filter(rows.end < self._frontier.settled().of(rows.partition))
-        elif isinstance(self._frame, CountFrame):
-            self._begins = grown(self._begins, rows.partition, INFINITY)
-            rows = rows.filter(rows.since < self._begins[rows.partition])
+        elif self._instants is not None:
+            rows = rows.filter(rows.since < self._instants.begins(rows.partition))
         if not len(rows):
             return
         needed = self._windows.overlap(rows.partition, rows.since, rows.until)
@@ -336,31 +336,9 @@ class WindowApplyKernel(ModuleKernel):
             until = min(until, int(grid.start(np.array([grid.last_ending_by(cti) + 1]))[0]))
         self._events.drop(until)
 
-    def _line(self, cti: Times | int) -> Times | int:
-        """Instants before it are settled."""
-        return cti - 1 if self._frame.strict else cti
-
-    def _count_settled(self, before: Line, partition: Codes | None) -> None:
-        """Count windows: look which of the settled instants windows to come may begin with."""
-        if not isinstance(self._frame, CountFrame):
-            return
-        settled = self._frontier.settled()
-        if partition is None:
-            low = MIN_TIME if before.common == MIN_TIME else int(self._line(before.common))
-            news = self._events.between(low, int(self._line(settled.common)))
-            partition = used_codes([news.partition])
-        if not len(partition):
-            return
-        self._begins = grown(self._begins, partition, INFINITY)
-        since = self._begins[partition]
-        since = np.where(since == INFINITY, MIN_TIME, since - 1)
-        until = np.broadcast_to(self._line(settled.of(partition)), partition.shape)
-        rows = self._events.find(partition, since, until)
-        some, first = self._frame.needed(rows.partition, rows.since)
-        self._begins[partition] = INFINITY
-        self._begins[some] = first
-        ended = partition[np.broadcast_to(settled.of(partition) == INFINITY, partition.shape)]
-        self._begins[ended] = INFINITY
+    def _settle_instants(self, before: Line, partition: Codes | None = None) -> None:
+        if self._instants is not None:
+            self._instants.settle(before, self._frontier.settled(), partition)
 
     # ----------------------------------------------------------------------------------------------
     # promises
@@ -380,8 +358,8 @@ class WindowApplyKernel(ModuleKernel):
         if isinstance(self._frame, GridFrame):
             grid = self._frame.grid
             return min(promise, int(grid.start(np.array([grid.last_ending_by(cti) + 1]))[0]))
-        if isinstance(self._frame, CountFrame):
-            return min(promise, int(self._line(cti)), int(self._begins.min(initial=INFINITY)))
+        if self._instants is not None:
+            return min(promise, self._instants.line(cti), self._instants.first())
         return promise
 
     def _promises(self, groups: GroupPromises) -> dict[Scope, int]:
@@ -404,9 +382,8 @@ class WindowApplyKernel(ModuleKernel):
                 grid = self._frame.grid
                 last = (settled[open_] - grid.offset - grid.size) // grid.hop
                 times[open_] = np.minimum(times[open_], grid.start(last + 1))
-            elif isinstance(self._frame, CountFrame):
-                self._begins = grown(self._begins, partition, INFINITY)
-                begins = np.minimum(self._line(settled), self._begins[partition])
+            elif self._instants is not None:
+                begins = np.minimum(self._instants.line(settled), self._instants.begins(partition))
                 times[open_] = np.minimum(times, begins)[open_]
         self._passed |= {
             at: max(time, self._passed.get(at, MIN_TIME))
@@ -451,11 +428,8 @@ class WindowApplyKernel(ModuleKernel):
         least = max(time, int(entries.closes.max(initial=time)))
         if isinstance(self._frame, GridFrame):
             return (max(least, Release(self._frame.grid, self._consistency).needs(time)),)
-        if isinstance(self._frame, CountFrame):
-            line = self._line(max(time, self._frontier.cti))
-            rows = self._events.between(MIN_TIME, int(line))
-            _, first = self._frame.needed(rows.partition, rows.since)
-            waits = min(int(line), int(first.min(initial=INFINITY)))
+        if self._instants is not None:
+            waits = self._instants.first_open(max(time, self._frontier.cti))
             return (INFINITY if waits < time else least,)
         return (least,)
 
@@ -475,7 +449,9 @@ class WindowApplyKernel(ModuleKernel):
 
     def _clear(self) -> None:
         super()._clear()
-        self._begins, self._passed, self._frontier.promised = _NONE, {}, {}
+        if self._instants is not None:
+            self._instants.clear()
+        self._passed, self._frontier.promised = {}, {}
 
     def snapshot(self) -> Slices:
         frontier = self._frontier
@@ -505,14 +481,16 @@ class WindowApplyKernel(ModuleKernel):
         groups = slices["groups"]
         partition = self._partitions.of_rows(groups)
         ahead, passed = (groups.column(name).to_numpy() for name in (_AHEAD, _PASSED))
-        frontier.promised, self._passed, self._begins = {}, {}, _NONE
+        frontier.promised, self._passed = {}, {}
+        if self._instants is not None:
+            self._instants.clear()
         frontier.promise(partition[ahead > MIN_TIME], ahead[ahead > MIN_TIME])
         found = zip(partition.tolist(), passed.tolist(), strict=True)
         self._passed = {at: time for at, time in found if time > MIN_TIME}
         if frontier.cti != MIN_TIME:
-            self._count_settled(Line(), None)
+            self._settle_instants(Line())
         if frontier.promised:
-            self._count_settled(Line(), np.unique(partition))
+            self._settle_instants(Line(), np.unique(partition))
 
 
 def _others(entries: Entries, known: list[Entries]) -> Entries:
