@@ -24,62 +24,47 @@ of the ledgers that nobody has taken yet, and 16 bytes for each group that has e
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from thalweg.errors import (
-    EstimateWarning,
     InputError,
     LateEventError,
     UnknownRowError,
 )
-from thalweg.model.area_promises import NO_AREAS
-from thalweg.model.batch import Batch, column_of
-from thalweg.model.boxes import inside, merge_boxes
+from thalweg.model.batch import Batch
+from thalweg.model.boxes import merge_boxes
 from thalweg.model.clocks import shown_time
 from thalweg.model.delta import Delta
-from thalweg.model.elements import Cti
 from thalweg.model.progress import (
     NO_PROGRESS,
     Progress,
-    Scope,
     progress_of_text,
     progress_text,
-    scope_values,
 )
-from thalweg.model.punctuation import Punctuation
-from thalweg.model.rows import Bools, Codes, Rows, encode
-from thalweg.model.sorting import representatives
+from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import (
-    Operator,
     Slices,
     StateSize,
     map_progress,
 )
 from thalweg.operators.source.adjustable_rows import AdjustableRows
-from thalweg.operators.source.column_progress import ColumnProgress
-from thalweg.operators.source.element_checks import ElementChecks, is_plain_row, shown_row
+from thalweg.operators.source.element_checks import is_plain_row, shown_row
 from thalweg.operators.source.late_rewrites import LateRewrites, RewrittenBatch, rewrite_late
-from thalweg.operators.source.promise_checks import PromiseChecks
-from thalweg.operators.source.promised_areas import NOTHING_PROMISED, PromisedAreas
-from thalweg.operators.source.punctuations import NO_PUNCTUATIONS, Punctuations, cti_of
+from thalweg.operators.source.promised_areas import PromisedAreas
+from thalweg.operators.source.promising_source import PromisingSource
+from thalweg.operators.source.punctuations import Punctuations
 from thalweg.plan.nodes import Source
 from thalweg.progress import QuarantineGate
-from thalweg.progress.ended_groups import NO_ENDED_GROUPS, EndedGroups
+from thalweg.progress.ended_groups import EndedGroups
 from thalweg.progress.late_ledger import LateLedger
 from thalweg.progress.quarantine import Case
-from thalweg.progress.source_clock import SourceClock
 from thalweg.progress.source_progress import (
-    Groups,
-    SourceProgress,
     roll_down,
-    ways_to_promise,
 )
 
 __all__ = ["IngressKernel", "LateLedger"]
@@ -102,7 +87,7 @@ _VALUES = (
 Rows and ledgers are changed in place."""
 
 
-class IngressKernel(Operator):
+class IngressKernel(PromisingSource):
     """
     >>> import thalweg as tw
     >>> events = tw.source("s", {"v": "int64"}, late="drop", disorder=5)
@@ -111,19 +96,11 @@ class IngressKernel(Operator):
     """
 
     def __init__(self, node: Source) -> None:
-        self.schema = node.schema
+        super().__init__(node)
         self.ledger = LateLedger()
-        self._name, self._policy, self._clock = node.name, node.ingress, node.clock
         self._tracks = not node.declared.insert_only
-        self._declared = node.declared
         self._adjustable = AdjustableRows(node.schema, f"source {node.name!r}")
         self._rewrites = LateRewrites(node.schema)
-        self._progress = NO_PROGRESS
-        self._ended = NO_ENDED_GROUPS
-        self._observed = SourceProgress(node.ingress)
-        self._columns = ColumnProgress(node.ingress.columns)
-        self._punctuations = NO_PUNCTUATIONS
-        self._areas = NOTHING_PROMISED
         self._gate = (
             None
             if node.ingress.quarantine is None
@@ -141,39 +118,14 @@ class IngressKernel(Operator):
         """Rows that end before this are skipped (see `graph.feedback`); they are counted, and not
         late."""
         self.skipped = 0
-        self._grid = None if node.ingress.period is None else (node.ingress.period, 0)
-        self._batches = 0
-        self._source_clock = SourceClock(node.ingress)
-        self._promised_at: int | None = None
         self.output_grid: tuple[int, int] | None = None
         """Promises that leave are rounded down to this grid; rows are judged by the exact ones."""
-        self.warnings: dict[Any, str] = {}
-
-    def use_grid(self, grid: tuple[int, int] | None) -> None:
-        """Round promises that follow from the rows down to this grid, unless the source has a
-        period of its own."""
-        if self._policy.period is None:
-            self._grid = grid
 
     def leave_adjusts_to_merge(self) -> None:
         """Hold no rows: a merge behind this source holds those of all its inputs once, and checks
         their adjusts. Where late rows are moved or left out, rows are needed here too."""
         if self._policy.late == "error":
             self._tracks = False
-
-    # --------------------------------------------------------------------------------------------------------
-    # flow
-
-    @property
-    def observes(self) -> bool:
-        """Whether promises follow from the rows."""
-        return self._policy.observes
-
-    @property
-    def promised(self) -> int:
-        """The time before which a row is late: the CTI of the source, or what follows from the rows
-        seen, which may not have been passed on yet."""
-        return max(self._progress.cti, self._observed.observed)
 
     def admit(self, batches: Sequence[Batch]) -> list[Batch]:
         """What `process` makes of each of these batches; when one of them is refused, all are."""
@@ -286,59 +238,6 @@ class IngressKernel(Operator):
         if len(self._rewrites):
             self._rewrites.drop_settled(self._progress.cti)
 
-    def _advance(self, after: Progress, arrived: int) -> None:
-        before = self._progress
-        self._progress = before.advance(after)
-        self._note_ended(before)
-        if arrived:
-            self._source_clock = self._source_clock.after_rows()
-        if self._progress.cti > before.cti:
-            self._promised_at = self.now
-        if self._policy.observed:
-            self._warn()
-
-    def _note_ended(self, before: Progress) -> None:
-        """Remember the groups that have ended now; the rows of a trusted source are not checked
-        against them."""
-        if self._progress is before or self._policy.trusted:
-            return
-        if self._progress.cti == INFINITY:
-            self._ended = NO_ENDED_GROUPS  # everything is late
-            return
-        columns = self._progress.scope_columns
-        ended = [
-            scope
-            for scope, time in self._progress.scoped.items()
-            if time == INFINITY and before.of(scope) != INFINITY
-        ]
-        if ended:
-            values = self._scope_columns(columns, ended)
-            self._ended = self._ended.add(columns, values, len(ended))
-
-    @property
-    def _group_columns(self) -> tuple[str, ...]:
-        """The columns that name the groups for which something was promised."""
-        progress = self._progress
-        promised = progress.scoped or progress.group_boxes
-        return progress.scope_columns if promised else self._ended.columns
-
-    @property
-    def _names_of_groups(self) -> tuple[str, ...]:
-        """The columns that name groups in what patterns promise, in the order of a CTI's scope."""
-        return self._group_columns or tuple(sorted(self._declared.group_keys))
-
-    def _scope_columns(self, columns: Sequence[str], scopes: Sequence[Scope]) -> list[pa.Array]:
-        """The values of groups, in the types that the columns have."""
-        return [
-            column_of(values, self.schema.field(name).type)
-            for name, values in zip(columns, zip(*scopes, strict=True), strict=True)
-        ]
-
-    def _have_ended(self, columns: Sequence[str], scopes: Sequence[Scope]) -> Bools:
-        if not len(self._ended):
-            return np.zeros(len(scopes), np.bool_)
-        return self._ended.find(self._scope_columns(columns, scopes), len(scopes))
-
     # ----------------------------------------------------------------------------------------------
     # elements
 
@@ -386,243 +285,18 @@ class IngressKernel(Operator):
                 "Insert the row first, and give the end it has now."
             )
 
-    def _place(self, at: int | None) -> str:
-        return self._checks().place(at)
-
-    def _checks(self) -> ElementChecks:
-        return ElementChecks(self._name, self._batches, self.schema, self._declared)
-
     # ----------------------------------------------------------------------------------------------
-    # promises
-
-    def cti_of(self, pattern: Punctuation) -> Cti | None:
-        """The CTI that a pattern is, for this source."""
-        return cti_of(pattern, self._declared, self._policy)
-
-    def punctuate(self, pattern: Punctuation) -> None:
-        """From now on a row that matches a pattern is late."""
-        self._promise_checks().pattern(pattern)
-        self._punctuations = self._punctuations.add(pattern)
-
-    def _advance_by_patterns(self) -> None:
-        """Turn patterns into promises where those of the source have come so far. Only where rows
-        are not adjusted: a pattern is about new rows alone."""
-        if not self._declared.insert_only or not (self._punctuations or self._areas):
-            return
-        while self._advance_by_pattern() or self._advance_by_area() or self._advance_by_cover():
-            pass
-        self._areas = self._areas.above(self._progress.cti)
-
-    def _advance_by_pattern(self) -> bool:
-        """Turn a pattern into the promise that it is by now; whether there was one."""
-        columns = self._names_of_groups
-        found = self._punctuations.first_promise(self._progress, columns)
-        if found is None:
-            return False
-        promise, self._punctuations = found
-        self._advance(promise, 0)
-        return True
-
-    def _advance_by_area(self) -> bool:
-        """Promise a time to an area of groups, if a pattern does; whether one did."""
-        columns = self._names_of_groups
-        found = self._areas.absorb(self._punctuations, self._progress, self.schema, columns)
-        if found is None:
-            return False
-        self._areas, self._punctuations = found
-        areas = self._areas.areas.within(columns)
-        if areas:
-            self._advance(Progress(scope_columns=columns, areas=areas), 0)
-        return True
-
-    def _advance_by_cover(self) -> bool:
-        """Promise to all rows what areas promise that cover their columns; whether that is
-        news."""
-        common = self._areas.common(self.schema, self._progress, self._promised_to_group)
-        if common <= self._progress.cti:
-            return False
-        self._advance(Progress(common), 0)
-        return True
-
-    def _promised_to_group(self, group: Mapping[str, Any]) -> int:
-        """What is promised to one group; to all rows where these columns name none."""
-        columns = self._group_columns
-        if not columns or set(columns) != set(group):
-            return self._progress.cti
-        scope = tuple(group[name] for name in columns)
-        has_ended = bool(self._have_ended(columns, [scope])[0])
-        return INFINITY if has_ended else self._progress.of(scope)
-
-    def _raise_by_patterns(self, batch: Batch, promise: Times) -> Times:
-        """The promise before each row, raised for the rows that a punctuation excludes."""
-        if self._areas and len(batch):
-            promise = self._areas.raise_promises(batch, promise)
-        if not self._punctuations or not len(batch):
-            return promise
-        self._punctuations = self._punctuations.after(self._progress.cti)
-        return self._punctuations.raise_promises(batch, promise)
-
-    def _raise_by_columns(self, batch: Batch, promise: Times) -> tuple[Times, ColumnProgress]:
-        """The promise before each row, infinite for the rows whose columns break a promise: such a
-        row cannot be moved, nothing remains of it. And the progress of the columns."""
-        progress = self._progress
-        if not len(batch) or not (self._policy.columns or progress.boxes or progress.group_boxes):
-            return promise, self._columns
-        late, columns = self._columns.after(batch)
-        late |= inside(progress.boxes, batch.payload)
-        if progress.group_boxes:
-            groups, code = _groups(batch, progress.scope_columns)
-            for at, group in enumerate(groups):
-                if group in progress.group_boxes:
-                    late |= inside(progress.group_boxes[group], batch.payload) & (code == at)
-        if batch.is_adjust is not None:
-            late &= ~batch.is_adjust
-        return np.where(late, INFINITY, promise), columns
-
-    def _checked_promises(self, in_data: Progress) -> Progress:
-        """The promises that came with a batch, if they can be kept: times of the clock that do not
-        go back, columns that exist. Groups that ended before are left out."""
-        if in_data is NO_PROGRESS:
-            return in_data
-        if in_data.areas:
-            in_data = replace(in_data, areas=NO_AREAS)
-        checks = self._promise_checks()
-        cti = checks.time(in_data.cti, self._progress.cti, "the CTI")
-        checks.columns(in_data)
-        if not in_data.scoped:
-            return in_data if type(in_data.cti) is int else Progress(cti, boxes=in_data.boxes)
-        columns, scopes = checks.groups(in_data, self._group_columns)
-        ended = self._have_ended(columns, scopes).tolist()
-        scoped = {}
-        for scope, has_ended, time in zip(scopes, ended, in_data.scoped.values(), strict=True):
-            # A CTI does not go back behind those before it; an area may have promised more.
-            own = self._progress.scoped.get(scope, self._progress.cti)
-            promised = INFINITY if has_ended else max(self._progress.cti, own)
-            what = f"the CTI of {dict(zip(columns, scope, strict=True))}"
-            checked = checks.time(time, promised, what)
-            if not has_ended:
-                scoped[scope] = checked
-        return Progress(cti, columns, scoped, in_data.boxes)
-
-    def _promise_checks(self) -> PromiseChecks:
-        return PromiseChecks(self._place(None), self.schema, self._policy, self._clock)
-
-    def _partitions_of(self, batch: Batch) -> Groups | None:
-        """The partitions of a batch, where they have timelines of their own."""
-        if self._policy.partition is None or not self._policy.observes or not len(batch):
-            return None
-        return _groups(batch, (self._policy.partition,))
-
-    def _promised_before(self, batch: Batch, partitions: Groups | None) -> Times:
-        """What was promised before the batch, for each of its rows."""
-        columns = self._group_columns
-        if not columns or not len(batch):
-            return np.full(len(batch), self._progress.cti)
-        groups, code = partitions if partitions is not None else _groups(batch, columns)
-        promised = np.array([self._progress.of(group) for group in groups], np.int64)
-        promised[self._have_ended(columns, groups)] = INFINITY
-        return promised[code]
-
-    # -------------------------------------------------------------------------------------------------------
-    # clock
-
-    @property
-    def now(self) -> int | None:
-        """The time by the clock, set by whoever runs the kernel."""
-        return self._source_clock.now
-
-    @now.setter
-    def now(self, time: int) -> None:
-        self._source_clock = self._source_clock.at(time)
-
-    def fire_timer(self, now: int) -> Batch | None:
-        """The promise of the source's timer, if it goes off now and the promise is new."""
-        self._source_clock = self._source_clock.at(now).started()
-        if not self._source_clock.timer_fires:
-            return None
-        self._source_clock = self._source_clock.after_timer()
-        return self._new_promise(self._source_clock.timer_promise)
-
-    def timer_fires(self, now: int) -> bool:
-        """Whether the timer of the source would go off now."""
-        return self._source_clock.at(now).timer_fires
-
-    @property
-    def answers_when_asked(self) -> bool:
-        return self._policy.on_demand is not None
-
-    @property
-    def answers_behind(self) -> int | None:
-        """How far behind the clock the source answers when it is asked; None: it does not."""
-        asked = self._policy.on_demand
-        return None if asked is None else asked.behind
-
-    def demand(self, now: int) -> Batch | None:
-        """What the source promises when it is asked, if the promise is new."""
-        self.now = now
-        if self._policy.on_demand is None:
-            return None
-        return self._new_promise(self._source_clock.promise_on_demand)
-
-    def _new_promise(self, time: int) -> Batch | None:
-        promise = roll_down(time, self._grid)
-        if promise <= MIN_TIME or promise <= self._progress.cti:
-            return None
-        return Batch.empty(self.schema, Progress(promise))
+    # state
 
     @property
     def adjustable(self) -> Delta:
         """The rows that were admitted and may still be adjusted."""
         return self._adjustable.since(self._progress.cti)
 
-    # -------------------------------------------------------------------------------------------------------
-    # reports
-
-    @property
-    def progress(self) -> Progress:
-        """What the source has promised."""
-        return self._progress
-
-    @property
-    def since(self) -> int | None:
-        """When, by the clock, the common promise last moved."""
-        return self._promised_at
-
     @property
     def cases(self) -> list[Case]:
         """The keys that are in quarantine."""
         return [] if self._gate is None else list(self._gate.cases.values())
-
-    def needed(self, time: int, group: Mapping[str, Any] | None = None) -> list[str]:
-        """What would bring the promise to a time: one way for each policy, and what always does."""
-        clock = self._clock
-        key = (
-            None
-            if self._policy.partition is None or group is None
-            else group.get(self._policy.partition)
-        )
-        by_rows = self._policy.partition is None or group is not None
-
-        def by_policy() -> list[str]:
-            ways = self._observed.needed(time, key, clock) if by_rows else []
-            return ways + self._source_clock.needed(time, clock)
-
-        return ways_to_promise(time, by_policy, self._policy, clock)
-
-    def _warn(self) -> None:
-        for key, reason in self._observed.broken_estimates().items():
-            if key in self.warnings:
-                continue
-            where = (
-                f"source {self._name!r}"
-                if self._policy.partition is None
-                else f"source {self._name!r}, {self._policy.partition}={key!r}"
-            )
-            self.warnings[key] = f"{where}: {reason}"
-            warnings.warn(EstimateWarning(self.warnings[key]), stacklevel=2)
-
-    # -------------------------------------------------------------------------------------------------------
-    # state
 
     def snapshot(self) -> Slices:
         counts = [self._batches]
@@ -692,12 +366,3 @@ def _text_slice(text: str, name: str) -> Rows:
 
 def _text_of(rows: Rows) -> str:
     return str(rows.column(0)[0].as_py())
-
-
-def _groups(batch: Batch, columns: Sequence[str]) -> Groups:
-    """The groups that a batch has rows of, and which of them each row is in."""
-    arrays = [batch.payload.column(name) for name in columns]
-    code, size = encode(arrays, len(batch))
-    representative = representatives(code, size)
-    which = pa.array(representative)
-    return list(zip(*(scope_values(array.take(which)) for array in arrays), strict=True)), code
