@@ -49,6 +49,11 @@ class Values:
         assert self.of is not None
         return self.of
 
+    @property
+    def are_all_there(self) -> bool:
+        """Whether all rows pass the filter and have a value."""
+        return self.passes is None and (self.of is None or not self.of.null_count)
+
     def present(self, column: pa.Array | None) -> Bools:
         """The rows that pass the filter and have a value."""
         there = np.ones(len(self), np.bool_) if self.passes is None else self.passes

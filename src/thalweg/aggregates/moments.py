@@ -56,7 +56,8 @@ class Variance(Aggregate):
     def over_ranges(self, parts: Columns, lo: Codes, hi: Codes) -> Columns:
         every = np.arange(len(parts[0]))
         sums = (_limbs(parts, every, len(every), at).over_ranges(lo, hi) for at in (2, 3))
-        return _stored(parts, add_ranges(parts[0], lo, hi), *sums)
+        (count,) = add_ranges(parts[:1], lo, hi)
+        return _stored(parts, count, *sums)
 
     def result(self, parts: Columns, kind: pa.DataType) -> pa.Array:
         count = parts[0].to_numpy()

@@ -8,6 +8,8 @@ result is refused when it is asked for. Floats: see `limbs`; the sum of a single
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -17,7 +19,16 @@ from thalweg.errors import EvaluationError
 from thalweg.model.rows import Bools, Codes, whole_column
 from thalweg.model.time import greatest, least
 
-__all__ = ["Average", "Count", "Sum", "add_by", "add_ranges", "plain_floats", "plain_wholes"]
+__all__ = [
+    "Average",
+    "Count",
+    "Sum",
+    "add_by",
+    "add_ranges",
+    "plain_floats",
+    "plain_wholes",
+    "sum_ranges",
+]
 
 _SMALL = 2**31
 
@@ -44,7 +55,7 @@ class Count(Aggregate):
         return [add_by(parts[0], code, size)]
 
     def over_ranges(self, parts: Columns, lo: Codes, hi: Codes) -> Columns:
-        return [add_ranges(parts[0], lo, hi)]
+        return add_ranges(parts, lo, hi)
 
     def result(self, parts: Columns, kind: pa.DataType) -> pa.Array:
         return parts[0]
@@ -52,8 +63,7 @@ class Count(Aggregate):
     def of_members(
         self, values: Values, member: Codes, cell: Codes, cells: int, kind: pa.DataType
     ) -> pa.Array:
-        there = values.present(values.of)
-        counted = cell if there.all() else cell[there[member]]
+        counted = cell if values.are_all_there else cell[values.present(values.of)[member]]
         return whole_column(np.bincount(counted, minlength=cells).astype(np.int64))
 
 
@@ -86,7 +96,9 @@ class _Total(Aggregate):
         if not every:
             whole = whole * there
         total = whole_column(whole.view(np.int64))
-        return [count, total] if _is_small(values.of.type) else [count, total, _upper(whole)]
+        if _is_small(values.of.type):
+            return [count, total]
+        return [count, total, whole_column(_upper(whole))]
 
     def merge(self, parts: Columns, code: Codes, size: int) -> Columns:
         if _are_whole(parts):
@@ -97,24 +109,26 @@ class _Total(Aggregate):
     def of_members(
         self, values: Values, member: Codes, cell: Codes, cells: int, kind: pa.DataType
     ) -> pa.Array:
-        there = values.present(values.of)
-        if not there.all():
-            kept = there[member]
+        if not values.are_all_there:
+            kept = values.present(values.of)[member]
             member, cell = member[kept], cell[kept]
         count = whole_column(np.bincount(cell, minlength=cells).astype(np.int64))
-        _, *sums = self.of_rows(values)
-        if not self.is_linear(values.of.type if values.of is not None else None):
-            floats = sums[0].to_numpy(zero_copy_only=False)[member]
+        if pa.types.is_floating(values.column.type):
+            floats = plain_floats(values.column)[member]
             return self.result(_stored(count, Limbs.of_floats(floats, cell, cells)), kind)
-        added = [whole_column(_added(part.to_numpy()[member], cell, cells)) for part in sums]
-        return self.result([count, *added], kind)
+        whole = plain_wholes(values.column)[member]
+        sums = [whole_column(_added(whole.view(np.int64), cell, cells))]
+        if not _are_small(whole):
+            sums.append(whole_column(_added(_upper(whole), cell, cells)))
+        return self.result([count, *sums], kind)
 
     def over_ranges(self, parts: Columns, lo: Codes, hi: Codes) -> Columns:
         if _are_whole(parts):
-            return [add_ranges(part, lo, hi) for part in parts]
+            return add_ranges(parts, lo, hi)
         every = np.arange(len(parts[0]))
         total = _limbs(parts, every, len(every)).over_ranges(lo, hi)
-        return _stored(add_ranges(parts[0], lo, hi), total)
+        (count,) = add_ranges(parts[:1], lo, hi)
+        return _stored(count, total)
 
 
 class Sum(_Total):
@@ -191,11 +205,15 @@ def plain_wholes(values: pa.Array) -> Codes:
     return numbers
 
 
-def _upper(whole: Codes) -> pa.Array:
+def _are_small(whole: Codes) -> bool:
+    return not len(whole) or (greatest(whole) < _SMALL and least(whole) >= -_SMALL)
+
+
+def _upper(whole: Codes) -> Codes:
     """x / 2^32, rounded: zero for all values below 2^31."""
-    if not len(whole) or (greatest(whole) < _SMALL and least(whole) >= -_SMALL):
-        return whole_column(np.zeros(len(whole), np.int64))
-    return whole_column((whole >> 32).astype(np.int64) + ((whole >> 31) & 1).astype(np.int64))
+    if _are_small(whole):
+        return np.zeros(len(whole), np.int64)
+    return (whole >> 32).astype(np.int64) + ((whole >> 31) & 1).astype(np.int64)
 
 
 def _halves(parts: Columns) -> tuple[Codes, Codes]:
@@ -215,13 +233,21 @@ def _added(numbers: Codes, code: Codes, size: int) -> Codes:
     return total
 
 
-def add_ranges(part: pa.Array, lo: Codes, hi: Codes) -> pa.Array:
-    numbers = part.to_numpy()
-    if not numbers.any():
-        return whole_column(np.zeros(len(lo), np.int64))
-    upto = np.zeros(len(part) + 1, np.int64)
-    numbers.cumsum(out=upto[1:])  # wrap-around cancels out in the difference
-    return whole_column(np.where(lo < hi, upto[hi] - upto[np.minimum(lo, hi)], 0))
+def add_ranges(parts: Columns, lo: Codes, hi: Codes) -> Columns:
+    return list(map(whole_column, sum_ranges([part.to_numpy() for part in parts], lo, hi)))
+
+
+def sum_ranges(columns: Sequence[Codes], lo: Codes, hi: Codes) -> Codes:
+    """The sums of columns over ranges [lo, hi), a row for each column. A range may be empty.
+
+    >>> sum_ranges([np.array([1, 2, 3]), np.array([0, 0, 5])], np.array([0, 1]), np.array([2, 3]))
+    array([[3, 5],
+           [0, 5]])
+    """
+    upto = np.zeros((len(columns), len(columns[0]) + 1), np.int64)
+    for row, column in zip(upto, columns, strict=True):
+        column.cumsum(out=row[1:])  # wrap-around cancels out in the difference
+    return upto.take(np.maximum(lo, hi), axis=1) - upto.take(lo, axis=1)
 
 
 def _none(count: pa.Array) -> Bools | None:

@@ -7,6 +7,7 @@ aggregates, what orders it, and its filter as a boolean without nulls.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,9 @@ from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.nodes import lifetime_schema
 
 __all__ = ["PRESENT", "ArgumentProjection"]
+
+ColumnNamed = Callable[[str], pa.Array]
+"""A column of projected rows by its name."""
 
 PRESENT = pa.field(internal("row"), pa.bool_())
 """The column of rows that need none: Arrow cannot count rows without columns."""
@@ -76,42 +80,52 @@ class ArgumentProjection:
         return column.name
 
     def project(self, payload: Rows, start: Times) -> Rows:
-        if self._bare:
-            return pa.RecordBatch.from_arrays(
-                [pa.array(np.ones(len(start), np.bool_))], schema=self.schema
-            )
         arrays = [payload.column(name) for name in self.keys]
+        arrays += self.arguments(payload, start).values()
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def arguments(self, payload: Rows, start: Times) -> dict[str, pa.Array]:
+        """The columns of `project` behind the keys."""
+        if self._bare:
+            return {PRESENT.name: pa.array(np.ones(len(start), np.bool_))}
+        arrays = {}
         if self._columns:
             frame = frame_of(payload, start, self._used)
             for column in self._columns:
                 array = column.expr.evaluate(frame)
                 if column.is_filter:
                     array = array.cast(pa.bool_()).fill_null(False)
-                arrays.append(array)
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+                arrays[column.name] = array
+        return arrays
 
-    def values(self, index: int, rows: Rows, start: Times) -> Values:
+    def values(self, index: int, column: ColumnNamed, start: Times) -> Values:
         """What one call aggregates of some projected rows."""
         names = self._names[index]
         passes: Bools | None = None
         if names.passes is not None:
-            passes = rows.column(names.passes).to_numpy(zero_copy_only=False)
+            passes = column(names.passes).to_numpy(zero_copy_only=False)
         return Values(
             start,
-            None if names.of is None else rows.column(names.of),
-            None if names.by is None else rows.column(names.by),
+            None if names.of is None else column(names.of),
+            None if names.by is None else column(names.by),
             passes,
         )
 
     def reduce(
-        self, rows: Rows, start: Times, member: Codes, cell: Codes, cells: int, schema: pa.Schema
+        self,
+        column: ColumnNamed,
+        start: Times,
+        member: Codes,
+        cell: Codes,
+        cells: int,
+        schema: pa.Schema,
     ) -> list[pa.Array]:
         """The value of every call for each cell; row `member[i]` belongs to `cell[i]`. The results
         are the last columns of `schema`."""
         first = len(schema) - len(self.calls)
         return [
             call.aggregate.of_members(
-                self.values(index, rows, start),
+                self.values(index, column, start),
                 member,
                 cell,
                 cells,

@@ -15,7 +15,7 @@ import numpy as np
 
 from thalweg.model.rows import Bools, Codes
 from thalweg.model.sorting import rank_codes, sort_pairs
-from thalweg.model.time import Times
+from thalweg.model.time import Times, greatest, least
 from thalweg.operators.groups import ranges
 
 __all__ = ["NO_FRAMES", "Frames", "Occupied", "Places", "occupied"]
@@ -99,13 +99,16 @@ def occupied(frames: Frames, partition: Codes, group: Codes, coordinate: Codes) 
         return Occupied(
             places.rows, representative, np.arange(len(frames)), places.first, places.beyond
         )
-    rank = rank_codes(np.concatenate([coordinate, frames.lo, frames.hi]))
-    span = int(rank.max(initial=0)) + 1
-    size, beyond_lo = len(coordinate), len(coordinate) + len(frames)
-    at, lo, hi = rank[:size], rank[size:beyond_lo], rank[beyond_lo:]
+    at, lo, hi, span = _comparable(frames, group, coordinate)
     order = sort_pairs(group, at)
-    at, group, partition = at[order], group[order], partition[order]
     base = frames.partition * span
+    if group is partition:
+        key = (group * span + at)[order]
+        low, high = key.searchsorted(base + lo), key.searchsorted(base + hi)
+        frame = (low < high).nonzero()[0]
+        low, high = low[frame], high[frame]
+        return Occupied(order, order[low], frame, low, high)
+    at, group, partition = at[order], group[order], partition[order]
     first = (base + hi).searchsorted(partition * span + at, side="right")
     beyond = (base + lo).searchsorted(partition * span + at, side="right")
     inside = (first < beyond).nonzero()[0]
@@ -123,3 +126,20 @@ def occupied(frames: Frames, partition: Codes, group: Codes, coordinate: Codes) 
     low = key.searchsorted(owner * span + lo[frame], side="left")
     high = key.searchsorted(owner * span + hi[frame], side="left")
     return Occupied(order, order[inside[begins][run]], frame, low, high)
+
+
+def _comparable(frames: Frames, group: Codes, coordinate: Codes) -> tuple[Codes, Codes, Codes, int]:
+    """Coordinates and bounds in [0, span), in the same order, so small that a group and one of them
+    fit one number."""
+    if len(coordinate):
+        low, high = least(coordinate), greatest(coordinate) + 1
+        if (high - low + 1) * (1 + max(greatest(group), greatest(frames.partition))) < _LARGEST:
+            lo, hi = (np.clip(bound, low, high) - low for bound in (frames.lo, frames.hi))
+            return coordinate - low, lo, hi, high - low + 1
+    rank = rank_codes(np.concatenate([coordinate, frames.lo, frames.hi]))
+    size, beyond_lo = len(coordinate), len(coordinate) + len(frames)
+    span = int(rank.max(initial=0)) + 1
+    return rank[:size], rank[size:beyond_lo], rank[beyond_lo:], span
+
+
+_LARGEST = 2**62

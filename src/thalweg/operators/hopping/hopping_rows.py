@@ -243,7 +243,7 @@ class HoppingRowsAggregateKernel(HoppingRowsKernel):
         keys = take_rows(rows.payload, member[representative])
         columns = [keys.column(name) for name in self._keys]
         columns += self._arguments.reduce(
-            rows.payload, rows.start, member, cell, cells, self.schema
+            rows.payload.column, rows.start, member, cell, cells, self.schema
         )
         return self._stamped(
             pa.RecordBatch.from_arrays(columns, schema=self.schema), window[representative]

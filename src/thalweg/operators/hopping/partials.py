@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from thalweg.model.rows import Bools, Rows
+from thalweg.model.rows import Bools, Rows, whole_column
 from thalweg.model.time import Times
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.plan.aggregates import partial_schema
@@ -42,7 +42,7 @@ class Partials:
         for index, (call, places) in enumerate(zip(self._arguments.calls, self._rows, strict=True)):
             if places == [0]:
                 continue
-            parts = call.aggregate.of_rows(self._arguments.values(index, rows, start))
+            parts = call.aggregate.of_rows(self._arguments.values(index, rows.column, start))
             for place, part in zip(places, parts, strict=True):
                 numbers: Numbers = part.to_numpy()
                 if once:
@@ -53,8 +53,9 @@ class Partials:
 
     def results(self, sums: Numbers) -> list[pa.Array]:
         """The aggregates of some cells; `sums` has a row for each of `names`."""
+        sums = np.ascontiguousarray(sums)
         return [
-            call.aggregate.result([pa.array(sums[place]) for place in places], kind)
+            call.aggregate.result([whole_column(sums[place]) for place in places], kind)
             for call, places, kind in zip(
                 self._arguments.calls, self._rows, self._kinds, strict=True
             )

@@ -53,7 +53,7 @@ class SnapshotAggregateKernel(SnapshotKernel):
         first = len(self._keys)
         for index, call in enumerate(self._arguments.calls):
             kind = self.schema.field(first + index).type
-            values = self._arguments.values(index, rows.payload, rows.start)
+            values = self._arguments.values(index, rows.payload.column, rows.start)
             if self._adds_up[index]:
                 parts = call.aggregate.of_rows(values)
                 sums = [_sums(part.to_numpy(), snapshots, alive, counts) for part in parts]

@@ -29,11 +29,11 @@ from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.groups import only_starts
 from thalweg.operators.hopping.extents import Frames, Occupied, occupied
-from thalweg.operators.window.held_rows import Found, HeldRows
+from thalweg.operators.window.held_rows import Found, HeldRows, Located
 from thalweg.operators.window.totals import Totals
 from thalweg.progress.frontier import Frontier, Line
 
-__all__ = ["Assigner", "Change", "Ordered", "WholePartitions"]
+__all__ = ["NO_CHANGE", "Assigner", "Change", "Ordered", "WholePartitions"]
 
 
 class Ordered:
@@ -43,7 +43,7 @@ class Ordered:
     the kind counts rows. A row counts `at` its start, or, by arrival, at the largest start so far.
     """
 
-    __slots__ = ("_payload", "at", "found", "number", "partition", "start", "which")
+    __slots__ = ("at", "found", "number", "partition", "start", "which")
 
     def __init__(
         self,
@@ -57,20 +57,10 @@ class Ordered:
         self.partition = found.partition[which]
         self.number = which if number is None else number
         self.at = start if at is None else at
-        self._payload: Rows | None = None
 
-    @classmethod
-    def of(cls, payload: Rows, found: Found, representative: Codes, start: Times) -> Ordered:
-        """Rows that stand for several."""
-        rows = cls(found, representative, start)
-        rows._payload = payload
-        return rows
-
-    @property
-    def payload(self) -> Rows:
-        if self._payload is None:
-            self._payload = self.found.payload_of(self.which)
-        return self._payload
+    def located(self) -> Located:
+        """The rows themselves, to be gathered."""
+        return Located(*self.found.located(self.which), self.start)
 
     def __len__(self) -> int:
         return len(self.start)
@@ -101,10 +91,18 @@ class Change:
     def filter(self, mask: Bools) -> Change:
         return Change(self.partition[mask], self.first[mask], self.last[mask])
 
+    def before(self, out: Line) -> Change:
+        """The partitions in which something changed that may have answered."""
+        return self.filter(out.of(self.partition) > self.first)
+
     def everywhere(self) -> Change:
         """The same partitions, at all times."""
         size = len(self.partition)
         return Change(self.partition, np.full(size, MIN_TIME), np.full(size, INFINITY))
+
+
+_NONE = np.empty(0, np.int64)
+NO_CHANGE = Change(_NONE, _NONE, _NONE)
 
 
 class Assigner(ABC):
@@ -186,8 +184,11 @@ class Assigner(ABC):
         has: Bools = frames.leaves <= line.of(frames.partition)
         return has
 
-    def change(self, delta: Delta, partition: Codes) -> Change:
-        return Change.of(delta.start, partition)
+    def change(self, delta: Delta, partition: Codes, out: Line) -> Change:
+        """The partitions in which windows may change that have answered, and where."""
+        if not (delta.start < out.of(partition)).any():
+            return NO_CHANGE
+        return Change.of(delta.start, partition).before(out)
 
     def seen(self, delta: Delta, partition: Codes, out: Line) -> None:
         """Rows have come that may answer later."""
@@ -296,10 +297,7 @@ class WholePartitions(Assigner):
         return reached
 
     def seen(self, delta: Delta, partition: Codes, out: Line) -> None:
-        self._pending = grown(self._pending, partition, INFINITY)
-        leaves = self.leaves_from(delta)
-        waiting = leaves > out.of(partition)
-        np.minimum.at(self._pending, partition[waiting], leaves[waiting])
+        self.wait(partition, self.leaves_from(delta), out)
         # Without a row that is taken back a window may be complete earlier.
         self._pending[partition[delta.weight < 0]] = MIN_TIME
 
@@ -314,9 +312,13 @@ class WholePartitions(Assigner):
         return self.held.of(self.waiting(due))
 
     def left(self, frames: Frames, due: Line) -> None:
-        self._pending = grown(self._pending, frames.partition, INFINITY)
-        later = frames.leaves > due.of(frames.partition)
-        np.minimum.at(self._pending, frames.partition[later], frames.leaves[later])
+        self.wait(frames.partition, frames.leaves, due)
+
+    def wait(self, partition: Codes, leaves: Times, out: Line) -> None:
+        """Windows that are complete at some times, or later, wait unless they are out."""
+        self._pending = grown(self._pending, partition, INFINITY)
+        later = leaves > out.of(partition)
+        np.minimum.at(self._pending, partition[later], leaves[later])
 
     def finish(self, partition: Codes) -> None:
         super().finish(partition)

@@ -152,8 +152,8 @@ class RankAssigner(_Counting):
         return frames_by_tuple(rows, self._range, self._every)
 
     def close(self, frontier: Frontier) -> int:
-        for _, partition, _, weight in self.held.drop(frontier.cti):
-            self.count(partition, weight)
+        for rows in self.held.drop(frontier.cti):
+            self.count(rows.group, rows.weight)
         return self.promise(frontier.cti)
 
     def forget(self, found: Found) -> None:
@@ -236,16 +236,17 @@ class RowsAssigner(_Counting):
         before, self.reached = self.reached, max(self.reached, bound - 1)
         return self._sparse and self.reached > before
 
-    def change(self, delta: Delta, partition: Codes) -> Change:
+    def change(self, delta: Delta, partition: Codes, out: Line) -> Change:
         if not self._sparse:
-            return super().change(delta, partition)
+            return super().change(delta, partition, out)
         first = int(delta.start.min(initial=INFINITY))
         if (delta.weight < 0).any():
             first = MIN_TIME
         elif len(self.held):  # a window that is complete now may have been over for long
             newest = self._arrived(self.held.everything())
             first = min(first, int(newest.max(initial=MIN_TIME)))
-        return Change(np.zeros(1, np.int64), np.array([first]), np.array([INFINITY]))
+        change = Change(np.zeros(1, np.int64), np.array([first]), np.array([INFINITY]))
+        return change.before(out)
 
     def out(self, frames: Frames, line: Line, mark: int) -> Bools:
         out = super().out(frames, line, mark)
@@ -350,7 +351,7 @@ class RowsAssigner(_Counting):
             closed = np.ones(int(found.partition.max()) + 1, np.int64)
             self.totals.add(found.payload, some, found.partition, none, closed)
         found.hits.set_weight(weight)
-        self.held.drop(MIN_TIME)
+        self.held.purge(MIN_TIME)
 
     def promise(self, time: int) -> int:
         return time

@@ -46,6 +46,8 @@ class TimeAssigner(Assigner):
 
     def leaving(self, out: Line, due: Line) -> Found:
         found = self.held.between(out.common, due.common)
+        if not due.ahead:
+            return found
         partition, times = due.columns()
         moved = times > out.of(partition)
         if not moved.any():
@@ -56,7 +58,7 @@ class TimeAssigner(Assigner):
         return found.filter(~np.isin(found.partition, partition)).joined(more)
 
     def close(self, frontier: Frontier) -> int:
-        self.held.drop(frontier.cti)
+        self.held.purge(frontier.cti)
         return self.promise(frontier.cti)
 
     def promise(self, time: int) -> int:
@@ -77,7 +79,7 @@ class TupleAssigner(TimeAssigner):
     def order(self, found: Found) -> Ordered:
         rows = super().order(found)
         if self._number is not None:
-            rows.number = rows.payload.column(self.held.schema.names[-1]).to_numpy()
+            rows.number = rows.located().column(self.held.schema.names[-1]).to_numpy()
         return rows
 
     def frames(self, rows: Ordered, more: tuple[Codes, Codes], mark: int) -> Frames:
@@ -110,9 +112,10 @@ class FirstOriginAssigner(TimeAssigner):
     def mark(self) -> int:
         return self.anchor if self.anchor != INFINITY else self.held.first()
 
-    def change(self, delta: Delta, partition: Codes) -> Change:
-        change = super().change(delta, partition)
-        return change if self.anchor != INFINITY else change.everywhere()
+    def change(self, delta: Delta, partition: Codes, out: Line) -> Change:
+        if self.anchor != INFINITY:
+            return super().change(delta, partition, out)
+        return Change.of(delta.start, partition).everywhere().before(out)
 
     def fetch(self, change: Change) -> Found:
         if self.anchor == INFINITY:
@@ -138,7 +141,7 @@ class FirstOriginAssigner(TimeAssigner):
             return max(min(cti + self._slide - self._longest, cti), MIN_TIME)
         self.anchor = first
         needed = first + ((cti - first) // self._slide + 1) * self._slide - self._longest
-        self.held.drop(needed + self._longest - 1)
+        self.held.purge(needed + self._longest - 1)
         return min(needed, cti)
 
     def needs(self, time: int) -> int:
@@ -241,8 +244,9 @@ class MembershipAssigner(TimeAssigner):
     def frames(self, rows: Ordered, more: tuple[Codes, Codes], mark: int) -> Frames:
         """One for each membership: `lo` is the row."""
         names = self.held.schema.names[-len(self.columns) :] if self.columns else []
+        located = rows.located()
         columns = {
-            name: rows.payload.column(held) for name, held in zip(self.columns, names, strict=True)
+            name: located.column(held) for name, held in zip(self.columns, names, strict=True)
         }
         member, window, start, end = self._membership(rows.start, columns)
         return Frames(rows.partition[member], member, member + 1, start, end, window)

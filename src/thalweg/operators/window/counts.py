@@ -58,8 +58,8 @@ class CountAssigner(WholePartitions):
         instant = self._instants(delta)
         return instant, instant + 1
 
-    def change(self, delta: Delta, partition: Codes) -> Change:
-        return Change.of(self._instants(delta), partition)
+    def change(self, delta: Delta, partition: Codes, out: Line) -> Change:
+        return Change.of(self._instants(delta), partition).before(out)
 
     def leaves_from(self, delta: Delta) -> Times:
         return self._instants(delta) + (1 + self._lag)

@@ -40,7 +40,13 @@ from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.hopping.extents import NO_FRAMES, Frames
 from thalweg.operators.window.assigner import Assigner, Ordered
-from thalweg.operators.window.held_rows import Found, GroupPromises, HeldRows, Partitions
+from thalweg.operators.window.held_rows import (
+    Found,
+    GroupPromises,
+    HeldRows,
+    Located,
+    Partitions,
+)
 from thalweg.operators.window.totals import Totals
 from thalweg.operators.window.values import Values
 from thalweg.progress.frontier import Consistency, Frontier, Line
@@ -134,9 +140,8 @@ class WindowEngine(Operator):
     def _revise(self, taken: _Taken, before: _Reached) -> Delta:
         """Take the changes in; revise the answers that have left."""
         assigner, out = self._assigner, before.line
-        change = assigner.change(taken.given, taken.partition)
+        change = assigner.change(taken.given, taken.partition, out)
         assigner.seen(taken.given, taken.partition, out)
-        change = change.filter(out.of(change.partition) > change.first)
         if not len(change.partition):
             self._held.apply(taken.rows, taken.rows_partition)
             return Delta.empty(self.schema)
@@ -176,8 +181,7 @@ class WindowEngine(Operator):
         touched = np.empty(0, np.int64)
         if taken is not None:
             assigner.seen(taken.given, taken.partition, out)
-            change = assigner.change(taken.given, taken.partition)
-            touched = change.partition[out.of(change.partition) > change.first]
+            touched = assigner.change(taken.given, taken.partition, out).partition
         waiting = assigner.waiting(due) if due != out else _NONE
         if not len(touched):
             if taken is not None:
@@ -256,25 +260,26 @@ class WindowEngine(Operator):
         if not len(chosen):
             return Delta.empty(self.schema), chosen, _NONE
         chosen = assigner.linked(chosen)
-        parts, partition, coordinate = self._parted(rows), rows.partition, assigner.coordinate(rows)
+        located, partition, coordinate = rows.located(), rows.partition, assigner.coordinate(rows)
         if look.totals is not None and len(look.totals):
-            parts = concat_rows([parts, look.totals.payload()], self._parts)
+            located = self._with_totals(rows, look.totals)
             partition = np.concatenate([partition, look.more[0]])
             coordinate = np.concatenate([coordinate, assigner.totals_coordinate(look.more[1])])
         group = partition
         if self._apart:
-            group, _ = encode([parts.column(name) for name in self._columns], len(partition))
+            group, _ = encode([located.column(name) for name in self._columns], len(partition))
         cells = assigner.occupied(chosen, rows, partition, group, coordinate)
-        keys = [take_column(parts.column(name), cells.representative) for name in self._columns]
+        at = located.at[cells.representative]
+        keys = [take_column(located.stored.column(name), at) for name in self._columns]
         keys += [] if self._wid is None else [whole_column(chosen.wid[cells.frame])]
-        return self._values.answer(keys, parts, rows.start, chosen, cells), chosen, cells.frame
+        return self._values.answer(keys, located, chosen, cells), chosen, cells.frame
 
-    def _parted(self, rows: Ordered) -> Rows:
-        if len(self._parts) == len(self._held.schema):
-            return rows.payload
-        return pa.RecordBatch.from_arrays(
-            rows.payload.columns[: len(self._parts)], schema=self._parts
-        )
+    def _with_totals(self, rows: Ordered, totals: Hits) -> Located:
+        """Partial results of rows, then those of totals."""
+        parts = rows.found.payload.select(self._parts.names)
+        every = concat_rows([parts, totals.payload()], self._parts)
+        behind = np.arange(parts.num_rows, every.num_rows)
+        return Located(every, np.concatenate([rows.which, behind]), rows.start)
 
     # ----------------------------------------------------------------------------------------------
     # promises

@@ -16,13 +16,14 @@ import pyarrow as pa
 from thalweg.model.batch import column_of
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress, Scope, scope_values
-from thalweg.model.rows import Bools, Codes, Rows, encode_together, take_rows
+from thalweg.model.rows import Bools, Codes, Rows, encode_together, take_column
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.group_promises import groups_in_areas
 from thalweg.state import Arrangement, Hits, KeyIndex
+from thalweg.state.runs import Columns
 
-__all__ = ["Found", "GroupPromises", "HeldRows", "PartitionedState", "Partitions"]
+__all__ = ["Found", "GroupPromises", "HeldRows", "Located", "PartitionedState", "Partitions"]
 
 _MANY = 1_024
 """So many partitions are not looked up one by one."""
@@ -150,11 +151,12 @@ class Found:
             self._payload = self.hits.payload()
         return self._payload
 
-    def payload_of(self, which: Codes) -> Rows:
-        """The payload of some rows, in this order."""
-        if self._payload is None:
-            return self.hits.payload_of(which)
-        return take_rows(self._payload, which)
+    def located(self, which: Codes) -> tuple[Rows, Codes]:
+        """Rows as they are stored, and where some of these stand among them."""
+        if self._payload is None and len(self.hits.parts) == 1:
+            run, at = self.hits.parts[0]
+            return run.rows.payload, at[which]
+        return self.payload, which
 
     def __len__(self) -> int:
         return len(self.partition)
@@ -167,6 +169,22 @@ class Found:
 
     def filter(self, mask: Bools) -> Found:
         return self if mask.all() else Found(self.hits.filter(mask), self.partition[mask])
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Rows that are gathered column by column, when they are needed: those that are stored `at`
+    some positions, with their starts."""
+
+    stored: Rows
+    at: Codes
+    start: Times
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def column(self, name: str) -> pa.Array:
+        return take_column(self.stored.column(name), self.at)
 
 
 class PartitionedState:
@@ -193,7 +211,7 @@ class PartitionedState:
         """Forget rows that were found."""
         if len(hits):
             hits.set_weight(np.zeros(len(hits), np.int64))
-            self._held.drop(MIN_TIME)
+            self._held.purge(MIN_TIME)
 
     def groups(self) -> Codes:
         return self._held.groups()
@@ -301,9 +319,10 @@ class HeldRows(PartitionedState):
         """The earliest position of a row."""
         return self._held.first()
 
-    def drop(self, until: int) -> list[tuple[Rows, Codes, Times, Codes]]:
-        """Forget rows that are not needed after a position: payload, partition, position and
-        weight of those that went now. Rows may go later than they could."""
-        return [
-            (rows.payload, rows.group, rows.start, rows.weight) for rows in self._held.drop(until)
-        ]
+    def purge(self, until: int) -> None:
+        """Forget rows that are not needed after a position. Rows may go later than they could."""
+        self._held.purge(until)
+
+    def drop(self, until: int) -> list[Columns]:
+        """Forget them, and return those that went now."""
+        return self._held.drop(until)

@@ -13,13 +13,14 @@ from dataclasses import replace
 import numpy as np
 
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Codes, Rows, concat_rows, take_rows, used_codes
+from thalweg.model.rows import Codes, Rows, used_codes
 from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.hopping.extents import Frames, Places
 from thalweg.operators.window.assigner import Ordered, WholePartitions, as_often
 from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line
+from thalweg.state.runs import Columns
 from thalweg.windows import LandmarkTime
 
 __all__ = ["LandmarkAssigner"]
@@ -52,16 +53,9 @@ class LandmarkAssigner(WholePartitions):
         return Delta(merged, rows.start[one], rows.end[one], rows.weight[one]), partition[one]
 
     def order(self, found: Found) -> Ordered:
-        """Rows of one window become one."""
-        if not len(found):
-            return super().order(found)
-        assert self.totals is not None
+        """As they are: `frames` sorts them together with totals."""
         which = as_often(np.arange(len(found)), found.weight)
-        window = self._window(found.start)[which]
-        parts = found.payload if len(which) == len(found) else take_rows(found.payload, which)
-        merged, representative = self.totals.merged(parts, found.partition[which], window)
-        start = self._origin + window[representative] * self._slide
-        return Ordered.of(merged, found, which[representative], start)
+        return Ordered(found, which, found.start[which])
 
     def leaves_from(self, delta: Delta) -> Times:
         return self._origin + (self._window(delta.start) + 1) * self._slide
@@ -99,10 +93,8 @@ class LandmarkAssigner(WholePartitions):
         few = self.held.is_small and len(self.held) < _FEW
         gone = [] if few else self.held.drop(frontier.cti)
         if gone:
-            payloads, partition, start, weight = zip(*gone, strict=True)
-            rows = concat_rows(payloads, self.held.schema)
-            columns = map(np.concatenate, (partition, start, weight))
-            self._absorb(Line(frontier.cti), rows, *columns)
+            rows = Columns.concat(gone)
+            self._absorb(Line(frontier.cti), rows.payload, rows.group, rows.start, rows.weight)
         return self.promise(frontier.cti)
 
     def close_partitions(self, partition: Codes, settled: Line) -> Times:

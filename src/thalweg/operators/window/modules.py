@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Codes, Rows, take_column, take_rows
+from thalweg.model.rows import Codes, take_column, take_rows
 from thalweg.model.time import Times
 from thalweg.operators.groups import ranges
 from thalweg.operators.hopping.extents import Frames, Occupied
 from thalweg.operators.modules.module_windows import ModuleWindows
 from thalweg.operators.modules.window_index import Entries
+from thalweg.operators.window.held_rows import Located
 from thalweg.operators.window.values import Values
 from thalweg.plan.nodes import WidApply, WindowApply
 from thalweg.udm.calls import Cells
@@ -34,20 +35,18 @@ class ModuleValues(Values):
     def columns(self, delta: Delta) -> list[pa.Array]:
         return self._module.argument_columns(delta)
 
-    def answer(
-        self, keys: list[pa.Array], parts: Rows, start: Times, frames: Frames, found: Occupied
-    ) -> Delta:
+    def answer(self, keys: list[pa.Array], rows: Located, frames: Frames, found: Occupied) -> Delta:
         module, count = self._module, found.hi - found.lo
         cell, member = ranges(found.lo, count)
         row = found.rows[member]
         arguments = pa.RecordBatch.from_arrays(
-            parts.columns[parts.num_columns - len(self.fields) :], schema=module.inputs
+            [rows.column(field.name) for field in self.fields], schema=module.inputs
         )
         if not module.module.properties.any_order:
-            row = row[module.order(arguments, start, start, row, cell)]
+            row = row[module.order(arguments, rows.start, rows.start, row, cell)]
         offsets = np.concatenate([_ZERO, count.cumsum()])
         begin, end = frames.start[found.frame], frames.end[found.frame]
-        seen = start[row]
+        seen = rows.start[row]
         cells = Cells(take_rows(arguments, row), seen, seen + 1, offsets, begin, end)
         answers = module.caller.compute(cells)
         if answers.failures or module.node.stamp != "align":

@@ -11,12 +11,11 @@ from abc import ABC, abstractmethod
 import pyarrow as pa
 
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Codes, Rows, take_rows
-from thalweg.model.time import Times
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.groups import ranges
 from thalweg.operators.hopping.accumulators import Accumulators
 from thalweg.operators.hopping.extents import Frames, Occupied
+from thalweg.operators.window.held_rows import Located
 
 __all__ = ["PartialValues", "RowValues", "Values"]
 
@@ -34,9 +33,7 @@ class Values(ABC):
         """Those columns, of some rows."""
 
     @abstractmethod
-    def answer(
-        self, keys: list[pa.Array], parts: Rows, start: Times, frames: Frames, found: Occupied
-    ) -> Delta:
+    def answer(self, keys: list[pa.Array], rows: Located, frames: Frames, found: Occupied) -> Delta:
         """The rows that some windows of some groups give. `keys` are the columns in front."""
 
 
@@ -57,15 +54,12 @@ class RowValues(_Aggregates):
         self.fields = [f for f in arguments.schema if f.name not in arguments.keys]
 
     def columns(self, delta: Delta) -> list[pa.Array]:
-        rows = self._arguments.project(delta.payload, delta.start)
-        return [rows.column(field.name) for field in self.fields]
+        return list(self._arguments.arguments(delta.payload, delta.start).values())
 
-    def answer(
-        self, keys: list[pa.Array], parts: Rows, start: Times, frames: Frames, found: Occupied
-    ) -> Delta:
+    def answer(self, keys: list[pa.Array], rows: Located, frames: Frames, found: Occupied) -> Delta:
         cell, member = ranges(found.lo, found.hi - found.lo)
         results = self._arguments.reduce(
-            parts, start, found.rows[member], cell, len(found.lo), self._schema
+            rows.column, rows.start, found.rows[member], cell, len(found.lo), self._schema
         )
         return self._stamped([*keys, *results], frames, found)
 
@@ -77,17 +71,9 @@ class PartialValues(_Aggregates):
         self.fields = list(self.sums.schema)
 
     def columns(self, delta: Delta) -> list[pa.Array]:
-        rows = self._arguments.project(delta.payload, delta.start)
-        return list(self.sums.of_rows(rows, delta.start).columns)
+        arguments = self._arguments.arguments(delta.payload, delta.start)
+        return self.sums.columns(arguments.__getitem__, delta.start)
 
-    def answer(
-        self, keys: list[pa.Array], parts: Rows, start: Times, frames: Frames, found: Occupied
-    ) -> Delta:
-        ordered = parts if _is_order_of(found.rows, parts) else take_rows(parts, found.rows)
-        results = self.sums.results(self.sums.over_ranges(ordered, found.lo, found.hi))
+    def answer(self, keys: list[pa.Array], rows: Located, frames: Frames, found: Occupied) -> Delta:
+        results = self.sums.answers(rows.stored, rows.at[found.rows], found.lo, found.hi)
         return self._stamped([*keys, *results], frames, found)
-
-
-def _is_order_of(which: Codes, rows: Rows) -> bool:
-    """Whether positions are those of all rows, in the order they have."""
-    return len(which) == rows.num_rows and bool((which[1:] > which[:-1]).all())
