@@ -154,7 +154,9 @@ class _Pairing:
             ),
         )
         kept = (*matched.schema.names, *events.schema.names)
-        return self._in_bound(Select(pairs, tuple((column, Column(column)) for column in kept)))
+        recent = Select(pairs, tuple((column, Column(column)) for column in kept))
+        # A match of one step lasts as long as the bound; one of several began before its last step.
+        return recent if self.first == time_of(self.before) else self._in_bound(recent)
 
     def _continuous(self, matched: Node, events: Node) -> Node:
         assert self.within is not None

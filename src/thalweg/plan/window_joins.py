@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from thalweg.errors import PlanError, did_you_mean
-from thalweg.expr import Column, Expr, Literal, call, lit
+from thalweg.expr import Column, Expr, Literal, call
 from thalweg.model.time import INFINITY
 from thalweg.plan.expressions import START, substitute
 from thalweg.plan.join_windows import JoinWindow
@@ -26,6 +26,7 @@ from thalweg.plan.nodes import (
     Retime,
     Select,
     SetDuration,
+    Shift,
     Source,
     Where,
 )
@@ -146,7 +147,7 @@ def asof_join(
     left = timed(sides[0], Column(START), names[0], "left")
     right = timed(sides[1], Column(START), names[1], "right")
     if not exact:
-        right = AlterLifetime(right, Column(START) + lit(1), 1)
+        right = Shift(right, 1)
     lasting = SetDuration(right, INFINITY if within is None else within + (1 if exact else 0))
     signal = ClipBy(lasting, right, keys[1], keys[1])
     carried: Named = tuple(
@@ -214,11 +215,11 @@ def timed(node: Node, time: Expr, name: str, side: str) -> Node:
             f"window_join: the time of the {side} stream, {time}, makes no promises, so that rows of the {other} input could never be "
             f"dropped and its state would grow for ever. Times that do: {time_columns}, or what rises with them."
         )
-    points: Node = (
-        SetDuration(node, 1)
-        if isinstance(time, Column) and time.name == START
-        else AlterLifetime(node, time, 1)
-    )
+    points = node
+    if not (isinstance(time, Column) and time.name == START):
+        points = AlterLifetime(node, time, 1)
+    elif node.properties.constant_duration != 1:
+        points = SetDuration(node, 1)
     return Select(
         points, (*((column, Column(column)) for column in node.schema.names), (name, Column(START)))
     )
