@@ -31,6 +31,11 @@ def _pages(site: Path) -> list[Path]:
     return [page for page in sorted(site.glob("*.html")) if page.name not in left_out]
 
 
+def test_the_documentation_builds_without_a_warning(site: Path) -> None:
+    """A warning is an error of the build that `site` makes."""
+    assert (site / "index.html").is_file()
+
+
 @pytest.mark.parametrize("width", [420, 1360])
 def test_nothing_is_cut(width: int, site: Path, browser: WebDriver) -> None:
     wrong: dict[str, Any] = {}

@@ -15,7 +15,7 @@ import click
 
 from thalweg.cli.ha_folder import HaFolder, QueryFile, Replica, Supervised
 from thalweg.cli.ha_table import standing_table
-from thalweg.cli.priority import lower_priority, restore_priority
+from thalweg.cli.priority import end_session, lower_priority, restore_priority
 from thalweg.errors import PlanError
 from thalweg.io.locks import lock_file
 from thalweg.model.time import MIN_TIME
@@ -81,11 +81,13 @@ def ha(
 class _Supervisor:
     def __init__(self, folder: HaFolder, file: Path, engine: str, finish: str) -> None:
         self._folder, self._file, self._engine, self._finish = folder, file, engine, finish
-        self._known: Supervised = folder.supervised()
+        self._supervised: Supervised = folder.supervised()
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._failures: dict[str, int] = {}
         self._starting: dict[str, tuple[tuple[int, int], float]] = {}
         """Replicas that give way to others while they start: what each has sent, and since when."""
+        self._noted = ""
+        """The processes as they were written down last."""
         self._shown_at = time.monotonic()
         signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
 
@@ -93,10 +95,10 @@ class _Supervisor:
     # processes
 
     def begin(self, replicas: int) -> None:
-        self._known.pid = os.getpid()
-        if not self._known.replicas:
+        self._supervised.pid = os.getpid()
+        if not self._supervised.replicas:
             self._add(self._file, replicas, candidate=False)
-        for replica in self._known.replicas:
+        for replica in self._supervised.replicas:
             self._start(replica)
         self._start_standby()
         self._promote_standby()
@@ -105,7 +107,7 @@ class _Supervisor:
     def _add(
         self, file: Path, count: int, *, candidate: bool, feedback: bool = True
     ) -> list[Replica]:
-        taken = {replica.name for replica in self._known.replicas} | {
+        taken = {replica.name for replica in self._supervised.replicas} | {
             entry.name for entry in self._folder.registry.entries()
         }
         names = (f"{file.stem}-{n}" for n in range(len(taken) + count))
@@ -116,7 +118,7 @@ class _Supervisor:
             self._folder.registry.attach(
                 replica.name, self._folder.log(replica.name), candidate=candidate
             )
-        self._known.replicas += made
+        self._supervised.replicas += made
         self._note()  # a supervisor that is killed here finds them again
         return made
 
@@ -153,7 +155,7 @@ class _Supervisor:
     def _promote_standby(self) -> None:
         """The merge that waited is the one in front; answers go on while another one loads."""
         self._children["front"] = self._children.pop(_STANDBY)
-        self._known.front_pid = self._children["front"].pid
+        self._supervised.front_pid = self._children["front"].pid
         self._start_standby()
 
     def _spawn(self, kind: str, name: str, *arguments: str) -> subprocess.Popen[bytes]:
@@ -185,23 +187,24 @@ class _Supervisor:
             return False
         if front is not None:
             self._failed("front", front)
-            self._known.front_restarts += 1
+            self._supervised.front_restarts += 1
             self._promote_standby()
         standby = self._children[_STANDBY].poll()
         if standby is not None and self._failed("front", standby):
             self._start_standby()
-        for replica in self._known.replicas:
+        for replica in self._supervised.replicas:
             code = self._children[replica.name].poll()
             if code is None or code == 0:
                 continue
+            end_session(self._children[replica.name].pid)
             if self._failed(replica.name, code):
                 replica.restarts += 1
                 self._start(replica)
         if self._starting:
             self._let_run()
         requests = self._folder.requests()
-        for request in requests[self._known.requests :]:
-            self._known.requests += 1
+        for request in requests[self._supervised.requests :]:
+            self._supervised.requests += 1
             self._answer(request)
         self._note()
         return True
@@ -213,7 +216,7 @@ class _Supervisor:
         if self._failures[name] < _GIVEN_UP:
             return True
         place = self._folder.front if name == "front" else self._folder.replica(name)
-        if name == "front" or len(self._known.replicas) == 1:
+        if name == "front" or len(self._supervised.replicas) == 1:
             lines = (place / "errors.txt").read_text(encoding="utf-8").splitlines()
             raise PlanError(f"{name} ended {_GIVEN_UP} times with an error: {lines[-1:]}.")
         return False
@@ -229,23 +232,23 @@ class _Supervisor:
             for replica in made:
                 self._start(replica)
         elif "join" in request:
-            for replica in self._known.replicas:
+            for replica in self._supervised.replicas:
                 if replica.name in request["join"]:
                     replica.candidate = False
                     self._folder.registry.detach(replica.name)
                     self._folder.registry.attach(replica.name, self._folder.log(replica.name))
         elif "switch" in request:
             self._folder.registry.switch()
-            self._stop([r for r in self._known.replicas if not r.candidate])
-            for replica in self._known.replicas:
+            self._stop([r for r in self._supervised.replicas if not r.candidate])
+            for replica in self._supervised.replicas:
                 replica.candidate = False
         elif "stop" in request:
             for name in request["stop"]:
                 self._folder.registry.detach(name)
-            self._stop([r for r in self._known.replicas if r.name in request["stop"]])
+            self._stop([r for r in self._supervised.replicas if r.name in request["stop"]])
 
     def _stop(self, replicas: list[Replica]) -> None:
-        self._known.replicas = [r for r in self._known.replicas if r not in replicas]
+        self._supervised.replicas = [r for r in self._supervised.replicas if r not in replicas]
         self._note()
         for replica in replicas:
             _end(self._children.pop(replica.name))
@@ -255,11 +258,15 @@ class _Supervisor:
         last = [_STANDBY, "front"]
         for name in [*(name for name in self._children if name not in last), *last]:
             _end(self._children[name])
-        self._known.pid = 0
+        self._supervised.pid = 0
         self._note()
 
     def _note(self) -> None:
-        self._folder.write_supervised(self._known)
+        """Write the processes down, unless nothing has changed: writing waits for the disk."""
+        now = repr(self._supervised)
+        if now != self._noted:
+            self._folder.write_supervised(self._supervised)
+            self._noted = now
 
     # ------------------------------------------------------------------------------------------
     # showing
@@ -272,13 +279,13 @@ class _Supervisor:
 
     def shown(self, *, as_json: bool) -> str:
         status = self._folder.status() or {"inputs": {}, "leader": None, "cti": MIN_TIME}
-        processes = {replica.name: replica for replica in self._known.replicas}
+        processes = {replica.name: replica for replica in self._supervised.replicas}
         if as_json:
             own = {
                 replica.name: {"pid": replica.pid, "restarts": replica.restarts}
                 for replica in processes.values()
             }
-            front = {"pid": self._known.front_pid, "restarts": self._known.front_restarts}
+            front = {"pid": self._supervised.front_pid, "restarts": self._supervised.front_restarts}
             return json.dumps({**status, "replicas": own, "front": front})
         return standing_table(status, processes)
 

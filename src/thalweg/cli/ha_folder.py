@@ -110,21 +110,21 @@ class HaFolder:
     # ------------------------------------------------------------------------------------------
 
     def supervised(self) -> Supervised:
-        said = self._read("supervisor.json")
-        if said is None:
+        content = self._read("supervisor.json")
+        if content is None:
             return Supervised()
-        replicas = [Replica(**each) for each in said.pop("replicas")]
-        return Supervised(**said, replicas=replicas)
+        replicas = [Replica(**each) for each in content.pop("replicas")]
+        return Supervised(**content, replicas=replicas)
 
-    def write_supervised(self, known: Supervised) -> None:
-        self._write("supervisor.json", asdict(known))
+    def write_supervised(self, supervised: Supervised) -> None:
+        self._write("supervisor.json", asdict(supervised))
 
     def status(self) -> dict[str, Any] | None:
-        """How the merge is doing; None: it has said nothing yet."""
+        """How the merge is doing; None: nothing is written yet."""
         return self._read("status.json")
 
-    def write_status(self, said: dict[str, Any]) -> None:
-        self._write("status.json", said)
+    def write_status(self, content: dict[str, Any]) -> None:
+        self._write("status.json", content)
 
     def require_running(self) -> Supervised:
         """The supervisor that is at work here."""
@@ -151,11 +151,11 @@ class HaFolder:
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
-            said: dict[str, Any] = json.loads((self.path / name).read_bytes())
+            content: dict[str, Any] = json.loads((self.path / name).read_bytes())
         except FileNotFoundError:
             return None
-        return said
+        return content
 
-    def _write(self, name: str, said: dict[str, Any]) -> None:
+    def _write(self, name: str, content: dict[str, Any]) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
-        written_whole(self.path / name, json.dumps(said, default=str).encode())
+        written_whole(self.path / name, json.dumps(content, default=str).encode())

@@ -222,17 +222,19 @@ def _front(folder: HaFolder, file: QueryFile) -> None:
     choice, schema = file.level, file.query.node.schema
     merge = SwitchedMerge(lambda: Merger(schema, level=choice.level, groups=choice.groups))
     logged = LoggedMerge(folder.front, merge, registry=folder.registry)
-    folder.write_status(_said(merge))
-    while merge.promised < INFINITY:
-        if logged.step(most=16):
-            folder.write_status(_said(merge))
-        else:
-            folder.write_status(_said(merge))
+    written: dict[str, Any] = {}
+    while True:
+        status = _status(merge)
+        if status != written:  # a file that is written waits for the disk, which replicas need too
+            folder.write_status(status)
+            written = status
+        if status["ended"]:
+            return
+        if not logged.step(most=16):
             time.sleep(_LOOK_S)
-    folder.write_status(_said(merge))
 
 
-def _said(merge: SwitchedMerge) -> dict[str, Any]:
+def _status(merge: SwitchedMerge) -> dict[str, Any]:
     standing = merge.standing()
     return {**standing, "ended": merge.promised >= INFINITY, "begun": merge.promised > MIN_TIME}
 

@@ -1,21 +1,25 @@
-"""Lower CPU priority for replicas that are starting.
+"""Who gets the processor: replicas that answer before replicas that start, and before what a killed
+one has left behind.
 
 A Spark application uses every core while it starts. A replica that restarts beside replicas that
 are answering runs at a lower priority, which is restored once it is ready.
 On Linux each replica is a session of its own. Where the system shares the processor among sessions
 (autogroups), the priority of the session decides and is lowered; otherwise that of each process,
 which is lowered only if this process may raise it again. On other systems nothing is changed.
+They are not given the lowest priority: on a busy machine a replica would then not be back for
+minutes, in which one more kill ends all answers.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import time
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-__all__ = ["lower_priority", "may_raise_priority", "restore_priority"]
+__all__ = ["end_session", "lower_priority", "may_raise_priority", "restore_priority"]
 
 _LOWER_BY = 5
 _PROCESSES = Path("/proc")
@@ -52,12 +56,29 @@ def restore_priority(session: int) -> None:
     if not may_raise_priority():
         return
     own = os.getpriority(os.PRIO_PROCESS, 0)
+    for process in _processes(session):
+        with suppress(OSError):  # it has ended meanwhile
+            for thread in (_PROCESSES / str(process) / "task").iterdir():
+                with suppress(ProcessLookupError):
+                    os.setpriority(os.PRIO_PROCESS, int(thread.name), own)
+
+
+def end_session(session: int) -> None:
+    """End what a killed process has left behind in its session: a JVM takes seconds to see that
+    nobody needs it any more, and takes them from the replicas that answer."""
+    for process in _processes(session):
+        with suppress(OSError):
+            os.kill(process, signal.SIGKILL)
+
+
+def _processes(session: int) -> list[int]:
+    """The processes of a session, on systems that list them as files."""
+    found = []
     for process in _PROCESSES.glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile
             if os.getsid(int(process.name)) == session:
-                for thread in (process / "task").iterdir():
-                    with suppress(ProcessLookupError):
-                        os.setpriority(os.PRIO_PROCESS, int(thread.name), own)
+                found.append(int(process.name))
+    return found
 
 
 def _share(session: int, nice: int) -> None:
