@@ -43,6 +43,11 @@ QUERIES: dict[str, Callable[[dict[str, Any]], tw.Stream]] = {
         tw.source("a", COLUMNS, **facts).group_by("k").snapshot().aggregate(n=tw.count())
     ),
     "join": lambda facts: _joined(**facts),
+    "rows that start at a column which holds their start": lambda facts: _counted(
+        tw.source("a", COLUMNS, firm_ends=True, **facts)
+        .with_columns(t="_start + 1")
+        .alter_lifetime(start="t", duration=1)
+    ),
 }
 
 

@@ -8,7 +8,7 @@ promises. Rows are judged late by the promise that stood when their micro-batch 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 
 import pyarrow as pa
@@ -18,10 +18,12 @@ from thalweg.model.batch import Batch
 from thalweg.model.boxes import Boxes
 from thalweg.model.progress import Progress
 from thalweg.model.time import MIN_TIME
+from thalweg.operators.base import Operator
 from thalweg.plan.aggregates import ROWS
 from thalweg.progress.source_progress import roll_down
 from thalweg.shards.exchange import UNORDERED, Chunk, Header
 from thalweg.shards.fragments import Exchange
+from thalweg.shards.ingest import kernels_of
 from thalweg.shards.inputs import InputMemory
 
 __all__ = ["FragmentInput"]
@@ -35,6 +37,11 @@ class FragmentInput:
     """How many buckets of the fragment upstream send progress; None: unknown."""
     idle_after: float | None
     """The silence in seconds after which the input is idle; None: never."""
+    _ingest: list[Operator] = field(init=False)
+    """The operators that rows of a source went through before the exchange."""
+
+    def __post_init__(self) -> None:
+        self._ingest = [] if self.entry.panes is not None else kernels_of(self.entry.ingest)
 
     @property
     def schema(self) -> pa.Schema:
@@ -87,7 +94,7 @@ class FragmentInput:
         parts = [chunk.batch(self.schema) for chunk in chunks if chunk.blob]
         batch = self._without_late_panes(Batch.concat(parts, self.schema))
         memory.cti = max(memory.cti, self.promise(now))
-        promises = Progress(memory.cti, boxes=self._column_promises())
+        promises = self.progress_at(memory.cti).merge(Progress(boxes=self._column_promises()))
         yield batch.with_progress(reduce(Progress.merge, self._group_promises(chunks), promises))
 
     def _batch_in_sequence(self, chunk: Chunk) -> Batch:
@@ -95,7 +102,7 @@ class FragmentInput:
         promise, memory = chunk.header.progress, self.memory
         memory.cti = max(memory.cti, promise.cti)
         if memory.woken > MIN_TIME:
-            promise = promise.merge(Progress(memory.woken))
+            promise = promise.merge(self.progress_at(memory.woken))
         return batch.with_progress(promise)
 
     def _without_late_panes(self, batch: Batch) -> Batch:
@@ -133,6 +140,12 @@ class FragmentInput:
         ]
         return roll_down(min(active or promises.values(), default=MIN_TIME), self._grid)
 
+    def progress_at(self, cti: int) -> Progress:
+        """The progress of the input when its source has promised a time. Promises are made behind
+        the exchange, so what follows from them for columns (one that holds the start of its row) is
+        found here, not where the column was computed."""
+        return reduce(lambda moved, kernel: kernel.moves(moved), self._ingest, Progress(cti))
+
     def promise_by_clock(self, others: int) -> int:
         """What the clock lets the input promise, when the other inputs have promised `others`."""
         return roll_down(self.memory.by_clock(others), self._grid)
@@ -144,9 +157,10 @@ class FragmentInput:
         return self.idle_after is not None and now - self.memory.seen_at >= self.idle_after
 
     def _column_promises(self) -> Boxes:
-        """The promises over columns that every bucket of the fragment upstream makes."""
+        """The promises over columns that every part of the source, or every bucket of the fragment
+        upstream, makes."""
         memory = self.memory
-        if not memory.boxes or len(memory.promised) < (self.expected_parts or 0):
+        if not memory.boxes or len(memory.promised) < (self.expected_parts or 1):
             return {}
         headers = [
             Header(cti=cti, boxes=memory.boxes.get(part, []))

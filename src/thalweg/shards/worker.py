@@ -265,10 +265,10 @@ class FragmentRunner:
 
     def _advance_input(self, name: str, promise: int, now: float, out: list[Batch]) -> None:
         """Let an input promise a time that its chunks have not promised, if it is new."""
-        memory = self._inputs[name].memory
-        if promise > memory.cti:
-            memory.cti = memory.woken = promise
-            self._offer_promise(name, Progress(promise), now, out)
+        input_ = self._inputs[name]
+        if promise > input_.memory.cti:
+            input_.memory.cti = input_.memory.woken = promise
+            self._offer_promise(name, input_.progress_at(promise), now, out)
 
     # --------------------------------------------------------------------------------------------------------
     # joining a source that runs
@@ -283,7 +283,7 @@ class FragmentRunner:
         memory.cti = input_.promise(now) if has_shown_something else MIN_TIME
         if memory.cti > MIN_TIME:
             out: list[Batch] = []
-            self._offer_promise(name, Progress(memory.cti), now, out)
+            self._offer_promise(name, input_.progress_at(memory.cti), now, out)
             for batch in out:
                 self._progress = self._progress.advance(batch.progress)
 
