@@ -10,7 +10,7 @@
     │   └── SqlError              a query in SQL that cannot be understood; shows the line with a caret under the place
     ├── InputError                the data is wrong; what was pushed is refused whole, state is unharmed
     │   ├── MalformedElementError
-    │   ├── LifetimeError         an end before its start
+    │   ├── LifetimeError         an end before its start, a reach over too many windows
     │   ├── TimeRangeError        a time that is null, not finite, not whole or too large
     │   ├── UnknownRowError       an adjust whose row is not there when it comes
     │   ├── ProgressError         a CTI that goes back, for all rows or for a group
@@ -163,7 +163,7 @@ class MalformedElementError(InputError):
 
 
 class LifetimeError(InputError):
-    """A lifetime that ends before it starts."""
+    """A lifetime that ends before it starts, or reaches over more windows than a memory holds."""
 
 
 class TimeRangeError(InputError):

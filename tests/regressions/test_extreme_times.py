@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pytest
 
 import thalweg as tw
-from thalweg import insert
-from thalweg.errors import EvaluationError, LateEventError, WindowError
+from thalweg import insert, udm
+from thalweg.errors import EvaluationError, LateEventError, LifetimeError, WindowError
 from thalweg.model.time import MIN_TIME
 
 VALUE = {"v": "int64"}
@@ -69,3 +71,32 @@ def test_no_promise_goes_back_behind_the_beginning_of_time(consistency: str) -> 
         engine = tw.Engine(query, consistency=consistency)
         for batch in engine.push("s", [insert({"v": 1}, -(2**60), 4 - 2**60)]):
             assert batch.progress.cti >= MIN_TIME
+
+
+@udm.aggregate("extreme.rows", inputs={"v": "int64"}, output="int64")
+def rows_of_window(values: Sequence[int]) -> int:
+    return len(values)
+
+
+EVENTS = tw.source("s", VALUE)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        EVENTS.tumbling(9).aggregate(n=tw.count()),
+        EVENTS.hopping(9, 3).aggregate(n=tw.sum_("v"), m=tw.max_("v")),
+        EVENTS.hopping(9, 3).aggregate(n=tw.percentile("v", 0.5)),
+        EVENTS.hopping(9, 3).top_k(2, by="v"),
+        EVENTS.hopping(9, 3).aggregate(n=tw.stddev("v")),
+        EVENTS.tumbling(9).apply(rows_of_window, "v"),
+        EVENTS.chop(9),
+    ],
+    ids=["count", "max", "percentile", "top", "stddev", "module", "chop"],
+)
+@pytest.mark.parametrize("consistency", ["eager", "speculative", "final"])
+def test_a_lifetime_over_windows_without_number_is_refused(
+    query: tw.Stream, consistency: str
+) -> None:
+    with pytest.raises(LifetimeError, match="windows or pieces of time"):
+        tw.table(query, {"s": [insert({"v": 1}, -(2**60), 2**60)]}, consistency=consistency)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from thalweg.errors import UnknownRowError
+from thalweg.errors import LifetimeError, UnknownRowError
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes, Rows, encode
 from thalweg.model.time import INFINITY, Times
@@ -36,10 +36,20 @@ def only_starts(delta: Delta) -> Delta:
     return starts if (delta.weight > 0).all() else starts.consolidate()
 
 
+_MOST_PLACES = 2**30
+"""Windows, panes and pieces that one batch may reach: more do not fit any memory."""
+
+
 def ranges(first: Codes, length: Codes) -> tuple[Codes, Codes]:
     """Every integer of [first, first + length) for each i: (which i, which integer)."""
     if (length == 1).all():
         return np.arange(len(first)), first
+    if length.sum(dtype=np.float64) > _MOST_PLACES:
+        raise LifetimeError(
+            f"a row of this batch reaches over {length.max():,} windows or pieces of time, the batch "
+            f"over more than {_MOST_PLACES:,}, which no memory holds. Shorten the lifetimes before the "
+            "window (set_duration, clip_by) or make the windows longer."
+        )
     which = np.repeat(np.arange(len(first)), length)
     offset = np.arange(len(which)) - (length.cumsum() - length).repeat(length)
     return which, first[which] + offset

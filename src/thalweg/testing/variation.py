@@ -49,8 +49,10 @@ def forms_of(
 def make_form(logicals: Mapping[str, Logical], manner: Manner, random: Random) -> Form:
     """One form. It is checked before it is handed out: a form that is not legal is a mistake in
     this module."""
+    starts = [chain.start for logical in logicals.values() for chain in logical.chains]
+    origin = min(starts, default=0)
     queues = [
-        _cut(name, _sequence(logical, manner, random), manner, random)
+        _cut(name, _sequence(logical, origin, manner, random), manner, random)
         for name, logical in logicals.items()
     ]
     form = Form(tuple(_interleave(queues, manner, random)))
@@ -60,12 +62,12 @@ def make_form(logicals: Mapping[str, Logical], manner: Manner, random: Random) -
     return form
 
 
-def _sequence(logical: Logical, manner: Manner, random: Random) -> list[Element]:
+def _sequence(logical: Logical, origin: int, manner: Manner, random: Random) -> list[Element]:
     chains = [
         _detour(chain, random) if random.random() < manner.detours else chain
         for chain in logical.chains
     ]
-    chains += [_spurious(logical, random) for _ in range(manner.spurious)]
+    chains += [_spurious(logical, origin, random) for _ in range(manner.spurious)]
     return with_promises(_arrival(chains, manner, random), logical.promises, manner, random)
 
 
@@ -99,12 +101,14 @@ def _some_end(start: int, last: int, random: Random) -> int:
     )
 
 
-def _spurious(logical: Logical, random: Random) -> Chain:
-    """A row that will turn out never to have existed; often it resembles a real one."""
+def _spurious(logical: Logical, origin: int, random: Random) -> Chain:
+    """A row that will turn out never to have existed; often it resembles a real one. Without real
+    ones it lies near the `origin`, where the rows of the other inputs begin: rows of two inputs
+    that lie an age apart would make windows without number where they meet."""
     payload = {
         field.name: _some_value(field.name, field.type, logical, random) for field in logical.schema
     }
-    start = random.randint(0, 10)
+    start = origin + random.randint(0, 10)
     if logical.chains:
         model = random.choice(logical.chains)
         payload = dict(model.payload) if random.random() < 0.6 else payload
