@@ -101,13 +101,13 @@ class KeyIndex:
             found = self._find(in_order, size) if self._size else np.full(size, -1)
             which = np.flatnonzero(found >= 0)
             return found[which], which
-        known, asked, count = encode_together(
+        own, wanted_key, count = encode_together(
             [self._keys[place] for place in at], values, (self._size, size)
         )
         row = np.full(count, -1, np.int64)
-        row[asked] = np.arange(size)
-        group = np.flatnonzero(row[known] >= 0)
-        return group, row[known[group]]
+        row[wanted_key] = np.arange(size)
+        group = np.flatnonzero(row[own] >= 0)
+        return group, row[own[group]]
 
     def columns(self, numbers: Codes) -> list[pa.Array]:
         """The keys of groups."""
@@ -134,7 +134,7 @@ class KeyIndex:
     def _add(self, keys: Sequence[pa.Array], count: int) -> Codes:
         first, self._size = self._size, self._size + count
         self._keys = [
-            pa.concat_arrays([one, two]) for one, two in zip(self._keys, keys, strict=True)
+            pa.concat_arrays([held, new]) for held, new in zip(self._keys, keys, strict=True)
         ]
         numbers = np.arange(first, self._size)
         if self._integers is not None:
@@ -145,13 +145,13 @@ class KeyIndex:
             )
         return numbers
 
-    def _integer_numbers(self, known: _Integers, key: pa.Array) -> Codes:
+    def _integer_numbers(self, integers: _Integers, key: pa.Array) -> Codes:
         values = key.to_numpy().astype(np.int64, copy=False)
-        found = known.find(values)
+        found = integers.find(values)
         if least(found) < 0:
             new = pa.array(values[found < 0]).unique().to_numpy()
             self._add([pa.array(new, self._fields[0].type)], len(new))
-            found = known.find(values)
+            found = integers.find(values)
         return found
 
     def _find(self, distinct: Sequence[pa.Array], count: int) -> Codes:
@@ -172,10 +172,10 @@ class KeyIndex:
         return np.array([self._by_key.get(key, -1) for key in _hashable(keys)], np.int64)
 
     def _at_once(self, keys: Sequence[pa.Array], count: int) -> Codes:
-        known, theirs, size = encode_together(self._keys, keys, (self._size, count))
+        own, sought, size = encode_together(self._keys, keys, (self._size, count))
         number = np.full(size, -1, np.int64)
-        number[known] = np.arange(self._size)
-        return number[theirs]
+        number[own] = np.arange(self._size)
+        return number[sought]
 
 
 def _distinct(keys: Sequence[pa.Array], length: int) -> tuple[list[pa.Array], Codes, int]:

@@ -38,15 +38,15 @@ def overlapping_pairs(
     """Every pair of positions with equal codes of 0 or more whose lifetimes overlap.
 
     >>> both = np.array([0, 0])
-    >>> one, two = overlapping_pairs(both, np.array([1, 5]), np.array([2, 9]), both, np.array([0, 6]), np.array([4, 7]))
-    >>> list(zip(one.tolist(), two.tolist()))
+    >>> left_at, right_at = overlapping_pairs(both, np.array([1, 5]), np.array([2, 9]), both, np.array([0, 6]), np.array([4, 7]))
+    >>> list(zip(left_at.tolist(), right_at.tolist()))
     [(0, 0), (1, 1)]
     """
     if len(left) < len(
         right
     ):  # the larger side is searched for, in its order; the smaller one is sorted whole
-        two, one = _pairs(right, right_start, right_end, left, left_start, left_end)
-        return one, two
+        right_at, left_at = _pairs(right, right_start, right_end, left, left_start, left_end)
+        return left_at, right_at
     return _pairs(left, left_start, left_end, right, right_start, right_end)
 
 
@@ -67,7 +67,9 @@ def _pairs(
     ]
     if len(found) == 1:
         return found[0]
-    return np.concatenate([one for one, _ in found]), np.concatenate([two for _, two in found])
+    return np.concatenate([left_at for left_at, _ in found]), np.concatenate(
+        [right_at for _, right_at in found]
+    )
 
 
 def _classes(start: Times, end: Times) -> Iterator[tuple[Codes | None, int | None]]:

@@ -149,7 +149,7 @@ class BucketAggregateKernel(GridOperator):
         self._grid = Grid(node.window)
         self._release = Release(self._grid, consistency)
         fields = [node.schema.field(name) for name in node.keys]
-        self._book = KeyIndex(fields)
+        self._key_index = KeyIndex(fields)
         nothing = np.empty(0, np.int64)
         self._cells = PlacedSlices(self._gathered)
         """By window, or by pane."""
@@ -200,7 +200,7 @@ class BucketAggregateKernel(GridOperator):
         release = self._release
         release.see(delta.start, delta.end)
         rows = self._project(delta)
-        group = self._book.numbers([rows.column(name) for name in self._keys], len(delta))
+        group = self._key_index.numbers([rows.column(name) for name in self._keys], len(delta))
         first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
         items = Items(group, delta.start, self._as_rows(rows))
         if self._adaptive:
@@ -212,10 +212,10 @@ class BucketAggregateKernel(GridOperator):
         if not late.any():
             self._add(items, first, beyond)
             return Delta.empty(self.schema)
-        touched = np.zeros(len(self._book), np.bool_)
+        touched = np.zeros(len(self._key_index), np.bool_)
         touched[group[late]] = True
         window = int(low[late].min()), int(high[late].max()) - 1
-        before = self._given(*window, touched)
+        before = self._shown_answers(*window, touched)
         self._add(items, first, beyond)
         after = self._answers(self._parts_of(*window, touched))
         return Delta.concat([after, before.negate()], self.schema)
@@ -332,7 +332,7 @@ class BucketAggregateKernel(GridOperator):
         lazy = self._expanded(timed, low, high)
         if not len(eager) or not len(lazy):
             return eager if len(eager) else lazy
-        both = np.zeros(len(self._book), np.bool_)
+        both = np.zeros(len(self._key_index), np.bool_)
         both[eager.group] = True
         items = self._together([eager, lazy])
         return (
@@ -387,20 +387,20 @@ class BucketAggregateKernel(GridOperator):
         ends = np.append(begins[1:], len(at)) - 1
         return ranges(first[begins], np.maximum(beyond[ends] - first[begins], 0))[1]
 
-    def _given(self, low: int, high: int, touched: Bools) -> Delta:
+    def _shown_answers(self, low: int, high: int, touched: Bools) -> Delta:
         """The answers of some windows and groups that are out. Sums are the same when they are made
         again; of sketches we remember."""
         if not self._sketched:
             return self._results(self._parts_of(low, high, touched))
-        given: list[Items] = []
+        shown: list[Items] = []
 
         def touches(items: Items) -> Bools:
-            mine: Bools = touched[items.group] & (items.at >= low) & (items.at <= high)
-            given.append(items.take(np.flatnonzero(mine)))
-            return mine
+            touching: Bools = touched[items.group] & (items.at >= low) & (items.at <= high)
+            shown.append(items.take(np.flatnonzero(touching)))
+            return touching
 
         self._out.drop(touches, low, high + 1)
-        return self._stamped(self._together(given, self._no_answers))
+        return self._stamped(self._together(shown, self._no_answers))
 
     def _answers(self, items: Items) -> Delta:
         answers = self._results(items)
@@ -412,14 +412,14 @@ class BucketAggregateKernel(GridOperator):
             self._out.add(Items(items.group, items.at, results))
         return answers
 
-    def _stamped(self, given: Items) -> Delta:
-        columns = self._book.columns(given.group) if self._keys else []
-        payload = pa.RecordBatch.from_arrays([*columns, *given.parts.columns], schema=self.schema)
-        start = self._grid.start(given.at)
-        return Delta(payload, start, start + self._grid.size, np.ones(len(given), np.int64))
+    def _stamped(self, answers: Items) -> Delta:
+        columns = self._key_index.columns(answers.group) if self._keys else []
+        payload = pa.RecordBatch.from_arrays([*columns, *answers.parts.columns], schema=self.schema)
+        start = self._grid.start(answers.at)
+        return Delta(payload, start, start + self._grid.size, np.ones(len(answers), np.int64))
 
     def _results(self, items: Items) -> Delta:
-        columns = self._book.columns(items.group) if self._keys else []
+        columns = self._key_index.columns(items.group) if self._keys else []
         payload = pa.RecordBatch.from_arrays(
             [*columns, *self._sums.results(items.parts)], schema=self.schema
         )
@@ -437,17 +437,17 @@ class BucketAggregateKernel(GridOperator):
             self._is_eager, self._volume = np.empty(0, np.bool_), np.empty(0, np.int32)
             self._flags.touch_all()
         elif not self._watches:
-            self._is_eager = np.zeros(len(self._book), np.bool_)
+            self._is_eager = np.zeros(len(self._key_index), np.bool_)
             self._volume = self._volumes()
-        elif len(self._book) > len(self._is_eager):
-            more = len(self._book) - len(self._is_eager)
+        elif len(self._key_index) > len(self._is_eager):
+            more = len(self._key_index) - len(self._is_eager)
             self._is_eager = np.concatenate([self._is_eager, np.zeros(more, np.bool_)])
             self._volume = np.concatenate([self._volume, np.zeros(more, np.int32)])
         self._watches = watches
 
     def _volumes(self) -> npt.NDArray[np.int32]:
         """How many rows of each group are in the buffer."""
-        volume = np.zeros(len(self._book), np.int32)
+        volume = np.zeros(len(self._key_index), np.int32)
         for items in self._buffer.all():
             volume += np.bincount(items.group, minlength=len(volume)).astype(np.int32)
         return volume
@@ -476,9 +476,9 @@ class BucketAggregateKernel(GridOperator):
         leaving: list[Items] = []
 
         def is_dense(items: Items) -> Bools:
-            mine: Bools = dense[items.group]
-            leaving.append(items.where(mine))
-            return mine
+            leaves: Bools = dense[items.group]
+            leaving.append(items.where(leaves))
+            return leaves
 
         self._buffer.drop(is_dense)
         moving = self._together(leaving, self._no_rows)
@@ -520,11 +520,11 @@ class BucketAggregateKernel(GridOperator):
             last = (open_from - self._grid.offset) // self._window.pane - 1
         self._cells.take_until(last)
         self._out.take_until(closed)
-        if self._book.is_untidy:
+        if self._key_index.is_untidy:
             self._tidy()
 
     def groups(self) -> list[pa.Array]:
-        return self._book.columns(np.arange(len(self._book)))
+        return self._key_index.columns(np.arange(len(self._key_index)))
 
     def held_groups(self) -> Codes:
         return used_codes([held.groups() for held in self._stores()])
@@ -546,8 +546,8 @@ class BucketAggregateKernel(GridOperator):
         def rows_over(rows: Items) -> Bools:
             over: Bools = rows.at < begin[rows.group]
             if self._watches and over.any():
-                gone = np.bincount(rows.group[over], minlength=len(self._volume))
-                self._volume -= gone.astype(np.int32)
+                removed = np.bincount(rows.group[over], minlength=len(self._volume))
+                self._volume -= removed.astype(np.int32)
             return over
 
         def panes_over(cells: Items) -> Bools:
@@ -561,7 +561,7 @@ class BucketAggregateKernel(GridOperator):
         self._buffer.drop(rows_over)
         self._cells.drop(panes_over if self._by_pane else windows_over)
         self._out.drop(windows_over)
-        if self._book.is_untidy:
+        if self._key_index.is_untidy:
             self._tidy()
 
     def _forget_all(self) -> None:
@@ -570,12 +570,12 @@ class BucketAggregateKernel(GridOperator):
         self._is_eager, self._volume = np.empty(0, np.bool_), np.empty(0, np.int32)
         self._watches = False
         self._flags.touch_all()
-        self._book.clear()
+        self._key_index.clear()
 
     def _tidy(self) -> None:
         """Numbers for the groups in use only."""
         used = self.held_groups()
-        moved = self._book.keep(used)
+        moved = self._key_index.keep(used)
         for held in self._stores():
             held.renumber(moved)
         if self._watches:
@@ -590,19 +590,19 @@ class BucketAggregateKernel(GridOperator):
             _AT: pa.array(items.at),
             **dict(zip(items.parts.schema.names, items.parts.columns, strict=True)),
         }
-        keys = self._book.columns(items.group) if self._keys else []
+        keys = self._key_index.columns(items.group) if self._keys else []
         return pa.RecordBatch.from_arrays([*keys, *columns.values()], names=[*self._keys, *columns])
 
     def _write_groups(self, groups: Codes) -> Slices:
         return {
             "eager": pa.RecordBatch.from_arrays(
-                [*self._book.columns(groups), pa.array(np.ones(len(groups), np.bool_))],
+                [*self._key_index.columns(groups), pa.array(np.ones(len(groups), np.bool_))],
                 names=[*self._keys, PRESENT.name],
             )
         }
 
     def _groups_of(self, rows: Rows) -> Codes:
-        return self._book.numbers(rows.columns[: len(self._keys)], rows.num_rows)
+        return self._key_index.numbers(rows.columns[: len(self._keys)], rows.num_rows)
 
     def _read(self, rows: Rows, schema: pa.Schema) -> Items:
         parts = pa.RecordBatch.from_arrays(
@@ -637,13 +637,16 @@ class BucketAggregateKernel(GridOperator):
             eager = read_whole("eager", slices)
             numbers = np.empty(0, np.int64) if eager is None else self._groups_of(eager)
             if self._watches:
-                self._is_eager, self._volume = np.zeros(len(self._book), np.bool_), self._volumes()
+                self._is_eager, self._volume = (
+                    np.zeros(len(self._key_index), np.bool_),
+                    self._volumes(),
+                )
                 self._is_eager[numbers] = True
             self._watch()
 
     def state_size(self) -> StateSize:
         flags = self._is_eager.nbytes + self._volume.nbytes
-        own = StateSize(0, flags + self._book.nbytes)
+        own = StateSize(0, flags + self._key_index.nbytes)
         return own + self._buffer.size() + self._cells.size() + self._out.size()
 
 

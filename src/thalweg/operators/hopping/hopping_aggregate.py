@@ -78,16 +78,16 @@ class HoppingAggregateKernel(GridOperator):
         self._cell_schema = pa.schema(
             [*key_fields, pa.field(internal("window"), pa.int64()), *partials]
         )
-        self._book = KeyIndex(key_fields)
+        self._key_index = KeyIndex(key_fields)
         self._running = self._late = self._none = Cells.none(self._width)
         self._entries, self._open = PlacedSlices(self._sum), PlacedSlices(self._sum)
         self._written: dict[str, tuple[Cells, Rows]] = {}
 
     def process(self, port: int, batch: Batch) -> Batch:
         release = self._release
-        gone = came = answered = self._none
+        revoked = revised = answered = self._none
         if len(batch):
-            gone, came = self._apply(batch)
+            revoked, revised = self._apply(batch)
         closed, released = release.advance(batch.progress.cti)
         if released > release.released:
             answered = self._answer(release.released, released, closed)
@@ -95,10 +95,10 @@ class HoppingAggregateKernel(GridOperator):
             self._open.take_until(closed)
         release.closed, release.released = closed, released
         progress = Progress(release.promise())
-        changes = self._changes(gone, came, answered, progress)
+        changes = self._changes(revoked, revised, answered, progress)
         if release.cti == INFINITY:
             self._forget_all()
-        elif self._book.is_untidy:
+        elif self._key_index.is_untidy:
             self._tidy()
         return changes
 
@@ -120,7 +120,7 @@ class HoppingAggregateKernel(GridOperator):
         if not inside.all():
             delta, first, beyond = delta.filter(inside), first[inside], beyond[inside]
         keys, partials = self._contributions(delta)
-        group = self._book.numbers(keys, len(first))
+        group = self._key_index.numbers(keys, len(first))
         if len(first) > _FEW:
             return self._enter(*_gather(group, first, beyond, partials))
         return self._enter(Cells(group, first, np.array(partials, np.int64)), beyond)
@@ -136,11 +136,11 @@ class HoppingAggregateKernel(GridOperator):
         """Note where cells enter and leave; what has entered already goes to the running totals and
         the open windows."""
         out = self._release.released
-        gone = came = self._none
+        revoked = revised = self._none
         late = cells.window <= out
         entering = cells
         if late.any():
-            gone, came = self._revise(cells.where(late), beyond[late])
+            revoked, revised = self._revise(cells.where(late), beyond[late])
             begun = late & (beyond > out)
             self._late = Cells.concat([self._late, cells.where(begun)], self._width)
             if len(self._late) > len(self._running) // _LATE + _FEW:
@@ -149,7 +149,7 @@ class HoppingAggregateKernel(GridOperator):
         leaves = (beyond > out) & (beyond != FOREVER)
         leaving = cells.at_window(beyond).where(leaves).negated()
         self._entries.add(Cells.concat([entering, leaving], self._width))
-        return gone, came
+        return revoked, revised
 
     def _revise(self, cells: Cells, beyond: Codes) -> tuple[Cells, Cells]:
         """Add late cells to the windows that have answered but are not closed: what they were, and
@@ -162,9 +162,9 @@ class HoppingAggregateKernel(GridOperator):
         late = Cells(cells.group[which], window, cells.sums[:, which]).summed()
         before = np.zeros_like(late.sums)
         new = np.ones(len(late), np.bool_)
-        for known, at, owner in self._open.find(late.group, late.window, change=True):
-            before[:, owner] = known.sums[:, at]
-            known.sums[:, at] += late.sums[:, owner]
+        for open_cells, at, owner in self._open.find(late.group, late.window, change=True):
+            before[:, owner] = open_cells.sums[:, at]
+            open_cells.sums[:, at] += late.sums[:, owner]
             new[owner] = False
         after = before + late.sums
         self._open.add(late.where(new))
@@ -193,7 +193,7 @@ class HoppingAggregateKernel(GridOperator):
         low = int(cells.window.min())
         span = released - low + 1
         numbers = None
-        group, groups = cells.group, len(self._book)
+        group, groups = cells.group, len(self._key_index)
         if groups * span > max(_FEW * _FEW, 4 * len(cells)):  # most of the book has no entry
             group, groups = encode([group], len(group))
             numbers = np.empty(groups, np.int64)
@@ -215,19 +215,21 @@ class HoppingAggregateKernel(GridOperator):
             self._open.add(answered.take(np.flatnonzero(answered.window > closed)))
         return answered
 
-    def _changes(self, gone: Cells, came: Cells, answered: Cells, progress: Progress) -> Batch:
+    def _changes(
+        self, revoked: Cells, revised: Cells, answered: Cells, progress: Progress
+    ) -> Batch:
         """Answers as elements: those that no longer hold are taken back whole."""
-        cells = Cells.concat([gone, came, answered], self._width)
+        cells = Cells.concat([revoked, revised, answered], self._width)
         if not len(cells):
             return Batch.empty(self.schema, progress)
-        columns = [*self._book.columns(cells.group), *self._partials.results(cells.sums)]
+        columns = [*self._key_index.columns(cells.group), *self._partials.results(cells.sums)]
         payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         start = self._grid.start(cells.window)
         end = start + self._grid.size
-        if not len(gone):
+        if not len(revoked):
             return Batch(payload, start, end, progress=progress)
         new_end, adjusts = end.copy(), np.zeros(len(cells), np.bool_)
-        new_end[: len(gone)], adjusts[: len(gone)] = start[: len(gone)], True
+        new_end[: len(revoked)], adjusts[: len(revoked)] = start[: len(revoked)], True
         return Batch(payload, start, end, new_end, adjusts, progress)
 
     # -------------------------------------------------------------------------------------------------------
@@ -237,11 +239,11 @@ class HoppingAggregateKernel(GridOperator):
         self._running = self._late = self._none
         self._entries.clear()
         self._open.clear()
-        self._book.clear()
+        self._key_index.clear()
         self._written = {}
 
     def groups(self) -> list[pa.Array]:
-        return self._book.columns(np.arange(len(self._book)))
+        return self._key_index.columns(np.arange(len(self._key_index)))
 
     def held_groups(self) -> Codes:
         tables = [self._running.group, self._late.group]
@@ -255,7 +257,7 @@ class HoppingAggregateKernel(GridOperator):
             self._running, self._late = totals.where(totals.sums[0] > 0), self._none
         self._open.take_until(last)
         release.closed, release.released = last, max(release.released, last)
-        if self._book.is_untidy:
+        if self._key_index.is_untidy:
             self._tidy()
 
     def close_groups(self, closed: Codes) -> None:
@@ -268,8 +270,8 @@ class HoppingAggregateKernel(GridOperator):
             # What leaves at the next window may leave the running totals at once.
             next_ = some[cells.group] & (cells.window == following)
             leaving.append(cells.take(np.flatnonzero(next_)))
-            gone: Bools = next_ | ended[cells.group]
-            return gone
+            leaves: Bools = next_ | ended[cells.group]
+            return leaves
 
         self._entries.drop(left)
         running = Cells.concat(leaving, self._width)
@@ -277,20 +279,20 @@ class HoppingAggregateKernel(GridOperator):
             running = running.at_window(0).summed()
             over = ended[running.group] | ~running.sums.any(axis=0)
             self._running, self._late = running.where(~over), self._none
-        if self._book.is_untidy:
+        if self._key_index.is_untidy:
             self._tidy()
 
     def _tidy(self) -> None:
         """Numbers of groups that nothing refers to are given to others."""
-        moved = self._book.keep(self.held_groups())
+        moved = self._key_index.keep(self.held_groups())
         self._entries.renumber(moved)
         self._open.renumber(moved)
         for name in ("running", "late"):
             before = self._whole(name)
             now = before.renumbered(moved)
-            known = self._written.get(name)
-            if known is not None and known[0] is before:  # keys are written, which stay
-                self._written[name] = now, known[1]
+            written = self._written.get(name)
+            if written is not None and written[0] is before:  # keys are written, which stay
+                self._written[name] = now, written[1]
             self._set_whole(name, now)
 
     def _whole(self, name: str) -> Cells:
@@ -305,8 +307,8 @@ class HoppingAggregateKernel(GridOperator):
     def snapshot(self) -> Slices:
         """A table or a slice that has not changed is the same object as last time."""
         for name in ("running", "late"):
-            cells, known = self._whole(name), self._written.get(name)
-            if known is None or known[0] is not cells:
+            cells, written = self._whole(name), self._written.get(name)
+            if written is None or written[0] is not cells:
                 self._written[name] = cells, self._rows(cells)
         return {
             "release": slice_of_release(self._release),
@@ -317,7 +319,7 @@ class HoppingAggregateKernel(GridOperator):
 
     def _rows(self, cells: Cells) -> Rows:
         columns = [
-            *self._book.columns(cells.group),
+            *self._key_index.columns(cells.group),
             pa.array(cells.window),
             *map(pa.array, cells.sums),
         ]
@@ -326,7 +328,7 @@ class HoppingAggregateKernel(GridOperator):
     def _cells(self, rows: Rows) -> Cells:
         """The inverse of `_rows`."""
         width = len(self._keys)
-        group = self._book.numbers(rows.columns[:width], rows.num_rows)
+        group = self._key_index.numbers(rows.columns[:width], rows.num_rows)
         window, *sums = (column.to_numpy() for column in rows.columns[width:])
         return Cells(group, window, np.array(sums, np.int64))
 
@@ -342,7 +344,7 @@ class HoppingAggregateKernel(GridOperator):
     def state_size(self) -> StateSize:
         tables = (self._running, self._late)
         own = StateSize(
-            sum(map(len, tables)), sum(table.nbytes for table in tables) + self._book.nbytes
+            sum(map(len, tables)), sum(table.nbytes for table in tables) + self._key_index.nbytes
         )
         return own + self._entries.size() + self._open.size()
 

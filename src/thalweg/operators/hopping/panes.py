@@ -123,9 +123,9 @@ def columns_in_panes(node: CombinePanes, names: list[str]) -> list[str]:
     which = range(len(node.aggregates)) if node.calls is None else node.calls
     seen = lifetime_schema(node.rows)
     renamed = {
-        mine.name: theirs.name
+        own.name: of_pane.name
         for place, (_, call) in enumerate(node.aggregates)
-        for mine, theirs in zip(
+        for own, of_pane in zip(
             call.partials_in(place, seen), call.partials_in(which[place], seen), strict=True
         )
     }

@@ -127,14 +127,14 @@ class PromisedGroupsKernel(Operator, WritesLetters):
         names = self._progress.scope_columns
         groups = self.inner.groups()
         held = [groups[self._keys.index(name)] for name in names]
-        asked = [
+        scope_values = [
             column_of(values, column.type)
             for values, column in zip(zip(*scopes, strict=True), held, strict=True)
         ]
-        own, theirs, size = encode_together(held, asked, (len(held[0]), len(scopes)))
+        group, scope, size = encode_together(held, scope_values, (len(held[0]), len(scopes)))
         which = np.full(size, -1)
-        which[theirs] = np.arange(len(scopes))
-        return which[own]
+        which[scope] = np.arange(len(scopes))
+        return which[group]
 
     def _close(self, promises: Mapping[Scope, int], progress: Progress) -> None:
         """Forget what windows need that are closed for their group."""

@@ -73,7 +73,7 @@ class TablePanesKernel(Operator):
         self._partials = Partials(self._arguments, node.schema)
         self._fields = [node.schema.field(name) for name in node.keys]
         self._whole = all(pa.types.is_signed_integer(field.type) for field in self._fields)
-        self._book = KeyIndex(self._fields)
+        self._key_index = KeyIndex(self._fields)
         slots = node.table.slots
         self._identity = np.zeros((max(len(self._keys), 1), slots), np.int64)
         self._first, self._beyond = np.full(slots, _FREE, np.int64), np.zeros(slots, np.int64)
@@ -101,7 +101,7 @@ class TablePanesKernel(Operator):
             sent.append(self._send_promised(batch.progress.scope_columns, promised))
         if areas:
             sent.append(self._send_areas(batch.progress))
-        if self._book.is_untidy:
+        if self._key_index.is_untidy:
             self._tidy()
         promise = self._promise()
         scoped = {scope: self._floor(time) for scope, time in promised.items()}
@@ -142,7 +142,7 @@ class TablePanesKernel(Operator):
             return np.array([key.to_numpy() for key in keys], np.int64)
         return np.concatenate(
             [
-                self._book.numbers(keys, length)[None],
+                self._key_index.numbers(keys, length)[None],
                 np.zeros((len(self._identity) - 1, length), np.int64),
             ]
         )
@@ -163,12 +163,12 @@ class TablePanesKernel(Operator):
         order = sort_pairs(slot, first)  # the newest of a place stays
         last = np.ones(len(order), np.bool_)
         last[:-1] = slot[order][1:] != slot[order][:-1]
-        stays, goes = order[last], order[~last]
+        stays, replaced = order[last], order[~last]
         at = slot[stays]
         self._pages.touch(at)
         same = (self._first[at] == first[stays]) & (self._beyond[at] == beyond[stays])
-        for mine, theirs in zip(self._identity, identity, strict=True):
-            same &= mine[at] == theirs[stays]
+        for held, arriving in zip(self._identity, identity, strict=True):
+            same &= held[at] == arriving[stays]
         self._sums[:, at[same]] += sums[:, stays[same]]
         other, takes = at[~same], stays[~same]
         evicted = self._send(other[self._first[other] != _FREE])
@@ -178,7 +178,15 @@ class TablePanesKernel(Operator):
             beyond[takes],
         )
         self._sums[:, other] = sums[:, takes]
-        return [evicted, (self._named(identity[:, goes]), first[goes], beyond[goes], sums[:, goes])]
+        return [
+            evicted,
+            (
+                self._named(identity[:, replaced]),
+                first[replaced],
+                beyond[replaced],
+                sums[:, replaced],
+            ),
+        ]
 
     def _named(self, identity: Numbers) -> list[pa.Array]:
         if self._whole:
@@ -186,7 +194,7 @@ class TablePanesKernel(Operator):
                 pa.array(row, field.type)
                 for row, field in zip(identity, self._fields, strict=False)
             ]
-        return self._book.columns(identity[0])
+        return self._key_index.columns(identity[0])
 
     # -----------------------------------------------------------------------------------------------------
     # flushing
@@ -275,15 +283,15 @@ class TablePanesKernel(Operator):
         at = self._taken()
         named = dict(zip(self._keys, self._named(self._identity[:, at]), strict=True))
         held = [named[name] for name in columns]
-        asked = [
+        scopes = [
             column_of(values, column.type)
             for values, column in zip(zip(*promised, strict=True), held, strict=True)
         ]
-        own, theirs, size = encode_together(held, asked, (len(at), len(promised)))
+        group, scope, size = encode_together(held, scopes, (len(at), len(promised)))
         times = promised.values()
         until = np.full(size, NEVER)
-        until[theirs] = [_FREE if time == INFINITY else self._pane(time) for time in times]
-        return self._send(at[self._first[at] < until[own]])
+        until[scope] = [_FREE if time == INFINITY else self._pane(time) for time in times]
+        return self._send(at[self._first[at] < until[group]])
 
     def _floor(self, time: int) -> int:
         return time if time in (MIN_TIME, INFINITY) else self._start(self._pane(time))
@@ -344,7 +352,7 @@ class TablePanesKernel(Operator):
         """Numbers for the groups in the table only. A place follows from the number, so that all
         are placed anew."""
         at = self._taken()
-        moved = self._book.keep(np.unique(self._identity[0, at]))
+        moved = self._key_index.keep(np.unique(self._identity[0, at]))
         identity = self._identity[:, at].copy()
         identity[0] = moved[identity[0]]
         entries = (
@@ -393,7 +401,7 @@ class TablePanesKernel(Operator):
         )
         self._whole, self._swept, self._seen = bool(whole), NEVER, {}
         self._seen_areas = NO_AREAS
-        self._book.clear()
+        self._key_index.clear()
         self._first[:] = _FREE
         self._pages.touch_all()
         rows = read_whole("table", slices)
@@ -407,7 +415,7 @@ class TablePanesKernel(Operator):
 
     def state_size(self) -> StateSize:
         fixed = self._identity.nbytes + self._first.nbytes + self._beyond.nbytes + self._sums.nbytes
-        return StateSize(len(self._taken()), fixed + self._book.nbytes)
+        return StateSize(len(self._taken()), fixed + self._key_index.nbytes)
 
 
 def _part(delta: Delta, begin: int) -> Delta:

@@ -115,7 +115,9 @@ def scoped_by_key(node: Join, progress: Progress) -> bool:
 
     def is_key(column: str) -> bool:
         pairs = zip(node.left_keys, node.right_keys, strict=True)
-        return column in node.same or any(str(one) == column == str(two) for one, two in pairs)
+        return column in node.same or any(
+            str(left_key) == column == str(right_key) for left_key, right_key in pairs
+        )
 
     return all(is_key(column) for column in progress.scope_columns)
 

@@ -90,24 +90,28 @@ def keyed_sides(
     """Both sides, with one name and one type for each key."""
     names: list[str] = []
     types: list[pa.DataType] = []
-    for one, two in zip(left_keys, right_keys, strict=True):
-        a, b = one.type_in(lifetime_schema(schemas[0])), two.type_in(lifetime_schema(schemas[1]))
-        types.append(
-            a if a == b or pa.types.is_null(b) else b if pa.types.is_null(a) else pa.int64()
+    for left_key, right_key in zip(left_keys, right_keys, strict=True):
+        left_type, right_type = (
+            left_key.type_in(lifetime_schema(schemas[0])),
+            right_key.type_in(lifetime_schema(schemas[1])),
         )
+        if left_type == right_type or pa.types.is_null(right_type):
+            types.append(left_type)
+        else:
+            types.append(right_type if pa.types.is_null(left_type) else pa.int64())
         column = (
-            one.name
-            if isinstance(one, Column)
-            and isinstance(two, Column)
-            and one.name == two.name
-            and a == b
+            left_key.name
+            if isinstance(left_key, Column)
+            and isinstance(right_key, Column)
+            and left_key.name == right_key.name
+            and left_type == right_type
             else None
         )
         shared = column is not None and column != "_start" and column not in (*names, *same)
-        made = f"_key{len(names)}"
-        while any(made in schema.names for schema in schemas):
-            made = f"_{made}"  # no name of a user's column is taken
-        names.append(column if shared and column is not None else made)
+        new_name = f"_key{len(names)}"
+        while any(new_name in schema.names for schema in schemas):
+            new_name = f"_{new_name}"  # no name of a user's column is taken
+        names.append(column if shared and column is not None else new_name)
     left, right = (
         KeyedSide(schema, keys, tuple(names), tuple(types))
         for schema, keys in zip(schemas, (left_keys, right_keys), strict=True)
@@ -123,22 +127,22 @@ def key_codes(
     if not columns:
         return np.zeros(left.num_rows, np.int64), np.zeros(right.num_rows, np.int64)
     sizes = (left.num_rows, right.num_rows)
-    one, two, _ = encode_together(
+    left_codes, right_codes, _ = encode_together(
         [left.column(n) for n in columns], [right.column(n) for n in columns], sizes
     )
-    for rows, codes in ((left, one), (right, two)):
+    for rows, codes in ((left, left_codes), (right, right_codes)):
         for name in names:
             column = rows.column(name)
             if column.null_count:
                 codes[column.is_null().to_numpy(zero_copy_only=False)] = -1
-    return one, two
+    return left_codes, right_codes
 
 
 def touched_by(rows: Rows, changes: Rows, names: tuple[str, ...], same: tuple[str, ...]) -> Bools:
     """Which rows have a key that one of the changes has."""
     if not rows.num_rows or not changes.num_rows:
         return np.zeros(rows.num_rows, np.bool_)
-    own, theirs = key_codes(rows, changes, names, same)
-    hit = np.zeros(int(max(own.max(), theirs.max())) + 2, np.bool_)
-    hit[theirs[theirs >= 0]] = True
+    own, changed = key_codes(rows, changes, names, same)
+    hit = np.zeros(int(max(own.max(), changed.max())) + 2, np.bool_)
+    hit[changed[changed >= 0]] = True
     return (own >= 0) & hit[own]
