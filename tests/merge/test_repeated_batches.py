@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from benchmarks.repro import merge_streams
 from thalweg.model import elements_of
 from thalweg.model.batch import Batch
 from thalweg.model.digests import Digests
@@ -14,10 +15,13 @@ from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Codes
 from thalweg.model.time import INFINITY
 from thalweg.operators.merging.chains import distinct_digests
+from thalweg.operators.merging.identity import Identity
 from thalweg.operators.merging.kernel import MergeKernel
 from thalweg.operators.merging.keyed import KeyedLevel
 from thalweg.operators.merging.level import MergeInput, Outlook
+from thalweg.operators.merging.payloads import Payloads
 from thalweg.operators.merging.sent_starts import SentStarts
+from thalweg.operators.merging.top_tier import TopTier
 from thalweg.plan.merging import MergePolicy
 
 SCHEMA = pa.schema([("k", pa.int64()), ("text", pa.string())])
@@ -223,3 +227,41 @@ def test_rows_that_never_went_out_are_counted(seed: int) -> None:
                 table[start] = had[column][start]
                 expected += 1
         assert sent.left_out(column, starts) == expected
+
+
+@pytest.mark.parametrize("lag", [4, 5, 6])
+def test_rows_at_the_edge_of_what_is_held_are_compared(
+    monkeypatch: pytest.MonkeyPatch, lag: int
+) -> None:
+    """An input so far behind that some rows of its batches are settled and gone: the others are
+    found where they lie, between the places of those."""
+    asked: list[Batch] = []
+    digests = Identity.of_rows
+
+    def counted(self: Identity, batch: Batch, top: TopTier) -> Digests:
+        asked.append(batch)
+        return digests(self, batch, top)
+
+    monkeypatch.setattr(Identity, "of_rows", counted)
+    streams = merge_streams.forms(6_000, 2, bytes_=8, disorder=0.2, live=500)
+    merge = merge_streams.make_merge("R3+", merge_streams.SCHEMA, 2)
+    run = merge_streams.play(merge, streams, lag=lag)
+    assert run.elements_out == 6_000 and not run.adjusts
+    assert len(asked) <= 62  # those of the first input
+
+
+def test_what_is_left_of_rows_lies_in_order() -> None:
+    payloads = Payloads(pa.schema([("v", pa.int64())]))
+    rows = pa.RecordBatch.from_pydict({"v": list(range(10))})
+    payloads.add(np.arange(10), rows)
+    payloads.remove(np.array([0, 1, 4, 6]))
+    left = rows.take(pa.array([2, 3, 5, 7, 8, 9]))
+    assert payloads.first(3).tolist() == [2, 3, 5]
+    assert _tolist(payloads.lying_at(2, left)) == [2, 3, 5, 7, 8, 9]
+    assert _tolist(payloads.lying_at(3, left.slice(1, 3))) == [3, 5, 7]
+    assert payloads.lying_at(2, rows.slice(2, 4)) is None  # 4 is gone
+    assert payloads.lying_at(0, left) is None
+
+
+def _tolist(slots: Codes | None) -> list[int] | None:
+    return None if slots is None else slots.tolist()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     folder: Path = parser.parse_args().folder
+    # The heap has its size from the start; whether its pages were ever touched is no growth.
+    os.environ["JAVA_TOOL_OPTIONS"] = "-XX:+AlwaysPreTouch"
     spark = ts.session("local[2]")
     events = ts.from_generator(
         rate=50_000, keys=1_000, latest="10 s", partitions=2, ticks_per_batch=10, name="events"

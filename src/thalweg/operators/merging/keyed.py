@@ -185,10 +185,7 @@ class KeyedLevel(IndexedLevel):
             return None
         slot = self._next.get(member.column, -1)
         if slot < 0 or not self.top.alive[slot]:  # that row is gone: look for the first of these
-            start = int(batch.start[0])
-            if len(batch) < _MANY or start > self.top.highest:
-                return None
-            slot = self.top.starting_at(start)
+            slot = self._first_of(batch)
         slots = None if slot < 0 else self.top.payloads.lying_at(slot, batch.payload)
         if slots is None:
             return None
@@ -199,6 +196,19 @@ class KeyedLevel(IndexedLevel):
         if int(batch.start.min()) > member.highest_start:  # it cannot have sent one of them before
             return slots
         return slots if (self.ends[member.column, where] == ABSENT).all() else None
+
+    def _first_of(self, batch: Batch) -> int:
+        """The slot of a row that starts as the first one of a batch; -1 if there is none, or if it
+        is not worth looking for. An input whose last rows are gone is behind the others: what it
+        sends is among the rows that are held longest."""
+        start = int(batch.start[0])
+        if start > self.top.highest:
+            return -1
+        if len(batch) >= _MANY:
+            return self.top.starting_at(start)
+        slots = self.top.payloads.first(len(batch))
+        same = np.flatnonzero(self.top.start[slots] == start)
+        return int(slots[same[0]]) if len(same) else -1
 
     def _check(
         self, member: MergeInput, batch: Batch, which: Codes, before: Times, expected: Times

@@ -23,6 +23,8 @@ _LARGEST = 64 << 20
 """Chunks are merged up to this many bytes; one text column of a chunk stays far below 2 GiB."""
 _MANY, _FEW = 4_096, 16
 """Chunks of many rows are not merged as long as there are few chunks."""
+_SPARSE = 4
+"""Rows that follow each other are looked for among so many places for each of them."""
 
 
 @dataclass(slots=True)
@@ -30,6 +32,8 @@ class _Chunk:
     rows: Rows
     slots: Codes
     live: int
+    gone: int = 0
+    """All rows of the places before this one are gone; see `Payloads.first`."""
 
     @property
     def nbytes(self) -> int:
@@ -142,8 +146,8 @@ class Payloads:
         return int(self._numbers[later].slots[0]) if later >= 0 else -1
 
     def lying_at(self, slot: int, rows: Rows) -> Codes | None:
-        """The slots of the rows that were added one behind the other from the place of a slot on,
-        if they are exactly these rows; None otherwise.
+        """The slots of the rows that are left of those added from the place of a slot on, if they
+        are exactly these rows; None otherwise.
 
         >>> payloads = Payloads(pa.schema([("v", pa.int64())]))
         >>> held = pa.RecordBatch.from_pydict({"v": [7, 8, 9]})
@@ -155,21 +159,46 @@ class Payloads:
         if first < 0:
             return None
         found, done = [], 0
-        for number, chunk in self._numbers.items():  # in the order in which rows were added
+        for number in self._numbers:  # in the order in which rows were added
             if number < first:
                 continue
-            count = min(len(chunk.slots) - begin, rows.num_rows - done)
-            if not chunk.rows.slice(begin, count).equals(rows.slice(done, count)):
+            same = self._living_from(number, begin, rows.slice(done))
+            if same is None:
                 return None
-            slots = chunk.slots[begin : begin + count]
-            whole = chunk.live == len(chunk.slots)
-            if not whole and not (self._chunk[as_slice(slots)] == number).all():
-                return None
-            found.append(slots)
-            done, begin = done + count, 0
+            found.append(same)
+            done, begin = done + len(same), 0
             if done == rows.num_rows:
                 return found[0] if len(found) == 1 else np.concatenate(found)
         return None
+
+    def _living_from(self, number: int, begin: int, rows: Rows) -> Codes | None:
+        """The slots of the first of these rows, as many as a chunk has from a place on, if they
+        are what is left there; None if others are, or hardly any."""
+        chunk, count = self._numbers[number], rows.num_rows
+        if chunk.live == len(chunk.slots):
+            slots = chunk.slots[begin : begin + count]
+            there = chunk.rows.slice(begin, len(slots))
+        else:
+            reach = begin + _SPARSE * count
+            slots = chunk.slots[begin:reach]
+            living = np.flatnonzero(self._chunk[as_slice(slots)] == number)[:count]
+            if len(living) < count and reach < len(chunk.slots):
+                return None
+            slots, there = slots[living], take_rows(chunk.rows, begin + living)
+        return slots if there.equals(rows.slice(0, len(slots))) else None
+
+    def first(self, count: int) -> Codes:
+        """At most so many slots: of the rows that are there, those that were added first."""
+        if not self._numbers:
+            return np.empty(0, np.int64)
+        number, chunk = next(iter(self._numbers.items()))
+        while True:  # every place is passed once, and a chunk has a row that is there
+            slots = chunk.slots[chunk.gone : chunk.gone + _SPARSE * count]
+            living = np.flatnonzero(self._chunk[as_slice(slots)] == number)
+            if len(living):
+                chunk.gone += int(living[0])
+                return slots[living[:count]]
+            chunk.gone += len(slots)
 
     def take(self, slots: Codes) -> Rows:
         """The rows of these slots, in this order."""
