@@ -33,8 +33,10 @@ class Compared(KeyedLevel):
 
     found = 0
 
-    def _repeated(self, member: MergeInput, batch: Batch, outlook: Outlook) -> Codes | None:
-        slots = super()._repeated(member, batch, outlook)
+    def _repeated(
+        self, member: MergeInput, batch: Batch, positions: Codes | None, outlook: Outlook
+    ) -> Codes | None:
+        slots = super()._repeated(member, batch, positions, outlook)
         self.found += slots is not None
         return slots
 
@@ -42,7 +44,9 @@ class Compared(KeyedLevel):
 class Searched(KeyedLevel):
     """Looks for every row."""
 
-    def _repeated(self, member: MergeInput, batch: Batch, outlook: Outlook) -> Codes | None:
+    def _repeated(
+        self, member: MergeInput, batch: Batch, positions: Codes | None, outlook: Outlook
+    ) -> Codes | None:
         return None
 
 
@@ -261,6 +265,24 @@ def test_what_is_left_of_rows_lies_in_order() -> None:
     assert _tolist(payloads.lying_at(3, left.slice(1, 3))) == [3, 5, 7]
     assert payloads.lying_at(2, rows.slice(2, 4)) is None  # 4 is gone
     assert payloads.lying_at(0, left) is None
+
+
+def test_rows_at_positions_are_compared_where_they_lie() -> None:
+    payloads = Payloads(pa.schema([("v", pa.int64())]))
+    rows = pa.RecordBatch.from_pydict({"v": list(range(10))})
+    payloads.add(np.arange(10), rows)
+    payloads.remove(np.array([0, 1, 4, 6]))
+    living = np.array([2, 3, 5, 7, 8, 9])
+    assert _tolist(payloads.lying_at(2, rows, living)) == living.tolist()  # the same gaps
+    assert _tolist(payloads.lying_at(3, rows, living[1:4])) == [3, 5, 7]
+    others = pa.RecordBatch.from_pydict({"v": [-1, 2, 3, -1, -1, 5, 7]})  # other gaps
+    assert _tolist(payloads.lying_at(2, others, np.array([1, 2, 5, 6]))) == [2, 3, 5, 7]
+    assert payloads.lying_at(2, others, np.array([1, 2, 4, 6])) is None
+    changed = pa.RecordBatch.from_pydict({"v": [0, 1, 2, 3, -4, 5, -6, 7, 8, 9]})
+    assert _tolist(payloads.lying_at(2, changed, living)) == living.tolist()  # 4 and 6 are gone
+    payloads.add(np.arange(10, 12), pa.RecordBatch.from_pydict({"v": [10, 11]}))
+    more = pa.RecordBatch.from_pydict({"v": [8, -1, 9, 10, -1, 11]})
+    assert _tolist(payloads.lying_at(8, more, np.array([0, 2, 3, 5]))) == [8, 9, 10, 11]
 
 
 def _tolist(slots: Codes | None) -> list[int] | None:

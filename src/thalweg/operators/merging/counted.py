@@ -134,7 +134,8 @@ class CountedLevel(IndexedLevel):
     def update(self, member: MergeInput, batch: Batch, outlook: Outlook) -> None:
         self._touch(np.empty(0, np.int64))
         arrived = len(batch)
-        batch = self._without_old(batch, outlook)
+        positions = self._not_settled(batch, outlook)
+        batch = batch if positions is None else batch.take(positions)
         if not len(batch):
             member.ignored += arrived
             return

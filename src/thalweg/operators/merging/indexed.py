@@ -69,19 +69,16 @@ class IndexedLevel(MergeLevel):
             outlook.groups.note(slots, rows, self.top)
         self.blocks.touch(as_slice(slots))
 
-    def _without_old(self, batch: Batch, outlook: Outlook) -> Batch:
-        """A batch without the elements about rows that start before every row that is held: they
-        are settled, and need not be looked for. So an input that lags far behind costs little."""
+    def _not_settled(self, batch: Batch, outlook: Outlook) -> Codes | None:
+        """The positions of elements about rows that do not start before every row that is held;
+        None for all. The others are about settled rows and need not be looked for, so that an
+        input that lags far behind costs little."""
         if outlook.policy.settled == "compare" or not len(batch):
-            return batch
+            return None
         first = int(batch.start.min())
         if first >= outlook.settled or first >= self.top.oldest:
-            return batch
-        which = np.flatnonzero(batch.start >= min(self.top.oldest, outlook.settled))
-        along = as_slice(which)
-        if isinstance(along, slice):
-            return batch.between(along.start, along.stop)
-        return batch.take(which)
+            return None
+        return np.flatnonzero(batch.start >= min(self.top.oldest, outlook.settled))
 
     def _ignored(
         self, member: MergeInput, batch: Batch, slots: Codes, settled: Bools, outlook: Outlook

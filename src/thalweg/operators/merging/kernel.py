@@ -269,17 +269,17 @@ class MergeKernel(Operator):
 
     def _take_group_promises(self, member: MergeInput, progress: Progress) -> None:
         if member.name in self._scoped and progress.cti > MIN_TIME:
-            known = self._scoped[member.name]
-            self._scoped[member.name] = {s: t for s, t in known.items() if t > member.cti}
+            own = self._scoped[member.name]
+            self._scoped[member.name] = {s: t for s, t in own.items() if t > member.cti}
         if not progress.scoped or not set(progress.scope_columns) <= set(self.schema.names):
             return
         if not self.groups:
             self.groups.begin(progress.scope_columns, self.level.group_rows())
         if progress.scope_columns != self.groups.columns:
             return  # promises for other groups than those of the first input are not passed on
-        known = self._scoped.setdefault(member.name, {})
+        own = self._scoped.setdefault(member.name, {})
         for scope, time in progress.scoped.items():
-            known[scope] = max(time, known.get(scope, MIN_TIME))
+            own[scope] = max(time, own.get(scope, MIN_TIME))
 
     def _promise_groups(
         self, scopes: Iterable[Scope] | None, parts: list[Batch]
@@ -287,35 +287,35 @@ class MergeKernel(Operator):
         """Bring some groups, or all, as far as the inputs let them; what was promised."""
         if not self.groups:
             return {}
-        every = {scope for known in self._scoped.values() for scope in known}
-        due: dict[str, dict[Scope, int]] = {}
+        every = {scope for own in self._scoped.values() for scope in own}
+        promises: dict[str, dict[Scope, int]] = {}
         for scope in every if scopes is None else every.intersection(scopes):
             leader, time = self._next_group_promise(scope)
             if leader and time > max(self.settled, self.groups.promised.get(scope, MIN_TIME)):
-                due.setdefault(leader, {})[scope] = time
-        for name, times in due.items():
+                promises.setdefault(leader, {})[scope] = time
+        for name, times in promises.items():
             outlook = self._outlook()
             batch = self.level.advance_groups(self.inputs[name], times, outlook)
             parts.append(self._due_to("promise", batch))
             self._take_notes(outlook)
             self.groups.promise(times)
             self.groups.leaders.update(dict.fromkeys(times, name))
-        return {scope: time for times in due.values() for scope, time in times.items()}
+        return {scope: time for times in promises.values() for scope, time in times.items()}
 
     def _next_group_promise(self, scope: Scope) -> tuple[str | None, int]:
         """Whose promise for a group is the output's, and how far it goes."""
-        said = {
+        promised = {
             name: max(member.cti, self._scoped.get(name, {}).get(scope, MIN_TIME))
             for name, member in self.inputs.items()
         }
-        joined = {name: time for name, time in said.items() if self.inputs[name].joined}
+        joined = {name: time for name, time in promised.items() if self.inputs[name].joined}
         if not joined:
             return None, MIN_TIME
         best = max(joined.values())
         before = self.groups.leaders.get(scope, "")
         leader = before if joined.get(before) == best else max(joined, key=lambda n: joined[n])
         if self.policy.missing == "keep":
-            best = min(max(time, self.inputs[name].since) for name, time in said.items())
+            best = min(max(time, self.inputs[name].since) for name, time in promised.items())
         return leader, best if best == INFINITY else best - self.policy.lag
 
     def _lead(self, member: MergeInput, parts: list[Batch]) -> None:
@@ -476,10 +476,10 @@ class MergeKernel(Operator):
     def _restore_groups(self, figures: Mapping[str, Any]) -> None:
         promised = progress_of_text(figures["groups"])
         self.groups = GroupPromises(self.schema)
-        said = {name: progress_of_text(text) for name, text in figures["scoped"].items()}
-        self._scoped = {name: dict(each.scoped) for name, each in said.items()}
+        by_input = {name: progress_of_text(text) for name, text in figures["scoped"].items()}
+        self._scoped = {name: dict(each.scoped) for name, each in by_input.items()}
         columns = next(
-            (each.scope_columns for each in (promised, *said.values()) if each.scoped), ()
+            (each.scope_columns for each in (promised, *by_input.values()) if each.scoped), ()
         )
         if columns:
             self.groups.begin(columns, self.level.group_rows())

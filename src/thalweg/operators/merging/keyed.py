@@ -119,15 +119,17 @@ class KeyedLevel(IndexedLevel):
     def update(self, member: MergeInput, batch: Batch, outlook: Outlook) -> None:
         self._touch(np.empty(0, np.int64))
         arrived = len(batch)
-        batch = self._without_old(batch, outlook)
-        if not len(batch):
+        positions = self._not_settled(batch, outlook)
+        if not arrived or (positions is not None and not len(positions)):
             member.ignored += arrived
             return
-        repeated = self._repeated(member, batch, outlook)
+        repeated = self._repeated(member, batch, positions, outlook)
         if repeated is not None:
-            member.ignored += arrived - len(batch)
-            self._take_ends(member, repeated, left_ends(batch))
+            member.ignored += arrived - len(repeated)
+            ends = left_ends(batch)
+            self._take_ends(member, repeated, ends if positions is None else ends[positions])
             return
+        batch = batch if positions is None else batch.take(positions)
         if self._after_all(batch, outlook):
             member.ignored += arrived - len(batch)
             self.operations += len(batch)
@@ -177,36 +179,40 @@ class KeyedLevel(IndexedLevel):
             return False
         return bool((start[1:] > start[:-1]).all())
 
-    def _repeated(self, member: MergeInput, batch: Batch, outlook: Outlook) -> Codes | None:
-        """The slots of a batch of inserts, if another input has sent the same rows in this order
-        behind the row that was this input's last; None where rows have to be looked for. Replicas
-        of one plan mostly send such batches, and comparing them is far cheaper than digests."""
+    def _repeated(
+        self, member: MergeInput, batch: Batch, positions: Codes | None, outlook: Outlook
+    ) -> Codes | None:
+        """The slots of the inserts at some positions, if another input has sent the same rows in
+        this order behind the row that was this input's last; None where rows have to be looked
+        for. Replicas of one plan mostly send such batches, and comparing them is far cheaper than
+        digests."""
         if not batch.insert_only or self.identity.tolerance or outlook.policy.settled == "compare":
             return None
+        start = batch.start if positions is None else batch.start[positions]
         slot = self._next.get(member.column, -1)
         if slot < 0 or not self.top.alive[slot]:  # that row is gone: look for the first of these
-            slot = self._first_of(batch)
-        slots = None if slot < 0 else self.top.payloads.lying_at(slot, batch.payload)
+            slot = self._first_of(start)
+        slots = None if slot < 0 else self.top.payloads.lying_at(slot, batch.payload, positions)
         if slots is None:
             return None
         where = as_slice(slots)
-        if (self.top.start[where] != batch.start).any():
+        if (self.top.start[where] != start).any():
             return None
-        self.operations += len(batch)
-        if int(batch.start.min()) > member.highest_start:  # it cannot have sent one of them before
+        self.operations += len(start)
+        if int(start.min()) > member.highest_start:  # it cannot have sent one of them before
             return slots
         return slots if (self.ends[member.column, where] == ABSENT).all() else None
 
-    def _first_of(self, batch: Batch) -> int:
+    def _first_of(self, starts: Times) -> int:
         """The slot of a row that starts as the first one of a batch; -1 if there is none, or if it
         is not worth looking for. An input whose last rows are gone is behind the others: what it
         sends is among the rows that are held longest."""
-        start = int(batch.start[0])
+        start = int(starts[0])
         if start > self.top.highest:
             return -1
-        if len(batch) >= _MANY:
+        if len(starts) >= _MANY:
             return self.top.starting_at(start)
-        slots = self.top.payloads.first(len(batch))
+        slots = self.top.payloads.first(len(starts))
         same = np.flatnonzero(self.top.start[slots] == start)
         return int(slots[same[0]]) if len(same) else -1
 

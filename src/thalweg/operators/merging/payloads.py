@@ -145,9 +145,9 @@ class Payloads:
         later = next((other for other in self._numbers if other > number), -1)
         return int(self._numbers[later].slots[0]) if later >= 0 else -1
 
-    def lying_at(self, slot: int, rows: Rows) -> Codes | None:
+    def lying_at(self, slot: int, rows: Rows, positions: Codes | None = None) -> Codes | None:
         """The slots of the rows that are left of those added from the place of a slot on, if they
-        are exactly these rows; None otherwise.
+        are exactly these rows, or those at some positions; None otherwise.
 
         >>> payloads = Payloads(pa.schema([("v", pa.int64())]))
         >>> held = pa.RecordBatch.from_pydict({"v": [7, 8, 9]})
@@ -158,34 +158,36 @@ class Payloads:
         first, begin = int(self._chunk[slot]), int(self._place[slot])
         if first < 0:
             return None
-        found, done = [], 0
+        if positions is None:
+            positions = np.arange(rows.num_rows)
+        found = []
         for number in self._numbers:  # in the order in which rows were added
             if number < first:
                 continue
-            same = self._living_from(number, begin, rows.slice(done))
+            same = self._living_from(number, begin, rows, positions)
             if same is None:
                 return None
             found.append(same)
-            done, begin = done + len(same), 0
-            if done == rows.num_rows:
+            positions, begin = positions[len(same) :], 0
+            if not len(positions):
                 return found[0] if len(found) == 1 else np.concatenate(found)
         return None
 
-    def _living_from(self, number: int, begin: int, rows: Rows) -> Codes | None:
-        """The slots of the first of these rows, as many as a chunk has from a place on, if they
-        are what is left there; None if others are, or hardly any."""
-        chunk, count = self._numbers[number], rows.num_rows
+    def _living_from(self, number: int, begin: int, rows: Rows, positions: Codes) -> Codes | None:
+        """The slots of the first of the rows at these positions, as many as a chunk has from a
+        place on, if they are what is left there; None if others are, or hardly any."""
+        chunk, count = self._numbers[number], len(positions)
         if chunk.live == len(chunk.slots):
-            slots = chunk.slots[begin : begin + count]
-            there = chunk.rows.slice(begin, len(slots))
+            places = np.arange(begin, min(begin + count, len(chunk.slots)))
         else:
             reach = begin + _SPARSE * count
             slots = chunk.slots[begin:reach]
-            living = np.flatnonzero(self._chunk[as_slice(slots)] == number)[:count]
-            if len(living) < count and reach < len(chunk.slots):
+            places = begin + np.flatnonzero(self._chunk[as_slice(slots)] == number)[:count]
+            if len(places) < count and reach < len(chunk.slots):
                 return None
-            slots, there = slots[living], take_rows(chunk.rows, begin + living)
-        return slots if there.equals(rows.slice(0, len(slots))) else None
+        if not _same_rows(chunk.rows, places, rows, positions[: len(places)]):
+            return None
+        return chunk.slots[places]
 
     def first(self, count: int) -> Codes:
         """At most so many slots: of the rows that are there, those that were added first."""
@@ -224,3 +226,19 @@ class Payloads:
             return take_rows(chunk.rows, places)
         rows = chunk.rows.slice(along.start, len(places))
         return rows if 2 * len(places) >= len(chunk.slots) else copy_rows(rows)
+
+
+def _same_rows(held: Rows, places: Codes, rows: Rows, positions: Codes) -> bool:
+    """Whether the rows at some places equal those at as many positions. Where both have the same
+    gaps, rows that are gone lie between them: all are compared where they lie, without a copy."""
+    if not len(places):
+        return True
+    first, span = int(places[0]), int(places[-1] - places[0]) + 1
+    shift = int(positions[0]) - first
+    if (positions - places == shift).all() and held.slice(first, span).equals(
+        rows.slice(first + shift, span)
+    ):
+        return True
+    if span == len(places) == positions[-1] - positions[0] + 1:
+        return False
+    return bool(take_rows(held, places).equals(take_rows(rows, positions)))
