@@ -21,7 +21,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from thalweg.model.rows import Bools, Codes, take_column
+from thalweg.model.rows import Bools, Codes, take_column, whole_column
 from thalweg.model.time import Times
 
 __all__ = ["Aggregate", "Columns", "Values", "is_number"]
@@ -112,6 +112,14 @@ class Aggregate(ABC):
         """Whether partial results are whole numbers that add up: `merge` is addition, and a part
         is taken away by subtracting it."""
         return False
+
+    def numbers_of_rows(self, values: Values) -> list[Codes]:
+        """`of_rows` of a linear aggregate, as plain numbers."""
+        return [part.to_numpy() for part in self.of_rows(values)]
+
+    def result_of_numbers(self, parts: Sequence[Codes], kind: pa.DataType) -> pa.Array:
+        """`result` of a linear aggregate, from plain numbers that lie side by side."""
+        return self.result([whole_column(part) for part in parts], kind)
 
     def over_ranges(self, parts: Columns, lo: Codes, hi: Codes) -> Columns:
         """The parts of each range [lo, hi) as one."""

@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 _SMALL = 2**31
+_INT64 = pa.int64().id
 
 
 class Count(Aggregate):
@@ -49,7 +50,10 @@ class Count(Aggregate):
         return True
 
     def of_rows(self, values: Values) -> Columns:
-        return [whole_column(values.present(values.of).astype(np.int64))]
+        return list(map(whole_column, self.numbers_of_rows(values)))
+
+    def numbers_of_rows(self, values: Values) -> list[Codes]:
+        return [_counted(values)]
 
     def merge(self, parts: Columns, code: Codes, size: int) -> Columns:
         return [add_by(parts[0], code, size)]
@@ -59,6 +63,9 @@ class Count(Aggregate):
 
     def result(self, parts: Columns, kind: pa.DataType) -> pa.Array:
         return parts[0]
+
+    def result_of_numbers(self, parts: Sequence[Codes], kind: pa.DataType) -> pa.Array:
+        return whole_column(parts[0])
 
     def of_members(
         self, values: Values, member: Codes, cell: Codes, cells: int, kind: pa.DataType
@@ -84,21 +91,18 @@ class _Total(Aggregate):
         return of is not None and not pa.types.is_floating(of)
 
     def of_rows(self, values: Values) -> Columns:
-        assert values.of is not None
-        there = values.present(values.of)
-        count = whole_column(there.astype(np.int64))
-        every = values.passes is None and not values.of.null_count
-        if pa.types.is_floating(values.of.type):
-            floats = plain_floats(values.of)
-            kept = floats if every else np.where(there, floats, 0.0)
-            return [count, pa.array(kept), pa.nulls(len(values), LIMBS)]
-        whole = plain_wholes(values.of)
-        if not every:
-            whole = whole * there
-        total = whole_column(whole.view(np.int64))
-        if _is_small(values.of.type):
-            return [count, total]
-        return [count, total, whole_column(_upper(whole))]
+        if not pa.types.is_floating(values.column.type):
+            return list(map(whole_column, self.numbers_of_rows(values)))
+        count, floats = _counted(values), plain_floats(values.column)
+        kept = floats if values.are_all_there else np.where(count, floats, 0.0)
+        return [whole_column(count), pa.array(kept), pa.nulls(len(values), LIMBS)]
+
+    def numbers_of_rows(self, values: Values) -> list[Codes]:
+        count, whole = _counted(values), plain_wholes(values.column)
+        if not values.are_all_there:
+            whole = whole * (count != 0)
+        total = whole.view(np.int64)
+        return [count, total] if _is_small(values.column.type) else [count, total, _upper(whole)]
 
     def merge(self, parts: Columns, code: Codes, size: int) -> Columns:
         if _are_whole(parts):
@@ -143,18 +147,22 @@ class Sum(_Total):
         return pa.float64() if pa.types.is_floating(of) else pa.int64()
 
     def result(self, parts: Columns, kind: pa.DataType) -> pa.Array:
-        none = _none(parts[0])
-        if not _are_whole(parts):
-            return pa.array(_floats(parts), kind, mask=none)
-        total = parts[1].to_numpy()
-        if len(parts) > 2:
-            self._refuse_overflow(parts, signed=not pa.types.is_uint64(kind))
-        return pa.array(total.view(np.uint64) if pa.types.is_uint64(kind) else total, mask=none)
+        if _are_whole(parts):
+            return self.result_of_numbers([part.to_numpy() for part in parts], kind)
+        return pa.array(_floats(parts), kind, mask=_none(parts[0].to_numpy()))
 
-    def _refuse_overflow(self, parts: Columns, *, signed: bool) -> None:
-        if signed and not parts[2].to_numpy().any():
+    def result_of_numbers(self, parts: Sequence[Codes], kind: pa.DataType) -> pa.Array:
+        none, total, signed = _none(parts[0]), parts[1], not pa.types.is_uint64(kind)
+        if len(parts) > 2:
+            self._refuse_overflow(parts[1], parts[2], signed=signed)
+        if none is None and signed:
+            return whole_column(total)
+        return pa.array(total if signed else total.view(np.uint64), mask=none)
+
+    def _refuse_overflow(self, total: Codes, upper: Codes, *, signed: bool) -> None:
+        if signed and not np.count_nonzero(upper):
             return
-        high, _ = _halves(parts)
+        high, _ = _halves(total, upper)
         low, beyond = (-(2**31), 2**31) if signed else (0, 2**32)
         if bool(((high < low) | (high >= beyond)).any()):
             raise EvaluationError(
@@ -171,19 +179,31 @@ class Average(_Total):
         return pa.float64()
 
     def result(self, parts: Columns, kind: pa.DataType) -> pa.Array:
-        count, none = parts[0].to_numpy(), _none(parts[0])
-        if not _are_whole(parts):
-            total = _floats(parts)
-        elif len(parts) > 2 and parts[2].to_numpy().any():
-            high, low = _halves(parts)
+        if _are_whole(parts):
+            return self.result_of_numbers([part.to_numpy() for part in parts], kind)
+        return self._mean(parts[0].to_numpy(), _floats(parts), kind)
+
+    def result_of_numbers(self, parts: Sequence[Codes], kind: pa.DataType) -> pa.Array:
+        total = parts[1].astype(np.float64)
+        if len(parts) > 2 and np.count_nonzero(parts[2]):
+            high, low = _halves(parts[1], parts[2])
             total = np.ldexp(high.astype(np.float64), 32) + low
-        else:
-            total = parts[1].to_numpy().astype(np.float64)
+        return self._mean(parts[0], total, kind)
+
+    def _mean(self, count: Codes, total: Floats, kind: pa.DataType) -> pa.Array:
+        none = _none(count)
         return pa.array(total / (count if none is None else np.maximum(count, 1)), kind, mask=none)
 
 
 # ------------------------------------------------------------------------------------------------
 # whole numbers
+
+
+def _counted(values: Values) -> Codes:
+    """1 for each row that passes and has a value, 0 for the others."""
+    if values.are_all_there:
+        return np.ones(len(values), np.int64)
+    return values.present(values.of).astype(np.int64)
 
 
 def _is_small(kind: pa.DataType) -> bool:
@@ -197,6 +217,8 @@ def _are_whole(parts: Columns) -> bool:
 
 def plain_wholes(values: pa.Array) -> Codes:
     """Whole numbers without nulls; unsigned ones of 64 bits stay unsigned."""
+    if values.type.id == _INT64 and not values.null_count:
+        return values.to_numpy()
     kind = pa.uint64() if pa.types.is_uint64(values.type) else pa.int64()
     whole = values if values.type == kind else values.cast(kind)
     numbers: Codes = (whole.fill_null(0) if whole.null_count else whole).to_numpy(
@@ -216,10 +238,10 @@ def _upper(whole: Codes) -> Codes:
     return (whole >> 32).astype(np.int64) + ((whole >> 31) & 1).astype(np.int64)
 
 
-def _halves(parts: Columns) -> tuple[Codes, Codes]:
+def _halves(total: Codes, upper: Codes) -> tuple[Codes, Codes]:
     """The exact sum as high * 2^32 + low, 0 <= low < 2^32."""
-    rest = parts[1].to_numpy() - (parts[2].to_numpy() << 32)
-    return parts[2].to_numpy() + (rest >> 32), rest & (2**32 - 1)
+    rest = total - (upper << 32)
+    return upper + (rest >> 32), rest & (2**32 - 1)
 
 
 def add_by(part: pa.Array, code: Codes, size: int) -> pa.Array:
@@ -228,7 +250,7 @@ def add_by(part: pa.Array, code: Codes, size: int) -> pa.Array:
 
 def _added(numbers: Codes, code: Codes, size: int) -> Codes:
     total = np.zeros(size, np.int64)
-    if numbers.any():
+    if np.count_nonzero(numbers):
         np.add.at(total, code, numbers)
     return total
 
@@ -250,9 +272,9 @@ def sum_ranges(columns: Sequence[Codes], lo: Codes, hi: Codes) -> Codes:
     return upto.take(np.maximum(lo, hi), axis=1) - upto.take(lo, axis=1)
 
 
-def _none(count: pa.Array) -> Bools | None:
-    none: Bools = count.to_numpy() == 0
-    return none if none.any() else None
+def _none(count: Codes) -> Bools | None:
+    """Where no value was counted; None where some always was."""
+    return None if np.count_nonzero(count) == len(count) else count == 0
 
 
 # ------------------------------------------------------------------------------------------------

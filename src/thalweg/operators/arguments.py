@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.aggregates import Values
-from thalweg.expr import Expr
+from thalweg.expr import Column, Expr
 from thalweg.model.names import internal
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import Times
@@ -37,6 +37,11 @@ class _Column:
     expr: Expr
     type: pa.DataType
     is_filter: bool
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a column of the payload as it stands."""
+        return isinstance(self.expr, Column) and self.expr.name != "_start" and not self.is_filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,13 @@ class ArgumentProjection:
         fields = [schema.field(name) for name in keys]
         fields += [pa.field(column.name, column.type) for column in self._columns]
         self._bare = not fields
-        self._used = frozenset(name for column in self._columns for name in column.expr.columns())
+        self._plain = {
+            column.name: column.expr.name
+            for column in self._columns
+            if column.is_plain and isinstance(column.expr, Column)
+        }
+        self._computed = [column for column in self._columns if not column.is_plain]
+        self._used = frozenset(name for column in self._computed for name in column.expr.columns())
         self.schema = pa.schema(fields or [PRESENT])
 
     def _column(self, name: str, expr: Expr | None, *, is_filter: bool = False) -> str | None:
@@ -88,15 +99,16 @@ class ArgumentProjection:
         """The columns of `project` behind the keys."""
         if self._bare:
             return {PRESENT.name: pa.array(np.ones(len(start), np.bool_))}
-        arrays = {}
-        if self._columns:
-            frame = frame_of(payload, start, self._used)
-            for column in self._columns:
-                array = column.expr.evaluate(frame)
-                if column.is_filter:
-                    array = array.cast(pa.bool_()).fill_null(False)
-                arrays[column.name] = array
-        return arrays
+        arrays = {name: payload.column(source) for name, source in self._plain.items()}
+        if not self._computed:
+            return arrays
+        frame = frame_of(payload, start, self._used)
+        for column in self._computed:
+            array = column.expr.evaluate(frame)
+            if column.is_filter:
+                array = array.cast(pa.bool_()).fill_null(False)
+            arrays[column.name] = array
+        return {column.name: arrays[column.name] for column in self._columns}
 
     def values(self, index: int, column: ColumnNamed, start: Times) -> Values:
         """What one call aggregates of some projected rows."""

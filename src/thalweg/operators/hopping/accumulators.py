@@ -48,6 +48,9 @@ class Accumulators:
 
     def columns(self, column: ColumnNamed, start: Times) -> Columns:
         """What each row contributes, in the columns of `schema`."""
+        if self._matrix is not None:
+            ones = np.ones(len(start), np.int64)
+            return list(map(whole_column, self._matrix.of_rows(column, start, ones)))
         return self._columns_by(
             whole_column(np.ones(len(start), np.int64)),
             lambda index, aggregate, _: aggregate.of_rows(

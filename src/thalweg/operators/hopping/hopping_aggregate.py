@@ -127,10 +127,9 @@ class HoppingAggregateKernel(GridOperator):
 
     def _contributions(self, delta: Delta) -> tuple[list[pa.Array], list[Numbers]]:
         """The keys and the partial sums of each row."""
-        rows = self._arguments.project(delta.payload, delta.start)
-        return [rows.column(name) for name in self._keys], self._partials.of_rows(
-            rows, delta.start, delta.weight
-        )
+        arguments = self._arguments.arguments(delta.payload, delta.start)
+        partials = self._partials.of_rows(arguments.__getitem__, delta.start, delta.weight)
+        return [delta.payload.column(name) for name in self._keys], partials
 
     def _enter(self, cells: Cells, beyond: Codes) -> tuple[Cells, Cells]:
         """Note where cells enter and leave; what has entered already goes to the running totals and

@@ -74,10 +74,10 @@ class PanesKernel(Operator):
 
     def _alike(self, delta: Delta) -> tuple[Rows, Codes, Codes]:
         """Rows of equal keys and windows as one cell; and the windows of each cell."""
-        rows = self._arguments.project(delta.payload, delta.start)
-        keys = [rows.column(name) for name in self._keys]
+        arguments = self._arguments.arguments(delta.payload, delta.start)
+        keys = [delta.payload.column(name) for name in self._keys]
         first, beyond = self._windows(delta)
-        partials = self._partials.of_rows(rows, delta.start, delta.weight)
+        partials = self._partials.of_rows(arguments.__getitem__, delta.start, delta.weight)
         cells, first, beyond = _sum_alike(keys, first, beyond, partials, self._cells)
         return cells, first, first + self._panes if beyond is None else beyond
 

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from thalweg.model.rows import Bools, Rows, whole_column
-from thalweg.model.time import Times
-from thalweg.operators.arguments import ArgumentProjection
+from thalweg.model.rows import Bools
+from thalweg.model.time import Times, greatest, least
+from thalweg.operators.arguments import ArgumentProjection, ColumnNamed
 from thalweg.plan.aggregates import partial_schema
 
 __all__ = ["Partials"]
@@ -35,16 +35,15 @@ class Partials:
             for index, call in enumerate(arguments.calls)
         ]
 
-    def of_rows(self, rows: Rows, start: Times, weight: Numbers) -> list[Numbers]:
-        """The contribution of each row, in the order of `names`."""
+    def of_rows(self, column: ColumnNamed, start: Times, weight: Numbers) -> list[Numbers]:
+        """The contribution of each row, in the order of `names`, from its arguments."""
         columns: list[Numbers] = [weight] * len(self.names)
-        once = bool((weight == 1).all())
+        once = len(weight) > 0 and least(weight) == 1 and greatest(weight) == 1
         for index, (call, places) in enumerate(zip(self._arguments.calls, self._rows, strict=True)):
             if places == [0]:
                 continue
-            parts = call.aggregate.of_rows(self._arguments.values(index, rows.column, start))
-            for place, part in zip(places, parts, strict=True):
-                numbers: Numbers = part.to_numpy()
+            parts = call.aggregate.numbers_of_rows(self._arguments.values(index, column, start))
+            for place, numbers in zip(places, parts, strict=True):
                 if once:
                     columns[place] = weight if _are_ones(numbers) else numbers
                 else:
@@ -55,7 +54,7 @@ class Partials:
         """The aggregates of some cells; `sums` has a row for each of `names`."""
         sums = np.ascontiguousarray(sums)
         return [
-            call.aggregate.result([whole_column(sums[place]) for place in places], kind)
+            call.aggregate.result_of_numbers([sums[place] for place in places], kind)
             for call, places, kind in zip(
                 self._arguments.calls, self._rows, self._kinds, strict=True
             )
@@ -75,7 +74,9 @@ class Partials:
 
 
 def _are_ones(numbers: Numbers) -> bool:
-    return bool(len(numbers) and numbers[0] == 1 and numbers[-1] == 1 and (numbers == 1).all())
+    if not len(numbers) or numbers[0] != 1 or numbers[-1] != 1:
+        return False
+    return least(numbers) == 1 and greatest(numbers) == 1
 
 
 def _equal(left: pa.Array, right: pa.Array) -> Bools:

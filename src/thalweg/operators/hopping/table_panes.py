@@ -113,8 +113,8 @@ class TablePanesKernel(Operator):
         return self._batch(sent, Progress(promise, columns, scoped, areas=areas))
 
     def _chunk(self, delta: Delta) -> list[Sent]:
-        rows = self._arguments.project(delta.payload, delta.start)
-        keys = [rows.column(name) for name in self._keys]
+        arguments = self._arguments.arguments(delta.payload, delta.start)
+        keys = [delta.payload.column(name) for name in self._keys]
         sent: list[Sent] = []
         if self._whole and any(
             key.null_count for key in keys
@@ -123,7 +123,9 @@ class TablePanesKernel(Operator):
             self._whole = False
         identity = self._identify(keys, len(delta))
         first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
-        sums = np.array(self._partials.of_rows(rows, delta.start, delta.weight), np.int64)
+        sums = np.array(
+            self._partials.of_rows(arguments.__getitem__, delta.start, delta.weight), np.int64
+        )
         length = beyond - first
         even = bool((length == length[0]).all())
         cell, count = encode([*identity, first, *([] if even else [beyond])], len(first))

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Codes, Rows, take_column, whole_column
+from thalweg.model.rows import Codes, Rows, take_column
+from thalweg.model.time import greatest, least
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.snapshot.snapshots import SnapshotKernel, Snapshots, make_gate
@@ -55,9 +56,9 @@ class SnapshotAggregateKernel(SnapshotKernel):
             kind = self.schema.field(first + index).type
             values = self._arguments.values(index, rows.payload.column, rows.start)
             if self._adds_up[index]:
-                parts = call.aggregate.of_rows(values)
-                sums = [_sums(part.to_numpy(), snapshots, alive, counts) for part in parts]
-                columns.append(call.aggregate.result(sums, kind))
+                parts = call.aggregate.numbers_of_rows(values)
+                sums = [_sums(part, snapshots, alive, counts) for part in parts]
+                columns.append(call.aggregate.result_of_numbers(sums, kind))
                 continue
             members = members or snapshots.members()
             found = call.aggregate.of_members(values, *members, len(snapshots.start), kind)
@@ -65,14 +66,14 @@ class SnapshotAggregateKernel(SnapshotKernel):
         return pa.RecordBatch.from_arrays(columns, schema=self.schema), alive
 
 
-def _sums(values: Codes, snapshots: Snapshots, alive: Codes, counts: Codes) -> pa.Array:
+def _sums(values: Codes, snapshots: Snapshots, alive: Codes, counts: Codes) -> Codes:
     """Of each window `alive` the sum over the `counts` rows alive in it: what starts minus what has
     ended (wrap-around cancels out)."""
     first, last = values[0], values[-1]
-    if first == last and (values == first).all():
+    if first == last and least(values) == first and greatest(values) == first:
         # Often: counts of values that are never null, upper halves of small numbers.
-        return whole_column(counts if first == 1 else counts * int(first))
+        return counts if first == 1 else counts * int(first)
     change = np.zeros(len(snapshots.start) + 1, np.int64)
     np.add.at(change, snapshots.first, values)
     np.subtract.at(change, snapshots.first + snapshots.length, values)
-    return whole_column(change.cumsum()[alive])
+    return change.cumsum()[alive]
