@@ -66,10 +66,11 @@ class Cells:
         return self.group.nbytes + self.window.nbytes + self.sums.nbytes
 
     def take(self, which: Codes | slice) -> Cells:
-        return Cells(self.group[which], self.window[which], self.sums[:, which])
+        sums = self.sums[:, which] if isinstance(which, slice) else self.sums.take(which, axis=1)
+        return Cells(self.group[which], self.window[which], sums)
 
     def where(self, mask: Bools) -> Cells:
-        which = np.flatnonzero(mask)
+        which = mask.nonzero()[0]
         return self if len(which) == len(mask) else self.take(which)
 
     def negated(self) -> Cells:
@@ -103,7 +104,7 @@ def sum_by(cell: Codes, count: int, sums: Numbers | list[Numbers]) -> tuple[Code
         known = done.get(id(column))
         if known is not None:  # counts of rows and of values are often one column
             total[:] = known
-        elif column.any():  # upper halves of small numbers are all zero
+        elif np.count_nonzero(column):  # upper halves of small numbers are all zero
             np.add.at(total, cell, column)
             done[id(column)] = total
     return representative, totals

@@ -29,12 +29,13 @@ from thalweg.model.names import internal
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Bools, Codes, Rows, encode, used_codes
 from thalweg.model.sorting import sort_pairs
-from thalweg.model.time import INFINITY
+from thalweg.model.time import INFINITY, greatest, least
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import ranges
 from thalweg.operators.hopping.cells import Cells, Numbers, sum_by
+from thalweg.operators.hopping.entries import Entries
 from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER, Grid, GridOperator, Release
 from thalweg.operators.hopping.hopping_rows import restore_release, slice_of_release
 from thalweg.operators.hopping.partials import Partials
@@ -80,7 +81,7 @@ class HoppingAggregateKernel(GridOperator):
         )
         self._key_index = KeyIndex(key_fields)
         self._running = self._late = self._none = Cells.none(self._width)
-        self._entries, self._open = PlacedSlices(self._sum), PlacedSlices(self._sum)
+        self._entries, self._open = Entries(self._width), PlacedSlices(self._sum)
         self._written: dict[str, tuple[Cells, Rows]] = {}
 
     def process(self, port: int, batch: Batch) -> Batch:
@@ -116,9 +117,11 @@ class HoppingAggregateKernel(GridOperator):
         delta = Delta.of_batch(batch)
         self._release.see(delta.start, delta.end)
         first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
-        inside = first < beyond  # windows may have gaps between them
-        if not inside.all():
+        if self._grid.hop > self._grid.size:  # windows have gaps between them
+            inside = first < beyond
             delta, first, beyond = delta.filter(inside), first[inside], beyond[inside]
+            if not len(first):
+                return self._none, self._none
         keys, partials = self._contributions(delta)
         group = self._key_index.numbers(keys, len(first))
         if len(first) > _FEW:
@@ -136,18 +139,18 @@ class HoppingAggregateKernel(GridOperator):
         the open windows."""
         out = self._release.released
         revoked = revised = self._none
-        late = cells.window <= out
-        entering = cells
-        if late.any():
+        entering, leaving = cells, cells.at_window(beyond)
+        if least(cells.window) <= out:
+            late = cells.window <= out
             revoked, revised = self._revise(cells.where(late), beyond[late])
             begun = late & (beyond > out)
             self._late = Cells.concat([self._late, cells.where(begun)], self._width)
             if len(self._late) > len(self._running) // _LATE + _FEW:
                 self._running, self._late = self._totals(), self._none
-            entering = cells.where(~late)
-        leaves = (beyond > out) & (beyond != FOREVER)
-        leaving = cells.at_window(beyond).where(leaves).negated()
-        self._entries.add(Cells.concat([entering, leaving], self._width))
+            entering, leaving = cells.where(~late), leaving.where(beyond > out)
+        if greatest(beyond) == FOREVER:
+            leaving = leaving.where(leaving.window != FOREVER)
+        self._entries.add(Cells.concat([entering, leaving.negated()], self._width))
         return revoked, revised
 
     def _revise(self, cells: Cells, beyond: Codes) -> tuple[Cells, Cells]:
@@ -185,11 +188,11 @@ class HoppingAggregateKernel(GridOperator):
 
     def _answer(self, out: int, released: int, closed: int) -> Cells:
         """The windows after `out` up to `released`: running totals moved on, entry by entry."""
-        begun = [table.at_window(out + 1) for table in (self._running, self._late)]
+        begun = [table.at_window(out + 1) for table in (self._running, self._late) if len(table)]
         cells = Cells.concat([*begun, *self._entries.take_until(released)], self._width)
         if not len(cells):
             return cells
-        low = int(cells.window.min())
+        low = least(cells.window)
         span = released - low + 1
         numbers = None
         group, groups = cells.group, len(self._key_index)
@@ -201,17 +204,17 @@ class HoppingAggregateKernel(GridOperator):
             _dense_totals if groups * span <= max(_DENSE_CELLS, 4 * len(cells)) else _sparse_totals
         )
         owner, at, totals, last = totals_of(group, cells.window - low, cells.sums, groups, span)
-        alive = np.flatnonzero(last[0] > 0)
+        alive = (last[0] > 0).nonzero()[0]
         self._running = Cells(
             alive if numbers is None else numbers[alive],
             np.full(len(alive), released),
-            last[:, alive],
+            last.take(alive, axis=1),
         )
         self._late = self._none
         answered = Cells(owner if numbers is None else numbers[owner], at + low, totals)
         if closed < released:
             # Open windows are changed in place, and answers that leave are not ours to change.
-            self._open.add(answered.take(np.flatnonzero(answered.window > closed)))
+            self._open.add(answered.take((answered.window > closed).nonzero()[0]))
         return answered
 
     def _changes(
@@ -246,7 +249,7 @@ class HoppingAggregateKernel(GridOperator):
 
     def held_groups(self) -> Codes:
         tables = [self._running.group, self._late.group]
-        return used_codes([*tables, self._open.groups(), self._entries.groups()])
+        return used_codes([*tables, self._open.groups(), self._entries.slices.groups()])
 
     def close_unwanted(self, last: int) -> None:
         release = self._release
@@ -272,7 +275,7 @@ class HoppingAggregateKernel(GridOperator):
             leaves: Bools = next_ | ended[cells.group]
             return leaves
 
-        self._entries.drop(left)
+        self._entries.slices.drop(left)
         running = Cells.concat(leaving, self._width)
         if len(running):
             running = running.at_window(0).summed()
@@ -284,7 +287,7 @@ class HoppingAggregateKernel(GridOperator):
     def _tidy(self) -> None:
         """Numbers of groups that nothing refers to are given to others."""
         moved = self._key_index.keep(self.held_groups())
-        self._entries.renumber(moved)
+        self._entries.slices.renumber(moved)
         self._open.renumber(moved)
         for name in ("running", "late"):
             before = self._whole(name)
@@ -312,7 +315,7 @@ class HoppingAggregateKernel(GridOperator):
         return {
             "release": slice_of_release(self._release),
             **{name: rows for name, (_, rows) in self._written.items()},
-            **self._entries.snapshot("entries", self._rows),
+            **self._entries.slices.snapshot("entries", self._rows),
             **self._open.snapshot("open", self._rows),
         }
 
@@ -336,7 +339,7 @@ class HoppingAggregateKernel(GridOperator):
         for name in ("running", "late"):
             self._set_whole(name, self._cells(slices[name]))
             self._written[name] = self._whole(name), slices[name]
-        self._entries.restore("entries", slices, self._cells)
+        self._entries.slices.restore("entries", slices, self._cells)
         self._open.restore("open", slices, self._cells)
         restore_release(self._release, slices["release"])
 
@@ -345,7 +348,7 @@ class HoppingAggregateKernel(GridOperator):
         own = StateSize(
             sum(map(len, tables)), sum(table.nbytes for table in tables) + self._key_index.nbytes
         )
-        return own + self._entries.size() + self._open.size()
+        return own + self._entries.slices.size() + self._open.size()
 
 
 def _is_empty(cells: Cells) -> Bools:
@@ -374,16 +377,16 @@ def _dense_totals(group: Codes, window: Codes, sums: Numbers, groups: int, span:
     place = group * span + window
     matrix = np.zeros((len(sums), groups * span), np.int64)
     for row, column in zip(matrix, sums, strict=True):
-        if column.any():
+        if np.count_nonzero(column):
             np.add.at(row, place, column)
     running = (
         matrix
         if span == 1
         else matrix.reshape(len(sums), groups, span).cumsum(axis=2).reshape(len(sums), -1)
     )
-    cells = np.flatnonzero(running[0] > 0)
-    owner, at = np.divmod(cells, span)
-    return owner, at, running[:, cells], running[:, span - 1 :: span]
+    cells = (running[0] > 0).nonzero()[0]
+    owner, at = (cells, cells * 0) if span == 1 else np.divmod(cells, span)
+    return owner, at, running.take(cells, axis=1), running[:, span - 1 :: span]
 
 
 def _sparse_totals(group: Codes, window: Codes, sums: Numbers, groups: int, span: int) -> Totals:
