@@ -268,7 +268,9 @@ def sum_ranges(columns: Sequence[Codes], lo: Codes, hi: Codes) -> Codes:
     """
     upto = np.zeros((len(columns), len(columns[0]) + 1), np.int64)
     for row, column in zip(upto, columns, strict=True):
-        column.cumsum(out=row[1:])  # wrap-around cancels out in the difference
+        # Wrap-around cancels out in the difference. Upper halves of small numbers are all zero.
+        if np.count_nonzero(column):
+            np.add.accumulate(column, out=row[1:])
     return upto.take(np.maximum(lo, hi), axis=1) - upto.take(lo, axis=1)
 
 

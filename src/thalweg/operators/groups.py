@@ -13,7 +13,7 @@ import pyarrow as pa
 from thalweg.errors import LifetimeError, UnknownRowError
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes, Rows, encode
-from thalweg.model.time import INFINITY, Times
+from thalweg.model.time import INFINITY, Times, greatest, least
 
 __all__ = [
     "append_column",
@@ -33,7 +33,7 @@ def group_codes(rows: Rows, keys: tuple[str, ...]) -> tuple[Codes, int]:
 def only_starts(delta: Delta) -> Delta:
     """Rows whose end does not matter: a change of an end is no change."""
     starts = Delta(delta.payload, delta.start, np.full(len(delta), INFINITY), delta.weight)
-    return starts if (delta.weight > 0).all() else starts.consolidate()
+    return starts.consolidate() if len(delta) and least(delta.weight) < 1 else starts
 
 
 _MOST_PLACES = 2**30
@@ -42,17 +42,19 @@ _MOST_PLACES = 2**30
 
 def ranges(first: Codes, length: Codes) -> tuple[Codes, Codes]:
     """Every integer of [first, first + length) for each i: (which i, which integer)."""
-    if (length == 1).all():
+    if np.count_nonzero(length == 1) == len(length):
         return np.arange(len(first)), first
-    if length.sum(dtype=np.float64) > _MOST_PLACES:
+    if greatest(length) > _MOST_PLACES // len(length) and (
+        length.sum(dtype=np.float64) > _MOST_PLACES
+    ):
         raise LifetimeError(
             f"a row of this batch reaches over {length.max():,} windows or pieces of time, the batch "
             f"over more than {_MOST_PLACES:,}, which no memory holds. Shorten the lifetimes before the "
             "window (set_duration, clip_by) or make the windows longer."
         )
-    which = np.repeat(np.arange(len(first)), length)
-    offset = np.arange(len(which)) - (length.cumsum() - length).repeat(length)
-    return which, first[which] + offset
+    which = np.arange(len(first)).repeat(length)
+    before = first - (length.cumsum() - length)
+    return which, before[which] + np.arange(len(which))
 
 
 def units(rows: Delta) -> Delta:

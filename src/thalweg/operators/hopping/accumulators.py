@@ -50,7 +50,9 @@ class Accumulators:
         """What each row contributes, in the columns of `schema`."""
         if self._matrix is not None:
             ones = np.ones(len(start), np.int64)
-            return list(map(whole_column, self._matrix.of_rows(column, start, ones)))
+            rows = whole_column(ones)
+            numbers = self._matrix.of_rows(column, start, ones)
+            return [rows if part is ones else whole_column(part) for part in numbers]
         return self._columns_by(
             whole_column(np.ones(len(start), np.int64)),
             lambda index, aggregate, _: aggregate.of_rows(
@@ -101,7 +103,7 @@ class Accumulators:
         names = self.schema.names
         if self._matrix is None:
             return self.results(self.over_ranges(take_rows(parts.select(names), which), lo, hi))
-        columns = [parts.column(name).to_numpy()[which] for name in names]
+        columns = [parts.column(name).to_numpy().take(which) for name in names]
         return self._matrix.results(sum_ranges(columns, lo, hi))
 
     def results(self, parts: Rows) -> list[pa.Array]:

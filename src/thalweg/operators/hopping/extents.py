@@ -134,7 +134,9 @@ def _comparable(frames: Frames, group: Codes, coordinate: Codes) -> tuple[Codes,
     if len(coordinate):
         low, high = least(coordinate), greatest(coordinate) + 1
         if (high - low + 1) * (1 + max(greatest(group), greatest(frames.partition))) < _LARGEST:
-            lo, hi = (np.clip(bound, low, high) - low for bound in (frames.lo, frames.hi))
+            lo, hi = (
+                np.minimum(np.maximum(bound, low), high) - low for bound in (frames.lo, frames.hi)
+            )
             return coordinate - low, lo, hi, high - low + 1
     rank = rank_codes(np.concatenate([coordinate, frames.lo, frames.hi]))
     size, beyond_lo = len(coordinate), len(coordinate) + len(frames)

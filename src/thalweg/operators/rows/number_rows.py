@@ -24,7 +24,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.boxes import Boxes, box
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Codes, Rows, encode_together
+from thalweg.model.rows import Codes, Rows, distinct_codes, encode_together
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import (
     Operator,
@@ -92,8 +92,12 @@ class NumberRowsKernel(Operator):
 
     def _numbers(self, batch: Batch) -> tuple[Codes, Times]:
         """The number of every element: a new one for an insert, that of its row for an adjust."""
-        size = len(batch)
-        adjusts = np.zeros(size, np.bool_) if batch.is_adjust is None else batch.is_adjust
+        size, adjusts = len(batch), batch.is_adjust
+        if adjusts is None:
+            row, at = self._next(batch.payload, batch.start)
+            if self._tracks:
+                self._hold(batch, batch.end, row, at, np.arange(size))
+            return row, at
         row, at = np.zeros(size, np.int64), np.zeros(size, np.int64)
         inserts = batch.filter(~adjusts)
         row[~adjusts], at[~adjusts] = self._next(inserts.payload, inserts.start)
@@ -170,14 +174,14 @@ class NumberRowsKernel(Operator):
         if not len(start):
             return np.empty(0, np.int64), np.empty(0, np.int64)
         partition = self._partition(rows)
-        touched, code = np.unique(partition, return_inverse=True)
+        touched, code = distinct_codes(partition)
         found = self._found(touched)
         number, so_far = np.zeros(len(touched), np.int64), np.full(len(touched), MIN_TIME)
         number[found.owner], so_far[found.owner] = found.mark(0), found.mark(1)
         first, highest = number[code], so_far[code]
-        order = np.argsort(code, kind="stable")
+        order = code.argsort(kind="stable")
         sorted_ = code[order]
-        begins = np.searchsorted(sorted_, sorted_, side="left")
+        begins = sorted_.searchsorted(sorted_, side="left")
         row, at = np.empty(len(start), np.int64), np.empty(len(start), np.int64)
         row[order] = first[order] + np.arange(len(start)) - begins + 1
         at[order] = _running_max(np.maximum(start, highest)[order], sorted_)
@@ -193,13 +197,13 @@ class NumberRowsKernel(Operator):
         self, rows: Rows, found: Hits, touched: Codes, code: Codes, row: Codes, at: Times
     ) -> None:
         newest = np.empty(len(touched), np.int64)
-        by_number = np.argsort(row, kind="stable")
+        by_number = row.argsort(kind="stable")
         newest[code[by_number]] = by_number
         found.set_mark(0, row[newest[found.owner]])
         found.set_mark(1, at[newest[found.owner]])
         new = np.ones(len(touched), np.bool_)
         new[found.owner] = False
-        if not new.any():
+        if not np.count_nonzero(new):
             return
         which = newest[new]
         columns = [rows.column(name).take(pa.array(which)) for name in self._names]
@@ -254,7 +258,9 @@ def _first_of_chain(origin: Codes) -> Codes:
 
 
 def _running_max(values: Times, group: Codes) -> Times:
-    """The largest value so far in each run of equal groups."""
+    """The largest value so far in each run of equal groups; groups ascend."""
+    if group[0] == group[-1]:
+        return np.maximum.accumulate(values)
     distinct, place = np.unique(values, return_inverse=True)
     lifted = np.maximum.accumulate(group * len(distinct) + place)
     found: Times = distinct[lifted - group * len(distinct)]

@@ -25,7 +25,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.sorting import sort_pairs
-from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest
+from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.groups import only_starts
 from thalweg.operators.hopping.extents import Frames, Occupied, occupied
@@ -298,8 +298,9 @@ class WholePartitions(Assigner):
 
     def seen(self, delta: Delta, partition: Codes, out: Line) -> None:
         self.wait(partition, self.leaves_from(delta), out)
-        # Without a row that is taken back a window may be complete earlier.
-        self._pending[partition[delta.weight < 0]] = MIN_TIME
+        if len(delta) and least(delta.weight) < 0:
+            # Without a row that is taken back a window may be complete earlier.
+            self._pending[partition[delta.weight < 0]] = MIN_TIME
 
     def waiting(self, due: Line) -> Codes:
         pending = self._pending
@@ -317,8 +318,9 @@ class WholePartitions(Assigner):
     def wait(self, partition: Codes, leaves: Times, out: Line) -> None:
         """Windows that are complete at some times, or later, wait unless they are out."""
         self._pending = grown(self._pending, partition, INFINITY)
-        later = leaves > out.of(partition)
-        np.minimum.at(self._pending, partition[later], leaves[later])
+        later = (leaves > out.of(partition)).nonzero()[0]
+        if len(later):
+            np.minimum.at(self._pending, partition[later], leaves[later])
 
     def finish(self, partition: Codes) -> None:
         super().finish(partition)

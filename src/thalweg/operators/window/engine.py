@@ -32,7 +32,6 @@ from thalweg.model.rows import (
     concat_rows,
     encode,
     take_column,
-    take_rows,
     used_codes,
     whole_column,
 )
@@ -46,6 +45,7 @@ from thalweg.operators.window.held_rows import (
     HeldRows,
     Located,
     Partitions,
+    stored_rows,
 )
 from thalweg.operators.window.totals import Totals
 from thalweg.operators.window.values import Values
@@ -260,11 +260,13 @@ class WindowEngine(Operator):
         if not len(chosen):
             return Delta.empty(self.schema), chosen, _NONE
         chosen = assigner.linked(chosen)
-        located, partition, coordinate = rows.located(), rows.partition, assigner.coordinate(rows)
+        partition, coordinate = rows.partition, assigner.coordinate(rows)
         if look.totals is not None and len(look.totals):
             located = self._with_totals(rows, look.totals)
             partition = np.concatenate([partition, look.more[0]])
             coordinate = np.concatenate([coordinate, assigner.totals_coordinate(look.more[1])])
+        else:
+            located = rows.located()
         group = partition
         if self._apart:
             group, _ = encode([located.column(name) for name in self._columns], len(partition))
@@ -276,10 +278,12 @@ class WindowEngine(Operator):
 
     def _with_totals(self, rows: Ordered, totals: Hits) -> Located:
         """Partial results of rows, then those of totals."""
-        parts = rows.found.payload.select(self._parts.names)
-        every = concat_rows([parts, totals.payload()], self._parts)
-        behind = np.arange(parts.num_rows, every.num_rows)
-        return Located(every, np.concatenate([rows.which, behind]), rows.start)
+        held, at = stored_rows(rows.found.hits, rows.which)
+        if len(held.schema) > len(self._parts):
+            held = held.select(self._parts.names)
+        summed, behind = stored_rows(totals, np.arange(len(totals)))
+        every = concat_rows([held, summed], self._parts)
+        return Located(every, np.concatenate([at, behind + held.num_rows]), rows.start)
 
     # ----------------------------------------------------------------------------------------------
     # promises
@@ -415,15 +419,14 @@ class _Continued:
     left: Bools
 
     def to_batch(self, progress: Progress) -> Batch:
-        rows, old = self.rows, (self.left & (self.rows.end != INFINITY)).nonzero()[0]
-        which = np.concatenate([old, (~self.left).nonzero()[0]])
-        end = rows.end[which]
-        payload, start = take_rows(rows.payload, which), rows.start[which]
-        if not len(old):
-            return Batch(payload, start, end, progress=progress)
-        before = end.copy()
-        before[: len(old)] = INFINITY
-        return Batch(payload, start, before, end, np.arange(len(which)) < len(old), progress)
+        rows, left = self.rows, self.left
+        changed = ~left | (rows.end != INFINITY)
+        if np.count_nonzero(changed) < len(changed):
+            rows, left = rows.filter(changed), left[changed]
+        if not np.count_nonzero(left):
+            return Batch(rows.payload, rows.start, rows.end, progress=progress)
+        before = np.where(left, INFINITY, rows.end)
+        return Batch(rows.payload, rows.start, before, rows.end, left, progress)
 
 
 @dataclass(frozen=True, slots=True)

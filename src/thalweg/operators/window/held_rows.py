@@ -23,10 +23,20 @@ from thalweg.operators.group_promises import groups_in_areas
 from thalweg.state import Arrangement, Hits, KeyIndex
 from thalweg.state.runs import Columns
 
-__all__ = ["Found", "GroupPromises", "HeldRows", "Located", "PartitionedState", "Partitions"]
+__all__ = [
+    "Found",
+    "GroupPromises",
+    "HeldRows",
+    "Located",
+    "PartitionedState",
+    "Partitions",
+    "stored_rows",
+]
 
 _MANY = 1_024
 """So many partitions are not looked up one by one."""
+_FEW = 256
+"""So few rows are not worth gathering."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +179,16 @@ class Found:
 
     def filter(self, mask: Bools) -> Found:
         return self if mask.all() else Found(self.hits.filter(mask), self.partition[mask])
+
+
+def stored_rows(hits: Hits, which: Codes) -> tuple[Rows, Codes]:
+    """Few rows to copy that have some hits among them, and where these stand: the rows of a run as
+    they are stored where most of them were found, else the hits."""
+    if len(hits.parts) == 1:
+        run, at = hits.parts[0]
+        if len(run) <= 4 * len(at) + _FEW:
+            return run.rows.payload, at[which]
+    return hits.payload(), which
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,9 @@ from thalweg.windows import LandmarkTime
 __all__ = ["LandmarkAssigner"]
 
 _FEW = 64
-"""So few rows are held as they are."""
+"""So few rows of a batch are held as they are."""
+_HELD = 160
+"""So few rows are looked at with every batch, which costs less than adding them to totals."""
 
 
 class LandmarkAssigner(WholePartitions):
@@ -89,8 +91,7 @@ class LandmarkAssigner(WholePartitions):
     # promises
 
     def close(self, frontier: Frontier) -> int:
-        # Adding rows to totals costs more than looking at a few of them with every batch.
-        few = self.held.is_small and len(self.held) < _FEW
+        few = self.held.is_small and len(self.held) < _HELD
         gone = [] if few else self.held.drop(frontier.cti)
         if gone:
             rows = Columns.concat(gone)
