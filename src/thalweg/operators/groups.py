@@ -8,15 +8,13 @@ is the answer.
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 
 from thalweg.errors import LifetimeError, UnknownRowError
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes, Rows, encode
-from thalweg.model.time import INFINITY, Times, greatest, least
+from thalweg.model.time import INFINITY, greatest, least
 
 __all__ = [
-    "append_column",
     "group_codes",
     "only_starts",
     "ranges",
@@ -53,8 +51,9 @@ def ranges(first: Codes, length: Codes) -> tuple[Codes, Codes]:
             "window (set_duration, clip_by) or make the windows longer."
         )
     which = np.arange(len(first)).repeat(length)
-    before = first - (length.cumsum() - length)
-    return which, before[which] + np.arange(len(which))
+    past: Codes = length.cumsum()
+    begin = first + length - past
+    return which, begin[which] + np.arange(len(which))
 
 
 def units(rows: Delta) -> Delta:
@@ -63,12 +62,6 @@ def units(rows: Delta) -> Delta:
         return rows
     many = rows.take(np.repeat(np.arange(len(rows)), rows.weight))
     return Delta(many.payload, many.start, many.end, np.ones(len(many), np.int64))
-
-
-def append_column(rows: Rows, name: str, values: Times) -> Rows:
-    return pa.RecordBatch.from_arrays(
-        [*rows.columns, pa.array(values)], names=[*rows.schema.names, name]
-    )
 
 
 def refuse_negative(rows: Delta, where: str) -> None:

@@ -29,12 +29,12 @@ from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.groups import append_column, ranges, units
+from thalweg.operators.groups import ranges, units
 from thalweg.operators.hopping.accumulators import Accumulators
 from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER, Grid, GridOperator, Release
 from thalweg.operators.hopping.hopping_ranges import parts_of_windows
 from thalweg.operators.modules.window_rows import WindowRows
-from thalweg.operators.snapshot.top_k import ORDER, rank_members, ranked_projection
+from thalweg.operators.snapshot.top_k import Ranking
 from thalweg.plan.nodes import TopK, WindowAggregate
 from thalweg.windows import HoppingWindow
 
@@ -260,23 +260,13 @@ class HoppingTopKKernel(HoppingRowsKernel):
 
     def __init__(self, node: TopK, consistency: Consistency) -> None:
         assert isinstance(node.window, HoppingWindow)
-        self._node = node
-        by = node.by.type_in(pa.schema([*node.input.schema, pa.field("_start", pa.int64())]))
-        held = pa.schema([*node.input.schema, pa.field(ORDER, by)])
-        super().__init__(node.schema, held, node.keys, node.window, consistency)
+        self._ranking = Ranking(node)
+        super().__init__(node.schema, self._ranking.schema, node.keys, node.window, consistency)
 
     def project(self, batch: Batch) -> Delta:
-        return ranked_projection(self._node, Delta.of_batch(batch))
+        return self._ranking.project(batch)
 
     def answer(self, rows: Delta, member: Codes, window: Codes, group: Codes) -> Delta:
         cell, _ = encode([group, window], len(member))
-        rank = rank_members(
-            rows.payload.column(ORDER), member, cell, descending=self._node.descending
-        )
-        best = rank <= self._node.k
-        names = self._node.input.schema.names
-        taken = take_rows(rows.payload, member[best])
-        payload = pa.RecordBatch.from_arrays([taken.column(name) for name in names], names=names)
-        if self._node.rank is not None:
-            payload = append_column(payload, self._node.rank, rank[best])
+        payload, best = self._ranking.best(rows.payload, member, cell)
         return self._stamped(payload, window[best])

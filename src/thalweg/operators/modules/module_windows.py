@@ -59,6 +59,7 @@ class ModuleWindows:
         """Arrow cannot count rows without columns: a stream without groups has a column that says
         nothing."""
         self._names = [internal(f"argument{at}") for at in range(len(node.arguments))]
+        self._used = frozenset(name for _, expr in node.arguments for name in expr.columns())
         self.inputs = node.input_schema()
         types = self.inputs.types
         self.held = pa.schema(
@@ -83,7 +84,7 @@ class ModuleWindows:
     def project(self, batch: Batch) -> Delta:
         """The changes a batch makes to the rows that are held: keys and arguments."""
         delta = Delta.of_batch(batch)
-        frame = frame_of(delta.payload, delta.start)
+        frame = frame_of(delta.payload, delta.start, self._used)
         columns = [delta.payload.column(name) for name in self.node.columns] or [
             pa.array(np.ones(len(delta), np.bool_))
         ]
@@ -108,7 +109,7 @@ class ModuleWindows:
 
     def argument_columns(self, delta: Delta) -> list[pa.Array]:
         """The module's inputs, of some rows."""
-        return self._evaluated(frame_of(delta.payload, delta.start))
+        return self._evaluated(frame_of(delta.payload, delta.start, self._used))
 
     def arguments(self, rows: Rows) -> Rows:
         return pa.RecordBatch.from_arrays(rows.columns[len(self.key_schema) :], schema=self.inputs)

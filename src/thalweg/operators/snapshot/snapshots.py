@@ -154,12 +154,8 @@ class SnapshotKernel(Operator):
         size = len(touched)
         self._boundary = grown(self._boundary, touched, MIN_TIME)
         base = self._boundary[touched]
-        # A row that started before the CTI can only have changed its end; any other may be new or
-        # gone as a whole.
         earliest = np.full(size, INFINITY)
-        promised = promises_of_rows(self._progress, delta.payload, self._progress.scope_columns)
-        changed = np.where(delta.start >= promised, delta.start, delta.end)
-        np.minimum.at(earliest, group, changed)
+        np.minimum.at(earliest, group, self._changed_from(delta))
         found = self._held.find(touched, earliest - 1, np.full(size, INFINITY))
         held, owner = found.delta(), found.owner
         # Of each group the last endpoint before the change: all rows here end after it.
@@ -176,6 +172,15 @@ class SnapshotKernel(Operator):
             groups = [np.concatenate([owner, group])[kept] + size]
         both = Delta.concat([held, *after], self._held.schema)
         return self._difference(both, np.concatenate([owner, *groups]), boundary)
+
+    def _changed_from(self, delta: Delta) -> Times:
+        """The earliest time that each row may change: one that started before the CTI can only have
+        got another end, any other may be new or gone as a whole."""
+        progress = self._progress
+        if not progress.speaks_of_groups and least(delta.start) >= progress.cti:
+            return delta.start
+        promised = promises_of_rows(progress, delta.payload, progress.scope_columns)
+        return np.where(delta.start >= promised, delta.start, delta.end)
 
     def _difference(self, rows: Delta, group: Codes, boundary: Times) -> Delta:
         """What leaves and what comes. Both sides are evaluated at once, the groups of the rows after

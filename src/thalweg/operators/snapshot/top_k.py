@@ -14,28 +14,47 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.order import dense_ranks, whole_keys
-from thalweg.model.rows import Bools, Codes, Rows, take_rows
+from thalweg.model.rows import Bools, Codes, Rows, take_column, whole_column
 from thalweg.model.sorting import sort_pairs
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.frames import frame_of
-from thalweg.operators.groups import append_column
 from thalweg.operators.snapshot.snapshots import SnapshotKernel, Snapshots, make_gate
 from thalweg.plan.nodes import TopK
 
-__all__ = ["ORDER", "TopKKernel", "rank_members", "ranked_projection"]
+__all__ = ["Ranking", "TopKKernel"]
 
 ORDER = internal("order")
 
 
-def ranked_projection(node: TopK, delta: Delta) -> Delta:
-    """Rows with `_order`, a number to sort by is not enough for text: the value itself is kept."""
-    values = node.by.evaluate(frame_of(delta.payload, delta.start))
-    arrays = [*delta.payload.columns, values]
-    payload = pa.RecordBatch.from_arrays(arrays, names=[*delta.schema.names, ORDER])
-    return Delta(payload, delta.start, delta.end, delta.weight)
+class Ranking:
+    """What a top-k does with rows, whatever its windows are. A number to sort by is not enough for
+    text: beside each row the value that it is ranked by is kept, as `_order`."""
+
+    def __init__(self, node: TopK) -> None:
+        self._node, self._used = node, node.by.columns()
+        seen = pa.schema([*node.input.schema, pa.field("_start", pa.int64())])
+        self.schema = pa.schema([*node.input.schema, pa.field(ORDER, node.by.type_in(seen))])
+
+    def project(self, batch: Batch) -> Delta:
+        """The changes of a batch to rows with `_order`."""
+        delta = Delta.of_batch(batch)
+        values = self._node.by.evaluate(frame_of(delta.payload, delta.start, self._used))
+        payload = pa.RecordBatch.from_arrays([*delta.payload.columns, values], schema=self.schema)
+        return Delta(payload, delta.start, delta.end, delta.weight)
+
+    def best(self, rows: Rows, member: Codes, cell: Codes) -> tuple[Rows, Codes]:
+        """The answer of each cell, where row `member[i]` belongs to `cell[i]`: rows of rank at most
+        k, and which members they are."""
+        *columns, order = rows.columns
+        rank = _rank_members(order, member, cell, descending=self._node.descending)
+        best = (rank <= self._node.k).nonzero()[0]
+        taken = [take_column(column, member[best]) for column in columns]
+        if self._node.rank is not None:
+            taken.append(whole_column(rank[best]))
+        return pa.RecordBatch.from_arrays(taken, schema=self._node.schema), best
 
 
-def rank_members(order: pa.Array, member: Codes, cell: Codes, *, descending: bool) -> Codes:
+def _rank_members(order: pa.Array, member: Codes, cell: Codes, *, descending: bool) -> Codes:
     """The rank of each member within its cell, ties sharing the best; nulls rank last."""
     ranks = _order_keys(order, descending=descending)[member]
     sorted_ = sort_pairs(cell, ranks)
@@ -72,23 +91,14 @@ class TopKKernel(SnapshotKernel):
     """
 
     def __init__(self, node: TopK, consistency: Consistency) -> None:
-        self._node = node
-        by = node.by.type_in(pa.schema([*node.input.schema, pa.field("_start", pa.int64())]))
-        held = pa.schema([*node.input.schema, pa.field(ORDER, by)])
-        super().__init__(node.schema, held, node.keys, make_gate(node.schema, consistency))
+        self._ranking = Ranking(node)
+        gate = make_gate(node.schema, consistency)
+        super().__init__(node.schema, self._ranking.schema, node.keys, gate)
 
     def project(self, batch: Batch) -> Delta:
-        return ranked_projection(self._node, Delta.of_batch(batch))
+        return self._ranking.project(batch)
 
     def answer(self, rows: Delta, snapshots: Snapshots, alive: Codes) -> tuple[Rows, Codes]:
         member, window = snapshots.members()
-        rank = rank_members(
-            rows.payload.column(ORDER), member, window, descending=self._node.descending
-        )
-        best = np.flatnonzero(rank <= self._node.k)
-        return self._output(take_rows(rows.payload, member[best]), rank[best]), window[best]
-
-    def _output(self, rows: Rows, rank: Codes) -> Rows:
-        names = self._node.input.schema.names
-        kept = pa.RecordBatch.from_arrays([rows.column(name) for name in names], names=names)
-        return append_column(kept, self._node.rank, rank) if self._node.rank is not None else kept
+        payload, best = self._ranking.best(rows.payload, member, window)
+        return payload, window[best]
