@@ -67,8 +67,8 @@ class Percentile(Aggregate):
     def of_members(
         self, values: Values, member: Codes, cell: Codes, cells: int, kind: pa.DataType
     ) -> pa.Array:
-        there = values.present(values.of)[member]
-        if not there.all():
+        if not values.are_all_there:
+            there = values.present(values.of)[member]
             member, cell = member[there], cell[there]
         return self._choose(values.column, member, cell, cells, kind)
 
@@ -88,7 +88,7 @@ class Percentile(Aggregate):
         with np.errstate(invalid="ignore", over="ignore"):
             between = below + share * (above - below)
         result[found] = np.where((share == 0) | (below == above), below, between)
-        return pa.array(result, kind, mask=~found)
+        return pa.array(result, kind, mask=~found if len(below) < cells else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -284,6 +284,8 @@ def _none(count: Codes) -> Bools | None:
 
 
 def plain_floats(values: pa.Array) -> Floats:
+    if values.type.id == _INT64 and not values.null_count:
+        return values.to_numpy().astype(np.float64)
     floats = values if values.type == pa.float64() else values.cast(pa.float64(), safe=False)
     numbers: Floats = (floats.fill_null(0.0) if floats.null_count else floats).to_numpy(
         zero_copy_only=False

@@ -21,7 +21,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Codes, Rows
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.time import INFINITY, MIN_TIME, Times, least
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.consistency import Consistency, Gate
 from thalweg.operators.groups import refuse_negative
@@ -88,7 +88,7 @@ class FillKernel(Operator):
         for cells, at, owner in self._answers.find(touched.group, touched.window):
             np.add.at(before, owner, cells.sums[0, at])
         after = before + touched.sums[0]
-        if (after < 0).any():
+        if len(after) and least(after) < 0:
             refuse_negative(given.consolidate(), "Fill")
         old = self._span()
         self._answers.add(touched)
@@ -97,13 +97,17 @@ class FillKernel(Operator):
         listed = touched.group < self._known
         inside = listed & (touched.window >= both.start) & (touched.window < both.stop)
         was, now = before > 0, after > 0
-        changes = [
-            self._rows(touched.group[flips], touched.window[flips], weight)
-            for flips, weight in ((inside & was & ~now, 1), (inside & now & ~was, -1))
-        ]
+        changes = []
+        if np.count_nonzero(inside):
+            changes = [
+                self._rows(touched.group[flips], touched.window[flips], weight)
+                for flips, weight in ((inside & was & ~now, 1), (inside & now & ~was, -1))
+            ]
         for wider, other, there, weight in ((new, old, now, 1), (old, new, was, -1)):
-            filled = touched.take(np.flatnonzero(listed & there))
-            changes += [self._blanks(part, filled, weight) for part in _without(wider, other)]
+            gained = _without(wider, other)
+            if gained:
+                filled = touched.where(listed & there)
+                changes += [self._blanks(part, filled, weight) for part in gained]
         return Delta.concat(changes, self.schema)
 
     def _groups_of(self, rows: Rows) -> Codes:

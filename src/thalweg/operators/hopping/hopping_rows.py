@@ -23,9 +23,9 @@ import pyarrow as pa
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import Progress
-from thalweg.model.rows import Codes, Rows, encode, take_rows
+from thalweg.model.rows import Codes, Rows, encode, take_column
 from thalweg.model.sorting import representatives
-from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.model.time import INFINITY, MIN_TIME, greatest
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
@@ -96,7 +96,7 @@ class HoppingRowsKernel(GridOperator):
         first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
         earliest = np.maximum(first, self._release.closed + 1)
         latest = np.minimum(beyond - 1, self._release.released)
-        late = np.flatnonzero(earliest <= latest)
+        late = (earliest <= latest).nonzero()[0]
         group = self._held.group_of(delta.payload)
         if not len(late):
             self._held.apply(delta, group)
@@ -123,13 +123,14 @@ class HoppingRowsKernel(GridOperator):
         """Answers of the windows low .. high."""
         first = np.maximum(self._grid.first(rows.start), low)
         length = np.maximum(np.minimum(self._grid.beyond(rows.end), high + 1) - first, 0)
-        if not length.any():
+        count = np.count_nonzero(length)
+        if not count:
             return Delta.empty(self.schema)
-        inside = length > 0
-        if not inside.all():
+        if count < len(length):
+            inside = length > 0
             rows, group = rows.filter(inside), group[inside]
             first, length = first[inside], length[inside]
-        if not (rows.weight == 1).all():
+        if greatest(rows.weight) > 1:
             which = np.repeat(np.arange(len(rows)), rows.weight)
             first, length, group, rows = first[which], length[which], group[which], units(rows)
         member, window = ranges(first, length)
@@ -216,11 +217,13 @@ class HoppingRowsAggregateKernel(HoppingRowsKernel):
         )
 
     def _evaluate(self, rows: Delta, group: Codes, low: int, high: int) -> Delta:
+        sums = self._sums
+        if sums is None:
+            return super()._evaluate(rows, group, low, high)
         first, beyond = self._grid.first(rows.start), self._grid.beyond(rows.end)
         many = np.minimum(beyond, high + 1) - np.maximum(first, low)
         inside = many > 0
-        sums = self._sums
-        if sums is None or int(many[inside].sum()) <= _FEW_WINDOWS * len(rows):
+        if int(many[inside].sum()) <= _FEW_WINDOWS * len(rows):
             return super()._evaluate(rows, group, low, high)
         length = beyond - first
         if not inside.all():
@@ -233,15 +236,15 @@ class HoppingRowsAggregateKernel(HoppingRowsKernel):
             first, length, group, rows = first[which], length[which], group[which], units(rows)
         parts = sums.of_rows(rows.payload, rows.start)
         found = parts_of_windows(sums, parts, group, first, length, (low, high))
-        keys = take_rows(rows.payload, found.row)
-        columns = [keys.column(name) for name in self._keys] + sums.results(found.parts)
+        columns = [take_column(rows.payload.column(name), found.row) for name in self._keys]
+        columns += sums.results(found.parts)
         return self._stamped(pa.RecordBatch.from_arrays(columns, schema=self.schema), found.window)
 
     def answer(self, rows: Delta, member: Codes, window: Codes, group: Codes) -> Delta:
         cell, cells = encode([group, window], len(member))
         representative = representatives(cell, cells)
-        keys = take_rows(rows.payload, member[representative])
-        columns = [keys.column(name) for name in self._keys]
+        row = member[representative]
+        columns = [take_column(rows.payload.column(name), row) for name in self._keys]
         columns += self._arguments.reduce(
             rows.payload.column, rows.start, member, cell, cells, self.schema
         )

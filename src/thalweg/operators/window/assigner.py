@@ -88,6 +88,13 @@ class Change:
         some = last != MIN_TIME
         return cls(touched[some], first[some], last[some])
 
+    @classmethod
+    def of_answered(cls, start: Times, partition: Codes, out: Line) -> Change:
+        """The partitions in which something changed that may have answered."""
+        if not len(start) or (not out.ahead and least(start) >= out.common):
+            return NO_CHANGE
+        return cls.of(start, partition).before(out)
+
     def filter(self, mask: Bools) -> Change:
         return Change(self.partition[mask], self.first[mask], self.last[mask])
 
@@ -186,9 +193,7 @@ class Assigner(ABC):
 
     def change(self, delta: Delta, partition: Codes, out: Line) -> Change:
         """The partitions in which windows may change that have answered, and where."""
-        if not (delta.start < out.of(partition)).any():
-            return NO_CHANGE
-        return Change.of(delta.start, partition).before(out)
+        return Change.of_answered(delta.start, partition, out)
 
     def seen(self, delta: Delta, partition: Codes, out: Line) -> None:
         """Rows have come that may answer later."""

@@ -59,7 +59,7 @@ class CountAssigner(WholePartitions):
         return instant, instant + 1
 
     def change(self, delta: Delta, partition: Codes, out: Line) -> Change:
-        return Change.of(self._instants(delta), partition).before(out)
+        return Change.of_answered(self._instants(delta), partition, out)
 
     def leaves_from(self, delta: Delta) -> Times:
         return self._instants(delta) + (1 + self._lag)
@@ -103,7 +103,8 @@ class CountAssigner(WholePartitions):
             return NO_FRAMES
         whole = (partition[: len(instant) - last] == partition[last:]).nonzero()[0]
         low, high = instant[whole], instant[whole + last] + 1
-        beyond = np.append(first, len(rows))
+        beyond = np.full(len(first) + 1, len(rows))
+        beyond[:-1] = first
         places = Places(np.arange(len(rows)), first[whole], beyond[whole + (last + 1)])
         over = high + 1 if self._by_end else None
         return Frames(partition[whole], low, high, low, high, low, over, places)

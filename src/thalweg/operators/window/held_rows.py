@@ -178,7 +178,9 @@ class Found:
         return Found(hits, np.concatenate([self.partition, other.partition]))
 
     def filter(self, mask: Bools) -> Found:
-        return self if mask.all() else Found(self.hits.filter(mask), self.partition[mask])
+        if np.count_nonzero(mask) == len(mask):
+            return self
+        return Found(self.hits.filter(mask), self.partition[mask])
 
 
 def stored_rows(hits: Hits, which: Codes) -> tuple[Rows, Codes]:
