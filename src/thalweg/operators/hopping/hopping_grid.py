@@ -46,6 +46,13 @@ class Grid:
         endless = end == INFINITY
         return np.where(endless, FOREVER, -((self.offset - np.where(endless, 0, end)) // self.hop))
 
+    def ending_at(self, beyond: Codes) -> Times:
+        """The latest end of rows with such a first window after theirs: where it starts."""
+        if not len(beyond) or greatest(beyond) != FOREVER:
+            return self.start(beyond)
+        endless = beyond == FOREVER
+        return np.where(endless, INFINITY, self.start(np.where(endless, 0, beyond)))
+
     def start(self, window: Codes) -> Times:
         return window * self.hop + self.offset
 

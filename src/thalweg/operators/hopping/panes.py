@@ -14,13 +14,13 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.rows import Codes, Rows, encode
-from thalweg.model.time import INFINITY, floor_to_grid
+from thalweg.model.time import floor_to_grid
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, least_promise, map_progress
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.hopping.cells import Numbers, sum_by
 from thalweg.operators.hopping.hopping_aggregate import HoppingAggregateKernel
-from thalweg.operators.hopping.hopping_grid import FOREVER, Grid
+from thalweg.operators.hopping.hopping_grid import Grid
 from thalweg.operators.hopping.partials import Partials
 from thalweg.plan.nodes import CombinePanes, Panes, lifetime_schema
 
@@ -65,11 +65,7 @@ class PanesKernel(Operator):
             return Batch.empty(self.schema, progress)
         cells, first, beyond = self._alike(Delta.of_batch(batch))
         start = (first - 1) * self._grid.hop + self._grid.offset + self._grid.size
-        end = np.where(
-            beyond == FOREVER,
-            INFINITY,
-            np.where(beyond == FOREVER, 0, beyond) * self._grid.hop + self._grid.offset,
-        )
+        end = self._grid.ending_at(beyond)
         return Batch(self._payload(cells), start, end, progress=progress)
 
     def _alike(self, delta: Delta) -> tuple[Rows, Codes, Codes]:

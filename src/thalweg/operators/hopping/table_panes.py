@@ -28,9 +28,9 @@ from thalweg.model.batch import Batch, column_of
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.progress import Progress, Scope
-from thalweg.model.rows import Codes, Rows, encode, encode_together
+from thalweg.model.rows import Codes, Rows, encode, encode_together, whole_column
 from thalweg.model.sorting import sort_pairs
-from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.model.time import INFINITY, MIN_TIME, greatest, least
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.group_promises import groups_in_areas
@@ -45,6 +45,8 @@ __all__ = ["Sent", "TablePanesKernel"]
 
 Sent: TypeAlias = tuple[list[pa.Array], Codes, Codes, Numbers]
 """Keys, first window, first window after, and sums of what leaves."""
+_NO = np.empty(0, np.int64)
+_NOTHING: Sent = ([], _NO, _NO, _NO[None])
 
 _CHUNK = 8_192
 """Rows that are summed before they meet the table."""
@@ -127,14 +129,17 @@ class TablePanesKernel(Operator):
             self._partials.of_rows(arguments.__getitem__, delta.start, delta.weight), np.int64
         )
         length = beyond - first
-        even = bool((length == length[0]).all())
+        even = least(length) == greatest(length)
         cell, count = encode([*identity, first, *([] if even else [beyond])], len(first))
         representative, totals = sum_by(cell, count, sums)
-        sent += self._pace(len(delta), int(first.max()))
+        sent += self._pace(len(delta), greatest(first))
         return [
             *sent,
             *self._put(
-                identity[:, representative], first[representative], beyond[representative], totals
+                identity.take(representative, axis=1),
+                first[representative],
+                beyond[representative],
+                totals,
             ),
         ]
 
@@ -160,7 +165,7 @@ class TablePanesKernel(Operator):
         """Into the table; what has no place there any more is sent."""
         slot = self._slots(identity)
         self._swept = min(
-            self._swept, int(first.min()) + self._table.late
+            self._swept, least(first) + self._table.late
         )  # an adjust may change what is long over
         order = sort_pairs(slot, first)  # the newest of a place stays
         last = np.ones(len(order), np.bool_)
@@ -173,22 +178,17 @@ class TablePanesKernel(Operator):
             same &= held[at] == arriving[stays]
         self._sums[:, at[same]] += sums[:, stays[same]]
         other, takes = at[~same], stays[~same]
-        evicted = self._send(other[self._first[other] != _FREE])
+        sent = [self._send(other[self._first[other] != _FREE])]
         self._identity[:, other], self._first[other], self._beyond[other] = (
-            identity[:, takes],
+            identity.take(takes, axis=1),
             first[takes],
             beyond[takes],
         )
-        self._sums[:, other] = sums[:, takes]
-        return [
-            evicted,
-            (
-                self._named(identity[:, replaced]),
-                first[replaced],
-                beyond[replaced],
-                sums[:, replaced],
-            ),
-        ]
+        self._sums[:, other] = sums.take(takes, axis=1)
+        if len(replaced):
+            named = self._named(identity[:, replaced])
+            sent.append((named, first[replaced], beyond[replaced], sums[:, replaced]))
+        return sent
 
     def _named(self, identity: Numbers) -> list[pa.Array]:
         if self._whole:
@@ -249,9 +249,9 @@ class TablePanesKernel(Operator):
         if self._cti != MIN_TIME:
             pane = max(pane, self._pane(self._cti))
         if pane <= self._swept:
-            return self._send(np.empty(0, np.int64))
+            return _NOTHING
         self._swept = pane
-        return self._send(np.flatnonzero(self._first < pane - self._table.late))
+        return self._send((self._first < pane - self._table.late).nonzero()[0])
 
     def _promised(self, progress: Progress) -> tuple[Mapping[Scope, int], AreaPromises]:
         """Promises for groups that are new, where they are about the keys: for one group, and for
@@ -299,9 +299,11 @@ class TablePanesKernel(Operator):
         return time if time in (MIN_TIME, INFINITY) else self._start(self._pane(time))
 
     def _pane(self, time: int) -> int:
-        return int(self._grid.first(np.array([time]))[0])
+        return (time - self._grid.offset - self._grid.size) // self._grid.hop + 1
 
     def _send(self, at: Codes) -> Sent:
+        if not len(at):
+            return _NOTHING
         out = (
             self._named(self._identity[:, at]),
             self._first[at].copy(),
@@ -337,15 +339,10 @@ class TablePanesKernel(Operator):
             return Batch.empty(self.schema, progress)
         keys = [pa.concat_arrays([part[0][i] for part in sent]) for i in range(len(self._keys))]
         first, beyond = (np.concatenate([part[i] for part in sent]) for i in (1, 2))
-        sums = np.concatenate([part[3] for part in sent], axis=1)
-        payload = pa.RecordBatch.from_arrays([*keys, *map(pa.array, sums)], schema=self.schema)
+        sums = np.ascontiguousarray(np.concatenate([part[3] for part in sent], axis=1))
+        payload = pa.RecordBatch.from_arrays([*keys, *map(whole_column, sums)], schema=self.schema)
         start = (first - 1) * self._grid.hop + self._grid.offset + self._grid.size
-        end = np.where(
-            beyond == FOREVER,
-            INFINITY,
-            np.where(beyond == FOREVER, 0, beyond) * self._grid.hop + self._grid.offset,
-        )
-        return Batch(payload, start, end, progress=progress)
+        return Batch(payload, start, self._grid.ending_at(beyond), progress=progress)
 
     # -------------------------------------------------------------------------------------------------------
     # state
