@@ -18,7 +18,7 @@ from thalweg.model.sorting import rank_codes, sort_pairs
 from thalweg.model.time import Times, greatest, least
 from thalweg.operators.groups import ranges
 
-__all__ = ["NO_FRAMES", "Frames", "Occupied", "Places", "occupied"]
+__all__ = ["NO_FRAMES", "Frames", "Occupied", "Places", "next_after", "occupied"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,17 @@ _NO = np.empty(0, np.int64)
 NO_FRAMES = Frames(_NO, _NO, _NO, _NO, _NO, _NO)
 
 
+def next_after(begins: Codes, end: int) -> Codes:
+    """Where the next run begins, of runs that lie one after the other up to an end.
+
+    >>> next_after(np.array([0, 2, 3]), 7).tolist()
+    [2, 3, 7]
+    """
+    beyond = np.full(len(begins), end)
+    beyond[:-1] = begins[1:]
+    return beyond
+
+
 @dataclass(frozen=True, slots=True)
 class Occupied:
     """Pairs of a group and a window that has rows of it: `representative` is a row of the
@@ -108,9 +119,10 @@ def occupied(frames: Frames, partition: Codes, group: Codes, coordinate: Codes) 
         frame = (low < high).nonzero()[0]
         low, high = low[frame], high[frame]
         return Occupied(order, order[low], frame, low, high)
-    at, group, partition = at[order], group[order], partition[order]
-    first = (base + hi).searchsorted(partition * span + at, side="right")
-    beyond = (base + lo).searchsorted(partition * span + at, side="right")
+    at, group = at[order], group[order]
+    place = partition[order] * span + at
+    first = (base + hi).searchsorted(place, side="right")
+    beyond = (base + lo).searchsorted(place, side="right")
     inside = (first < beyond).nonzero()[0]
     if not len(inside):
         none = np.empty(0, np.int64)
@@ -119,7 +131,7 @@ def occupied(frames: Frames, partition: Codes, group: Codes, coordinate: Codes) 
     new = np.ones(len(inside), np.bool_)
     new[1:] = (some[1:] != some[:-1]) | (first[1:] > beyond[:-1])
     begins = new.nonzero()[0]
-    ends = np.append(begins[1:], len(inside)) - 1
+    ends = next_after(begins, len(inside)) - 1
     run, frame = ranges(first[begins], beyond[ends] - first[begins])
     owner = some[begins][run]
     key = group * span + at

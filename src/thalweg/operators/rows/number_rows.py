@@ -24,7 +24,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.boxes import Boxes, box
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Codes, Rows, distinct_codes, encode_together
+from thalweg.model.rows import Codes, Rows, distinct_codes, encode_together, whole_column
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import (
     Operator,
@@ -61,6 +61,8 @@ class NumberRowsKernel(Operator):
         self._last_schema = pa.schema(fields or [pa.field("_row", pa.bool_())])
         self._last = Arrangement(self._last_schema, self._partition, marks=2, what="number_rows")
         self._progress = NO_PROGRESS
+        self._newest_number: int | None = None
+        """The number of the row that came last; None: it has to be looked up."""
 
     def _partition(self, rows: Rows) -> Codes:
         return self._partitions.numbers([rows.column(name) for name in self._names], rows.num_rows)
@@ -70,7 +72,7 @@ class NumberRowsKernel(Operator):
         answer = Batch.empty(self.schema)
         if len(batch):
             row, at = self._numbers(batch)
-            columns = [*batch.payload.columns, pa.array(row), pa.array(at)]
+            columns = [*batch.payload.columns, whole_column(row), whole_column(at)]
             answer = batch.with_payload(pa.RecordBatch.from_arrays(columns, schema=self.schema))
         if not self._progress.ended:
             self._live.purge(self._progress.cti - 1)
@@ -86,9 +88,14 @@ class NumberRowsKernel(Operator):
             return {}
         least = self._live.least([ROW_NUMBER])
         if self._progress.ended or least is None or least[0] == INFINITY:
-            whole = self._found(np.zeros(1, np.int64))
-            return box({ROW_NUMBER: int(whole.mark(0)[0]) + 1})
+            return box({ROW_NUMBER: self._newest() + 1})
         return box({ROW_NUMBER: least[0]})
+
+    def _newest(self) -> int:
+        """The last number, where all rows are one partition."""
+        if self._newest_number is None:
+            self._newest_number = int(self._found(np.zeros(1, np.int64)).mark(0)[0])
+        return self._newest_number
 
     def _numbers(self, batch: Batch) -> tuple[Codes, Times]:
         """The number of every element: a new one for an insert, that of its row for an adjust."""
@@ -168,6 +175,7 @@ class NumberRowsKernel(Operator):
         self._live.clear()
         self._last.clear()
         self._partitions.clear()
+        self._newest_number = None
 
     def _next(self, rows: Rows, start: Times) -> tuple[Codes, Times]:
         """Numbers for rows that are new, in the order in which they came."""
@@ -186,6 +194,7 @@ class NumberRowsKernel(Operator):
         row[order] = first[order] + np.arange(len(start)) - begins + 1
         at[order] = _running_max(np.maximum(start, highest)[order], sorted_)
         self._remember(rows, found, touched, code, row, at)
+        self._newest_number = int(row[-1])
         return row, at
 
     def _found(self, partition: Codes) -> Hits:
@@ -223,6 +232,7 @@ class NumberRowsKernel(Operator):
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._partitions.clear()
+        self._newest_number = None
         self._live.restore("live", slices)
         self._last.restore("last", slices)
         self._progress = progress_of_slice(slices["progress"])[0]

@@ -28,10 +28,10 @@ from thalweg.model.names import internal
 from thalweg.model.order import dense_ranks
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.sorting import sort_pairs
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.groups import ranges
-from thalweg.operators.hopping.extents import NO_FRAMES, Frames
+from thalweg.operators.hopping.extents import NO_FRAMES, Frames, next_after
 from thalweg.operators.window.assigner import (
     Change,
     Ordered,
@@ -265,7 +265,7 @@ class RowsAssigner(_Counting):
             top = np.maximum(top, np.minimum(mark, behind + (self._range or 0)))
         which, window = ranges(first, np.maximum(top // self._slide - first, 0))
         last = (window + 1) * self._slide
-        span = int(top.max()) + 1
+        span = greatest(top) + 1
         complete = (rows.partition * span + rows.number).searchsorted(
             rows.partition[begins][which] * span + last, side="right" if self._sparse else "left"
         )
@@ -396,7 +396,7 @@ def _has_ties(start: Times, partition: Codes) -> bool:
 
 def _partitions(partition: Codes) -> tuple[Codes, Codes]:
     """Where the rows of each partition begin and end."""
-    if not len(partition):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    begins = np.flatnonzero(np.concatenate([np.ones(1, np.bool_), partition[1:] != partition[:-1]]))
-    return begins, np.append(begins[1:], len(partition))
+    new = np.ones(len(partition), np.bool_)
+    new[1:] = partition[1:] != partition[:-1]
+    begins = new.nonzero()[0]
+    return begins, next_after(begins, len(partition))

@@ -20,7 +20,7 @@ from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import Slices
 from thalweg.operators.groups import ranges
-from thalweg.operators.hopping.extents import Frames, Occupied
+from thalweg.operators.hopping.extents import Frames, Occupied, next_after
 from thalweg.operators.window.assigner import Assigner, Change, Ordered, as_often
 from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line
@@ -128,7 +128,7 @@ class FirstOriginAssigner(TimeAssigner):
         new = np.ones(len(since), np.bool_)
         new[1:] = first[1:] > beyond[:-1]
         begins = new.nonzero()[0]
-        ends = np.append(begins[1:], len(since)) - 1
+        ends = next_after(begins, len(since)) - 1
         _, window = ranges(first[begins], np.maximum(beyond[ends] - first[begins], 0))
         end = mark + (window + 1) * self._slide
         start = end - self._longest
@@ -260,6 +260,6 @@ class MembershipAssigner(TimeAssigner):
         owner, window = owner[order], frames.wid[order]
         new[1:] = (owner[1:] != owner[:-1]) | (window[1:] != window[:-1])
         begins = new.nonzero()[0]
-        ends = np.append(begins[1:], len(order))
+        ends = next_after(begins, len(order))
         member = frames.lo[order]
         return Occupied(member, member[begins], order[begins], begins, ends)

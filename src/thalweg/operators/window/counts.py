@@ -17,7 +17,7 @@ from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes, Rows, used_codes
 from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times, least
-from thalweg.operators.hopping.extents import NO_FRAMES, Frames, Places
+from thalweg.operators.hopping.extents import NO_FRAMES, Frames, Places, next_after
 from thalweg.operators.window.assigner import Change, Ordered, WholePartitions, grown, moved_to
 from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line
@@ -103,9 +103,8 @@ class CountAssigner(WholePartitions):
             return NO_FRAMES
         whole = (partition[: len(instant) - last] == partition[last:]).nonzero()[0]
         low, high = instant[whole], instant[whole + last] + 1
-        beyond = np.full(len(first) + 1, len(rows))
-        beyond[:-1] = first
-        places = Places(np.arange(len(rows)), first[whole], beyond[whole + (last + 1)])
+        beyond = next_after(first, len(rows))[whole + last]
+        places = Places(np.arange(len(rows)), first[whole], beyond)
         over = high + 1 if self._by_end else None
         return Frames(partition[whole], low, high, low, high, low, over, places)
 

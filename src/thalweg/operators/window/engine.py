@@ -130,7 +130,7 @@ class WindowEngine(Operator):
         columns = [payload.column(name) for name in self._columns]
         columns += self._values.columns(given)
         if self._assigner.keeps_start:
-            columns.append(pa.array(given.start))
+            columns.append(whole_column(np.ascontiguousarray(given.start)))
         columns += [payload.column(name) for name in self._assigner.columns]
         rows = pa.RecordBatch.from_arrays(columns, schema=self._held.schema)
         partition = self._partitions.of_rows(payload)

@@ -15,7 +15,7 @@ import numpy as np
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes, Rows, used_codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
-from thalweg.operators.hopping.extents import Frames, Places
+from thalweg.operators.hopping.extents import Frames, Places, next_after
 from thalweg.operators.rows.sessions import chains_of
 from thalweg.operators.window.assigner import Change, Ordered, WholePartitions, grown, moved_to
 from thalweg.operators.window.held_rows import Found
@@ -99,7 +99,7 @@ class SessionAssigner(WholePartitions):
         new = np.ones(len(start), np.bool_)
         new[1:] = (partition[1:] != partition[:-1]) | (start[1:] - start[:-1] >= self._gap)
         begins = new.nonzero()[0]
-        beyond = np.append(begins[1:], len(start))
+        beyond = next_after(begins, len(start))
         first, last = start[begins], start[beyond - 1]
         end = last + self._gap
         places = Places(np.arange(len(start)), begins, beyond)
