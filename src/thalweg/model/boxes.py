@@ -43,7 +43,7 @@ is not looked for."""
 def box(bounds: Mapping[str, int]) -> dict[tuple[str, ...], tuple[int, ...]]:
     """One box, as boxes are held."""
     columns = tuple(sorted(bounds))
-    return {columns: tuple(bounds[column] for column in columns)}
+    return {columns: tuple(map(bounds.__getitem__, columns))}
 
 
 def merge_boxes(earlier: Boxes, later: Boxes) -> Boxes:
@@ -85,14 +85,13 @@ def join_boxes(left_boxes: Boxes, right_boxes: Boxes) -> Boxes:
 
 
 def rename_boxes(boxes: Boxes, names: Mapping[str, str]) -> Boxes:
-    """The boxes with their columns renamed; boxes over removed columns are dropped."""
-    kept: Boxes = {}
+    """The boxes with their columns renamed; boxes over removed columns are dropped. No two columns
+    get the same name."""
+    kept: dict[tuple[str, ...], tuple[int, ...]] = {}
     for columns, bounds in boxes.items():
-        if all(column in names for column in columns):
-            kept = merge_boxes(
-                kept,
-                box({names[column]: bound for column, bound in zip(columns, bounds, strict=True)}),
-            )
+        renamed = [names[column] for column in columns if column in names]
+        if len(renamed) == len(columns):
+            kept |= box(dict(zip(renamed, bounds, strict=True)))
     return kept
 
 

@@ -100,6 +100,9 @@ class Delta:
             return self
         return self.take(which) if len(which) else self.slice(0, 0)
 
+    def with_payload(self, payload: Rows) -> Delta:
+        return Delta(payload, self.start, self.end, self.weight)
+
     def negate(self) -> Delta:
         return Delta(self.payload, self.start, self.end, -self.weight)
 
@@ -228,9 +231,53 @@ class Revision:
 
     payload: Rows
     start: Times
-    before: Times
+    before: Times | None
+    """None: all rows are new."""
     after: Times
     weight: Weights
+
+    @classmethod
+    def of_batch(cls, batch: Batch) -> Revision:
+        """The changes a batch makes, element by element."""
+        weight = np.ones(len(batch), np.int64)
+        if batch.is_adjust is None or batch.new_end is None:
+            return cls(batch.payload, batch.start, None, batch.end, weight)
+        before = np.where(batch.is_adjust, batch.end, ABSENT)
+        after = np.where(batch.is_adjust, batch.new_end, batch.end)
+        after[after <= batch.start] = ABSENT
+        return cls(batch.payload, batch.start, before, after, weight)
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def latest(self) -> Times:
+        """The later end of each row."""
+        return self.after if self.before is None else np.maximum(self.before, self.after)
+
+    def with_payload(self, payload: Rows) -> Revision:
+        return Revision(payload, self.start, self.before, self.after, self.weight)
+
+    def filter(self, mask: Bools) -> Revision:
+        which = mask.nonzero()[0]
+        if len(which) == len(mask):
+            return self
+        return Revision(
+            take_rows(self.payload, which),
+            self.start[which],
+            None if self.before is None else self.before[which],
+            self.after[which],
+            self.weight[which],
+        )
+
+    def arriving(self) -> Delta:
+        """The rows with their ends after the change; `ABSENT` where a row goes."""
+        return Delta(self.payload, self.start, self.after, self.weight)
+
+    def leaving(self) -> Delta:
+        """The rows taken back with their ends before the change; `ABSENT` where a row is new."""
+        assert self.before is not None
+        return Delta(self.payload, self.start, self.before, -self.weight)
 
     def to_batch(self, progress: Progress = NO_PROGRESS) -> Batch:
         """The elements that make these changes."""
@@ -239,10 +286,10 @@ class Revision:
         rows, start, before, after = self.payload, self.start, self.before, self.after
         if greatest(self.weight) > 1:
             unit = np.repeat(np.arange(len(start)), self.weight)
-            rows, start = take_rows(rows, unit), start[unit]
-            before, after = before[unit], after[unit]
-        adjusts = before != ABSENT
-        if not adjusts.any():
+            rows, start, after = take_rows(rows, unit), start[unit], after[unit]
+            before = None if before is None else before[unit]
+        adjusts = None if before is None else before != ABSENT
+        if before is None or adjusts is None or not np.count_nonzero(adjusts):
             return Batch(rows, start, after, progress=progress)
         end, new_end = np.where(adjusts, before, after), np.where(after == ABSENT, start, after)
         return Batch(rows, start, end, new_end, adjusts, progress)

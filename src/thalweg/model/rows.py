@@ -91,12 +91,12 @@ def take_column(column: pa.Array, indices: Codes) -> pa.Array:
 
 
 def whole_column(values: Codes) -> pa.Array:
-    """Whole numbers that lie side by side as a column: half of what `pa.array` takes, which looks
-    for the type first.
+    """Whole numbers as a column: half of what `pa.array` takes, which looks for the type first.
 
     >>> whole_column(np.array([5, 6])).to_pylist()
     [5, 6]
     """
+    values = np.ascontiguousarray(values)
     return pa.Array.from_buffers(_INT64, len(values), [None, pa.py_buffer(values)])
 
 

@@ -106,6 +106,16 @@ class Hits:
                 parts.append((run, at[kept]))
         return Hits(self.schema, self.owner[mask], parts)
 
+    def by_probe(self) -> Hits:
+        """The same hits, those in one run in the order of the probes that found them."""
+        owners = self._cut(self.owner)
+        if not any((owner[1:] < owner[:-1]).any() for owner in owners):
+            return self
+        orders = [owner.argsort(kind="stable") for owner in owners]
+        parts = [(run, at[order]) for (run, at), order in zip(self.parts, orders, strict=True)]
+        ordered = [owner[order] for owner, order in zip(owners, orders, strict=True)]
+        return Hits(self.schema, _joined(ordered), parts)
+
     def distinct(self) -> tuple[Hits, Codes]:
         """Each row that was found once, and for every hit which of them it is."""
         if len(self.parts) == 1:

@@ -23,17 +23,11 @@ import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta, MovedEnds
-from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.progress import Progress
 from thalweg.model.rows import Bools, Codes, Rows, distinct_codes, equal_pairs, take_rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times, least
-from thalweg.operators.base import (
-    Operator,
-    Slices,
-    StateSize,
-    progress_of_slice,
-    slice_of_progress,
-)
-from thalweg.operators.group_promises import forget_ended
+from thalweg.operators.base import Operator, Slices, StateSize
+from thalweg.operators.joining.both_sides import BothSides
 from thalweg.operators.joining.keyed_state import KeyedState
 from thalweg.operators.joining.matching import keyed_sides
 from thalweg.plan.nodes import ClipBy
@@ -76,7 +70,7 @@ class ClipByKernel(Operator):
             what="clip_by",
         )
         self._left, self._right = self._state.held
-        self._progress: list[Progress] = [NO_PROGRESS, NO_PROGRESS]
+        self._progress = BothSides(self._names_groups)
         self.looked_at = 0
         """How many results right starts were compared with; what they cost."""
 
@@ -85,21 +79,17 @@ class ClipByKernel(Operator):
         if len(batch):
             delta = Delta.of_batch(batch)
             answer = self._change_left(delta) if port == 0 else self._change_right(delta)
-        forget_ended(self._progress, batch.progress)
-        before = self._both()
-        self._progress[port] = self._progress[port].merge(batch.progress)
-        self._forget(before)
-        return answer.to_batch(self._both())
+        before = self._progress.advance(port, batch.progress)
+        both = self._progress.both
+        self._forget(before, both)
+        return answer.to_batch(both)
 
-    def _both(self) -> Progress:
-        """What both sides promise, of groups only where keys name them."""
-        both = self._progress[0].meet(self._progress[1]).without_boxes()
-        named = both.speaks_of_groups and self._state.names_groups(both)
-        return both if named else both.without_scopes()
+    def _names_groups(self, promise: Progress) -> bool:
+        return promise.speaks_of_groups and self._state.names_groups(promise)
 
     def _settled(self, rows: Rows) -> Times:
         """The promise that holds for the key of each row."""
-        return self._state.promised_to(0, self._both(), rows)
+        return self._state.promised_to(0, self._progress.both, rows)
 
     def _change_left(self, delta: Delta) -> Delta:
         keyed = self._sides[0].project(delta, only_matchable=True)
@@ -187,8 +177,7 @@ class ClipByKernel(Operator):
     def _shown(self, rows: Delta) -> Delta:
         return Delta(self._sides[0].payload(rows.payload), rows.start, rows.end, rows.weight)
 
-    def _forget(self, before: Progress) -> None:
-        both = self._both()
+    def _forget(self, before: Progress, both: Progress) -> None:
         if both.cti == INFINITY:
             self._state.clear()
             return
@@ -203,11 +192,11 @@ class ClipByKernel(Operator):
         self._state.tidy()
 
     def snapshot(self) -> Slices:
-        return {**self._state.snapshot(), "progress": slice_of_progress(self._progress)}
+        return {**self._state.snapshot(), "progress": self._progress.snapshot()}
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._state.restore(slices)
-        self._progress = progress_of_slice(slices["progress"])
+        self._progress.restore(slices["progress"])
 
     def state_size(self) -> StateSize:
         return self._state.size()

@@ -26,9 +26,7 @@ from thalweg.model.delta import Delta, Revision
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Codes, Rows, equal_pairs, take_rows
 from thalweg.model.time import INFINITY, Times, least
-from thalweg.operators.base import progress_of_slice, rename_scopes
-from thalweg.operators.group_promises import forget_ended
-from thalweg.operators.joining.join import scoped_by_key
+from thalweg.operators.base import rename_scopes
 from thalweg.operators.joining.outer import OuterKernel
 from thalweg.operators.joining.pieces import Cover, RowSpans, pieces_of, revised_pieces
 from thalweg.plan.nodes import Join
@@ -55,18 +53,11 @@ class CoverageKernel(OuterKernel):
 
     def process(self, port: int, batch: Batch) -> Batch:
         answers = self._change(port, Delta.of_batch(batch)) if len(batch) else []
-        forget_ended(self._progress, batch.progress)
-        before = self._both()
-        self._progress[port] = self._progress[port].merge(batch.progress)
-        both = self._both()
+        before = self._progress.advance(port, batch.progress)
+        both = self._progress.both
         self._forget(before, both)
         promise = rename_scopes(both, self._scope_names)
         return Batch.concat(answers, self.schema).with_progress(promise)
-
-    def _both(self) -> Progress:
-        """What both sides promise, of groups only where keys name them."""
-        both = self._progress[0].meet(self._progress[1]).without_boxes()
-        return both if scoped_by_key(self._node, both) else both.without_scopes()
 
     # ----------------------------------------------------------------------------------------------
     # change
@@ -106,7 +97,7 @@ class CoverageKernel(OuterKernel):
     def _revised(self, port: int, keyed: Delta, found: Hits) -> Revision | None:
         """The pieces of rows of the other side that changes of this one alter."""
         # Before the CTI nothing changes: rows that ended there are left alone.
-        settled = min(progress.cti for progress in self._progress)
+        settled = self._progress.both.cti
         if least(keyed.start) < settled:
             found = found.filter(found.end >= settled)
             if not len(found):
@@ -123,7 +114,7 @@ class CoverageKernel(OuterKernel):
     def _marks(self, port: int, delta: Delta, group: Codes) -> tuple[Times, Times]:
         """New rows begin at their start; a change of a row that is held goes on from where that row
         stands."""
-        promised = self._state.promised_to(0, self._both(), delta.payload)
+        promised = self._state.promised_to(0, self._progress.both, delta.payload)
         old = (delta.start < promised).nonzero()[0]
         if not len(old):
             return delta.start, delta.start
@@ -200,7 +191,7 @@ class CoverageKernel(OuterKernel):
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._state.restore(slices)
-        self._progress = progress_of_slice(slices["progress"])
+        self._progress.restore(slices["progress"])
 
 
 def _cover_of(found: Hits) -> Cover:

@@ -2,8 +2,8 @@
 overlap}.
 
 Each batch is joined with what the other side holds and then kept itself: no order, no waiting. Null
-keys match nothing, duplicates multiply. Changes are joined like rows, with the product of the
-weights, so a change of an end on one side becomes a change of the ends of its pairs.
+keys match nothing, duplicates multiply. A row with another end is looked up once: of each of its
+pairs the end before and the end after it follow, and so whether the pair comes, goes or changes.
 
 State: of each side the rows that end after the other side's CTI; later rows of the other side
 cannot meet an earlier one, and a later change of the row itself brings its data along. A row that
@@ -18,94 +18,34 @@ row may still meet: an individual punctuation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Protocol
+from functools import partial
 
 import numpy as np
-import pyarrow as pa
 
-from thalweg.expr import Expr, Frame
 from thalweg.model.batch import Batch
 from thalweg.model.boxes import Boxes, box, join_boxes, merge_boxes, rename_boxes
-from thalweg.model.delta import Delta
-from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Codes, Rows, take_column
+from thalweg.model.delta import ABSENT, Delta, Revision
+from thalweg.model.progress import Progress
+from thalweg.model.rows import Codes, Rows
 from thalweg.model.time import MAX_TIME, MIN_TIME, Times
-from thalweg.operators.base import (
-    Operator,
-    Slices,
-    StateSize,
-    progress_of_slice,
-    rename_scopes,
-    slice_of_progress,
-)
-from thalweg.operators.frames import evaluate_columns, evaluate_mask, plain_renames
-from thalweg.operators.group_promises import forget_ended
+from thalweg.operators.base import Operator, Slices, StateSize, rename_scopes
+from thalweg.operators.frames import plain_renames
+from thalweg.operators.joining.both_sides import BothSides
 from thalweg.operators.joining.keyed_state import KeyedState
 from thalweg.operators.joining.matching import keyed_sides
+from thalweg.operators.joining.pairs import (
+    FoundSide,
+    PairCondition,
+    PairProjection,
+    Side,
+    TakenSide,
+)
 from thalweg.plan.nodes import Join
 from thalweg.state import Hits
 
-__all__ = ["FoundSide", "JoinKernel", "Side", "TakenSide", "pair_frame", "scoped_by_key"]
-
-
-class Side(Protocol):
-    """One side of pairs: a value for each pair."""
-
-    @property
-    def names(self) -> Sequence[str]: ...
-    @property
-    def start(self) -> Times: ...
-    def column(self, name: str) -> pa.Array: ...
-
-
-class TakenSide:
-    """Rows of a batch or a table, by position."""
-
-    def __init__(self, rows: Rows, start: Times, at: Codes) -> None:
-        self._rows, self.start, self._at = rows, start[at], at
-
-    @property
-    def names(self) -> Sequence[str]:
-        found: list[str] = self._rows.schema.names
-        return found
-
-    def column(self, name: str) -> pa.Array:
-        return take_column(self._rows.column(name), self._at)
-
-
-class FoundSide:
-    """Rows that were found in an arrangement."""
-
-    def __init__(self, hits: Hits) -> None:
-        self._hits = hits
-
-    @property
-    def names(self) -> Sequence[str]:
-        found: list[str] = self._hits.schema.names
-        return found
-
-    @property
-    def start(self) -> Times:
-        return self._hits.start
-
-    def column(self, name: str) -> pa.Array:
-        return self._hits.column(name)
-
-
-def pair_frame(left: Side, right: Side, needed: frozenset[str], size: int) -> Frame:
-    """The columns that expressions over a pair need: `l.x`, `r.x`, and plain names that only one
-    side has."""
-    columns: dict[str, pa.Array] = {}
-    sides = {"l": left, "r": right}
-    for name in needed:
-        prefix, dot, rest = name.partition(".")
-        marked = bool(dot) and prefix in sides
-        side = sides[prefix] if marked else left if name in left.names else right
-        plain = rest if marked else name
-        columns[name] = pa.array(side.start) if plain == "_start" else side.column(plain)
-    return Frame(columns, size)
+__all__ = ["JoinKernel", "scoped_by_key"]
 
 
 def scoped_by_key(node: Join, progress: Progress) -> bool:
@@ -140,12 +80,13 @@ class JoinKernel(Operator):
         )
         self._state = self._empty_state((0, 0))
         self._held = self._state.held
-        self._progress: list[Progress] = [NO_PROGRESS, NO_PROGRESS]
-        wanted: list[Expr] = [expr for _, expr in node.result]
-        if node.predicate is not None:
-            wanted.append(node.predicate)
-        self._needed: frozenset[str] = (
-            frozenset().union(*(expr.columns() for expr in wanted)) if wanted else frozenset()
+        self._progress = BothSides(partial(scoped_by_key, node))
+        left_names = self._sides[0].schema.names
+        self._result = (
+            None if node.left_rows_stay else PairProjection(node.result, node.schema, left_names)
+        )
+        self._predicate = (
+            None if node.predicate is None else PairCondition(node.predicate, left_names)
         )
         self._renames = (plain_renames(node.result, "l."), plain_renames(node.result, "r."))
 
@@ -153,15 +94,17 @@ class JoinKernel(Operator):
         return KeyedState(self._sides, self._node.same, marks=marks, what=f"{self._node.how}_join")
 
     def process(self, port: int, batch: Batch) -> Batch:
-        other = 1 - port
-        answer: Delta | None = None
+        answer: Revision | None = None
         if len(batch):
-            delta = self._sides[port].project(Delta.of_batch(batch), only_matchable=True)
-            group = self._state.groups(delta.payload)
-            found = self._held[other].find(group, delta.start, delta.end)
+            rows = self._sides[port].project(Revision.of_batch(batch), only_matchable=True)
+            group = self._state.groups(rows.payload)
+            found = self._held[1 - port].find(group, rows.start, rows.latest)
+            found = self._matching(port, rows, found)
             if len(found):
-                answer = self._joined(port, delta, self._matching(port, delta, found))
-            self._keep(port, delta, group)
+                answer = self._revised_pairs(port, rows, found)
+            self._keep(port, rows.arriving(), group)
+            if rows.before is not None:
+                self._keep(port, rows.leaving(), group)
         self._advance(port, batch.progress)
         if answer is None:
             return Batch.empty(self.schema, self._promise())
@@ -170,7 +113,7 @@ class JoinKernel(Operator):
     def _keep(self, port: int, delta: Delta, group: Codes, marks: tuple[Times, ...] = ()) -> None:
         """Hold the rows that a later row of the other side may meet."""
         other = 1 - port
-        promised = self._state.promised_to(other, self._progress[other], delta.payload)
+        promised = self._state.promised_to(other, self._progress.sides[other], delta.payload)
         waits = delta.end > promised
         if not waits.all():
             delta, group = delta.filter(waits), group[waits]
@@ -178,10 +121,9 @@ class JoinKernel(Operator):
         self._held[port].apply(delta, group, marks)
 
     def _advance(self, port: int, progress: Progress) -> None:
-        forget_ended(self._progress, progress)
-        before = self._progress[port]
-        self._progress[port] = before.merge(progress)
-        now = self._progress[port]
+        before = self._progress.sides[port]
+        self._progress.advance(port, progress)
+        now = self._progress.sides[port]
         if now.cti > before.cti:
             self._held[1 - port].purge(now.cti)
         if now.speaks_of_groups:
@@ -190,29 +132,49 @@ class JoinKernel(Operator):
                 self._held[1 - port].drop_groups(*promised)
         self._state.tidy()
 
-    def _sided(self, port: int, delta: Delta, found: Hits) -> tuple[Side, Side]:
+    def _sided(self, port: int, rows: Delta | Revision, found: Hits) -> tuple[Side, Side]:
         """Both sides of the pairs, the left one first."""
-        own, other = TakenSide(delta.payload, delta.start, found.owner), FoundSide(found)
+        own, other = TakenSide(rows.payload, rows.start, found.owner), FoundSide(found)
         return (own, other) if port == 0 else (other, own)
 
-    def _matching(self, port: int, delta: Delta, found: Hits) -> Hits:
+    def _matching(self, port: int, rows: Delta | Revision, found: Hits) -> Hits:
         """The pairs for which the predicate is true."""
-        predicate = self._node.predicate
-        if predicate is None or not len(found):
+        if self._predicate is None or not len(found):
             return found
-        sides = self._sided(port, delta, found)
-        frame = pair_frame(*sides, predicate.columns(), len(found))
-        return found.filter(evaluate_mask(predicate, frame))
+        return found.filter(self._predicate.holds(self._sided(port, rows, found), len(found)))
+
+    def _pair_payload(self, port: int, rows: Delta | Revision, found: Hits) -> Rows:
+        assert self._result is not None
+        return self._result.of(self._sided(port, rows, found), len(found))
 
     def _joined(self, port: int, delta: Delta, found: Hits) -> Delta:
+        """The pairs of rows that come or go."""
         if not len(found):
             return Delta.empty(self.schema)
-        frame = pair_frame(*self._sided(port, delta, found), self._needed, len(found))
-        payload = evaluate_columns(self._node.result, frame, self.schema)
         at = found.owner
         start = np.maximum(delta.start[at], found.start)
         end = np.minimum(delta.end[at], found.end)
+        payload = self._pair_payload(port, delta, found)
         return Delta(payload, start, end, delta.weight[at] * found.weight)
+
+    def _revised_pairs(self, port: int, rows: Revision, found: Hits) -> Revision:
+        """The pairs of rows with their ends before a change and after it."""
+        before: Times | None = None
+        if rows.before is None:
+            at = found.owner
+            start = np.maximum(rows.start[at], found.start)
+            after = np.minimum(rows.after[at], found.end)
+        else:
+            found = found.by_probe()  # a row may change twice, and so may its pairs
+            at, end = found.owner, found.end
+            start = np.maximum(rows.start[at], found.start)
+            before, after = np.minimum(rows.before[at], end), np.minimum(rows.after[at], end)
+            before[before <= start], after[after <= start] = ABSENT, ABSENT
+            changes = before != after
+            if not changes.all():
+                found = found.filter(changes)
+                start, before, after = start[changes], before[changes], after[changes]
+        return Revision(self._pair_payload(port, rows, found), start, before, after, found.weight)
 
     def forget(self, time: int, unwanted: tuple[int, ...]) -> None:
         """A pair ends no later than either of its rows."""
@@ -225,22 +187,15 @@ class JoinKernel(Operator):
     # promises
 
     def _promise(self) -> Progress:
-        both = self._progress[0].meet(self._progress[1])
-        boxes: Boxes = {}
-        if self._progress[0].boxes or self._progress[1].boxes:
-            boxes = self._boxes()
-        if not both.speaks_of_groups:
-            return Progress(both.cti, boxes=boxes)
-        if not scoped_by_key(self._node, both):
-            return Progress(both.cti, boxes=boxes)
-        return replace(
-            rename_scopes(replace(both, boxes={}), {**self._renames[1], **self._renames[0]}),
-            boxes=boxes,
-        )
+        both, (left, right) = self._progress.both, self._progress.sides
+        boxes = self._boxes() if left.boxes or right.boxes else {}
+        if both.speaks_of_groups:
+            both = rename_scopes(both, {**self._renames[1], **self._renames[0]})
+        return replace(both, boxes=boxes) if boxes else both
 
     def _boxes(self) -> Boxes:
-        left, right = (
-            rename_boxes(self._progress[port].boxes, self._renames[port]) for port in (0, 1)
+        left, right = map(
+            rename_boxes, (side.boxes for side in self._progress.sides), self._renames
         )
         return merge_boxes(merge_boxes(join_boxes(left, right), self._alone(0)), self._alone(1))
 
@@ -249,7 +204,7 @@ class JoinKernel(Operator):
         partner allow."""
         found: Boxes = {}
         names = self._renames[port]
-        for columns, bounds in self._progress[port].boxes.items():
+        for columns, bounds in self._progress.sides[port].boxes.items():
             least = (
                 self._held[port].least(columns) if all(c in names for c in columns) else None
             )  # None: a held row says nothing about these columns, so neither do its pairs
@@ -264,13 +219,13 @@ class JoinKernel(Operator):
     # state
 
     def snapshot(self) -> Slices:
-        return {**self._state.snapshot(), "progress": slice_of_progress(self._progress)}
+        return {**self._state.snapshot(), "progress": self._progress.snapshot()}
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        self._progress = progress_of_slice(slices["progress"])
+        self._progress.restore(slices["progress"])
         self._state.restore(slices)
         for port, held in enumerate(self._held):
-            held.purge(self._progress[1 - port].cti)
+            held.purge(self._progress.sides[1 - port].cti)
 
     def state_size(self) -> StateSize:
         return self._state.size()

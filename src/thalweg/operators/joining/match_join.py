@@ -30,7 +30,6 @@ from thalweg.model.rows import Bools, Codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import rename_scopes
 from thalweg.operators.frames import plain_renames
-from thalweg.operators.joining.join import scoped_by_key
 from thalweg.operators.joining.outer import OuterKernel
 from thalweg.plan.nodes import Join
 
@@ -119,10 +118,10 @@ class MatchJoinKernel(OuterKernel):
         undecided = [
             held.first() for held, kept in zip(self._held, self._preserved, strict=True) if kept
         ]
-        cti = min(self._progress[0].cti, self._progress[1].cti, *undecided)
+        both = self._progress.both
+        cti = min(both.cti, *undecided)
         common = Progress(cti, boxes=self._boxes())
-        both = self._progress[0].meet(self._progress[1])
-        if not both.speaks_of_groups or not scoped_by_key(self._node, both):
+        if not both.speaks_of_groups:
             return common
         areas = self._decided_areas(both, cti) if both.areas else both.areas
         groups = replace(both, cti=cti, scoped=self._decided(both), boxes={}, areas=areas)

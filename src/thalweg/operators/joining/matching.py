@@ -7,16 +7,20 @@ the same column on both sides is that column.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 import pyarrow as pa
 
 from thalweg.expr import Column, Expr
-from thalweg.model.delta import Delta
+from thalweg.model.delta import Delta, Revision
 from thalweg.model.rows import Bools, Codes, Rows, encode_together
 from thalweg.operators.frames import frame_of
 from thalweg.plan.nodes import lifetime_schema
 
 __all__ = ["KeyedSide", "key_codes", "keyed_sides", "touched_by"]
+
+Changes = TypeVar("Changes", Delta, Revision)
 
 
 class KeyedSide:
@@ -41,23 +45,21 @@ class KeyedSide:
             for key, name, kind in zip(keys, names, types, strict=True)
             if name not in schema.names
         )
+        self._used = frozenset(column for key, _, _ in self._made for column in key.columns())
         self.schema = pa.schema([*schema, *(pa.field(name, kind) for _, name, kind in self._made)])
 
-    def project(self, delta: Delta, *, only_matchable: bool = False) -> Delta:
+    def project(self, changes: Changes, *, only_matchable: bool = False) -> Changes:
         """The changes with their keys; `only_matchable` leaves out rows with a null key, which
         nothing can match."""
-        keyed = delta
+        keyed = changes
         if self._made:
-            frame = frame_of(delta.payload, delta.start)
-            arrays = [key.evaluate(frame) for key, _, _ in self._made]
-            cast = [
-                a if a.type == kind else a.cast(kind)
-                for a, (_, _, kind) in zip(arrays, self._made, strict=True)
+            frame = frame_of(changes.payload, changes.start, self._used)
+            made: list[pa.Array] = [
+                _in_type(key.evaluate(frame), kind) for key, _, kind in self._made
             ]
-            payload = pa.RecordBatch.from_arrays(
-                [*delta.payload.columns, *cast], schema=self.schema
+            keyed = changes.with_payload(
+                pa.RecordBatch.from_arrays([*changes.payload.columns, *made], schema=self.schema)
             )
-            keyed = Delta(payload, delta.start, delta.end, delta.weight)
         if only_matchable and any(keyed.payload.column(name).null_count for name in self.key_names):
             return keyed.filter(self._with_keys(keyed))
         return keyed
@@ -67,7 +69,7 @@ class KeyedSide:
         keyed = self.project(delta)
         return delta.filter(~self._with_keys(keyed))
 
-    def _with_keys(self, keyed: Delta) -> Bools:
+    def _with_keys(self, keyed: Delta | Revision) -> Bools:
         valid = np.ones(len(keyed), np.bool_)
         for name in self.key_names:
             valid &= keyed.payload.column(name).is_valid().to_numpy(zero_copy_only=False)
@@ -79,6 +81,10 @@ class KeyedSide:
             return rows
         width = len(self.payload_schema)
         return pa.RecordBatch.from_arrays(rows.columns[:width], schema=self.payload_schema)
+
+
+def _in_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    return values if values.type == kind else values.cast(kind)
 
 
 def keyed_sides(

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from thalweg.model.batch import Batch
 from thalweg.model.rows import Rows
 from thalweg.model.time import Times
-from thalweg.operators.frames import evaluate_columns, frame_of, plain_renames
+from thalweg.operators.frames import Projection, frame_of, plain_renames
 from thalweg.operators.joining.join import JoinKernel
 from thalweg.plan.nodes import Join, Named
 
@@ -36,9 +36,9 @@ class OuterKernel(JoinKernel):
         self._preserved = _PRESERVED[node.how]
         self._gives_pairs = node.how in ("left", "right", "full")
         self._alone_columns: tuple[Named, Named] = (node.left_only, node.right_only)
-        self._alone_used = tuple(
-            frozenset(name for _, expr in columns for name in expr.columns())
-            for columns in self._alone_columns
+        self._alone_projection = tuple(
+            Projection(columns, node.schema) if kept and self._gives_pairs else None
+            for columns, kept in zip(self._alone_columns, self._preserved, strict=True)
         )
         left, right = (self.marks_alone * preserved for preserved in self._preserved)
         self._state = self._empty_state((left, right))
@@ -51,10 +51,8 @@ class OuterKernel(JoinKernel):
     def _alone_payload(self, port: int, rows: Rows, start: Times) -> Rows:
         """Rows of one side, with their own starts, as they stand in the answer by themselves."""
         rows = self._sides[port].payload(rows)
-        if not self._gives_pairs:
-            return rows
-        frame = frame_of(rows, start, self._alone_used[port])
-        return evaluate_columns(self._alone_columns[port], frame, self.schema)
+        alone = self._alone_projection[port]
+        return rows if alone is None else alone.of(frame_of(rows, start, alone.used))
 
     def _named_in_every_row(self) -> dict[str, str]:
         """The columns that name a group in every row of the answer, under their names there. They

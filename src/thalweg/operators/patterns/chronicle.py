@@ -34,10 +34,9 @@ from thalweg.operators.base import (
     progress_of_slice,
     slice_of_progress,
 )
-from thalweg.operators.frames import evaluate_columns
-from thalweg.operators.joining.join import TakenSide, pair_frame
 from thalweg.operators.joining.keyed_state import KeyedState
 from thalweg.operators.joining.matching import keyed_sides
+from thalweg.operators.joining.pairs import PairProjection, TakenSide
 from thalweg.operators.patterns.chronicle_lines import (
     Asking,
     Look,
@@ -78,7 +77,7 @@ class ChronicleKernel(Operator):
         self._left, self._right = self._state.held
         self._widths = [len(side.payload_schema) for side in self._sides]
         self._progress: list[Progress] = [NO_PROGRESS, NO_PROGRESS]
-        self._needed = frozenset[str]().union(*(expr.columns() for _, expr in node.result))
+        self._result = PairProjection(node.result, node.schema, self._sides[0].schema.names)
         self._latest = MIN_TIME
         """No row that is held starts later."""
         self.rematched = 0
@@ -283,9 +282,8 @@ class ChronicleKernel(Operator):
             TakenSide(one.payload, one.start, left.order[lefts]),
             TakenSide(two.payload, two.start, right.order[rights]),
         )
-        frame = pair_frame(*sides, self._needed, len(lefts))
         start = right.start[rights]
-        payload = evaluate_columns(self._node.result, frame, self.schema)
+        payload = self._result.of(sides, len(lefts))
         weight = np.where(np.arange(len(lefts)) < len(comes), 1, -1)
         return Delta(payload, start, start + 1, weight)
 

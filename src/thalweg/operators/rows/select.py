@@ -12,7 +12,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.progress import Progress
 from thalweg.operators.attribute_promises import LeastValue
 from thalweg.operators.base import Operator, rename_scopes
-from thalweg.operators.frames import evaluate_columns, frame_of, plain_renames
+from thalweg.operators.frames import Projection, frame_of, plain_renames
 from thalweg.operators.rows.one_row import OneRow, Step, compute
 from thalweg.plan.nodes import Select
 
@@ -33,7 +33,7 @@ class SelectKernel(Operator):
     def __init__(self, node: Select) -> None:
         self.schema = node.schema
         self._columns = node.columns
-        self._used = tuple({name for _, expr in node.columns for name in expr.columns()})
+        self._projection = Projection(node.columns, node.schema)
         self._names = plain_renames(node.columns)
         firm = node.input.properties.firm_ends
         self._rising = [
@@ -57,6 +57,6 @@ class SelectKernel(Operator):
         progress = self.moves(batch.progress)
         if not len(batch):
             return Batch.empty(self.schema, progress)
-        frame = frame_of(batch.payload, batch.start, self._used)
-        payload = evaluate_columns(self._columns, frame, self.schema)
+        frame = frame_of(batch.payload, batch.start, self._projection.used)
+        payload = self._projection.of(frame)
         return Batch(payload, batch.start, batch.end, batch.new_end, batch.is_adjust, progress)

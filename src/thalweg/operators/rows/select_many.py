@@ -15,7 +15,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Codes, Rows
 from thalweg.operators.base import Operator
-from thalweg.operators.frames import evaluate_columns, frame_of
+from thalweg.operators.frames import Projection, frame_of
 from thalweg.plan.nodes import SelectMany
 
 __all__ = ["SelectManyKernel"]
@@ -34,6 +34,7 @@ class SelectManyKernel(Operator):
     def __init__(self, node: SelectMany) -> None:
         self.schema = node.schema
         self._node = node
+        self._columns = Projection(node.columns, node.schema)
 
     def moves(self, progress: Progress) -> Progress:
         return progress.without_scopes()
@@ -48,10 +49,9 @@ class SelectManyKernel(Operator):
         if not len(which):
             return Batch.empty(self.schema, progress)
         many = batch.take(which)
-        frame = frame_of(many.payload if payload is None else payload, many.start)
-        return many.with_payload(
-            evaluate_columns(self._node.columns, frame, self.schema)
-        ).with_progress(progress)
+        rows = many.payload if payload is None else payload
+        frame = frame_of(rows, many.start, self._columns.used)
+        return many.with_payload(self._columns.of(frame)).with_progress(progress)
 
     def _repeated(self, batch: Batch) -> tuple[Codes, None]:
         assert self._node.repeat is not None
