@@ -33,6 +33,7 @@ from thalweg.state.search import (
     ended,
     latest_end_before,
     occurrence,
+    of_groups,
     of_lifetime,
     overlapping,
     soonest_end_after,
@@ -44,6 +45,8 @@ __all__ = ["Arrangement"]
 
 _TAIL = 256
 """Rows that wait unsorted."""
+_SMALL = 16
+"""A tail of so few rows holds none that has ended."""
 _BITS = 30
 """Bits of the end that a run is sorted by, besides the group."""
 _BULK = 4_096
@@ -122,7 +125,7 @@ class Arrangement:
             weight = delta.weight.copy()
             rows = Columns(group, delta.start, delta.end, weight, own, delta.payload)
         elif len(tail) + len(rows) <= _TAIL:
-            self._tail = tail.extended(rows)
+            tail.extend(rows)
             return
         else:
             rows = Columns.concat([tail.living(), rows])
@@ -189,6 +192,20 @@ class Arrangement:
         parts: list[tuple[Run, Codes]] = []
         for run in near:
             owner, at = overlapping(run, group, since, until)
+            if len(at):
+                owners.append(owner)
+                parts.append((run, at))
+        return Hits(self.schema, _joined(owners), parts)
+
+    def of_groups(self, group: Codes, after: int = MIN_TIME) -> Hits:
+        """For each probe the rows of its group that end after a time."""
+        size = len(group)
+        if size > _BULK:
+            return self.find(group, np.full(size, after), np.full(size, INFINITY))
+        owners: list[Codes] = []
+        parts: list[tuple[Run, Codes]] = []
+        for run in self._runs(after) if size else ():
+            owner, at = of_groups(run, group, after)
             if len(at):
                 owners.append(owner)
                 parts.append((run, at))
@@ -365,13 +382,16 @@ class Arrangement:
 
     def _drop_tail(self, until: int) -> tuple[Run | None, Bools]:
         """Forget rows of the tail that have ended by then: the tail before, and which of its rows
-        stayed. It is small, and made anew as soon as one of its rows has ended."""
+        stayed. Like a run it is made anew when half of its rows have ended or were taken away; a
+        small one as soon as a row has ended."""
         self._purged = max(self._purged, until)
         tail = self._tail
         if tail is None or (tail.soonest > until and 2 * tail.dead < len(tail)):
             return None, _NO_ROWS
         alive = tail.alive(until)
         living = alive.nonzero()[0]
+        if 2 * len(living) > len(tail) > _SMALL:
+            return None, _NO_ROWS
         self._tail = Run.unsorted(tail.rows.aside(living)) if len(living) else None
         return tail, alive
 

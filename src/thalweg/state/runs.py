@@ -152,24 +152,22 @@ class Columns:
             concat_rows([part.payload for part in parts], parts[0].payload.schema),
         )
 
-    def extended(self, more: Columns) -> Columns:
-        """A few rows and more behind them. Payloads that no row has any more stay until they are
+    def extend(self, more: Columns) -> None:
+        """Put more rows behind a few. Payloads that no row has any more stay until they are
         many."""
         if self._payload.num_rows > len(self) + _SPARE:
             self.gathered()
         payload = self._payload
-        rows = Columns(
-            np.concatenate((self.group, more.group)),
-            np.concatenate((self.start, more.start)),
-            np.concatenate((self.end, more.end)),
-            np.concatenate((self.weight, more.weight)),
-            tuple(map(np.concatenate, zip(self.marks, more.marks, strict=True))),
-            pa.concat_batches((payload, more.payload)),
-        )
         if self._from is not None:
             begin = payload.num_rows
-            rows._from = np.concatenate((self._from, np.arange(begin, begin + len(more))))
-        return rows
+            self._from = np.concatenate((self._from, np.arange(begin, begin + len(more))))
+        self._payload = pa.concat_batches((payload, more.payload))
+        self._end = np.concatenate((self.end, more.end))
+        self._weight = np.concatenate((self.weight, more.weight))
+        self.group = np.concatenate((self.group, more.group))
+        self.start = np.concatenate((self.start, more.start))
+        if more.marks:
+            self.marks = tuple(map(np.concatenate, zip(self.marks, more.marks, strict=True)))
 
     @property
     def nbytes(self) -> int:
@@ -252,21 +250,16 @@ class Run:
             dead=len(rows) - int(np.count_nonzero(rows.weight)),
         )
 
-    def extended(self, more: Columns) -> Run:
-        """An unsorted run with rows behind its own, all of positive weight."""
-        start, end = more.start, more.end
-        soonest = min(self.soonest, least(end))
-        return Run(
-            self.rows.extended(more),
-            0,
-            0,
-            0,
-            0,
-            first=min(self.first, least(start)),
-            soonest=soonest,
-            last=max(self.last, greatest(end)),
-            dead=self.dead,
-        )
+    def extend(self, more: Columns) -> None:
+        """Put rows of positive weight behind those of an unsorted run. Positions of rows stay; what
+        was found out about all of them is forgotten."""
+        self.first = min(self.first, least(more.start))
+        self.soonest = min(self.soonest, least(more.end))
+        self.last = max(self.last, greatest(more.end))
+        self.rows.extend(more)
+        self.written = self.touched = self.end_order = self.least_starts = self.half = None
+        self.first_after = (0, 0, -1)
+        self.lows.clear()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -370,7 +363,9 @@ class Run:
 
     def alive(self, until: int) -> Bools:
         """The rows that end after a time and have not been taken away."""
-        mask: Bools = (self.rows.end > until) & (self.rows.weight != 0)
+        mask: Bools = self.rows.end > until
+        if self.dead:
+            mask &= self.rows.weight != 0
         return mask
 
     def first_alive(self, until: int) -> int:
@@ -399,10 +394,11 @@ class Run:
         key = (until if self.soonest <= until else MIN_TIME, self.dead)
         known = self.lows.get(tuple(columns))
         if known is None or known[0] != key:
-            values = [self.rows.payload.column(name) for name in columns]
             if self.dead or self.soonest <= until:
                 alive = self.alive(until).nonzero()[0]
-                values = [take_column(column, alive) for column in values]
+                values = [self.rows.column_at(name, alive) for name in columns]
+            else:
+                values = [self.rows.payload.column(name) for name in columns]
             known = self.lows[tuple(columns)] = (key, _least(values))
         return known[1]
 

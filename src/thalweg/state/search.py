@@ -16,6 +16,7 @@ __all__ = [
     "ended",
     "latest_end_before",
     "occurrence",
+    "of_groups",
     "of_lifetime",
     "overlapping",
     "soonest_end_after",
@@ -43,6 +44,21 @@ def overlapping(run: Run, group: Codes, since: Times, until: Times) -> tuple[Cod
     if run.dead:
         hit &= run.rows.weights(at) != 0
     return (owner, at) if hit.all() else (owner[hit], at[hit])
+
+
+def of_groups(run: Run, group: Codes, after: int) -> tuple[Codes, Codes]:
+    """Pairs of a probe and a position of a living row of its group that ends after a time."""
+    if _is_few(run, group):
+        table = _alike(run, group)
+        if run.soonest <= after:
+            table &= run.rows.end > after
+        owner, at = table.nonzero()
+        return owner, at
+    owner, at = candidates(run, group, np.full(len(group), after))
+    hit = run.rows.ends(at) > after
+    if run.dead:
+        hit &= run.rows.weights(at) != 0
+    return owner[hit], at[hit]
 
 
 def of_lifetime(run: Run, group: Codes, start: Times, end: Times) -> tuple[Codes, Codes]:

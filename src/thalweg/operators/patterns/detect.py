@@ -25,7 +25,7 @@ from thalweg.model.delta import Delta, Weights
 from thalweg.model.ordering import on_one_axis, rank_values
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Bools, Codes, Rows, distinct_codes, encode, take_column
-from thalweg.model.sorting import representatives, sort_pairs
+from thalweg.model.sorting import distinct, representatives, sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times, least
 from thalweg.operators.base import (
     Operator,
@@ -193,8 +193,7 @@ class DetectKernel(Operator):
         return np.minimum(begin, np.searchsorted(line.key, numbers, "right"))
 
     def _resume_of(self, keys: Codes, since: int) -> Hits:
-        size = len(keys)
-        return self._resume.find(keys, np.full(size, since), np.full(size, INFINITY))
+        return self._resume.of_groups(keys, since)
 
     @staticmethod
     def _walk(line: _Line, begin: Codes, alive: Codes) -> Bools:
@@ -219,10 +218,10 @@ class DetectKernel(Operator):
 
     def _settle(self, before: int, cti: int) -> None:
         """For the keys that lose events: from where on their next instance may begin."""
-        keys = np.unique(self._held.ending(cti).group)
+        keys = distinct(self._held.ending(cti).group)
         if not len(keys):
             return
-        found = self._held.find(keys, np.full(len(keys), before), np.full(len(keys), INFINITY))
+        found = self._held.of_groups(keys, before)
         held = found.delta()
         line = self._line(held, found.owner, (held.weight,))
         begin = self._begin(line, keys, before)

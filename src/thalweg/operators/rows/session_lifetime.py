@@ -21,6 +21,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import ABSENT, Delta, Revision
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Codes, Rows, concat_rows
+from thalweg.model.sorting import distinct
 from thalweg.model.time import INFINITY, MIN_TIME, Times, least
 from thalweg.operators.base import (
     Operator,
@@ -77,14 +78,14 @@ class SessionLifetimeKernel(Operator):
         if not len(delta):
             return Delta.empty(self.schema)
         group = self._groups.of_rows(delta.payload)
-        touched = np.unique(group)
-        before = self._of(touched)
+        touched = distinct(group)
+        before = self._held.of_groups(touched)
         held = Delta(delta.payload, delta.start, delta.start + self._timeout, delta.weight)
         if least(delta.weight) > 0:
             return self._insert(held, group, before, touched)
         old, _ = self._answers(before)
         self._held.apply(held, group, (delta.start,))
-        after = self._of(touched)
+        after = self._held.of_groups(touched)
         new, over = self._answers(after)
         self._note_ends(touched, after.group, over)
         return Delta.concat([new, old.negate()], self.schema)
@@ -111,11 +112,6 @@ class SessionLifetimeKernel(Operator):
         self._over = grown(self._over, touched, INFINITY)
         self._over[touched] = INFINITY
         np.minimum.at(self._over, group, end)
-
-    def _of(self, group: Codes) -> Hits:
-        """The rows of some groups."""
-        size = len(group)
-        return self._held.find(group, np.full(size, MIN_TIME), np.full(size, INFINITY))
 
     def _answers(self, rows: Hits) -> tuple[Delta, Times]:
         """What the rows of some groups give, and their ends."""
@@ -144,7 +140,7 @@ class SessionLifetimeKernel(Operator):
         due = np.flatnonzero(self._over < settled)
         if len(due):
             self._over[due] = INFINITY
-            self._settle(self._of(due), settled)
+            self._settle(self._held.of_groups(due), settled)
             self._held.purge(MIN_TIME)
         if self._groups.index.is_untidy:
             moved = self._groups.index.keep(self._held.groups())

@@ -22,7 +22,8 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta, Weights
 from thalweg.model.progress import NO_PROGRESS, Scope
 from thalweg.model.rows import Codes, Rows
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.sorting import distinct
+from thalweg.model.time import INFINITY, MIN_TIME, Times, least
 from thalweg.operators.base import (
     Operator,
     Slices,
@@ -146,8 +147,8 @@ class StitchKernel(Operator):
 
     def _apply(self, delta: Delta) -> Delta:
         number = self._groups(delta.payload)
-        touched = np.unique(number)
-        found, behind = self._alive(touched), self._of_groups(self._behind, touched)
+        touched = distinct(number)
+        found, behind = self._alive(touched), self._behind.of_groups(touched)
         held, group = found.delta(), found.group
         rows, groups = Delta.concat([held, delta], self.schema), np.concatenate([group, number])
         if not (delta.weight > 0).all():
@@ -164,11 +165,7 @@ class StitchKernel(Operator):
 
     def _alive(self, group: Codes) -> Hits:
         """The rows of some payloads that may still change, or have not stepped back."""
-        since = self._progress.cti - 1
-        return self._held.find(group, np.full(len(group), since), np.full(len(group), INFINITY))
-
-    def _of_groups(self, held: Arrangement, group: Codes) -> Hits:
-        return held.find(group, np.full(len(group), MIN_TIME), np.full(len(group), INFINITY))
+        return self._held.of_groups(group, self._progress.cti - 1)
 
     def _linked(
         self,
@@ -220,22 +217,30 @@ class StitchKernel(Operator):
 
     def _step_back(self, gone: Hits, cti: int) -> None:
         """Keep the rows that end now, or ended before, and are continued by one that has not."""
-        touched = np.unique(gone.group)
-        found, behind = self._alive(touched), self._of_groups(self._behind, touched)
-        if len(found):
-            linked = self._linked(found.delta(), found.group, behind, more=gone)
-            rows, before = linked.rows, linked.before()
-            continued = np.zeros(len(rows), np.bool_)
-            continued[before[(before >= 0) & (rows.end >= cti)]] = True
-            kept = np.flatnonzero(continued & (rows.end < cti))
-            old = rows.take(kept)
-            endless = Delta(old.payload, old.start, np.full(len(old), INFINITY), old.weight)
-            marks = (old.end, linked.chains(before)[kept])
+        touched = distinct(gone.group)
+        found, behind = self._alive(touched), self._behind.of_groups(touched)
+        # A row that starts at the CTI or later continues none that has ended.
+        may_continue = len(found) and least(found.start) < cti
+        kept = self._continued(found, behind, gone, cti) if may_continue else None
+        if len(behind):
             behind.set_weight(np.zeros(len(behind), np.int64))
-            self._behind.add(endless, linked.group[kept], marks)
-        else:
-            behind.set_weight(np.zeros(len(behind), np.int64))
-        self._behind.purge(MIN_TIME)
+            self._behind.purge(MIN_TIME)
+        if kept is not None:
+            self._behind.add(*kept)
+
+    def _continued(
+        self, found: Hits, behind: Hits, gone: Hits, cti: int
+    ) -> tuple[Delta, Codes, tuple[Times, Times]]:
+        """The rows that have ended by the CTI and are continued by one that has not, as they are
+        kept."""
+        linked = self._linked(found.delta(), found.group, behind, more=gone)
+        rows, before = linked.rows, linked.before()
+        continued = np.zeros(len(rows), np.bool_)
+        continued[before[(before >= 0) & (rows.end >= cti)]] = True
+        which = np.flatnonzero(continued & (rows.end < cti))
+        old = rows.take(which)
+        endless = Delta(old.payload, old.start, np.full(len(old), INFINITY), old.weight)
+        return endless, linked.group[which], (old.end, linked.chains(before)[which])
 
     def snapshot(self) -> Slices:
         return {
