@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thalweg.model.rows import Codes
+from thalweg.model.sorting import rank_codes
 from thalweg.model.time import Times
 
 __all__ = ["on_one_axis", "rank_values"]
@@ -37,8 +38,7 @@ def on_one_axis(*places: tuple[Codes, Times]) -> list[Codes]:
     >>> on_one_axis((np.array([0, 1]), np.array([7, 3])), (np.array([1]), np.array([5])))
     [array([2, 3]), array([4])]
     """
-    times = np.concatenate([time for _, time in places])
-    _, rank = np.unique(times, return_inverse=True)
+    rank = rank_codes(np.concatenate([time for _, time in places]))
     span = int(rank.max(initial=0)) + 1
     found, begin = [], 0
     for key, time in places:

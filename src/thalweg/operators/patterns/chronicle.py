@@ -179,8 +179,11 @@ class ChronicleKernel(Operator):
                 np.minimum.at(when, goes[removed.owner], removed.end - 1)
                 change = change.but_without(removed)
                 removed.set_weight(np.zeros(len(removed), np.int64))
-        self._latest = max(self._latest, int(delta.start.max()))
+        self._latest = max(self._latest, greatest(delta.start))
         look = self._first_look(group, when)
+        if port == 0 and not self._is_asked(look):
+            self._stand_in_line(delta, group)
+            return Delta.empty(self.schema)
         parts: list[Delta] = []
         while len(look):
             left, found = self._waiting(change, look)
@@ -196,6 +199,17 @@ class ChronicleKernel(Operator):
         if port == 1:
             self._right.apply(delta, group)
         return Delta.concat(parts, self.schema)
+
+    def _is_asked(self, look: Look) -> bool:
+        """Whether a right row of these keys comes at or after their first change."""
+        return len(self._right.find(look.group, look.since, np.full(len(look), INFINITY))) > 0
+
+    def _stand_in_line(self, delta: Delta, group: Codes) -> None:
+        """Hold the left rows that come where nobody takes one."""
+        change = _Change.coming(delta, group)
+        rows, ones = change.rows, np.ones(len(change.group), np.int64)
+        line = Delta(rows.payload, rows.start, leaves_untaken(rows.end), ones)
+        self._left.add(line, change.group, (rows.end,))
 
     def _first_look(self, group: Codes, when: Times) -> Look:
         """The keys of a change, and when each of them changes. While few rows are held, all that

@@ -20,6 +20,9 @@ from thalweg.model.rows import Codes
 
 __all__ = ["clamp_scan", "serve"]
 
+_STEP = 16
+"""A step of all blocks together costs as much as so many blocks one by one."""
+
 
 def serve(low: Codes, high: Codes) -> tuple[Codes, Codes]:
     """For each request the item it takes, or -1; and the first item left after it.
@@ -43,7 +46,7 @@ def clamp_scan(low: Codes, high: Codes) -> Codes:
     [3, 3, 2, 5]
     """
     size = len(low)
-    width = max(int(np.sqrt(size)), 1)
+    width = max(int(np.sqrt(size / _STEP)), 1)
     blocks = -(-size // width)
     padded = np.full((2, blocks * width), 0, np.int64)
     padded[0, :size], padded[1, :size] = low, high
@@ -66,7 +69,8 @@ def _enter_blocks(lows: Codes, highs: Codes) -> Codes:
     for column in range(width):
         least = np.minimum(np.maximum(least, lows[:, column]), highs[:, column])
         most = np.minimum(np.maximum(most, lows[:, column]), highs[:, column])
-    # Each block is now one clamp to [least, most]; `blocks` is about the root of the size.
+    # Each block is now one clamp to [least, most]; `blocks` is about four times the
+    # root of the size.
     into = np.empty(blocks, np.int64)
     value = int(unbounded.min)
     for block, (floor, ceiling) in enumerate(zip(least.tolist(), most.tolist(), strict=True)):
