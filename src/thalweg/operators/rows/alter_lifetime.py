@@ -33,6 +33,5 @@ class AlterLifetimeKernel(MovedStartKernel):
     def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
         moved, valid = self._moved.of(payload, start)
         refuse_beyond(moved, self.name)
-        if self._ticks == INFINITY:
-            return moved, np.where(valid, INFINITY, moved)
-        return moved, np.where(valid, moved + self._ticks, moved)
+        end = np.full(len(moved), INFINITY) if self._ticks == INFINITY else moved + self._ticks
+        return moved, end if valid is None else np.where(valid, end, moved)

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.errors import EvaluationError
-from thalweg.expr import Column, Expr, Frame
+from thalweg.expr import Call, Column, Expr, Frame, Literal
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import Progress
@@ -124,25 +124,50 @@ class Ticks:
     def __init__(self, expr: Expr) -> None:
         self._expr = expr
         self._used = expr.columns() - {"_end"}
-        self._is_start = isinstance(expr, Column) and expr.name == "_start"
+        self._offset = _offset_from_start(expr)
 
-    def of(self, payload: Rows, start: Times, end: Times | None = None) -> tuple[Times, Bools]:
-        """The values, and where there is one: not null, and a legal duration or time. Where there
-        is not, the value is 0. With `end` the expression may read `_end`."""
-        if self._is_start:
-            return start, np.ones(len(start), np.bool_)
+    def of(
+        self, payload: Rows, start: Times, end: Times | None = None
+    ) -> tuple[Times, Bools | None]:
+        """The values, and where there is one: not null, and a legal duration or time (None:
+        everywhere). Where there is not, the value is 0. With `end` the expression may read
+        `_end`."""
+        if self._offset is not None:
+            return (start + self._offset if self._offset else start), None
         frame = frame_of(payload, start, self._used)
         if end is not None:
             frame = Frame({**frame.columns, "_end": pa.array(end)}, frame.length)
         values = self._expr.evaluate(frame)
         if values.type.id != _INT64:
             values = values.cast(pa.int64())
-        valid: Bools = np.ones(len(values), np.bool_)
+        valid: Bools | None = None
         if values.null_count:
             valid = values.is_valid().to_numpy(zero_copy_only=False)
             values = values.fill_null(0)
         ticks: Times = values.to_numpy(zero_copy_only=False)
         return ticks, valid
+
+
+def _offset_from_start(expr: Expr) -> int | None:
+    """The constant that an expression adds to `_start`, where it does no more than that. Added to a
+    legal time it cannot wrap around.
+
+    >>> from thalweg.expr import parse
+    >>> [_offset_from_start(parse(text)) for text in ("_start", "_start + 5 - 2", "_start + v")]
+    [0, 3, None]
+    """
+    if isinstance(expr, Column):
+        return 0 if expr.name == "_start" else None
+    if not isinstance(expr, Call) or expr.function not in ("add", "subtract"):
+        return None
+    before, amount = _offset_from_start(expr.args[0]), expr.args[1]
+    if before is None or not isinstance(amount, Literal) or amount.scalar.type != pa.int64():
+        return None
+    ticks = amount.scalar.as_py()
+    if ticks is None:
+        return None
+    offset: int = before + ticks if expr.function == "add" else before - ticks
+    return offset if MIN_TIME < offset < MAX_TIME else None
 
 
 _INT64 = pa.int64().id

@@ -34,5 +34,8 @@ class RetimeKernel(MovedStartKernel):
     def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
         begin, first = self._begin.of(payload, start)
         until, last = self._until.of(payload, start, end if self._reads_end else None)
-        valid = first & last
+        masks = [mask for mask in (first, last) if mask is not None]
+        if not masks:
+            return begin, until
+        valid = np.logical_and.reduce(masks)
         return np.where(valid, begin, 0), np.where(valid, until, 0)

@@ -34,7 +34,12 @@ class ShiftKernel(LifetimeKernel):
         if isinstance(self._by, Ticks):
             by, valid = self._by.of(payload, start)
             refuse_beyond(by, self.name)
-            return np.where(valid, start + by, 0), np.where(valid, add_saturating(end, by), 0)
+            moved, until = start + by, add_saturating(end, by)
+            return (
+                (moved, until)
+                if valid is None
+                else (np.where(valid, moved, 0), np.where(valid, until, 0))
+            )
         return start + self._by, add_saturating(end, self._by)
 
     def lifetime(self, start: int, end: int) -> tuple[int, int] | None:
