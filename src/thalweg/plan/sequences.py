@@ -139,22 +139,19 @@ class _Pairing:
         return Join(waiting, events, *self._keys, result=self._result(matched, events))
 
     def _recent(self, matched: Node, events: Node) -> Node:
-        names = (f"{self.name}.later", f"{self.name}.earlier")
         left, right = self._keys
-        pairs = asof_join(
+        recent = asof_join(
             (events, matched),
             (right, left),
             within=self.within,
             exact=self.exact,
-            names=names,
+            names=None,
             how="inner",
             result=(
                 *((column, Column(f"r.{column}")) for column in matched.schema.names),
                 *((column, Column(f"l.{column}")) for column in events.schema.names),
             ),
         )
-        kept = (*matched.schema.names, *events.schema.names)
-        recent = Select(pairs, tuple((column, Column(column)) for column in kept))
         # A match of one step lasts as long as the bound; one of several began before its last step.
         return recent if self.first == time_of(self.before) else self._in_bound(recent)
 

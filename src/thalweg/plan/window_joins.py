@@ -135,24 +135,28 @@ def asof_join(
     *,
     within: int | None,
     exact: bool,
-    names: tuple[str, str],
+    names: tuple[str, str] | None,
     how: str,
     result: Named,
 ) -> Node:
     """Each left row with the latest right row before it: a right row lasts until the next one of
     its key starts.
 
-    Right rows of one key and time are equally good, and all of them match.
+    Right rows of one key and time are equally good, and all of them match. The times of both become
+    columns of these names; without names, left rows are points.
     """
-    left = timed(sides[0], Column(START), names[0], "left")
-    right = timed(sides[1], Column(START), names[1], "right")
+    left, right = sides
+    carried: Named = ()
+    if names is not None:
+        left = timed(left, Column(START), names[0], "left")
+        right = timed(right, Column(START), names[1], "right")
+        carried = tuple(
+            (name, Column(f"{side}.{name}")) for side, name in zip("lr", names, strict=True)
+        )
     if not exact:
         right = Shift(right, 1)
     lasting = SetDuration(right, INFINITY if within is None else within + (1 if exact else 0))
     signal = ClipBy(lasting, right, keys[1], keys[1])
-    carried: Named = tuple(
-        (name, Column(f"{side}.{name}")) for side, name in zip("lr", names, strict=True)
-    )
     columns = (*result, *carried)
     left_only = one_side(columns, left.schema, signal.schema, "l") if how == "left" else ()
     return Join(left, signal, *keys, how=how, result=columns, left_only=left_only)
