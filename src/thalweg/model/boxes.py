@@ -59,7 +59,10 @@ def merge_boxes(earlier: Boxes, later: Boxes) -> Boxes:
         for columns, bounds in later.items()
         if (earlier_bounds := earlier.get(columns)) is None or any(map(gt, bounds, earlier_bounds))
     }
-    return {**earlier, **news} if news else earlier  # most often nothing is new
+    if not news:  # as most often
+        return earlier
+    merged = {**earlier, **news}
+    return later if merged == later else merged
 
 
 def meet_boxes(left: Boxes, right: Boxes) -> Boxes:

@@ -75,12 +75,14 @@ class Progress:
     @property
     def speaks_of_groups(self) -> bool:
         """Whether some groups have promises of their own."""
-        return bool(self.scoped or self.areas)
+        return bool(self.scoped or self.areas.entries)
 
     def merge(self, later: Progress) -> Progress:
         """Both promises together: the later of the two, group by group."""
+        if later is self or later is NO_PROGRESS:
+            return self
         merged = self._merged(later)
-        if self.areas or later.areas:
+        if self.areas.entries or later.areas.entries:
             merged = self._with_areas(merged, later)
         if not self.group_boxes and not later.group_boxes:
             return merged
@@ -104,14 +106,16 @@ class Progress:
 
     def _merged(self, later: Progress) -> Progress:
         """`merge` without the boxes of single groups and without areas of groups."""
-        if later is self or later is NO_PROGRESS:
-            return self
         if not (self.scoped or later.scoped or self.boxes or later.boxes):
             return self if self.cti >= later.cti else later
         cti = max(self.cti, later.cti)
         boxes = merge_boxes(self.boxes, later.boxes)
         if not self.scoped and not later.scoped:
-            return self if cti == self.cti and boxes is self.boxes else Progress(cti, boxes=boxes)
+            if cti == self.cti and boxes is self.boxes:
+                return self
+            if cti == later.cti and boxes is later.boxes:
+                return later
+            return Progress(cti, boxes=boxes)
         columns = later.scope_columns or self.scope_columns
         if self.scope_columns and later.scope_columns and self.scope_columns != later.scope_columns:
             return Progress(cti, later.scope_columns, _above(later.scoped, cti), boxes)
@@ -145,7 +149,7 @@ class Progress:
 
     def meet(self, other: Progress) -> Progress:
         """What both promise: the earlier of the two, group by group."""
-        if self.areas or other.areas:
+        if self.areas.entries or other.areas.entries:
             return self._meet_areas(other)
         if not (self.scoped or other.scoped or self.boxes or other.boxes):
             earlier = self if self.cti <= other.cti else other
@@ -183,13 +187,13 @@ class Progress:
 
     def without_groups(self) -> Progress:
         """The promises that hold for all groups."""
-        if self.scoped or self.group_boxes or self.areas:
+        if self.scoped or self.group_boxes or self.areas.entries:
             return Progress(self.cti, boxes=self.boxes)
         return self
 
     def without_scopes(self) -> Progress:
         """The common promise alone."""
-        if self.scoped or self.boxes or self.group_boxes or self.areas:
+        if self.scoped or self.boxes or self.group_boxes or self.areas.entries:
             return Progress(self.cti)
         return self
 
