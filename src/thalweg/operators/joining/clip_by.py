@@ -35,7 +35,7 @@ from thalweg.state import Hits
 
 __all__ = ["ClipByKernel"]
 
-_MANY = 8
+_MANY = 16
 """More starts of a key than this are looked up together."""
 
 
@@ -105,10 +105,11 @@ class ClipByKernel(Operator):
             keyed, group = keyed.filter(keep), group[keep]
         end = np.minimum(keyed.end, self._cuts(group, keyed.start))
         result = Delta(keyed.payload, keyed.start, end, keyed.weight)
-        comes = keyed.weight > 0
-        self._left.add(result.filter(comes), group[comes], (keyed.end[comes],))
-        if not comes.all():
-            goes = ~comes
+        if not len(result) or least(result.weight) > 0:
+            self._left.add(result, group, (keyed.end,))
+        else:
+            comes, goes = result.weight > 0, result.weight < 0
+            self._left.add(result.filter(comes), group[comes], (keyed.end[comes],))
             self._left.remove(result.filter(goes), group[goes], (keyed.end[goes],))
         return Delta.concat([*answers, self._shown(result)], self.schema)
 
@@ -151,6 +152,8 @@ class ClipByKernel(Operator):
         """The results that reach across a start, or end at it. Where many starts of a key come at
         once, all results around them are looked at, each once: by pairs, a result would be found by
         every start that it crosses."""
+        if len(group) <= _MANY:
+            return self._left.find(group, start - 1, start)
         keys, code = distinct_codes(group)
         if len(group) <= _MANY * len(keys):
             return self._left.find(group, start - 1, start)
@@ -172,7 +175,8 @@ class ClipByKernel(Operator):
     def _cuts(self, group: Codes, start: Times) -> Times:
         """The first right start after each of these times."""
         end = self._right.first_end_after(group, start + 1)
-        return np.where(end == INFINITY, INFINITY, end - 1)
+        first: Times = end - (end != INFINITY)
+        return first
 
     def _shown(self, rows: Delta) -> Delta:
         return Delta(self._sides[0].payload(rows.payload), rows.start, rows.end, rows.weight)
